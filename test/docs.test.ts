@@ -8,10 +8,8 @@ import { merchantKind } from '@tollway/crds/merchant.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
-import { exampleRoute } from '../docs/generator/animation-stream-route-page.ts'
-import { exampleMerchant } from '../docs/generator/merchant-page.ts'
-import { exampleOfEveryField, pages } from '../docs/generator/pages.ts'
-import { run } from '../operator/cli/commands/run.ts'
+import { pages } from '../docs/generator/pages.ts'
+import { runFolderCommand } from '../operator/cli/commands/run.ts'
 import { judgeOperatorConfig, parseOperatorConfig } from '../operator/environments/host/operator-config.ts'
 import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/stream-route.ts'
 import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
@@ -48,9 +46,9 @@ test('the generator reports stale and missing pages, and writes them again', () 
 })
 
 const examples = [
-  [exampleOfEveryField, rateLimitConfigKind, translateRateLimitConfig],
-  [exampleRoute, animationStreamRouteKind, translateAnimationStreamRoute],
-  [exampleMerchant, merchantKind, translateMerchant],
+  ['examples/every-field/checkout.yaml', rateLimitConfigKind, translateRateLimitConfig],
+  ['examples/every-field/kiosk.yaml', animationStreamRouteKind, translateAnimationStreamRoute],
+  ['examples/every-field/shop.yaml', merchantKind, translateMerchant],
 ] as const
 
 for (const [example, { kind, spec }, translate] of examples) {
@@ -86,7 +84,7 @@ test('the configuration file of the documentation is valid', () => {
 })
 
 test('the documentation of the operator has exactly the existing options', () => {
-  const options = new Set(optionsOf(run).map(([name]) => `--${name}`))
+  const options = new Set(optionsOf(runFolderCommand).map(([name]) => `--${name}`))
   assert.ok(options.size > 10)
   const rows = [...operatorPage.matchAll(/^\| `(--[a-z-]+)`/gm)].map(match => match[1])
   assert.deepEqual(new Set(rows), options)

@@ -4,11 +4,11 @@ import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.t
 import { describeResource } from './describe-resource.ts'
 
 /** The example that the page shows, as a path below the repository. */
-export const exampleRoute = 'examples/every-field/kiosk.yaml'
+const examplePath = 'examples/every-field/kiosk.yaml'
 
 /** The page of AnimationStreamRoute, without the notice of where it comes from. */
 export function animationStreamRoutePage(): string {
-  const example = readFileSync(join(import.meta.dirname, '../..', exampleRoute), 'utf8')
+  const example = readFileSync(join(import.meta.dirname, '../..', examplePath), 'utf8')
   return `# AnimationStreamRoute
 
 ${animationStreamRouteKind.description}
@@ -20,7 +20,7 @@ reported by a warning, late joiners receive new messages only, and producers wai
 
 ## Example
 
-[${exampleRoute}](../../${exampleRoute}) has every field:
+[${examplePath}](../../${examplePath}) has every field:
 
 \`\`\`yaml
 ${example}\`\`\`

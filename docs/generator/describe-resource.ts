@@ -11,15 +11,15 @@ interface FieldRow {
 
 /** The fields of a resource as Markdown: the spec, the rules between the fields, and the status. */
 export function describeResource(kind: ResourceKind): string {
-  const spec = fieldsOf(kind.spec, 'spec')
-  const status = fieldsOf(kind.status, 'status')
+  const spec = listFields(kind.spec, 'spec')
+  const status = listFields(kind.status, 'status')
   return [
     '## Fields',
     '',
     fieldTable(spec),
     '## Rules between fields',
     '',
-    ...[{ path: 'spec', schema: kind.spec }, ...spec].flatMap(rulesOf),
+    ...[{ path: 'spec', schema: kind.spec }, ...spec].flatMap(listRules),
     '',
     '## Fields of the status',
     '',
@@ -28,13 +28,13 @@ export function describeResource(kind: ResourceKind): string {
 }
 
 /** The fields in the order of the schema, nested fields after their parent. Lists a recursive field once. */
-function fieldsOf(schema: Schema, parent: string): readonly FieldRow[] {
+function listFields(schema: Schema, parent: string): readonly FieldRow[] {
   const { properties = {}, required = [] } = schema
   return Object.entries(properties).flatMap(([name, field]) => {
     const path = `${parent}.${name}${field.type === 'array' ? '[]' : ''}`
     const row = { path, schema: field, required: required.includes(name) }
     const isRecursive = parent.endsWith(`.${name}[]`)
-    return isRecursive ? [row] : [row, ...fieldsOf(field.items ?? field, path)]
+    return isRecursive ? [row] : [row, ...listFields(field.items ?? field, path)]
   })
 }
 
@@ -42,11 +42,11 @@ function fieldTable(rows: readonly FieldRow[]): string {
   const lines = rows.map(({ path, schema, required }) =>
     [
       `\`${path}\``,
-      typeOf(schema),
+      describeType(schema),
       required ? 'yes' : '',
-      defaultOf(schema),
-      boundsOf(schema),
-      textOf(schema),
+      showDefault(schema),
+      describeBounds(schema),
+      joinDescriptions(schema),
     ]
       .map(cell => cell.replaceAll('|', '\\|'))
       .join(' | '),
@@ -60,18 +60,22 @@ function fieldTable(rows: readonly FieldRow[]): string {
 }
 
 /** A readable name of the type: `list of maps`. */
-export function typeOf({ type, items, 'x-kubernetes-preserve-unknown-fields': isFree }: Schema): string {
+export function describeType({
+  type,
+  items,
+  'x-kubernetes-preserve-unknown-fields': isFree,
+}: Schema): string {
   if (type === 'array') return items?.type === 'object' ? 'list of maps' : 'list'
   if (type === 'object') return isFree ? 'map of anything' : 'map'
   return type ?? 'anything'
 }
 
-function defaultOf(schema: Schema): string {
+function showDefault(schema: Schema): string {
   return schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
 }
 
 /** The allowed values, in Markdown; empty for any value of the type. */
-export function boundsOf(schema: Schema): string {
+export function describeBounds(schema: Schema): string {
   const { minLength = 0, maxLength, minimum, maximum, minItems, maxItems, maxProperties, pattern } = schema
   const bounds: string[] = []
   if (schema.enum !== undefined) bounds.push(schema.enum.map(word => `\`${word}\``).join(', '))
@@ -85,11 +89,11 @@ export function boundsOf(schema: Schema): string {
   return bounds.join('; ')
 }
 
-function textOf({ description = '', items }: Schema): string {
+function joinDescriptions({ description = '', items }: Schema): string {
   return [description, items?.description ?? ''].filter(text => text !== '').join(' ')
 }
 
-function rulesOf({ path, schema }: Pick<FieldRow, 'path' | 'schema'>): readonly string[] {
+function listRules({ path, schema }: Pick<FieldRow, 'path' | 'schema'>): readonly string[] {
   const rules = [schema, schema.items].flatMap(one => one?.['x-kubernetes-validations'] ?? [])
   return rules.map(({ message }) => `- \`${path}\`: ${message}`)
 }

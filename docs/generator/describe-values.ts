@@ -4,7 +4,7 @@ import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { valuesSchema } from '../../charts/values-schema.ts'
-import { boundsOf, typeOf } from './describe-resource.ts'
+import { describeBounds, describeType } from './describe-resource.ts'
 
 const valuesFile = join(import.meta.dirname, '../../charts/tollway/values.yaml')
 
@@ -19,16 +19,16 @@ interface ValueRow {
 export function describeValues(): string {
   const defaults: unknown = load(readFileSync(valuesFile, 'utf8'), { schema: CORE_SCHEMA })
   const schema: Schema = valuesSchema()
-  const parts = Map.groupBy(leavesOf(schema, []), ({ path }) => (path.length > 1 ? (path[0] ?? '') : ''))
+  const parts = Map.groupBy(listLeaves(schema, []), ({ path }) => (path.length > 1 ? (path[0] ?? '') : ''))
   return [...parts].map(([part, rows]) => describePart(part, schema, rows, defaults)).join('\n')
 }
 
 /** Returns the values without fields below them, in the order of the schema. */
-function leavesOf({ properties = {} }: Schema, parent: readonly string[]): readonly ValueRow[] {
+function listLeaves({ properties = {} }: Schema, parent: readonly string[]): readonly ValueRow[] {
   return Object.entries(properties).flatMap(([name, field]) => {
     const isList = field.type === 'array'
     const path = [...parent, isList ? `${name}[]` : name]
-    const below = leavesOf(isList ? (field.items ?? {}) : field, path)
+    const below = listLeaves(isList ? (field.items ?? {}) : field, path)
     if (isList) return [{ path, schema: field }, ...below]
     return below.length > 0 ? below : [{ path, schema: field }]
   })
@@ -39,9 +39,9 @@ function describePart(part: string, schema: Schema, rows: readonly ValueRow[], d
   const lines = rows.map(({ path, schema: field }) => {
     const cells = [
       `\`${path.join('.')}\``,
-      typeOf(field),
-      defaultOf(path, defaults),
-      boundsOf(field),
+      describeType(field),
+      readDefault(path, defaults),
+      describeBounds(field),
       field.description ?? '',
     ]
     return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
@@ -53,7 +53,7 @@ function describePart(part: string, schema: Schema, rows: readonly ValueRow[], d
 }
 
 /** Returns the default of values.yaml or, without one, the default of the operator. */
-function defaultOf(path: readonly string[], defaults: unknown): string {
+function readDefault(path: readonly string[], defaults: unknown): string {
   const names = path.map(name => name.replace('[]', ''))
   const written = names.reduce<unknown>(
     (at, name) => (at as Record<string, unknown> | undefined)?.[name],

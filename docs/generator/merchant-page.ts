@@ -5,14 +5,14 @@ import { mutableMerchantFields } from '@tollway/payments/domain/merchant/merchan
 import { describeResource } from './describe-resource.ts'
 
 /** The example that the page shows, as a path below the repository. */
-export const exampleMerchant = 'examples/every-field/shop.yaml'
+const examplePath = 'examples/every-field/shop.yaml'
 
 const mutable = [...mutableMerchantFields, 'app', 'users', 'webhooks', 'deletionPolicy']
 const mutableFields = new Intl.ListFormat('en-GB').format(mutable.map(field => `\`${field}\``))
 
 /** The page of Merchant, without the notice of where it comes from. */
 export function merchantPage(): string {
-  const example = readFileSync(join(import.meta.dirname, '../..', exampleMerchant), 'utf8')
+  const example = readFileSync(join(import.meta.dirname, '../..', examplePath), 'utf8')
   return `# Merchant
 
 ${merchantKind.description}
@@ -24,7 +24,7 @@ event or log contains the key. The resource requires the payments service: \`pay
 
 ## Example
 
-[${exampleMerchant}](../../${exampleMerchant}) has every field:
+[${examplePath}](../../${examplePath}) has every field:
 
 \`\`\`yaml
 ${example}\`\`\`

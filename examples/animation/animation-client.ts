@@ -12,12 +12,12 @@ import {
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { createReceivedRun } from './received-run.ts'
 
-export const animationService = 'neutral_ace.services.animation_data.v1.AnimationDataService'
+const animationService = 'neutral_ace.services.animation_data.v1.AnimationDataService'
 
 export type StreamPart = NonNullable<MessageInitShape<typeof AnimationDataStreamSchema>['streamPart']>
 
 /** A pipeline's view of the broker. */
-export interface AnimationClient {
+interface AnimationClient {
   /**
    * Sends the parts as they come, until there are no more or the broker has answered. When the connection is
    * lost, it continues the request with the broker's resume token, and keeps all parts for that.
@@ -111,7 +111,7 @@ interface PushedParts {
 async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: PushedParts): Promise<Status> {
   const { sent } = request
   let isAnswered = false
-  const answer = firstOf(call.messages).finally(() => {
+  const answer = readFirst(call.messages).finally(() => {
     isAnswered = true
   })
   answer.catch(() => {})
@@ -152,7 +152,7 @@ const pullCodec = {
   decode: (bytes: Uint8Array) => fromBinary(AnimationDataStreamSchema, bytes),
 }
 
-async function firstOf<Item>(items: AsyncIterable<Item>): Promise<Item> {
+async function readFirst<Item>(items: AsyncIterable<Item>): Promise<Item> {
   for await (const item of items) return item
   throw new Error('the call ended without an answer')
 }

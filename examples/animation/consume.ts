@@ -6,7 +6,7 @@ import {
   Status_Code,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { createAnimationClient } from './animation-client.ts'
-import { createRecording, filesOf, type Recording } from './recording.ts'
+import { createRecording, encodeFiles, type Recording } from './recording.ts'
 
 /** Writes what it receives as WAV, CSV and SVG. README.md has the options. */
 
@@ -51,7 +51,7 @@ function write(): void {
   written += 1
   const name = written === 1 ? 'received' : `received-${written}`
   mkdirSync(options.out, { recursive: true })
-  for (const [ending, content] of Object.entries(filesOf(recording))) {
+  for (const [ending, content] of Object.entries(encodeFiles(recording))) {
     const path = join(options.out, `${name}.${ending}`)
     writeFileSync(path, content)
     console.log(`wrote ${path}`)

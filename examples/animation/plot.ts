@@ -40,8 +40,8 @@ function describe({ frames, sound }: Recording, seconds: number): string {
   return `${frames.length} frames, ${seconds.toFixed(2)} s, ${sound.samplesPerSecond / 1000} kHz`
 }
 
-const xOf = (time: number, seconds: number) => left + (time / seconds) * plotWidth
-const yOf = (weight: number) => curves.top + (1 - weight) * curves.height
+const toX = (time: number, seconds: number) => left + (time / seconds) * plotWidth
+const toY = (weight: number) => curves.top + (1 - weight) * curves.height
 const round = (value: number) => Math.round(value * 10) / 10
 
 function grid(seconds: number): string[] {
@@ -49,12 +49,12 @@ function grid(seconds: number): string[] {
   const bottom = curves.top + curves.height
   const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60].find(every => seconds / every <= 10) ?? 300
   for (let index = 0; index * step <= seconds + 1e-9; index += 1) {
-    const x = round(xOf(index * step, seconds))
+    const x = round(toX(index * step, seconds))
     lines.push(`<path d="M${x} ${wave.top}V${bottom}" stroke="#e8e8e8"/>`)
     lines.push(`<text x="${x}" y="${bottom + 18}" text-anchor="middle">${round(index * step)}</text>`)
   }
   for (const weight of [0, 0.25, 0.5, 0.75, 1]) {
-    const y = yOf(weight)
+    const y = toY(weight)
     lines.push(`<path d="M${left} ${y}H${left + plotWidth}" stroke="#e8e8e8"/>`)
     lines.push(`<text x="${left - 8}" y="${y + 4}" text-anchor="end">${weight}</text>`)
   }
@@ -98,10 +98,10 @@ function drawCurves({ names, frames }: Recording, seconds: number): string[] {
     .map((name, index) => ({ name, values: frames.map(({ weights }) => weights[index] ?? 0) }))
     .sort((a, b) => spread(b.values) - spread(a.values))
     .slice(0, maxCurves)
-  const labels = labelPlaces(drawn.map(({ values }) => yOf(values.at(-1) ?? 0)))
+  const labels = placeLabels(drawn.map(({ values }) => toY(values.at(-1) ?? 0)))
   return drawn.flatMap(({ name, values }, index) => {
     const points = values.map(
-      (value, at) => `${round(xOf(frames[at]?.timeCode ?? 0, seconds))},${round(yOf(value))}`,
+      (value, at) => `${round(toX(frames[at]?.timeCode ?? 0, seconds))},${round(toY(value))}`,
     )
     const colour = colours[index] ?? '#000'
     return [
@@ -117,7 +117,7 @@ function spread(values: readonly number[]): number {
 }
 
 /** The position of a label: beside the end of its curve, or higher if other labels overlap. */
-function labelPlaces(ends: readonly number[]): number[] {
+function placeLabels(ends: readonly number[]): number[] {
   const places: number[] = []
   let lowest = curves.top + curves.height
   for (const { end, index } of ends.map((end, index) => ({ end, index })).sort((a, b) => b.end - a.end)) {

@@ -7,7 +7,7 @@ import {
   Status_Code,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { createAnimationClient, type StreamPart } from './animation-client.ts'
-import { blendShapes, makeSpeech, weightsOf } from './speech.ts'
+import { blendShapes, computeWeights, makeSpeech } from './speech.ts'
 import { bytesPerSample, parseWav, type Sound } from './wav.ts'
 
 /** Plays a WAV file, or a voice of its own, with blend shapes to it. README.md has the options. */
@@ -33,7 +33,7 @@ const sound =
   options.wav === undefined ? makeSpeech(Number(options.seconds)) : parseWav(readFileSync(options.wav))
 const speed = Number(options.speed)
 
-function headerOf({ channelCount, samplesPerSecond }: Sound, startMs: number): StreamPart {
+function toHeader({ channelCount, samplesPerSecond }: Sound, startMs: number): StreamPart {
   return {
     case: 'animationDataStreamHeader',
     value: {
@@ -46,26 +46,26 @@ function headerOf({ channelCount, samplesPerSecond }: Sound, startMs: number): S
   }
 }
 
-function dataOf(piece: Sound['samples'], timeCode: number): StreamPart {
+function toData(piece: Sound['samples'], timeCode: number): StreamPart {
   return {
     case: 'animationData',
     value: {
-      skelAnimation: { blendShapeWeights: [{ timeCode, values: weightsOf(sound, piece, timeCode) }] },
+      skelAnimation: { blendShapeWeights: [{ timeCode, values: computeWeights(sound, piece, timeCode) }] },
       audio: { timeCode, audioBuffer: piece },
     },
   }
 }
 
 /** A header, then each frame when its time has come, then a status. */
-async function* partsOf({ samples, channelCount, samplesPerSecond }: Sound): AsyncGenerator<StreamPart> {
+async function* produceParts({ samples, channelCount, samplesPerSecond }: Sound): AsyncGenerator<StreamPart> {
   const startMs = Date.now()
-  yield headerOf(sound, startMs)
+  yield toHeader(sound, startMs)
   const frameBytes = channelCount * bytesPerSample
-  const placeOf = (frame: number) => Math.round((frame * samplesPerSecond) / framesPerSecond) * frameBytes
-  for (let frame = 0; placeOf(frame) < samples.length; frame += 1) {
+  const frameStart = (frame: number) => Math.round((frame * samplesPerSecond) / framesPerSecond) * frameBytes
+  for (let frame = 0; frameStart(frame) < samples.length; frame += 1) {
     const timeCode = frame / framesPerSecond
     if (speed > 0) await setTimeout(Math.max(0, startMs + (timeCode * 1000) / speed - Date.now()))
-    yield dataOf(samples.subarray(placeOf(frame), placeOf(frame + 1)), timeCode)
+    yield toData(samples.subarray(frameStart(frame), frameStart(frame + 1)), timeCode)
   }
   yield { case: 'status', value: { code: Status_Code.SUCCESS, message: 'all is said' } }
 }
@@ -73,7 +73,7 @@ async function* partsOf({ samples, channelCount, samplesPerSecond }: Sound): Asy
 const client = createAnimationClient(options.target, options.token)
 try {
   console.log(`playing ${options.request} of ${options.stream} to ${options.target}`)
-  const status: Status = await client.push(partsOf(sound))
+  const status: Status = await client.push(produceParts(sound))
   console.log(`the broker answered ${Status_Code[status.code]} "${status.message}"`)
   if (status.code === Status_Code.ERROR) process.exitCode = 1
 } catch (error) {

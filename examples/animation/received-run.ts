@@ -1,7 +1,7 @@
 import type { AnimationDataStream } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 
 /** The run that a consumer receives and the number of its messages, by which a later pull continues. */
-export interface ReceivedRun {
+interface ReceivedRun {
   /** The value of the metadata `tollway-received` for the next pull. */
   metadata(): string
   /** Returns the messages to show for this one: none for a repeated header and for the name of a run. */

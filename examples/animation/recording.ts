@@ -6,7 +6,7 @@ import type {
 import { plot } from './plot.ts'
 import { formatWav, type Sound } from './wav.ts'
 
-export interface Frame {
+interface Frame {
   readonly timeCode: number
   readonly weights: readonly number[]
 }
@@ -42,16 +42,16 @@ export function createRecording(header: AnimationDataStreamHeader): Recording {
 }
 
 /** The files of a recording, by what their names end with. */
-export function filesOf(recording: Recording): Readonly<Record<'wav' | 'csv' | 'svg', string | Buffer>> {
-  return { wav: formatWav(recording.sound), csv: csvOf(recording), svg: plot(recording) }
+export function encodeFiles(recording: Recording): Readonly<Record<'wav' | 'csv' | 'svg', string | Buffer>> {
+  return { wav: formatWav(recording.sound), csv: formatCsv(recording), svg: plot(recording) }
 }
 
-function csvOf({ names, frames }: Recording): string {
+function formatCsv({ names, frames }: Recording): string {
   const lines = frames.map(({ timeCode, weights }) => [timeCode, ...weights].join(','))
-  return `${[['time_code', ...names].map(quote).join(','), ...lines].join('\n')}\n`
+  return `${[['time_code', ...names].map(quoteField).join(','), ...lines].join('\n')}\n`
 }
 
 /** Quotes a field as in RFC 4180. */
-function quote(name: string): string {
+function quoteField(name: string): string {
   return /[",\r\n]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name
 }

@@ -66,7 +66,7 @@ const blinkSeconds = 0.2
  * A face for a piece of sound: the mouth opens when it is loud, smiles at high vowels and is round at low
  * ones. Weights are from 0 to 1, in the order of `blendShapes`.
  */
-export function weightsOf(sound: Sound, samples: Buffer, timeCode: number): number[] {
+export function computeWeights(sound: Sound, samples: Buffer, timeCode: number): number[] {
   const { loudness, crossings } = measure(samples, sound.channelCount)
   const jaw = Math.min(1, 4 * loudness)
   const brightness = Math.min(1, (crossings * sound.samplesPerSecond) / 4000)

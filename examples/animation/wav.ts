@@ -16,7 +16,7 @@ export function parseWav(file: Buffer): Sound {
   if (file.toString('latin1', 0, 4) !== 'RIFF' || file.toString('latin1', 8, 12) !== 'WAVE') {
     throw new Error('the file does not begin as a WAV file does')
   }
-  const format = chunkOf(file, 'fmt ')
+  const format = findChunk(file, 'fmt ')
   const encoding = format.readUInt16LE(0)
   const bits = format.readUInt16LE(14)
   if (encoding !== pcm || bits !== 8 * bytesPerSample) {
@@ -25,11 +25,11 @@ export function parseWav(file: Buffer): Sound {
   return {
     channelCount: format.readUInt16LE(2),
     samplesPerSecond: format.readUInt32LE(4),
-    samples: chunkOf(file, 'data'),
+    samples: findChunk(file, 'data'),
   }
 }
 
-function chunkOf(file: Buffer, name: string): Buffer {
+function findChunk(file: Buffer, name: string): Buffer {
   let at = 12
   while (at + 8 <= file.length) {
     const start = at + 8

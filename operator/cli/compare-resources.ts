@@ -10,14 +10,14 @@ import { isOurs } from '../kinds/registry.ts'
 import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../sources/source.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
-import { type Finding, formatFinding, validateFolder } from './validate-folder.ts'
+import { type Diagnostic, formatDiagnostic, validateFolder } from './validate-folder.ts'
 
 /** The effect of a change of resources. */
 interface Differences {
   readonly resources: readonly ResourceDifference[]
   readonly rules: readonly RuleDifference[]
   /** Errors and warnings that the change would cause, such as a domain of another resource. */
-  readonly problems: readonly Finding[]
+  readonly problems: readonly Diagnostic[]
 }
 
 interface ResourceDifference {
@@ -53,7 +53,7 @@ export async function compareResources(
     const before = current.get(keyOf(resource))
     const spec = isOurs(resource) ? await target.completeSpec(resource, before) : resource.spec
     // The oldest resource has a domain, and a new one is younger than all others.
-    const age = before === undefined ? { createdMs: youngestMs } : ageOf(before)
+    const age = before === undefined ? { createdMs: youngestMs } : copyAge(before)
     wanted.set(keyOf(resource), { ...resource, ...age, spec })
   }
   const namespaces = new Set(folder.resources.filter(isOurs).map(({ namespace }) => namespace))
@@ -62,18 +62,18 @@ export async function compareResources(
   const kept = [...current.values()].filter(resource => !isPruned(resource) && !wanted.has(keyOf(resource)))
   const after = await target.withResources([...kept, ...wanted.values()])
   const [judgedBefore, judgedAfter] = [await validateFolder(target.content), await validateFolder(after)]
-  const known = new Set(judgedBefore.findings.map(textOf))
+  const known = new Set(judgedBefore.diagnostics.map(describeDiagnostic))
   return {
     resources: [
-      ...[...wanted.values()].filter(isOurs).flatMap(one => differenceOf(current.get(keyOf(one)), one)),
+      ...[...wanted.values()].filter(isOurs).flatMap(one => compareResource(current.get(keyOf(one)), one)),
       ...[...current.values()]
         .filter(isPruned)
-        .map(one => ({ change: 'delete', ...nameOf(one), fields: [] }) as const),
+        .map(one => ({ change: 'delete', ...identify(one), fields: [] }) as const),
     ],
-    rules: ruleDifferences(judgedBefore.domains, judgedAfter.domains),
+    rules: compareRules(judgedBefore.domains, judgedAfter.domains),
     problems: [
       ...folder.problems.map(one => ({ severity: 'error', resource: '', path: '', ...one }) as const),
-      ...judgedAfter.findings.filter(finding => !known.has(textOf(finding))),
+      ...judgedAfter.diagnostics.filter(finding => !known.has(describeDiagnostic(finding))),
     ],
   }
 }
@@ -81,32 +81,32 @@ export async function compareResources(
 /** An existing resource of unknown age counts as one of the time at which it is judged. */
 const maxComparisonMs = 3_600_000
 
-const ageOf = ({ uid, createdMs }: SourcedResource) => ({
+const copyAge = ({ uid, createdMs }: SourcedResource) => ({
   uid,
   ...(createdMs !== undefined && { createdMs }),
 })
 
-const textOf = ({ resource, path, message }: Finding) => `${resource} ${path} ${message}`
-const nameOf = ({ kind, namespace, name }: SourcedResource) => ({ kind, namespace, name })
+const describeDiagnostic = ({ resource, path, message }: Diagnostic) => `${resource} ${path} ${message}`
+const identify = ({ kind, namespace, name }: SourcedResource) => ({ kind, namespace, name })
 
-function differenceOf(
+function compareResource(
   before: SourcedResource | undefined,
   after: SourcedResource,
 ): readonly ResourceDifference[] {
-  const fields = before === undefined ? [] : differencesOfFields(before, after)
-  if (before === undefined) return [{ change: 'create', ...nameOf(after), fields }]
-  return fields.length === 0 ? [] : [{ change: 'change', ...nameOf(after), fields }]
+  const fields = before === undefined ? [] : compareFields(before, after)
+  if (before === undefined) return [{ change: 'create', ...identify(after), fields }]
+  return fields.length === 0 ? [] : [{ change: 'change', ...identify(after), fields }]
 }
 
-const annotationsOf = ({ paused, rotation }: SourcedResource) => ({
+const toAnnotations = ({ paused, rotation }: SourcedResource) => ({
   ...(paused && { [pausedAnnotation]: 'true' }),
   ...(rotation !== undefined && { [rotationAnnotation]: rotation }),
 })
 
-function differencesOfFields(before: SourcedResource, after: SourcedResource): readonly FieldDifference[] {
+function compareFields(before: SourcedResource, after: SourcedResource): readonly FieldDifference[] {
   return [
-    ...fieldDifferences(annotationsOf(before), annotationsOf(after), 'metadata.annotations'),
-    ...fieldDifferences(before.spec, after.spec, 'spec'),
+    ...compareValues(toAnnotations(before), toAnnotations(after), 'metadata.annotations'),
+    ...compareValues(before.spec, after.spec, 'spec'),
   ]
 }
 
@@ -124,7 +124,7 @@ export function describeDifferences({ resources, rules, problems }: Differences)
   const shown = lines.map(line => `${printable(line)}\n`).join('')
   return problems.length === 0
     ? shown
-    : `${shown}\nProblems:\n${problems.map(one => `  ${formatFinding(one)}`).join('')}`
+    : `${shown}\nProblems:\n${problems.map(one => `  ${formatDiagnostic(one)}`).join('')}`
 }
 
 interface Sides {
@@ -151,31 +151,30 @@ interface FieldDifference {
  * Returns the fields that differ, in the order of the fields. Elements of a list are matched by their `key`
  * and `value`, or by their `name`, if these are unique, and else by their position.
  */
-export function fieldDifferences(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
-  if (isObject(before) && isObject(after))
-    return differencesOfEntries(before, after, name => `${path}.${name}`)
+export function compareValues(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
+  if (isObject(before) && isObject(after)) return compareEntries(before, after, name => `${path}.${name}`)
   if (Array.isArray(before) && Array.isArray(after)) {
-    const [left, right] = [namesOf(before), namesOf(after)]
+    const [left, right] = [nameElements(before), nameElements(after)]
     const byName = left !== undefined && right !== undefined
     const entries = (list: readonly unknown[], names: readonly string[] | undefined) =>
       Object.fromEntries(list.map((element, index) => [`[${byName ? names?.[index] : index}]`, element]))
-    return differencesOfEntries(entries(before, left), entries(after, right), name => `${path}${name}`)
+    return compareEntries(entries(before, left), entries(after, right), name => `${path}${name}`)
   }
   if (before === after) return []
   return [{ path, ...(before !== undefined && { before }), ...(after !== undefined && { after }) }]
 }
 
-function differencesOfEntries(
+function compareEntries(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
   pathOf: (name: string) => string,
 ): readonly FieldDifference[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
-  const sideOf = (side: typeof before, name: string) => (Object.hasOwn(side, name) ? side[name] : undefined)
-  return names.flatMap(name => fieldDifferences(sideOf(before, name), sideOf(after, name), pathOf(name)))
+  const readSide = (side: typeof before, name: string) => (Object.hasOwn(side, name) ? side[name] : undefined)
+  return names.flatMap(name => compareValues(readSide(before, name), readSide(after, name), pathOf(name)))
 }
 
-function namesOf(list: readonly unknown[]): readonly string[] | undefined {
+function nameElements(list: readonly unknown[]): readonly string[] | undefined {
   const names = list.map(element => {
     if (!isObject(element)) return undefined
     const { key, value, name } = element
@@ -196,11 +195,11 @@ interface RuleDifference {
 }
 
 /** Returns the rules that are new, gone or have another limit, in the order of their names. */
-function ruleDifferences(
+function compareRules(
   before: readonly RateLimitDomain[],
   after: readonly RateLimitDomain[],
 ): readonly RuleDifference[] {
-  const [left, right] = [limitsByRule(before), limitsByRule(after)]
+  const [left, right] = [describeLimits(before), describeLimits(after)]
   const names = [...new Set([...left.keys(), ...right.keys()])].sort()
   return names.flatMap(rule => {
     const [old, now] = [left.get(rule), right.get(rule)]
@@ -209,7 +208,7 @@ function ruleDifferences(
   })
 }
 
-function limitsByRule(domains: readonly RateLimitDomain[]): ReadonlyMap<string, string> {
+function describeLimits(domains: readonly RateLimitDomain[]): ReadonlyMap<string, string> {
   const limits = new Map<string, string>()
   const visit = (parent: string, rules: readonly RateLimitRule[]) => {
     for (const rule of rules) {

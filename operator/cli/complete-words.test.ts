@@ -5,8 +5,8 @@ import { describe, test } from 'node:test'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { serveApi } from '../api/testing/serve-api.ts'
 import { completeWords } from './complete-words.ts'
-import { resourceNames } from './resource-names.ts'
-import { runCommand, tollway } from './tollway-program.ts'
+import { listNames } from './list-names.ts'
+import { runTollway, tollway } from './tollway-program.ts'
 
 async function complete(...words: string[]): Promise<readonly string[]> {
   let printed = ''
@@ -16,7 +16,7 @@ async function complete(...words: string[]): Promise<readonly string[]> {
     },
     printError: assert.fail,
   }
-  assert.equal(await runCommand(['__complete', ...words], output), 0)
+  assert.equal(await runTollway(['__complete', ...words], output), 0)
   return printed
     .trimEnd()
     .split('\n')
@@ -111,6 +111,6 @@ async function names(...words: string[]): Promise<readonly string[]> {
   return (await completeWords(words, program)).candidates.map(({ text }) => text)
 }
 
-function patientNames(...[completion, given]: Parameters<typeof resourceNames>) {
-  return resourceNames(completion, given, patientMs)
+function patientNames(...[completion, given]: Parameters<typeof listNames>) {
+  return listNames(completion, given, patientMs)
 }

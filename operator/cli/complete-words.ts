@@ -27,10 +27,9 @@ interface Completed {
  */
 export async function completeWords(words: readonly string[], program: Completed): Promise<Suggestions> {
   const [name = '', ...rest] = words
-  if (rest.length === 0) return startingWith(name, [...(await commandsOf(program)), help])
+  if (rest.length === 0) return suggest(name, [...(await listCommands(program)), help])
   // `help run`
-  if (name === 'help')
-    return rest.length > 1 ? nothing : startingWith(rest[0] ?? '', await commandsOf(program))
+  if (name === 'help') return rest.length > 1 ? nothing : suggest(rest[0] ?? '', await listCommands(program))
   const load = Object.hasOwn(program.commands, name) ? program.commands[name] : undefined
   return load === undefined ? nothing : completeAction(rest, await load(), program)
 }
@@ -43,7 +42,7 @@ async function completeAction(
   if (!('subcommands' in command)) return completeArguments(words, command, program)
   const { subcommands } = command
   const [name = '', ...rest] = words
-  if (rest.length === 0) return startingWith(name, [...Object.keys(subcommands).map(toCandidate), help])
+  if (rest.length === 0) return suggest(name, [...Object.keys(subcommands).map(toCandidate), help])
   const chosen = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
   return chosen === undefined ? nothing : completeAction(rest, chosen, program)
 }
@@ -52,12 +51,12 @@ const nothing: Suggestions = { candidates: [] }
 const help: Candidate = { text: '--help', description: 'show usage, options and examples' }
 const toCandidate = (text: string): Candidate => ({ text })
 
-async function commandsOf({ commands }: Completed): Promise<readonly Candidate[]> {
+async function listCommands({ commands }: Completed): Promise<readonly Candidate[]> {
   const all = await Promise.all(Object.values(commands).map(load => load()))
   return all.map(({ name, summary }) => ({ text: name, description: summary }))
 }
 
-function startingWith(start: string, candidates: readonly Candidate[], paths?: Suggestions['paths']) {
+function suggest(start: string, candidates: readonly Candidate[], paths?: Suggestions['paths']) {
   const found = candidates.filter(({ text }) => text.startsWith(start))
   return { candidates: found, ...(paths !== undefined && { paths }) }
 }
@@ -68,7 +67,7 @@ async function completeArguments(
   program: Completed,
 ): Promise<Suggestions> {
   const current = args.at(-1) ?? ''
-  const { given, awaiting } = readGiven(args.slice(0, -1), options)
+  const { given, awaiting } = readOptionTexts(args.slice(0, -1), options)
   if (awaiting !== undefined) return completeValue(awaiting.completion, current, '', given, program)
   const [, name = '', start = ''] = /^--([^=]+)=(.*)$/s.exec(current) ?? []
   const inline = Object.hasOwn(options, name) ? options[name] : undefined
@@ -76,13 +75,13 @@ async function completeArguments(
   if (current.startsWith('-') || (current === '' && operands === undefined)) {
     const left = Object.entries(options).filter(([each, { repeats }]) => repeats || !given.has(each))
     const candidates = left.map(([each, option]) => ({ text: `--${each}`, description: option.help }))
-    return startingWith(current, [...candidates, help])
+    return suggest(current, [...candidates, help])
   }
   return operands === undefined ? nothing : completeValue(operands, current, '', given, program)
 }
 
 /** Returns the texts of the options, and the option whose value comes next. */
-function readGiven(args: readonly string[], options: Options) {
+function readOptionTexts(args: readonly string[], options: Options) {
   const given = new Map<string, string>()
   let awaiting: Option | undefined
   let awaited = ''
@@ -115,7 +114,7 @@ async function completeValue(
   if (completion.kind === 'file' || completion.kind === 'folder')
     return { candidates: [], paths: completion.kind }
   const names = completion.kind === 'values' ? completion.values : await program.namesOf(completion, given)
-  return startingWith(
+  return suggest(
     `${prefix}${start}`,
     names.map(name => ({ text: `${prefix}${name}` })),
   )

@@ -4,8 +4,8 @@ import type { Entry } from '@tollway/ratelimit/rules/match.ts'
 import * as written from '../api/entries.ts'
 
 /** @throws UsageError without a descriptor */
-export function requiredEntries(texts: readonly string[]): readonly (readonly Entry[])[] {
-  return required('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntries)
+export function requireEntries(texts: readonly string[]): readonly (readonly Entry[])[] {
+  return required('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntriesOption)
 }
 
 /**
@@ -13,7 +13,7 @@ export function requiredEntries(texts: readonly string[]): readonly (readonly En
  *
  * @throws UsageError that names the text
  */
-export function parseEntries(text: string): readonly Entry[] {
+export function parseEntriesOption(text: string): readonly Entry[] {
   const entries = written.parseEntries(text)
   if (typeof entries === 'string') throw new UsageError(`--entries ${text}: ${entries}`)
   return entries

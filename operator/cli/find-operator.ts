@@ -52,10 +52,10 @@ export async function findOperator(values: OperatorValues): Promise<OperatorAddr
   const { operator, 'token-file': tokenFile, 'state-dir': stateDir } = values
   if (operator === undefined) {
     if (tokenFile !== undefined) throw new UsageError('--token-file: needs --operator')
-    return { url: operatorOnThisMachine(stateDir) }
+    return { url: findLocalOperator(stateDir) }
   }
   const url = parseUrl(operator)
-  const token = tokenFile === undefined ? await tokenOfKubeconfig() : readToken(tokenFile)
+  const token = tokenFile === undefined ? await readKubeconfigToken() : readToken(tokenFile)
   if (token === undefined) return { url }
   if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1'))) {
     const advice = 'use https, or kubectl port-forward and http://localhost'
@@ -64,7 +64,7 @@ export async function findOperator(values: OperatorValues): Promise<OperatorAddr
   return { url, token }
 }
 
-function operatorOnThisMachine(stateDir: string): URL {
+function findLocalOperator(stateDir: string): URL {
   const report = readStatusReport(stateDir)
   const address = report && mayRun(report) ? report.addresses['operator'] : undefined
   if (address !== undefined) return new URL(address)
@@ -86,7 +86,7 @@ function readToken(path: string): string {
 }
 
 /** Returns undefined without a kubeconfig, and for one that authenticates without a token. */
-async function tokenOfKubeconfig(): Promise<string | undefined> {
+async function readKubeconfigToken(): Promise<string | undefined> {
   try {
     const access = await accessFromEnvironment(process.env)
     const { headers } = await access.credentials()

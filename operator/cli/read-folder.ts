@@ -45,7 +45,7 @@ export async function readFolder(
   stateDir: string,
   output: Pick<Output, 'printError'>,
 ): Promise<FolderContent> {
-  const folder = named ?? folderOfOperator(stateDir)
+  const folder = named ?? findOperatorFolder(stateDir)
   if (!existsSync(folder)) throw new Error(`--file ${folder}: no such file or folder`)
   const source = createFileSource({ folder, clock: systemClock })
   await source.start()
@@ -53,7 +53,7 @@ export async function readFolder(
   const problems = [...source.problems(), ...unknownKinds(resources)]
   const unread = source.unread()
   await source.stop()
-  const kinds = kindsOf(resources)
+  const kinds = openKinds(resources)
   const warn = (text: string) => output.printError(`${text}\n`)
   const remembered =
     named === undefined ? openRememberedFile(rememberedPath(stateDir), rememberedKinds, warn) : undefined
@@ -68,7 +68,7 @@ export async function readFolder(
 }
 
 /** Returns the kinds for resources, with the Secrets among them. */
-export function kindsOf(
+export function openKinds(
   resources: readonly SourcedResource[],
   routeSecrets: RouteSecrets = folderSecrets({ list: () => resources, onChange: () => {} }),
 ): KindAdapters {
@@ -76,7 +76,7 @@ export function kindsOf(
   return openKindAdapters({ routeSecrets, loads })
 }
 
-function folderOfOperator(stateDir: string): string {
+function findOperatorFolder(stateDir: string): string {
   const folder = readStatusReport(stateDir)?.folder
   if (folder !== undefined) return folder
   throw new UsageError(`missing option --file: no operator has run with the state in ${stateDir}`)

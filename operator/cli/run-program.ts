@@ -45,8 +45,8 @@ const unknownCommand = (name: string, { commands }: Program) =>
   describeUnknown('command', name, Object.keys(commands))
 
 async function complete({ commands }: Program, words: readonly string[], output: Output): Promise<number> {
-  const { resourceNames } = await import('./resource-names.ts')
-  const suggestions = await completeWords(words, { commands, namesOf: resourceNames })
+  const { listNames } = await import('./list-names.ts')
+  const suggestions = await completeWords(words, { commands, namesOf: listNames })
   output.print(formatSuggestions(suggestions))
   return exitCodes.ok
 }

@@ -1,4 +1,4 @@
 import { runInTerminal } from './run-program.ts'
-import { runCommand } from './tollway-program.ts'
+import { runTollway } from './tollway-program.ts'
 
-await runInTerminal(runCommand)
+await runInTerminal(runTollway)

@@ -14,7 +14,7 @@ import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 
 /** Something in a folder of manifests that is wrong, or hardly meant. */
-export interface Finding {
+export interface Diagnostic {
   readonly severity: 'error' | 'warning'
   /** `checkout.yaml#2`. */
   readonly origin: string
@@ -26,14 +26,14 @@ export interface Finding {
 }
 
 interface ValidatedFolder {
-  readonly findings: readonly Finding[]
+  readonly diagnostics: readonly Diagnostic[]
   /** The domains that such an operator has in force, sorted by name. */
   readonly domains: readonly RateLimitDomain[]
   /** The content of its feed, one snapshot for each type. */
-  readonly fed: readonly FedSnapshot[]
+  readonly published: readonly PublishedSnapshot[]
 }
 
-export interface FedSnapshot {
+export interface PublishedSnapshot {
   readonly snapshot: Snapshot
   /** A message of it, as JSON for people. */
   show(bytes: Uint8Array): unknown
@@ -42,22 +42,22 @@ export interface FedSnapshot {
 /** Validates the content of a folder as an operator with this remembered state does. */
 export async function validateFolder(content: FolderContent): Promise<ValidatedFolder> {
   const { folder, resources, problems, kinds } = content
-  const limits = await judgeKind(kinds.limits, content)
-  const routes = await judgeKind(kinds.routes, content)
-  const findings: Finding[] = [
+  const limits = await validateKind(kinds.limits, content)
+  const routes = await validateKind(kinds.routes, content)
+  const diagnostics: Diagnostic[] = [
     ...problems.map(problem => ({ severity: 'error', resource: '', path: '', ...problem }) as const),
-    ...limits.findings,
-    ...routes.findings,
-    ...resources.flatMap(findingsOfMerchant),
+    ...limits.diagnostics,
+    ...routes.diagnostics,
+    ...resources.flatMap(diagnoseMerchant),
   ]
   if (!resources.some(isOurs) && problems.length === 0) {
     const message = `holds none of ${knownKinds} in any .yaml or .yml file`
-    findings.push({ severity: 'error', origin: folder, resource: '', path: '', message })
+    diagnostics.push({ severity: 'error', origin: folder, resource: '', path: '', message })
   }
-  return { findings, domains: limits.contents, fed: [limits, routes] }
+  return { diagnostics, domains: limits.contents, published: [limits, routes] }
 }
 
-async function judgeKind<Content extends Named, Fed>(
+async function validateKind<Content extends Named, Fed>(
   kind: KindAdapter<Content, Fed>,
   { resources, unread, memoriesOf }: FolderContent,
 ) {
@@ -66,16 +66,16 @@ async function judgeKind<Content extends Named, Fed>(
   const { gathered } = await gather(kind, sighting, resource => translateResource(kind, resource), slices)
   const chosen = await chooseContents(gathered, kind.openClaims(), slices)
   const completed = chosen.map(item => {
-    const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : nothing
+    const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : noContent
     return { ...item, fed, lacking }
   })
   const doubts = kind.doubtsOf?.(completed.flatMap(({ content }) => content ?? []))
   const owners = new Map(completed.map(({ resource }) => [nameOf(resource), resource.origin]))
   const encoded = completed.flatMap(({ fed }) => (fed === undefined ? [] : [kind.encode(fed)]))
   return {
-    findings: completed.flatMap(item => [
-      ...findingsOf(item, owners, item.lacking),
-      ...findingsOfDoubt(item, doubts?.get(item.name)),
+    diagnostics: completed.flatMap(item => [
+      ...diagnoseChosen(item, owners, item.lacking),
+      ...diagnoseDoubt(item, doubts?.get(item.name)),
     ]),
     contents: completed.flatMap(({ content }) => content ?? []),
     snapshot: createSnapshot(kind.typeUrl, encoded),
@@ -84,7 +84,7 @@ async function judgeKind<Content extends Named, Fed>(
 }
 
 /** A Merchant is not in the feed and has no claims. */
-function findingsOfMerchant(resource: SourcedResource): readonly Finding[] {
+function diagnoseMerchant(resource: SourcedResource): readonly Diagnostic[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
   const translation = translateResource({ translate: translateMerchant }, resource)
   const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
@@ -93,40 +93,49 @@ function findingsOfMerchant(resource: SourcedResource): readonly Finding[] {
     : translation.warnings.map(one => ({ severity: 'warning', ...place, ...one }))
 }
 
-function findingsOfDoubt({ resource }: Chosen<Named>, doubt: Doubt | undefined): readonly Finding[] {
+function diagnoseDoubt({ resource }: Chosen<Named>, doubt: Doubt | undefined): readonly Diagnostic[] {
   if (doubt === undefined) return []
   const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
   return [{ severity: 'warning', ...place, path: '', message: doubt.message }]
 }
 
-const nothing = { fed: undefined, lacking: undefined }
+const noContent = { fed: undefined, lacking: undefined }
 
-function findingsOf(
+function diagnoseChosen(
   { resource, translation, denial, memory, content }: Chosen<Named>,
   owners: ReadonlyMap<string, string>,
   lacking: UnmetDependency | undefined,
-): readonly Finding[] {
+): readonly Diagnostic[] {
   const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
-  const told = (severity: Finding['severity']) => (one: FieldProblem) => ({ severity, ...place, ...one })
-  const findings: Finding[] =
+  const toDiagnostic = (severity: Diagnostic['severity']) => (one: FieldProblem) => ({
+    severity,
+    ...place,
+    ...one,
+  })
+  const diagnostics: Diagnostic[] =
     'problems' in translation
-      ? translation.problems.map(told('error'))
-      : translation.warnings.map(told('warning'))
+      ? translation.problems.map(toDiagnostic('error'))
+      : translation.warnings.map(toDiagnostic('warning'))
   if (content !== undefined && content === memory.lastGood) {
-    findings.push({ severity: 'warning', ...place, path: '', message: 'the last good version is in force' })
+    diagnostics.push({
+      severity: 'warning',
+      ...place,
+      path: '',
+      message: 'the last good version is in force',
+    })
   }
   if (lacking !== undefined) {
-    findings.push({ severity: 'warning', ...place, path: '', message: lacking.message })
+    diagnostics.push({ severity: 'warning', ...place, path: '', message: lacking.message })
   }
-  if ('problems' in translation || denial === undefined) return findings
+  if ('problems' in translation || denial === undefined) return diagnostics
   const { path, owner } = denial
   const where = owner === undefined ? '' : `; ${owner} is declared in ${owners.get(owner)}`
-  findings.push({ severity: 'error', ...place, path, message: denial.message + where })
-  return findings
+  diagnostics.push({ severity: 'error', ...place, path, message: denial.message + where })
+  return diagnostics
 }
 
 /** A finding in one line. */
-export function formatFinding({ severity, origin, resource, ...problem }: Finding): string {
+export function formatDiagnostic({ severity, origin, resource, ...problem }: Diagnostic): string {
   const places = [severity === 'warning' ? 'warning' : '', origin, resource].filter(place => place !== '')
   return `${printable([...places, formatFieldProblem(problem)].join(': '))}\n`
 }

@@ -29,19 +29,21 @@ interface Screen {
 /** Shows a table, over and over in the same place, until the signal. */
 export async function watchOnScreen(options: WatchOptions, screen: () => Screen): Promise<void> {
   let before: Look | undefined
-  for await (const now of looks(options)) {
+  for await (const now of poll(options)) {
     const rows = ratedRows(before, now).filter(row => options.all || row.state === 'running')
-    options.print(`${fromTheTop}${fitted([...remarks(now), ...watchTable(rows).split('\n')], screen())}`)
+    options.print(
+      `${clearScreen}${fitToScreen([...describeOmissions(now), ...watchTable(rows).split('\n')], screen())}`,
+    )
     before = now
   }
   options.print('\n')
 }
 
 /** Moves the cursor to the top left, and erases everything below it. */
-const fromTheTop = '\u{1b}[H\u{1b}[J'
+const clearScreen = '\u{1b}[H\u{1b}[J'
 
 /** A terminal that had to scroll or to wrap would not show the same place again. */
-function fitted(lines: readonly string[], { rows, columns }: Screen): string {
+function fitToScreen(lines: readonly string[], { rows, columns }: Screen): string {
   const content = lines.filter(line => line !== '')
   const room = Math.max(2, rows - 1)
   const shown = content.length <= room ? content : content.slice(0, room - 1)
@@ -58,10 +60,10 @@ export async function watchInLines(options: WatchOptions, nowText: () => string)
   const pages = new Map<string, BrokerLook>()
   let rows: readonly StreamRow[] | undefined
   let told: readonly string[] = []
-  for await (const { brokers } of looks(options)) {
+  for await (const { brokers } of poll(options)) {
     for (const broker of brokers) if ('page' in broker) pages.set(broker.address, broker)
     const found = rowsOf({ brokers: [...pages.values()] })
-    const remarked = remarks({ brokers })
+    const remarked = describeOmissions({ brokers })
     const lines = [...remarked.filter(line => !told.includes(line)), ...changesOf(rows, found)]
     if (lines.length > 0) options.print(lines.map(line => `${nowText()} ${printable(line)}\n`).join(''))
     rows = found
@@ -69,7 +71,7 @@ export async function watchInLines(options: WatchOptions, nowText: () => string)
   }
 }
 
-async function* looks({ look, everyMs, signal }: WatchOptions): AsyncGenerator<Look> {
+async function* poll({ look, everyMs, signal }: WatchOptions): AsyncGenerator<Look> {
   while (!signal.aborted) {
     yield await look()
     await pause(everyMs, undefined, { signal }).catch(() => {})
@@ -77,7 +79,7 @@ async function* looks({ look, everyMs, signal }: WatchOptions): AsyncGenerator<L
 }
 
 /** Returns lines about brokers that do not answer and about pages that are cut. */
-export function remarks({ brokers }: Pick<Look, 'brokers'>): readonly string[] {
+export function describeOmissions({ brokers }: Pick<Look, 'brokers'>): readonly string[] {
   return brokers.flatMap(look => {
     if ('problem' in look) return [look.problem]
     const { streams, total } = look.page
@@ -95,9 +97,9 @@ export function listTable(rows: readonly StreamRow[]): string {
     row.end === '' ? row.state : `ended ${row.end}`,
     ...placeCells(row),
     row.messages === undefined ? '' : `${row.messages}`,
-    row.bytes === undefined ? '' : shortBytes(row.bytes),
-    behind(row),
-    age(row.ageMs),
+    row.bytes === undefined ? '' : formatBytes(row.bytes),
+    formatBacklog(row),
+    formatAge(row.ageMs),
   ])
   return renderTable(heading, cells)
 }
@@ -109,9 +111,9 @@ function watchTable(rows: readonly RatedRow[]): string {
     ...nameCells(row),
     ...placeCells(row),
     row.perSecond.messages === undefined ? '' : row.perSecond.messages.toFixed(1),
-    row.perSecond.bytes === undefined ? '' : shortBytes(row.perSecond.bytes),
-    behind(row),
-    age(row.ageMs),
+    row.perSecond.bytes === undefined ? '' : formatBytes(row.perSecond.bytes),
+    formatBacklog(row),
+    formatAge(row.ageMs),
   ])
   return renderTable(heading, cells)
 }
@@ -127,12 +129,12 @@ const nameCells = ({ streamId, requestId, targetObjectId, route }: StreamRow) =>
 ]
 const placeCells = ({ producers, consumers }: StreamRow) => [`${producers.length}`, `${consumers.length}`]
 
-function behind({ consumers, messagesBehind, bytesBehind }: StreamRow): string {
-  return consumers.length === 0 ? '' : `${messagesBehind} (${shortBytes(bytesBehind)})`
+function formatBacklog({ consumers, messagesBehind, bytesBehind }: StreamRow): string {
+  return consumers.length === 0 ? '' : `${messagesBehind} (${formatBytes(bytesBehind)})`
 }
 
 /** `17 B`, `1.3 KiB`, `4.0 MiB`. */
-export function shortBytes(bytes: number): string {
+export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${Math.round(bytes)} B`
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10))
   return `${(bytes / 1024 ** power).toFixed(1)} ${units[power - 1]}`
@@ -141,7 +143,7 @@ export function shortBytes(bytes: number): string {
 const units = ['KiB', 'MiB', 'GiB', 'TiB']
 
 /** `0.3s`, `42s`, `3m07s`, `26h05m`. */
-export function age(ms: number): string {
+export function formatAge(ms: number): string {
   const seconds = Math.max(0, ms) / 1000
   if (seconds < 10) return `${seconds.toFixed(1)}s`
   const whole = Math.floor(seconds)

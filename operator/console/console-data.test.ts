@@ -5,13 +5,13 @@ import { descriptorParameters, parseEntries, writeEntries } from '../api/entries
 import { readEntry } from '../api/input.ts'
 import { boundsOf, caveatsOf } from '../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../api/shapes.ts'
-import { parseEntries as parseArgument } from '../cli/entries.ts'
+import { parseEntriesOption as parseArgument } from '../cli/entries.ts'
 import { readYaml } from '../yaml.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { diffLines } from './browser/data/diff-lines.ts'
-import { findLine } from './browser/data/find-line.ts'
-import { displayText, findMarks, formatMoney, formatShare } from './browser/data/format.ts'
-import { flatten, ruleTree } from './browser/data/rule-tree.ts'
+import { findFieldLine } from './browser/data/find-line.ts'
+import { displayText, findHiddenCharacters, formatAmount, formatShare } from './browser/data/format.ts'
+import { buildRuleTree, flatten } from './browser/data/rule-tree.ts'
 import { createSeriesBuffer } from './browser/data/series-buffer.ts'
 import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
 
@@ -85,7 +85,7 @@ test('a document of YAML has limits, since a few aliases can stand for more than
 
 test('rules are nested by their paths, below descriptors without a limit too', () => {
   const paths = [['a.b'], ['path_/pay*', 'plan_free'], ['path_/pay*s'], ['path_/pay*s', 'burst']]
-  const rows = flatten(ruleTree(paths.map(path => ({ path }))))
+  const rows = flatten(buildRuleTree(paths.map(path => ({ path }))))
   assert.deepEqual(
     rows.map(({ node: { label, rule }, depth }) => `${depth} ${label}${rule ? '' : ', no limit'}`),
     ['0 a.b', '0 path_/pay*, no limit', '1 plan_free', '0 path_/pay*s', '1 burst'],
@@ -116,7 +116,7 @@ spec:
     ['spec.descriptors[7].key', 5],
     ['metadata.name', undefined],
   ] as const)
-    assert.equal(findLine(text, field), line, field)
+    assert.equal(findFieldLine(text, field), line, field)
 })
 
 test('a diff has the changed lines with two lines around them', () => {
@@ -136,8 +136,8 @@ test('control characters are shown as their codes, and a long text is cut', () =
 })
 
 test('the first line with hidden marks is found', () => {
-  assert.equal(findMarks('kind: x\r\n\tspec: é'), undefined)
-  assert.deepEqual(findMarks('a\nb\u202E\u202Ec\u200b'), { line: 2, codes: '\\u{202e} \\u{200b}' })
+  assert.equal(findHiddenCharacters('kind: x\r\n\tspec: é'), undefined)
+  assert.deepEqual(findHiddenCharacters('a\nb\u202E\u202Ec\u200b'), { line: 2, codes: '\\u{202e} \\u{200b}' })
 })
 
 test('an amount has the digits of its currency', () => {
@@ -147,7 +147,7 @@ test('an amount has the digits of its currency', () => {
     ['JPY', '1200', 0, '1,200 JPY'],
     ['KWD', '9007199254740993001', 3, '9,007,199,254,740,993.001 KWD'],
   ] as const)
-    assert.equal(formatMoney({ currency, amount, exponent }), text)
+    assert.equal(formatAmount({ currency, amount, exponent }), text)
 })
 
 test('buffers keep the newest points and decisions', () => {
@@ -178,9 +178,9 @@ test('buffers keep the newest points and decisions', () => {
   assert.equal(kept.length, 200)
   const [newest] = kept
   assert.ok(newest)
-  assert.equal(matches(newest, { text: 'alice', isRefusedOnly: false }), true)
-  assert.equal(matches(newest, { text: 'alice', isRefusedOnly: true }), false)
-  assert.equal(matches(newest, { text: 'bob', isRefusedOnly: false }), false)
+  assert.equal(matches(newest, { text: 'alice', isRejectedOnly: false }), true)
+  assert.equal(matches(newest, { text: 'alice', isRejectedOnly: true }), false)
+  assert.equal(matches(newest, { text: 'bob', isRejectedOnly: false }), false)
 })
 
 test('a restarted process is listed once', () => {

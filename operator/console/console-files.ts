@@ -55,10 +55,10 @@ function readSources(folder: string): ConsoleFiles {
   const imports: Record<string, string> = {}
   for (const [name, file] of Object.entries(packages)) {
     const path = `modules/${name.replaceAll(/[@/]/g, '-')}.js`
-    files.set(path, readFileSync(fileOf(file)))
+    files.set(path, readFileSync(resolveFile(file)))
     imports[name] = `/console/${path}`
   }
-  files.set(plotStyles, readFileSync(fileOf('uplot/dist/uPlot.min.css')))
+  files.set(plotStyles, readFileSync(resolveFile('uplot/dist/uPlot.min.css')))
   return { files, entry: 'console/browser/main.ts', imports }
 }
 
@@ -73,4 +73,4 @@ function withoutTypes(source: string): Buffer {
   }
 }
 
-const fileOf = (specifier: string) => fileURLToPath(import.meta.resolve(specifier))
+const resolveFile = (specifier: string) => fileURLToPath(import.meta.resolve(specifier))

@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { type ConsoleFiles, plotStyles, readConsoleFiles } from './console-files.ts'
-import { consoleHeaders } from './console-headers.ts'
 
 /** The path of the console on the port of the operator's pages. */
-export const consolePath = '/console'
+const consolePath = '/console'
 
-export interface Console {
+interface Console {
   /** Answers a request if its path belongs to the console, and returns whether it does. */
   handle(request: IncomingMessage, response: ServerResponse): boolean
 }
@@ -77,19 +76,19 @@ const types: Readonly<Record<string, string>> = {
 function openSite(read: ConsoleFiles): Site {
   const answers = new Map<string, Answer>()
   for (const [path, body] of read.files)
-    answers.set(path, answerOf(types[path.split('.').at(-1) ?? ''] ?? 'application/octet-stream', body))
-  const { html, scriptHashes } = documentOf(read)
-  answers.set('', answerOf('text/html; charset=utf-8', Buffer.from(html)))
+    answers.set(path, buildAnswer(types[path.split('.').at(-1) ?? ''] ?? 'application/octet-stream', body))
+  const { html, scriptHashes } = buildDocument(read)
+  answers.set('', buildAnswer('text/html; charset=utf-8', Buffer.from(html)))
   return { answers, headers: consoleHeaders(scriptHashes) }
 }
 
-function answerOf(type: string, body: Buffer): Answer {
+function buildAnswer(type: string, body: Buffer): Answer {
   const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
   return { type, body, gzip: gzipSync(body), etag }
 }
 
 /** The document. Sources import each other, and the browser loads all of them at once. */
-function documentOf({ files, entry, imports }: ConsoleFiles) {
+function buildDocument({ files, entry, imports }: ConsoleFiles) {
   const map = JSON.stringify({ imports })
   const hasImports = Object.keys(imports).length > 0
   const modules = hasImports ? [...files.keys()].filter(path => /\.(ts|js)$/.test(path)) : []
@@ -118,4 +117,35 @@ ${head.join('\n')}
 `
   const hash = `sha256-${createHash('sha256').update(map).digest('base64')}`
   return { html, scriptHashes: hasImports ? [hash] : [] }
+}
+
+/**
+ * The headers of each answer of the console. The policy lets the page load its own files and call the API of
+ * the same origin, and nothing else.
+ *
+ * @param scriptHashes the hashes of the scripts that the document itself contains
+ */
+function consoleHeaders(scriptHashes: readonly string[]): Readonly<Record<string, string>> {
+  const scripts = ["'self'", ...scriptHashes.map(hash => `'${hash}'`)].join(' ')
+  return {
+    'content-security-policy': [
+      "default-src 'none'",
+      `script-src ${scripts}`,
+      "style-src 'self'",
+      "img-src 'self'",
+      "connect-src 'self'",
+      "form-action 'none'",
+      "base-uri 'none'",
+      "frame-ancestors 'none'",
+      "require-trusted-types-for 'script'",
+      "trusted-types 'none'",
+    ].join('; '),
+    'cache-control': 'no-cache',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'permissions-policy': 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'x-frame-options': 'DENY',
+  }
 }

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
@@ -69,7 +69,7 @@ test('the tollway commands of the documentation have existing options', async ()
     const collect = (said: string) => {
       help += said
     }
-    await runCommand([name, '--help'], { print: collect, printError: collect })
+    await runTollway([name, '--help'], { print: collect, printError: collect })
     for (const [, option = ''] of rest.matchAll(/(?:^| )(--[a-z-]+|-[a-z])\b/g)) {
       if (option === '--help') continue
       assert.ok(help.includes(`${option} `) || help.includes(`${option},`), `${whole}: ${option}`)

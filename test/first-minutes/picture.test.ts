@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { terminalPicture, textOfPicture } from '../../docs/generator/terminal-picture.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { recordSession } from './record-session.ts'
+import { terminalPicture, textOfPicture } from './terminal-picture.ts'
 
 /** Numbers, dates and the widths of columns differ from run to run. */
 const comparable = (text: string) =>

@@ -1,9 +1,9 @@
 /** `node test/first-minutes/picture.ts` records the first minutes again, and writes the README's picture. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { terminalPicture } from '../../docs/generator/terminal-picture.ts'
 import { root } from '../support/tollway.ts'
 import { recordSession } from './record-session.ts'
+import { terminalPicture } from './terminal-picture.ts'
 
 const ends: (() => Promise<void>)[] = []
 try {

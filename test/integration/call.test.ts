@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
 import { runCaptured } from '../support/run-captured.ts'
 
-const tollwayCall = (...args: string[]) => runCaptured(output => runCommand(['call', ...args], output))
+const tollwayCall = (...args: string[]) => runCaptured(output => runTollway(['call', ...args], output))
 
 async function startService(t: TestContext) {
   const { env } = rateLimitFiles(userLimit('3/year'))

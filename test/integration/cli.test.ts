@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { programs } from '../support/programs.ts'
 import { runCaptured } from '../support/run-captured.ts'
@@ -23,7 +23,7 @@ function runIn(cwd: string, command: string, args: readonly string[]): Outcome {
 }
 
 /** Runs the program in this process with these arguments, which saves its start. */
-const inThisProcess = (...args: string[]): Promise<Outcome> => runCaptured(output => runCommand(args, output))
+const inThisProcess = (...args: string[]): Promise<Outcome> => runCaptured(output => runTollway(args, output))
 
 /** A folder with these files, and `tollway` in it. */
 function openFolder(files: Readonly<Record<string, string>>) {

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { after, before, suite, test } from 'node:test'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import type { ComparisonReport } from '../../operator/cli/compare/comparison.ts'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { missingReference } from '../differential/start-reference.ts'
 import {
   type ComparedService,
@@ -151,7 +151,7 @@ suite('compare with the real reference', { skip: missing }, () => {
     assert.ok(expected instanceof GrpcError && found instanceof GrpcError)
     assert.deepEqual([found.message, found.code], [expected.message, expected.code])
     const health = ['call', '--health', '--grpc', `127.0.0.1:${proxy.port}`]
-    assert.equal(await runCommand(health, { print() {}, printError() {} }), 0)
+    assert.equal(await runTollway(health, { print() {}, printError() {} }), 0)
 
     const compared = async () => {
       const stats = await fetch(`http://127.0.0.1:${candidate.debugPort}/stats?format=json`)

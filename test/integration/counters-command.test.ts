@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { runCaptured } from '../support/run-captured.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -28,7 +28,7 @@ test('the counters and whatif commands use the operator on this machine', { skip
   const tollway = await startTollway(t, { 'checkout.yaml': manifest(3) }, ['--replicas', '2', ...generous])
   await tollway.ready()
   const run = (...args: string[]) =>
-    runCaptured(output => runCommand([...args, '--state-dir', tollway.stateDir], output))
+    runCaptured(output => runTollway([...args, '--state-dir', tollway.stateDir], output))
   const alice = ['--domain', 'checkout', '--entries', 'user=alice']
   const json = async (...args: string[]) => {
     const { code, out, err } = await run(...args, '--output', 'json')

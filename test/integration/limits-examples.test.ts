@@ -8,7 +8,7 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { calendarOf } from '@tollway/ratelimit/rules/calendar.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
 import { Feed } from '../../operator/xds/feed.ts'
@@ -26,7 +26,7 @@ async function run(...args: readonly string[]) {
   const add = (text: string) => {
     out += text
   }
-  const code = await runCommand(args, { print: add, printError: add })
+  const code = await runTollway(args, { print: add, printError: add })
   return { code, out }
 }
 

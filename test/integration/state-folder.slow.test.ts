@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { programs } from '../support/programs.ts'
@@ -17,7 +17,7 @@ async function run(...args: string[]): Promise<{ readonly code: number; readonly
   const print = (text: string) => {
     out += text
   }
-  return { code: await runCommand(args, { print, printError: print }), out }
+  return { code: await runTollway(args, { print, printError: print }), out }
 }
 
 const status = (...args: string[]) => run('status', ...args)

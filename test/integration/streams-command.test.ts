@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import {
   type AnimationClient,
   openAnimationClient,
@@ -29,7 +29,7 @@ async function said(args: readonly string[], ...brokers: readonly BrokerProcess[
   const print = (text: string) => {
     output += text
   }
-  const code = await runCommand(['streams', ...args, ...places(brokers)], { print, printError: print })
+  const code = await runTollway(['streams', ...args, ...places(brokers)], { print, printError: print })
   return { code, output }
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ComparisonReport } from '../../operator/cli/compare/comparison.ts'
-import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { runTollway } from '../../operator/cli/tollway-program.ts'
 import { startReference } from '../differential/start-reference.ts'
 import { freePorts } from './free-ports.ts'
 import { startProgram } from './program.ts'
@@ -13,7 +13,7 @@ import { type Cleanup, root } from './tollway.ts'
 import { startDeadlineMs } from './wait-for.ts'
 
 /** Runs `tollway compare` in this process. */
-export const compare = (...args: string[]) => runCaptured(output => runCommand(['compare', ...args], output))
+export const compare = (...args: string[]) => runCaptured(output => runTollway(['compare', ...args], output))
 
 export const request = (user: string, domain = 'shop') => ({
   domain,

@@ -85,7 +85,7 @@ export class Bundle {
       this.leaveOut(path, `the bundle has its limit of ${this.#limits.maxBytes} bytes`)
       return
     }
-    const kept = whole.length <= room ? whole : fromNextLine(whole.subarray(whole.length - room))
+    const kept = whole.length <= room ? whole : dropFirstLine(whole.subarray(whole.length - room))
     this.#bytes += kept.length
     this.#files.set(path, textFile(kept.toString('utf8')))
     const cutBytes = whole.length - kept.length
@@ -119,7 +119,7 @@ export class Bundle {
 const minKnownLength = 4
 const minCutBytes = 1024
 
-function fromNextLine(bytes: Buffer): Buffer {
+function dropFirstLine(bytes: Buffer): Buffer {
   const end = bytes.indexOf('\n')
   return end === -1 ? bytes : bytes.subarray(end + 1)
 }

@@ -8,16 +8,16 @@ import { customResource } from '../../environments/kubernetes/api/custom-resourc
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import { withCluster } from '../kubectl/cluster-sources.ts'
 import {
-  containersOf,
   findOperatorPods,
+  listContainers,
   operatorPort,
   pagePath,
   type TollwayPod,
   toPod,
-} from '../cluster/find-tollway.ts'
-import { type Cluster, clusterOptions, clusterValuesOf, MissingRightError } from '../cluster/open-cluster.ts'
-import { withCluster } from '../kubectl/cluster-sources.ts'
+} from '../kubectl/find-tollway.ts'
+import { type Cluster, clusterOptions, MissingRightError, toClusterValues } from '../kubectl/open-cluster.ts'
 import type { SourceOf } from '../run-program.ts'
 import { Bundle, countProblems } from './bundle.ts'
 
@@ -25,7 +25,7 @@ const maxPageBytes = 32 * 1024 * 1024
 const logLines = 20_000
 const core = (plural: string) => ({ group: '', version: 'v1', plural, namespaced: true })
 
-export interface Place {
+export interface CollectScope {
   /** The namespace of the resources; undefined for all namespaces. */
   readonly namespace: string | undefined
   /** The namespace of the operator; undefined to search for it. */
@@ -38,11 +38,15 @@ export class NoTollwayError extends Error {
 }
 
 /** Adds what a cluster shows of Tollway. @throws NoTollwayError */
-export async function collectFromCluster(cluster: Cluster, bundle: Bundle, place: Place): Promise<void> {
+export async function collectFromCluster(
+  cluster: Cluster,
+  bundle: Bundle,
+  place: CollectScope,
+): Promise<void> {
   const pods = await findPods(cluster, bundle, place)
   await bundle.addObject('versions.json', async () => ({
     kubernetes: JSON.parse(await cluster.getText('/version', maxPageBytes)),
-    images: imagesOf(pods),
+    images: listImages(pods),
   }))
   for (const definition of resourceKinds) {
     const resource = customResource(definition)
@@ -68,7 +72,11 @@ export async function collectFromCluster(cluster: Cluster, bundle: Bundle, place
 }
 
 /** Resolves with the pods of the operator first, and with none if the account may not list them. */
-async function findPods(cluster: Cluster, bundle: Bundle, place: Place): Promise<readonly TollwayPod[]> {
+async function findPods(
+  cluster: Cluster,
+  bundle: Bundle,
+  place: CollectScope,
+): Promise<readonly TollwayPod[]> {
   try {
     const operators = await findOperatorPods(cluster, place.tollwayNamespace)
     const [{ namespace } = { namespace: '' }] = operators
@@ -95,8 +103,8 @@ async function hasKinds(cluster: Cluster): Promise<boolean> {
   }
 }
 
-const imagesOf = (pods: readonly TollwayPod[]) =>
-  pods.map(pod => ({ pod: pod.name, images: containersOf(pod).map(({ image }) => image) }))
+const listImages = (pods: readonly TollwayPod[]) =>
+  pods.map(pod => ({ pod: pod.name, images: listContainers(pod).map(({ image }) => image) }))
 
 interface Installation {
   readonly namespace: string
@@ -110,12 +118,12 @@ async function collectObjects(
   bundle: Bundle,
   { namespace, instance = 'tollway' }: Installation,
 ): Promise<void> {
-  const isOfTollway = ({ metadata, involvedObject }: KubeObject) =>
+  const belongsToTollway = ({ metadata, involvedObject }: KubeObject) =>
     metadata.labels?.[labelNames.partOf] === 'tollway' ||
     metadata.labels?.[labelNames.instance] === instance ||
     (isObject(involvedObject) && `${involvedObject['name']}`.startsWith(instance))
   const list = async (resource: ApiResource) =>
-    (await cluster.listAll(resource, { namespace })).filter(isOfTollway)
+    (await cluster.listAll(resource, { namespace })).filter(belongsToTollway)
   for (const resource of [...Object.values(kinds), podResource, core('events')]) {
     await bundle.addObject(`objects/${resource.plural}.json`, () => list(resource))
   }
@@ -140,7 +148,7 @@ async function collectPages(cluster: Cluster, bundle: Bundle, pods: readonly Tol
 }
 
 async function collectLogs(cluster: Cluster, bundle: Bundle, pod: TollwayPod): Promise<void> {
-  for (const { name } of containersOf(pod)) {
+  for (const { name } of listContainers(pod)) {
     const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log?container=${name}&timestamps=true`
     await bundle.addText(`logs/${pod.name}/${name}.log`, () =>
       cluster.getText(`${path}&tailLines=${logLines}`, maxPageBytes),
@@ -156,19 +164,19 @@ async function collectCertificates(
 ): Promise<void> {
   const mounted = new Map(
     pods.flatMap(pod =>
-      secretsOf(pod).map(name => [`${pod.namespace}/${name}`, { namespace: pod.namespace, name }]),
+      listSecretNames(pod).map(name => [`${pod.namespace}/${name}`, { namespace: pod.namespace, name }]),
     ),
   )
   for (const key of mounted.values()) {
     await bundle.addObject(`certificates/${key.name}.json`, async () => {
       const secret = await cluster.get(core('secrets'), key)
       if (secret === undefined) throw new Error(`the Secret ${key.namespace}/${key.name} does not exist`)
-      return certificatesOf(secret)
+      return parseCertificates(secret)
     })
   }
 }
 
-function secretsOf({ object }: TollwayPod): readonly string[] {
+function listSecretNames({ object }: TollwayPod): readonly string[] {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const volumes = Array.isArray(spec['volumes']) ? spec['volumes'].filter(isObject) : []
   return volumes.flatMap(({ secret }) => (isObject(secret) ? [`${secret['secretName']}`] : []))
@@ -176,7 +184,7 @@ function secretsOf({ object }: TollwayPod): readonly string[] {
 
 const certificate = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
-function certificatesOf({ data }: KubeObject) {
+function parseCertificates({ data }: KubeObject) {
   const entries = isObject(data) ? Object.entries(data) : []
   return entries.flatMap(([entry, encoded]) => {
     const text = Buffer.from(`${encoded}`, 'base64').toString('utf8')
@@ -192,14 +200,14 @@ export const clusterBundle: SourceOf<Bundle> = {
   options: clusterOptions,
   open: values =>
     withCluster(values, async cluster => {
-      const { namespace, 'tollway-namespace': tollwayNamespace } = clusterValuesOf(values)
-      const bundle = new Bundle(await tokenOf(cluster))
+      const { namespace, 'tollway-namespace': tollwayNamespace } = toClusterValues(values)
+      const bundle = new Bundle(await readTokens(cluster))
       await collectFromCluster(cluster, bundle, { namespace, tollwayNamespace })
       return bundle
     }),
 }
 
-async function tokenOf(cluster: { token(): Promise<string | undefined> }): Promise<readonly string[]> {
+async function readTokens(cluster: { token(): Promise<string | undefined> }): Promise<readonly string[]> {
   const token = await cluster.token()
   return token === undefined ? [] : [token]
 }

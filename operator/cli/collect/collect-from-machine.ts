@@ -17,7 +17,10 @@ export async function collectFromMachine(stateDir: string): Promise<Bundle> {
     )
   const content = await readFolder(undefined, stateDir, { printError() {} }).catch((error: Error) => error)
   const secrets = content instanceof Error ? [] : content.resources.filter(({ kind }) => kind === 'Secret')
-  const bundle = new Bundle([...secretsOfState(stateDir), ...secrets.flatMap(({ spec }) => textsOf(spec))])
+  const bundle = new Bundle([
+    ...readStateSecrets(stateDir),
+    ...secrets.flatMap(({ spec }) => listTexts(spec)),
+  ])
   await bundle.addObject('versions.json', async () => ({ node: process.version, platform: process.platform }))
   await bundle.addObject('resources.json', async () => {
     if (content instanceof Error) throw content
@@ -51,19 +54,19 @@ function read(stateDir: string, name: string): string {
 }
 
 /** The address of the Redis with its password, and the credentials of merchants. */
-function secretsOfState(stateDir: string): readonly string[] {
+function readStateSecrets(stateDir: string): readonly string[] {
   const address = existsSync(join(stateDir, 'redis-url')) ? read(stateDir, 'redis-url').trim() : ''
   const password = URL.parse(address)?.password ?? ''
   const folder = join(stateDir, 'secrets')
   const files = existsSync(folder) ? readdirSync(folder) : []
-  const entries = files.flatMap(file => textsOf(JSON.parse(read(folder, file)).stringData))
+  const entries = files.flatMap(file => listTexts(JSON.parse(read(folder, file)).stringData))
   return [address, password, decodeURIComponent(password), ...entries]
 }
 
 /** Every text in a value, also decoded from base64. */
-function textsOf(value: unknown): readonly string[] {
+function listTexts(value: unknown): readonly string[] {
   if (typeof value === 'string')
     return [value, value.trim(), Buffer.from(value, 'base64').toString('utf8').trim()]
-  if (Array.isArray(value)) return value.flatMap(textsOf)
-  return isObject(value) ? Object.values(value).flatMap(textsOf) : []
+  if (Array.isArray(value)) return value.flatMap(listTexts)
+  return isObject(value) ? Object.values(value).flatMap(listTexts) : []
 }

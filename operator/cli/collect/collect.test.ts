@@ -7,9 +7,9 @@ import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { manifest } from '../../../test/support/tollway.ts'
-import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
 import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
-import { runCommand } from '../tollway-program.ts'
+import { openTestCluster, systemNamespace, type TestCluster } from '../kubectl/testing/open-test-cluster.ts'
+import { runTollway } from '../tollway-program.ts'
 import { Bundle, type BundleManifest } from './bundle.ts'
 import { redactText } from './redact.ts'
 
@@ -17,7 +17,7 @@ const canary = 'canary-5f1c9e'
 const place = temporaryFolder('collect')
 let bundles = 0
 
-async function collect(run: typeof runCommand, ...args: string[]) {
+async function collect(run: typeof runTollway, ...args: string[]) {
   bundles += 1
   const file = join(place, `bundle-${bundles}.tar.gz`)
   const said = await runCaptured(output => run(['collect', '--output-file', file, ...args], output))
@@ -77,9 +77,10 @@ test('redaction removes secrets from texts, and keeps other words', () => {
 })
 
 test('redaction of a long line takes linear time', () => {
-  const started = performance.now()
+  const started = process.cpuUsage()
   redactText(`${'a.b-'.repeat(500_000)} ${'token'.repeat(200_000)}`)
-  assert.ok(performance.now() - started < 5_000)
+  // The time of the processor, because other processes may use the machine.
+  assert.ok(process.cpuUsage(started).user < 5_000_000)
 })
 
 test('a bundle respects its limits, and keeps the newest lines', async () => {
@@ -118,7 +119,7 @@ describe('tollway collect', () => {
       join(stateDir, 'secrets', 'shop.a.json'),
       JSON.stringify({ stringData: { apiKey: canary } }),
     )
-    const { code, file, out } = await collect(runCommand, '--state-dir', stateDir)
+    const { code, file, out } = await collect(runTollway, '--state-dir', stateDir)
     assert.equal(code, 0)
     const { files, manifest: listed } = unpack(file)
     assertNoCanary(files)
@@ -130,7 +131,7 @@ describe('tollway collect', () => {
   })
 
   it('rejects a folder without a state', async () => {
-    const { code, err } = await collect(runCommand, '--state-dir', '/missing')
+    const { code, err } = await collect(runTollway, '--state-dir', '/missing')
     assert.equal(code, 2)
     assert.match(err, /no operator has run with the state in \/missing/)
   })

@@ -62,4 +62,4 @@ async function writeBundle(bundle: Bundle, file: string, createdAt: string, outp
   for (const { path, reason } of leftOut) output.print(`left out ${printable(`${path}: ${reason}`)}\n`)
 }
 
-export const collect = createCollect(machineBundle)
+export const collectCommand = createCollect(machineBundle)

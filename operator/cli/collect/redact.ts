@@ -87,7 +87,7 @@ export function redactObject(value: unknown, known: readonly string[] = []): unk
     if (name === 'annotations' && isObject(inner)) return [[name, redactAnnotations(inner, known)]]
     if (namesOnly.includes(name) && isObject(inner)) return [[name, mapValues(inner, () => removed)]]
     if ((name === 'env' || name.endsWith('Env')) && isObject(inner))
-      return [[name, mapValues(inner, (each, variable) => valueOfVariable(variable, each))]]
+      return [[name, mapValues(inner, (each, variable) => redactVariableValue(variable, each))]]
     if (name === 'env' && Array.isArray(inner)) return [[name, inner.map(redactVariable)]]
     if (isSensitive(name) && (typeof inner === 'string' || typeof inner === 'number'))
       return [[name, removed]]
@@ -110,10 +110,10 @@ function redactVariable(variable: unknown): unknown {
   if (!isObject(variable)) return removed
   const { name, value, valueFrom } = variable
   if (value === undefined) return { name, ...(valueFrom !== undefined && { valueFrom }) }
-  return { name, value: valueOfVariable(`${name}`, value) }
+  return { name, value: redactVariableValue(`${name}`, value) }
 }
 
-function valueOfVariable(name: string, value: unknown): unknown {
+function redactVariableValue(name: string, value: unknown): unknown {
   return !isSensitive(name) && plainValue.test(`${value}`) ? value : removed
 }
 

@@ -3,12 +3,12 @@ import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-li
 import { seconds, text, textOr, toggle, wholeNumber } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
-import { requiredEntries } from '../entries.ts'
+import { requireEntries } from '../entries.ts'
 import { printable, render, renderTable } from '../render.ts'
 import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
 
 const defaultAddress = 'http://127.0.0.1:8080'
-const askMs = 2_000
+const requestMs = 2_000
 const pollMs = 200
 const maxHits = 2 ** 32 - 1
 
@@ -54,7 +54,7 @@ const options = {
   output: outputOption(),
 }
 
-export const call: Command = {
+export const callCommand: Command = {
   name: 'call',
   summary: 'request a decision of a running service, or check its health',
   options,
@@ -79,8 +79,8 @@ tollway try explains a decision without a hit.`,
     if (values.grpc !== undefined) {
       if (!health) throw new UsageError('--grpc: goes with --health only')
       const { grpc, service = '' } = values
-      const { askHealth } = await import('../ask-health.ts')
-      const found = await untilAnswered(() => askHealth(grpc, service, askMs), waitMs)
+      const { checkHealth } = await import('../check-health.ts')
+      const found = await retryUntilAnswered(() => checkHealth(grpc, service, requestMs), waitMs)
       if ('problem' in found) throw new Error(`${grpc}: ${printable(found.problem)}`)
       output.print('OK\n')
       return exitCodes.ok
@@ -89,7 +89,7 @@ tollway try explains a decision without a hit.`,
     if (!URL.canParse(http)) throw new UsageError(`--http ${http}: is not a URL`)
     const wanted = health || requestBody(domain, entries, values.hits)
     const [path, body] = wanted === true ? ['/healthcheck', undefined] : ['/json', wanted]
-    const answer = await untilAnswered(() => ask(new URL(path, http), body), waitMs)
+    const answer = await retryUntilAnswered(() => requestAnswer(new URL(path, http), body), waitMs)
     if ('problem' in answer) throw new Error(`${http}: ${answer.problem}`)
     if (body === undefined) {
       output.print(`${answer.body.trim()}\n`)
@@ -105,26 +105,26 @@ tollway try explains a decision without a hit.`,
 function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
   required('--domain', domain)
   // A descriptor without an addend would use 1 for a 0 of the request.
-  const descriptors = requiredEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
+  const descriptors = requireEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })
 }
 
-async function untilAnswered<Found extends object>(
-  ask: () => Promise<Found>,
+async function retryUntilAnswered<Found extends object>(
+  attempt: () => Promise<Found>,
   waitMs: number,
 ): Promise<Found> {
   const endMs = performance.now() + waitMs
   for (;;) {
-    const answer = await ask()
+    const answer = await attempt()
     if (!('problem' in answer) || performance.now() >= endMs) return answer
     await pause(pollMs)
   }
 }
 
 /** A decision has 200 or 429; health has 200. */
-async function ask(url: URL, body: string | undefined): Promise<Answer> {
+async function requestAnswer(url: URL, body: string | undefined): Promise<Answer> {
   try {
-    const signal = AbortSignal.timeout(askMs)
+    const signal = AbortSignal.timeout(requestMs)
     const response = await fetch(url, body === undefined ? { signal } : { method: 'POST', body, signal })
     const text = await response.text()
     if (response.status === 200 || (response.status === 429 && body !== undefined)) return { body: text }

@@ -13,12 +13,12 @@ import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { Comparison, type ComparisonReport, describeReport, summarize } from '../compare/comparison.ts'
 import {
-  addressOf,
   assertAnswers,
-  type HostPort,
+  formatAddress,
   openPeerTls,
   type Peer,
-  parseHostPort,
+  type PeerAddress,
+  parsePeerAddress,
 } from '../compare/peer.ts'
 import { readRequests, replayRequests } from '../compare/read-requests.ts'
 import { startProxy } from '../compare/start-proxy.ts'
@@ -76,7 +76,7 @@ const options = {
   output: outputOption(),
 }
 
-export const compare: Command = {
+export const compareCommand: Command = {
   name: 'compare',
   summary: 'send the same calls to two rate limit services and compare the answers',
   options,
@@ -119,13 +119,13 @@ of theirs.`,
 type Run = ReturnType<typeof parseRun>
 
 /** Where the requests come from. */
-type Input = { readonly requests: string } | { readonly listen: HostPort; readonly listenTls: ListenTls }
+type Input = { readonly requests: string } | { readonly listen: PeerAddress; readonly listenTls: ListenTls }
 
 function parseRun(values: OptionValues<typeof options>) {
   const { requests, listen, duration } = values
   const peer = (name: Peer['name']): Peer => ({
     name,
-    ...parseHostPort(`--${name}`, values[name]),
+    ...parsePeerAddress(`--${name}`, values[name]),
     tls: parsePeerTls(name, values),
   })
   const [reference, candidate] = [peer('reference'), peer('candidate')]
@@ -138,7 +138,7 @@ function parseRun(values: OptionValues<typeof options>) {
   const input: Input =
     listen === undefined
       ? { requests: requests ?? '' }
-      : { listen: parseHostPort('--listen', listen), listenTls: values }
+      : { listen: parsePeerAddress('--listen', listen), listenTls: values }
   return {
     reference,
     candidate,
@@ -160,8 +160,8 @@ async function runComparison(run: Run, output: Output): Promise<Result> {
   const { input } = run
   // A file with an error is rejected before any of its requests counts.
   if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
-  const opened = openFiles(run, printSeldom(output))
-  const ended = untilEnded(run.durationMs)
+  const opened = openFiles(run, createRateLimitedPrinter(output))
+  const ended = createEndSignal(run.durationMs)
   try {
     await assertAnswers(run.reference, opened.reference, connectMs)
     if ('listen' in input) return await proxyCalls(run, input.listen, opened, ended.signal, output)
@@ -213,8 +213,8 @@ async function replayFile(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const clients = {
-    reference: createGrpcClient(addressOf(reference), { tls: opened.reference }),
-    candidate: createGrpcClient(addressOf(candidate), { tls: opened.candidate }),
+    reference: createGrpcClient(formatAddress(reference), { tls: opened.reference }),
+    candidate: createGrpcClient(formatAddress(candidate), { tls: opened.candidate }),
   }
   try {
     const requests = readRequests(file)
@@ -227,7 +227,7 @@ async function replayFile(
 
 async function proxyCalls(
   { reference, candidate, sharedCounters, timeoutMs, compared }: Run,
-  listen: HostPort,
+  listen: PeerAddress,
   opened: OpenedFiles,
   ended: AbortSignal,
   output: Output,
@@ -247,7 +247,7 @@ async function proxyCalls(
 }
 
 /** Returns a function that prints the same problem at most once in 10 s, and at most 20 problems. */
-function printSeldom(output: Output): (problem: unknown) => void {
+function createRateLimitedPrinter(output: Output): (problem: unknown) => void {
   const printed = new Set<string>()
   let sinceMs = performance.now()
   return problem => {
@@ -265,7 +265,7 @@ function printSeldom(output: Output): (problem: unknown) => void {
 }
 
 /** A signal that SIGINT, SIGTERM, or the end of the duration aborts, until `release` is called. */
-function untilEnded(durationMs: number | undefined) {
+function createEndSignal(durationMs: number | undefined) {
   const ended = new AbortController()
   const end = () => ended.abort()
   process.once('SIGINT', end)

@@ -88,7 +88,7 @@ complete -c tollway -f -a '(__tollway_complete)'
 `,
 }
 
-export const completion: Command = {
+export const completionCommand: Command = {
   name: 'completion',
   summary: 'print the completion script of a shell',
   options: {},

@@ -19,7 +19,7 @@ const options = {
   output: oneOf(['yaml', 'json'], { short: 'o', placeholder: 'FORMAT', help: 'the format: yaml or json' }),
 }
 
-export const convert: Command = {
+export const convertCommand: Command = {
   name: 'convert',
   summary: 'convert rate limit YAML files to RateLimitConfig resources',
   options,
@@ -41,11 +41,11 @@ only the problems are printed.`,
     const { values, positionals } = parseOptions(args, options, true)
     const format = values.output
     if (positionals.length === 0) throw new UsageError('missing argument PATH')
-    const parsed = positionals.flatMap(filesOf).map(path => parseYaml(path, readFileSync(path, 'utf8')))
+    const parsed = positionals.flatMap(listFiles).map(path => parseYaml(path, readFileSync(path, 'utf8')))
     const configs = parsed.flatMap(one => ('value' in one ? [one.value] : []))
     const { problems, warnings } = validateParsed(parsed, { mergeDomainConfigs: false, spelling: 'snake' })
     const documents = convertConfigurations(configs, values.namespace)
-    const unfit = configs.flatMap((config, index) => whatNoResourceSays(config, documents[index]))
+    const unfit = configs.flatMap((config, index) => findUnsupported(config, documents[index]))
     // A problem of the language is also a problem of the resource, so it is reported once.
     const told = problems.length > 0 ? problems : unfit
     output.printError([...warnings, ...told].map(problem => `${formatProblem(problem)}\n`).join(''))
@@ -57,12 +57,12 @@ only the problems are printed.`,
 }
 
 /** Returns what a resource cannot express, such as longer keys and deeper levels. It is not cut off. */
-function whatNoResourceSays({ name: source }: RateLimitDomain, document: unknown): readonly Problem[] {
+function findUnsupported({ name: source }: RateLimitDomain, document: unknown): readonly Problem[] {
   const judged = translateRateLimitConfig(source, document)
   return 'value' in judged ? [] : judged.problems.map(problem => ({ source, ...problem }))
 }
 
-function filesOf(path: string): string[] {
+function listFiles(path: string): string[] {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (stat === undefined) throw new Error(`${path}: no such file or folder`)
   if (!stat.isDirectory()) return [path]

@@ -6,7 +6,7 @@ import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../api/testing/serve-api.ts'
 import { defaultWhatIfTiming } from '../../ratelimit-queries/what-if.ts'
-import { runCommand } from '../tollway-program.ts'
+import { runTollway } from '../tollway-program.ts'
 
 const alice = ['--domain', 'checkout', '--entries', 'user=alice']
 const manifest = (unit: string) => `
@@ -19,7 +19,7 @@ spec: {domain: checkout, descriptors: [{key: user, rateLimit: {unit: ${unit}, re
 async function open(t: TestContext) {
   const served = await serveApi(t)
   const operator = ['--operator', new URL(served.url).origin]
-  const run = (...args: string[]) => runCaptured(output => runCommand([...args, ...operator], output))
+  const run = (...args: string[]) => runCaptured(output => runTollway([...args, ...operator], output))
   return { ...served, run }
 }
 

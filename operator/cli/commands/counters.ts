@@ -10,7 +10,7 @@ import { parseWithSource, required } from '@tollway/chassis/command-line/parse-o
 import { type Entry, writeEntries } from '../../api/entries.ts'
 import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { callApi, followApi } from '../call-api.ts'
-import { parseEntries } from '../entries.ts'
+import { parseEntriesOption } from '../entries.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
 import { printable, render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
@@ -39,9 +39,9 @@ export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',
   subcommands: {
-    get: change('get', source),
-    reset: change('reset', source),
-    raise: change('raise', source),
+    get: createCounterAction('get', source),
+    reset: createCounterAction('reset', source),
+    raise: createCounterAction('raise', source),
     top: { options: { ...topOptions, ...source.options }, run: (args, output) => top(args, output, source) },
     tap: { options: { ...tapOptions, ...source.options }, run: (args, output) => tap(args, output, source) },
   },
@@ -80,17 +80,17 @@ of the resource, and reset and raise the right to update it.`,
   },
 })
 
-export const counters = createCounters(operatorSource)
+export const countersCommand = createCounters(operatorSource)
 
 /** Returns the subcommand that reads or changes a counter. */
-function change(action: 'get' | 'reset' | 'raise', source: SourceOf<OperatorAddress>): Action {
+function createCounterAction(action: 'get' | 'reset' | 'raise', source: SourceOf<OperatorAddress>): Action {
   return {
     options: { ...oneOptions, ...(action === 'raise' && { by }), ...source.options },
     async run(args, output) {
       const { values, sourceValues } = parseWithSource(args, oneOptions, this.options)
       const format = values.output
       const domain = required('--domain', values.domain)
-      const entries = parseEntries(required('--entries', values.entries))
+      const entries = parseEntriesOption(required('--entries', values.entries))
       const body = {
         domain,
         entries,
@@ -99,15 +99,19 @@ function change(action: 'get' | 'reset' | 'raise', source: SourceOf<OperatorAddr
       const operator = await source.open(sourceValues, output)
       const answer =
         action === 'get'
-          ? await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`)
+          ? await callApi<Counter>(operator, `/counters?${toQuery(domain, entries)}`)
           : await callApi<CounterChange>(operator, `/counters/${action}`, body)
       output.print(format === 'table' ? counterTable(answer) : render(answer, format))
-      return complain(answer.missing, 'confirmed' in answer ? 'has not confirmed' : 'did not answer', output)
+      return reportMissing(
+        answer.missing,
+        'confirmed' in answer ? 'has not confirmed' : 'did not answer',
+        output,
+      )
     },
   }
 }
 
-function queryOf(
+function toQuery(
   domain: string,
   entries: readonly { readonly key: string; readonly value: string }[],
 ): string {
@@ -127,7 +131,7 @@ function counterTable({ counters }: Counter): string {
   )
 }
 
-function complain(missing: readonly string[], what: string, output: Output): number {
+function reportMissing(missing: readonly string[], what: string, output: Output): number {
   for (const pod of missing) output.printError(`${printable(pod)}: ${what}\n`)
   return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
 }
@@ -140,11 +144,11 @@ async function top(
   const { values, sourceValues } = parseWithSource(args, topOptions, source.options)
   const format = values.output
   const domain = required('--domain', values.domain)
-  const entries = values.entries === undefined ? undefined : parseEntries(values.entries)
+  const entries = values.entries === undefined ? undefined : parseEntriesOption(values.entries)
   if (entries && values.rule !== undefined) throw new UsageError('--rule and --entries exclude each other')
   const named = entries ? '' : required('--rule', values.rule)
   const operator = await source.open(sourceValues, output)
-  const matched = entries && (await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`))
+  const matched = entries && (await callApi<Counter>(operator, `/counters?${toQuery(domain, entries)}`))
   const rule = matched?.rule ?? named
   const query = new URLSearchParams({ rule, by: values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
@@ -160,7 +164,7 @@ async function top(
     output.print(`counted for ${Math.round(answer.sinceMs / 1000)} s\n`)
   }
   if (answer.hashed) output.printError(hashedNote)
-  return complain(answer.missing, 'did not answer', output)
+  return reportMissing(answer.missing, 'did not answer', output)
 }
 
 const hashedNote =
@@ -175,7 +179,7 @@ async function tap(
   const format = values.output
   const query = new URLSearchParams({ domain: required('--domain', values.domain) })
   if (values.rule !== undefined) query.set('rule', values.rule)
-  const wanted = values.entries === undefined ? [] : parseEntries(values.entries)
+  const wanted = values.entries === undefined ? [] : parseEntriesOption(values.entries)
   const enough = new AbortController()
   const end = () => enough.abort()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end)

@@ -7,10 +7,10 @@ import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
-import { openTestCluster, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
-import { fieldDifferences } from '../compare-resources.ts'
+import { compareValues } from '../compare-resources.ts'
 import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
-import { runCommand } from '../tollway-program.ts'
+import { openTestCluster, type TestCluster } from '../kubectl/testing/open-test-cluster.ts'
+import { runTollway } from '../tollway-program.ts'
 
 type Run = (args: readonly string[], output: Output) => Promise<number>
 
@@ -40,7 +40,7 @@ const kiosk = route('kiosk', '{match: {streamIdPrefix: kiosk-}, tokenSecretRef: 
 test('diff matches items of lists by their key, or else by their position', () => {
   const before = { list: [{ key: 'a', n: 1 }, { key: 'b' }], plain: [1, 2], gone: null }
   const after = { list: [{ key: 'b' }, { key: 'a', n: 2 }], plain: [1, 3, 4] }
-  assert.deepEqual(fieldDifferences(before, after, 'spec'), [
+  assert.deepEqual(compareValues(before, after, 'spec'), [
     { path: 'spec.list[a].n', before: 1, after: 2 },
     { path: 'spec.plain[1]', before: 2, after: 3 },
     { path: 'spec.plain[2]', after: 4 },
@@ -55,7 +55,7 @@ describe('tollway diff', () => {
   const folder = temporaryFolder('diff-folder')
   writeFileSync(join(folder, 'a.yaml'), `${checkout}---\n${search}`)
   writeFileSync(join(stateDir, 'status.json'), JSON.stringify({ folder, pid: 0 }))
-  const diff = (...args: string[]) => capture(runCommand, 'diff', '--state-dir', stateDir, ...args)
+  const diff = (...args: string[]) => capture(runTollway, 'diff', '--state-dir', stateDir, ...args)
 
   it('prints nothing and exits with 0 for equal resources', async () => {
     assert.deepEqual(await diff('-f', write('same.yaml', checkout)), { code: 0, out: '', err: '' })

@@ -3,7 +3,7 @@ import { aFile, text, toggle } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { readStatusReport } from '../../environments/host/status-file.ts'
 import { compareResources, type DiffTarget, describeDifferences } from '../compare-resources.ts'
-import { kindsOf, readFolder } from '../read-folder.ts'
+import { openKinds, readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
@@ -36,7 +36,7 @@ const machineTarget: SourceOf<DiffTarget> = {
     return {
       content,
       completeSpec: async ({ spec }) => spec,
-      withResources: async resources => ({ ...content, resources, kinds: kindsOf(resources) }),
+      withResources: async resources => ({ ...content, resources, kinds: openKinds(resources) }),
     }
   },
 }
@@ -71,4 +71,4 @@ are those of spec, and the annotations of Tollway.`,
   },
 })
 
-export const diff = createDiff(machineTarget)
+export const diffCommand = createDiff(machineTarget)

@@ -24,7 +24,7 @@ const options = {
   }),
 }
 
-export const operator: Command = {
+export const operatorCommand: Command = {
   name: 'operator',
   summary: 'run the operator in a cluster',
   options,

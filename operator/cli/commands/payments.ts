@@ -7,7 +7,7 @@ import { createPaymentsCommand } from '@tollway/payments/admin/command.ts'
 const program = fileURLToPath(new URL('../../../services/payments/admin.ts', import.meta.url))
 
 /** Runs in a separate process, because this program does not contain the modules of the service. */
-export const payments: Command = createPaymentsCommand({
+export const paymentsCommand: Command = createPaymentsCommand({
   options: {},
   perform: ({ args }) => runProcess(process.execPath, [program, ...args]),
 })

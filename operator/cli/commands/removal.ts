@@ -25,7 +25,7 @@ const options = {
   wait: seconds(0, { help: 'the maximum time to wait' }),
 }
 
-export const removal: Command = {
+export const removalCommand: Command = {
   name: 'removal',
   summary: 'wait until all objects that the operator created are removed from a cluster',
   options,
@@ -70,7 +70,7 @@ async function waitUntilRemoved(
   for (;;) {
     const isOver = performance.now() >= endMs
     try {
-      const left = await namesOfOperator(client, place)
+      const left = await listOwnObjects(client, place)
       if (left.length === 0 || isOver) return left
     } catch (error) {
       if (isOver) throw error
@@ -79,7 +79,7 @@ async function waitUntilRemoved(
   }
 }
 
-async function namesOfOperator(
+async function listOwnObjects(
   client: KubeClient,
   { name, namespace }: { readonly name: string; readonly namespace: string },
 ): Promise<readonly string[]> {

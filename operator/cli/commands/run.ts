@@ -56,7 +56,7 @@ const ownOptions = {
 const { file, ...others } = ownOptions
 const options: Options = { file, ...operatorTable, ...others }
 
-export const run: Command = {
+export const runFolderCommand: Command = {
   name: 'run',
   summary: 'enforce a folder of manifests on this machine',
   options,
@@ -124,30 +124,30 @@ function readOptions(args: readonly string[]) {
   const { values } = parseOptions(args, { ...operatorTable, ...ownOptions })
   const file = required('--file', values.file)
   if (!existsSync(file)) throw new Error(`--file ${file}: no such file or folder`)
-  const judged = judgeOptions(values, values.config)
+  const judged = validateOptions(values, values.config)
   if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))
   return { folder: resolve(file), stateDir: resolve(values['state-dir']), config: judged.value }
 }
 
 /** Validates the options of the command line together with the fields of the file. */
-function judgeOptions(values: Readonly<Record<string, unknown>>, file: string | undefined): Judged {
+function validateOptions(values: Readonly<Record<string, unknown>>, file: string | undefined): Judged {
   const fromFile = file === undefined ? {} : readConfigFile(file)
   const written: Record<string, unknown> = { ...fromFile }
   const spellings = new Map(Object.keys(fromFile).map(field => [field, `${file}: ${field}`]))
   for (const [field, { flag, env }] of Object.entries<HostOption>(table)) {
     const value = values[flag]
     if (value === undefined) continue
-    if (flag === 'redis-url') refusePassword(value as string)
+    if (flag === 'redis-url') rejectPassword(value as string)
     written[field] =
       env === undefined
         ? value
-        : withEnv(fromFile[field], parseEnv(value as string[], `--${flag}`, field, env))
+        : mergeEnv(fromFile[field], parseEnv(value as string[], `--${flag}`, field, env))
     spellings.set(field, `--${flag}`)
   }
   return judgeOperatorConfig(written, field => spellings.get(field) ?? field)
 }
 
-function refusePassword(redisUrl: string): void {
+function rejectPassword(redisUrl: string): void {
   if (!redisUrl.includes('@')) return
   throw new UsageError(
     '--redis-url: every user of the machine could read the password; put redisUrl into --config FILE',
@@ -168,7 +168,7 @@ function readConfigFile(path: string): WrittenConfig {
 }
 
 /** Validation reports a field of the file that has the wrong form, so it is returned unchanged. */
-function withEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
+function mergeEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
   return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }
 

@@ -7,7 +7,7 @@ import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import type { SourceProblem } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { lastingProblems, status } from './status.ts'
+import { createPersistenceFilter, statusCommand } from './status.ts'
 
 const condition = (type: string) => ({
   type,
@@ -57,10 +57,15 @@ async function printed(resources: readonly ResourceStatus[]): Promise<readonly s
     out += text
   }
   try {
-    const code = await runCommand(status, 'tollway status', ['--operator', `http://127.0.0.1:${port}`], {
-      print,
-      printError: print,
-    })
+    const code = await runCommand(
+      statusCommand,
+      'tollway status',
+      ['--operator', `http://127.0.0.1:${port}`],
+      {
+        print,
+        printError: print,
+      },
+    )
     assert.equal(code, 0, out)
   } finally {
     pages.close()
@@ -125,7 +130,7 @@ const histories: readonly (readonly [
 
 for (const [what, at, lasts] of histories) {
   test(`${what} lasts ${lasts === undefined ? 'never' : `after ${lasts} s`}`, () => {
-    const lasting = lastingProblems(15_000)
+    const lasting = createPersistenceFilter(15_000)
     const seconds = Array.from({ length: 60 }, (_, second) => second)
     const found = seconds.find(second => {
       const present = at(second)
@@ -136,7 +141,7 @@ for (const [what, at, lasts] of histories) {
 }
 
 test('nothing lasts without a grace', () => {
-  const lasting = lastingProblems(undefined)
+  const lasting = createPersistenceFilter(undefined)
   assert.deepEqual(
     [0, 60_000].flatMap(nowMs => lasting([problem({})], nowMs)),
     [],

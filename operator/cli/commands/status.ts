@@ -22,7 +22,7 @@ import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
 const pollMs = 50
-const askMs = 1_000
+const requestMs = 1_000
 
 interface Absent {
   readonly problem: string
@@ -36,18 +36,18 @@ export interface ReportSource {
 
 const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
 
-const ofOperator = {
+const operatorOptions = {
   'state-dir': stateDirOption,
   operator: text({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
 }
 
 const operatorSource: SourceOf<ReportSource> = {
-  options: ofOperator,
+  options: operatorOptions,
   async open(values) {
-    const { operator, 'state-dir': stateDir } = values as OptionValues<typeof ofOperator>
-    if (operator !== undefined) return { look: () => remoteReport(operator) }
+    const { operator, 'state-dir': stateDir } = values as OptionValues<typeof operatorOptions>
+    if (operator !== undefined) return { look: () => fetchReport(operator) }
     const problem = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
-    return { look: async () => (await presentReport(stateDir)) ?? { problem } }
+    return { look: async () => (await readCurrentReport(stateDir)) ?? { problem } }
   },
 }
 
@@ -103,7 +103,7 @@ For a Merchant:
     const { look } = await source.open(sourceValues, output)
     const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
     const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
-    const lasting = lastingProblems(values.grace)
+    const lasting = createPersistenceFilter(values.grace)
     // The operators of the previous release report the rollout of the new ones, but not what those changed.
     const problemsOf = (found: StatusReport) =>
       isCurrent(found) ? found.problems : found.problems.filter(({ origin }) => origin === 'operator')
@@ -127,7 +127,7 @@ For a Merchant:
   },
 })
 
-export const status = createStatus(operatorSource)
+export const statusCommand = createStatus(operatorSource)
 
 interface Waited {
   readonly report: StatusReport | Absent
@@ -152,10 +152,10 @@ async function waitUntilReady(
   }
 }
 
-async function remoteReport(operator: string): Promise<StatusReport | Absent> {
+async function fetchReport(operator: string): Promise<StatusReport | Absent> {
   if (!URL.canParse('/status', operator)) throw new UsageError(`--operator ${operator}: is not a URL`)
   try {
-    const answer = await fetch(new URL('/status', operator), { signal: AbortSignal.timeout(askMs) })
+    const answer = await fetch(new URL('/status', operator), { signal: AbortSignal.timeout(requestMs) })
     const told = (await answer.json().catch(() => ({}))) as Partial<StatusReport>
     if (Array.isArray(told.resources) && Array.isArray(told.replicas)) return told as StatusReport
     return { problem: `${operator}: is not an operator: /status answered ${answer.status} without a report` }
@@ -169,11 +169,11 @@ async function remoteReport(operator: string): Promise<StatusReport | Absent> {
  * the operator does not answer in time. Returns undefined if no operator runs, even if another process has
  * its port or its process id.
  */
-export async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
+export async function readCurrentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)
   if (written === undefined || !mayRun(written)) return undefined
   try {
-    const signal = AbortSignal.timeout(askMs)
+    const signal = AbortSignal.timeout(requestMs)
     const answer = await fetch(`${written.addresses['operator']}/status`, { signal })
     const told = (await answer.json()) as StatusReport
     return told.pid === written.pid ? told : undefined
@@ -183,16 +183,16 @@ export async function presentReport(stateDir: string): Promise<StatusReport | un
 }
 
 /** The conditions of kinds of the feed. The number of enforcing processes replaces the third one. */
-const stepsOfFed = [
+const publishedSteps = [
   { field: 'Accepted', heading: 'ACCEPTED' },
   { field: 'Programmed', heading: 'PROGRAMMED' },
 ]
 
 function resourceTable(columns: KindColumns, resources: StatusReport['resources']): string {
-  const { subject, counts, details = [], steps = stepsOfFed } = columns
-  const isFed = columns.steps === undefined
+  const { subject, counts, details = [], steps = publishedSteps } = columns
+  const isPublished = columns.steps === undefined
   const headings = [...counts, ...details, ...steps].map(({ heading }) => heading)
-  const heading = ['KIND', 'NAME', subject, ...headings, ...(isFed ? ['ENFORCED'] : []), 'READY']
+  const heading = ['KIND', 'NAME', subject, ...headings, ...(isPublished ? ['ENFORCED'] : []), 'READY']
   const rows = resources.map(resource => [
     resource.kind,
     `${resource.namespace}/${resource.name}`,
@@ -200,7 +200,7 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
     ...counts.map(({ field }) => `${resource.counts[field] ?? ''}`),
     ...details.map(({ field }) => resource.details?.[field] ?? ''),
     ...steps.map(({ field }) => conditionOf(resource, field).status),
-    ...(isFed ? [resource.enforced] : []),
+    ...(isPublished ? [resource.enforced] : []),
     conditionOf(resource, 'Ready').status,
   ])
   return renderTable(heading, rows)
@@ -279,7 +279,7 @@ interface Seen {
  *
  * @param graceMs without it, no obstacle lasts
  */
-export function lastingProblems(
+export function createPersistenceFilter(
   graceMs: number | undefined,
 ): (problems: readonly SourceProblem[], nowMs: number) => readonly SourceProblem[] {
   const known = new Map<string, Seen>()

@@ -10,8 +10,8 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { RequestOnPage, StreamsPage } from '../../broker-queries/read-pages.ts'
 import { changesOf, ratedRows, rowsOf } from '../../broker-queries/stream-rows.ts'
 import { writeStatusReport } from '../../environments/host/status-file.ts'
-import { runCommand } from '../tollway-program.ts'
-import { age, shortBytes, watchOnScreen } from '../watch-streams.ts'
+import { runTollway } from '../tollway-program.ts'
+import { formatAge, formatBytes, watchOnScreen } from '../watch-streams.ts'
 
 const request: RequestOnPage = {
   key: 'k1',
@@ -63,7 +63,7 @@ async function serve(t: TestContext, answer: object | number): Promise<FakeBroke
 }
 
 const tollway = (...args: readonly string[]) =>
-  runCaptured(output => runCommand(['streams', ...args], output))
+  runCaptured(output => runTollway(['streams', ...args], output))
 
 const at = (...brokers: readonly FakeBroker[]) => brokers.flatMap(({ address }) => ['--address', address])
 const lines = (table: string) => table.split('\n').map(line => line.split(/ {2,}/).join(' | '))
@@ -281,14 +281,14 @@ test('the table fits the terminal', async () => {
 })
 
 test('sizes and ages are printed in short form', () => {
-  assert.deepEqual([0, 1023, 1024, 4_194_304, 2 ** 52].map(shortBytes), [
+  assert.deepEqual([0, 1023, 1024, 4_194_304, 2 ** 52].map(formatBytes), [
     '0 B',
     '1023 B',
     '1.0 KiB',
     '4.0 MiB',
     '4096.0 TiB',
   ])
-  assert.deepEqual([-5, 400, 42_000, 187_000, 93_900_000].map(age), [
+  assert.deepEqual([-5, 400, 42_000, 187_000, 93_900_000].map(formatAge), [
     '0.0s',
     '0.4s',
     '42s',

@@ -7,7 +7,7 @@ import { brokerSource } from '../broker-addresses.ts'
 import { render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
-import { listTable, remarks, watchInLines, watchOnScreen } from '../watch-streams.ts'
+import { describeOmissions, listTable, watchInLines, watchOnScreen } from '../watch-streams.ts'
 
 const all = toggle({ help: 'list, watch: include ended requests that are still kept' })
 const listOptions = { all, output: outputOption() }
@@ -69,16 +69,16 @@ stream; the stream's next requests are accepted. STREAM is '' for a request with
   },
 })
 
-export const streams = createStreams(brokerSource)
+export const streamsCommand = createStreams(brokerSource)
 
 type Brokers = SourceOf<readonly BrokerAddress[]>
 
 async function list(args: readonly string[], output: Output, source: Brokers): Promise<number> {
   const { values, sourceValues } = parseWithSource(args, listOptions, source.options)
   const format = values.output
-  const look = await lookAt(await source.open(sourceValues, output))
+  const look = await pollBrokers(await source.open(sourceValues, output))
   output.printError(
-    remarks(look)
+    describeOmissions(look)
       .map(line => `${line}\n`)
       .join(''),
   )
@@ -98,10 +98,10 @@ async function watch(args: readonly string[], output: Output, source: Brokers): 
   const { values, sourceValues } = parseWithSource(args, watchOptions, source.options)
   const brokers = await source.open(sourceValues, output)
   const options = {
-    look: () => lookAt(brokers),
+    look: () => pollBrokers(brokers),
     everyMs: values.every,
     all: values.all,
-    signal: untilEnough(),
+    signal: untilStopped(),
     print: output.print,
   }
   const { stdout } = process
@@ -114,7 +114,7 @@ async function watch(args: readonly string[], output: Output, source: Brokers): 
 const sizeOfTerminal = () => ({ rows: process.stdout.rows || 24, columns: process.stdout.columns || 80 })
 
 /** Aborted by Ctrl-C, and when the reader of the output has gone. */
-function untilEnough(): AbortSignal {
+function untilStopped(): AbortSignal {
   const enough = new AbortController()
   const end = () => enough.abort()
   process.once('SIGINT', end)
@@ -154,6 +154,6 @@ function describeInterruption(ended: number, requestId: string): string {
   return `${count}; the request ${JSON.stringify(requestId)} ${consequence}`
 }
 
-async function lookAt(brokers: readonly BrokerAddress[]): Promise<Look> {
+async function pollBrokers(brokers: readonly BrokerAddress[]): Promise<Look> {
   return { brokers: await askBrokers(brokers), atMs: performance.now() }
 }

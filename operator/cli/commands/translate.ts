@@ -3,11 +3,11 @@ import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { readFolder } from '../read-folder.ts'
 import { render, renderTable } from '../render.ts'
 import { folderOptions, outputOption } from '../shared-options.ts'
-import { type FedSnapshot, formatFinding, validateFolder } from '../validate-folder.ts'
+import { formatDiagnostic, type PublishedSnapshot, validateFolder } from '../validate-folder.ts'
 
 const options = { ...folderOptions, output: outputOption('yaml') }
 
-export const translate: Command = {
+export const translateCommand: Command = {
   name: 'translate',
   summary: 'print the content of the feed for manifests',
   options,
@@ -23,21 +23,23 @@ the current feed of the operator on this machine, which has the last good versio
   async run(args, output) {
     const { values } = parseOptions(args, options)
     const format = values.output
-    const { findings, fed } = await validateFolder(await readFolder(values.file, values['state-dir'], output))
-    output.printError(findings.map(formatFinding).join(''))
-    const carried = fed.filter(({ snapshot }) => snapshot.resources.size > 0)
+    const { diagnostics, published } = await validateFolder(
+      await readFolder(values.file, values['state-dir'], output),
+    )
+    output.printError(diagnostics.map(formatDiagnostic).join(''))
+    const carried = published.filter(({ snapshot }) => snapshot.resources.size > 0)
     // An empty folder has no type, so the first one is used.
-    const shown = carried.length > 0 ? carried : fed.slice(0, 1)
-    if (format === 'table') output.print(shown.map(overview).join('\n'))
+    const shown = carried.length > 0 ? carried : published.slice(0, 1)
+    if (format === 'table') output.print(shown.map(formatSnapshot).join('\n'))
     else {
-      const documents = shown.map(one => render(messagesOf(one), format))
+      const documents = shown.map(one => render(decodeMessages(one), format))
       output.print(documents.join(format === 'yaml' ? '---\n' : ''))
     }
     return carried.length > 0 ? exitCodes.ok : exitCodes.wrong
   },
 }
 
-function overview({ snapshot }: FedSnapshot): string {
+function formatSnapshot({ snapshot }: PublishedSnapshot): string {
   const rows = Array.from(snapshot.resources.values(), ({ name, bytes, hash }) => [
     name,
     `${bytes.length}`,
@@ -46,7 +48,7 @@ function overview({ snapshot }: FedSnapshot): string {
   return `version ${snapshot.version}\n${renderTable(['RESOURCE', 'BYTES', 'HASH'], rows)}`
 }
 
-function messagesOf({ snapshot, show }: FedSnapshot) {
+function decodeMessages({ snapshot, show }: PublishedSnapshot) {
   const { version, typeUrl, resources } = snapshot
   return { version, typeUrl, resources: Array.from(resources.values(), ({ bytes }) => show(bytes)) }
 }

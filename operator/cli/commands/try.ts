@@ -3,12 +3,12 @@ import { parseWithSource, required } from '@tollway/chassis/command-line/parse-o
 import type { Explanation } from '@tollway/ratelimit/rules/explain.ts'
 import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
-import { requiredEntries } from '../entries.ts'
+import { requireEntries } from '../entries.ts'
 import { type FolderContent, folderSource } from '../read-folder.ts'
 import { printable, render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
-import { formatFinding, validateFolder } from '../validate-folder.ts'
+import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
 
 const own = { domain: domainOption, entries: entriesOption, output: outputOption() }
 
@@ -34,9 +34,9 @@ invalid manifest, those of its last good version.`,
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
     const domain = required('--domain', values.domain)
-    const descriptors = requiredEntries(values.entries)
-    const { findings, domains } = await validateFolder(await source.open(sourceValues, output))
-    output.printError(findings.map(formatFinding).join(''))
+    const descriptors = requireEntries(values.entries)
+    const { diagnostics, domains } = await validateFolder(await source.open(sourceValues, output))
+    output.printError(diagnostics.map(formatDiagnostic).join(''))
     const { explanations, isAtomic } = explainRequest(domains, domain, descriptors)
     const end = isAtomic
       ? '\nallOrNothing: every limit above counts the request if all of them admit it\n'

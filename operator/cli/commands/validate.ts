@@ -5,7 +5,7 @@ import { type FolderContent, folderSource } from '../read-folder.ts'
 import { render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
-import { formatFinding, validateFolder } from '../validate-folder.ts'
+import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
 
 const own = { output: outputOption() }
 
@@ -28,11 +28,11 @@ A valid setting that is probably a mistake is reported as a warning.`,
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
     const content = await source.open(sourceValues, output)
-    const { findings } = await validateFolder(content)
-    const isWrong = findings.some(({ severity }) => severity === 'error')
-    if (format !== 'table') output.print(render(findings, format))
+    const { diagnostics } = await validateFolder(content)
+    const isWrong = diagnostics.some(({ severity }) => severity === 'error')
+    if (format !== 'table') output.print(render(diagnostics, format))
     else {
-      output.print(findings.map(formatFinding).join(''))
+      output.print(diagnostics.map(formatDiagnostic).join(''))
       const { length } = content.resources.filter(isOurs)
       if (!isWrong) output.print(`${length} ${length === 1 ? 'resource' : 'resources'}, no problem\n`)
     }
@@ -40,4 +40,4 @@ A valid setting that is probably a mistake is reported as a warning.`,
   },
 })
 
-export const validate = createValidate(folderSource)
+export const validateCommand = createValidate(folderSource)

@@ -4,7 +4,7 @@ import { version } from '@tollway/chassis/version.ts'
 import { printable, render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
-import { presentReport } from './status.ts'
+import { readCurrentReport } from './status.ts'
 
 /** The versions of what runs, beside that of the command. */
 export interface Installed {
@@ -28,7 +28,7 @@ export interface InstalledPart {
 const machine: SourceOf<Installed> = {
   options: { 'state-dir': stateDirOption },
   async open(values) {
-    const report = await presentReport(`${values['state-dir']}`)
+    const report = await readCurrentReport(`${values['state-dir']}`)
     if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
     // An operator starts its processes from its own files.
     const running = report.version === undefined ? {} : { version: report.version }
@@ -74,15 +74,15 @@ function describe({
   services,
   definitions,
 }: Pick<Installed, 'operators' | 'services' | 'definitions'>): string {
-  const rowsOf = (part: string, items: readonly InstalledPart[]) =>
+  const toRows = (part: string, items: readonly InstalledPart[]) =>
     items.map(item => [part, item.name, item.version ?? 'unknown', item.image ?? ''])
   return renderTable(
     ['PART', 'NAME', 'VERSION', 'IMAGE'],
     [
       ['client', `node ${process.version}`, version, ''],
-      ...rowsOf('operator', operators),
-      ...rowsOf('service', services),
-      ...rowsOf('definition', definitions),
+      ...toRows('operator', operators),
+      ...toRows('service', services),
+      ...toRows('definition', definitions),
     ],
   )
 }

@@ -60,7 +60,7 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
   },
 })
 
-export const whatIf = createWhatIf(operatorSource)
+export const whatIfCommand = createWhatIf(operatorSource)
 
 function readResource(path: string): unknown {
   const read = readYaml(readInput('--file', path, maxWhatIfBytes))
@@ -71,7 +71,7 @@ function readResource(path: string): unknown {
 
 function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): string {
   const rows = rules.map(({ rule, now, proposed }) => [
-    ...[rule, `${now.allowed}`, describeRefused(now), `${proposed.allowed}`, describeRefused(proposed)],
+    ...[rule, `${now.allowed}`, describeRejected(now), `${proposed.allowed}`, describeRejected(proposed)],
   ])
   const changed = keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
     writeEntries(entries),
@@ -85,7 +85,7 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
   ].join('\n')
 }
 
-function describeRefused(hits: WhatIfAnswer['rules'][number]['now']): string {
+function describeRejected(hits: WhatIfAnswer['rules'][number]['now']): string {
   const bounds = boundsOf(hits)
   return bounds === '' ? `${hits.refused}` : `${hits.refused} (${bounds})`
 }

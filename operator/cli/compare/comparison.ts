@@ -2,7 +2,7 @@ import { bucketRangeMs, createHistogram, quantileBucket } from '@tollway/chassis
 import { statusName } from '@tollway/grpc/status.ts'
 import { renderTable } from '../render.ts'
 import { type ComparedFields, type Difference, findDifferences } from './find-differences.ts'
-import { isDecided, type Outcome } from './peer.ts'
+import { type CallOutcome, isDecided } from './peer.ts'
 
 const maxExamples = 100
 /**
@@ -18,8 +18,8 @@ interface Pair {
   readonly place: string
   /** The encoded RateLimitRequest. */
   readonly request: Uint8Array
-  readonly reference: Outcome
-  readonly candidate: Outcome
+  readonly reference: CallOutcome
+  readonly candidate: CallOutcome
 }
 
 /** The calls of one service. */
@@ -102,13 +102,13 @@ export class Comparison {
   }
 
   /** Adds a request that the reference did not decide. */
-  addUndecided(reference: Outcome): void {
+  addUndecided(reference: CallOutcome): void {
     this.#reference.add(reference)
     this.#notCompared += 1
   }
 
   /** Adds a request that the reference decided, and that was not sent to the candidate. */
-  addDropped(reference: Outcome): void {
+  addDropped(reference: CallOutcome): void {
     this.#reference.add(reference)
     this.#dropped += 1
   }
@@ -166,7 +166,7 @@ class PeerSums {
   readonly #errors = new Map<string, number>()
   #answers = 0
 
-  add(outcome: Outcome): void {
+  add(outcome: CallOutcome): void {
     this.#latencies.record(outcome.tookMs)
     if ('answer' in outcome) {
       this.#answers += 1

@@ -12,7 +12,7 @@ import {
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { printable } from '../render.ts'
-import type { Outcome } from './peer.ts'
+import type { CallOutcome } from './peer.ts'
 
 export interface ComparedFields {
   /** Whether to compare `limitRemaining` and the values of headers that end in `-remaining`. */
@@ -36,8 +36,8 @@ const none = 'none'
 /** Compares the results of the same request. Pure. */
 export function findDifferences(
   request: Uint8Array,
-  reference: Outcome,
-  candidate: Outcome,
+  reference: CallOutcome,
+  candidate: CallOutcome,
   compared: ComparedFields,
 ): readonly Difference[] {
   if ('answer' in reference && 'answer' in candidate) {
@@ -47,13 +47,13 @@ export function findDifferences(
     ) as [RateLimitResponse, RateLimitResponse]
     return compareAnswers(fromBinary(RateLimitRequestSchema, request), expected, found, compared)
   }
-  const [expected, found] = [statusOf(reference), statusOf(candidate)]
+  const [expected, found] = [describeStatus(reference), describeStatus(candidate)]
   if (expected === found) return []
   const { domain } = fromBinary(RateLimitRequestSchema, request)
   return [{ descriptor: wholeAnswer(domain), field: 'status', reference: expected, candidate: found }]
 }
 
-const statusOf = (outcome: Outcome) => ('answer' in outcome ? 'OK' : statusName(outcome.error.code))
+const describeStatus = (outcome: CallOutcome) => ('answer' in outcome ? 'OK' : statusName(outcome.error.code))
 
 const wholeAnswer = (domain: string) => `${show(domain)}: whole answer`
 
@@ -69,15 +69,15 @@ function compareAnswers(
     const descriptor = `${show(domain)}: ${show(pairs)}`
     const [expected, found] = [reference.statuses[index], candidate.statuses[index]]
     if (expected === undefined || found === undefined) return []
-    return differencesOf(descriptor, statusFields(expected, compared), statusFields(found, compared))
+    return compareFields(descriptor, statusFields(expected, compared), statusFields(found, compared))
   })
   const [expected, found] = [answerFields(reference, compared), answerFields(candidate, compared)]
-  return [...ofStatuses, ...differencesOf(whole.descriptor, expected, found)]
+  return [...ofStatuses, ...compareFields(whole.descriptor, expected, found)]
 }
 
 type Fields = Readonly<Record<string, string>>
 
-function differencesOf(descriptor: string, expected: Fields, found: Fields): readonly Difference[] {
+function compareFields(descriptor: string, expected: Fields, found: Fields): readonly Difference[] {
   return Object.entries(expected).flatMap(([field, reference]) => {
     const candidate = found[field] ?? none
     if (reference === candidate) return []

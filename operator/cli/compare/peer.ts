@@ -8,7 +8,7 @@ import type { Codec } from '@tollway/grpc/server.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { printable } from '../render.ts'
 
-export interface HostPort {
+export interface PeerAddress {
   readonly host: string
   readonly port: number
 }
@@ -22,17 +22,18 @@ export interface PeerTls {
 }
 
 /** One of the two services, as the options name it. A process can receive it. */
-export interface Peer extends HostPort {
+export interface Peer extends PeerAddress {
   readonly name: 'reference' | 'candidate'
   /** Connections are not encrypted without it. */
   readonly tls: PeerTls | undefined
 }
 
 /** `host:port`, with an IPv6 address in brackets. */
-export const addressOf = ({ host, port }: HostPort) => `${host.includes(':') ? `[${host}]` : host}:${port}`
+export const formatAddress = ({ host, port }: PeerAddress) =>
+  `${host.includes(':') ? `[${host}]` : host}:${port}`
 
 /** @throws UsageError that names the option */
-export function parseHostPort(option: string, text: string | undefined): HostPort {
+export function parsePeerAddress(option: string, text: string | undefined): PeerAddress {
   if (text === undefined) throw new UsageError(`${option}: must be HOST:PORT, found an empty value`)
   const [, host = '', digits = ''] = /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]/]+):(\d{1,5})$/.exec(text) ?? []
   const port = Number(digits)
@@ -89,7 +90,7 @@ export async function assertAnswers(
     found = Buffer.concat([found, bytes])
     if (found.length >= frameHeaderBytes) {
       if (found[3] === settingsFrame) resolve()
-      else reject(new Error(`the answer is not HTTP/2: ${beginningOf(found)}`))
+      else reject(new Error(`the answer is not HTTP/2: ${readFirstLine(found)}`))
     }
   })
   socket.on('error', reject)
@@ -100,7 +101,9 @@ export async function assertAnswers(
     const problem = isConnected ? 'is not a gRPC port: ' : ''
     const mayNeedTls = isConnected && tls === undefined && found.length < frameHeaderBytes
     const advice = mayNeedTls ? `; a port with TLS needs --${peer.name}-tls` : ''
-    throw new Error(`--${peer.name} ${addressOf(peer)}: ${problem}${describeConnectionError(error)}${advice}`)
+    throw new Error(
+      `--${peer.name} ${formatAddress(peer)}: ${problem}${describeConnectionError(error)}${advice}`,
+    )
   } finally {
     clearTimeout(timeout)
     socket.destroy()
@@ -108,7 +111,7 @@ export async function assertAnswers(
 }
 
 /** Returns the first line, at most 40 characters of it. */
-function beginningOf(bytes: Buffer): string {
+function readFirstLine(bytes: Buffer): string {
   const [line = ''] = bytes.toString('latin1', 0, 40).split(/\r?\n/)
   return printable(line)
 }
@@ -122,16 +125,16 @@ const bytesCodec: Codec<Uint8Array, Uint8Array> = {
 }
 
 /** The result of one call: the answer's bytes, or the status of its error. */
-export type Outcome = ({ readonly answer: Uint8Array } | { readonly error: GrpcError }) & {
+export type CallOutcome = ({ readonly answer: Uint8Array } | { readonly error: GrpcError }) & {
   readonly tookMs: number
 }
 
 /** Asks for one decision. Resolves with an error of gRPC; rejects with any other error. */
-export async function askPeer(
+export async function callPeer(
   client: GrpcClient,
   request: Uint8Array,
   options: UnaryOptions,
-): Promise<Outcome> {
+): Promise<CallOutcome> {
   const startedMs = performance.now()
   try {
     const answer = await client.unary(decisionPath, bytesCodec, request, options)
@@ -149,6 +152,6 @@ const transportCodes: ReadonlySet<number> = new Set([
 ])
 
 /** Whether the server decided the call: with an answer, or with an error that is not of the transport. */
-export function isDecided(outcome: Outcome): boolean {
+export function isDecided(outcome: CallOutcome): boolean {
   return 'answer' in outcome || !transportCodes.has(outcome.error.code)
 }

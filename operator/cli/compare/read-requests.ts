@@ -6,7 +6,7 @@ import { decodeDecisionJson } from '@tollway/ratelimit/servers/decode-decision-j
 import { describeFileError } from '../read-input.ts'
 import { printable } from '../render.ts'
 import type { Comparison } from './comparison.ts'
-import { askPeer, isDecided, type Outcome } from './peer.ts'
+import { type CallOutcome, callPeer, isDecided } from './peer.ts'
 
 const maxLineBytes = 1_000_000
 const newline = 0x0a
@@ -111,9 +111,9 @@ export async function replayRequests(replay: Replay, comparison: Comparison): Pr
   const failures = { reference: 0, candidate: 0 }
   for await (const { line, message } of requests) {
     if (signal.aborted) return undefined
-    const expected = askPeer(reference, message, { timeoutMs })
+    const expected = callPeer(reference, message, { timeoutMs })
     if (sharedCounters) await expected
-    const found = askPeer(candidate, sharedCounters ? withoutHits(message) : message, { timeoutMs })
+    const found = callPeer(candidate, sharedCounters ? withoutHits(message) : message, { timeoutMs })
     const outcomes = { reference: await expected, candidate: await found }
     comparison.add({ place: `line ${line}`, request: message, ...outcomes })
     for (const name of ['reference', 'candidate'] as const) {
@@ -126,4 +126,4 @@ export async function replayRequests(replay: Replay, comparison: Comparison): Pr
   return undefined
 }
 
-const reason = (outcome: Outcome) => ('error' in outcome ? outcome.error.message : '')
+const reason = (outcome: CallOutcome) => ('error' in outcome ? outcome.error.message : '')

@@ -4,9 +4,9 @@ import { setPriority } from 'node:os'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { CallTap, TapMemory, type TappedCall } from '@tollway/grpc/http2/call-tap.ts'
 import { Comparison } from './comparison.ts'
-import { addressOf, askPeer, decisionPath, isDecided, openPeerTls } from './peer.ts'
+import { callPeer, decisionPath, formatAddress, isDecided, openPeerTls } from './peer.ts'
 import { withoutHits } from './read-requests.ts'
-import type { FromShadowProcess, Piece, ShadowTask, ToShadowProcess } from './shadow-messages.ts'
+import type { FromShadowProcess, Piece, ShadowTask, ToShadowProcess } from './shadow-feed.ts'
 import { ShadowQueue } from './shadow-queue.ts'
 
 /** The memory of the calls in progress, of all connections. */
@@ -19,7 +19,7 @@ process.once('disconnect', () => process.exit())
 const [{ candidate, sharedCounters, timeoutMs, compared }] = (await once(process, 'message')) as [ShadowTask]
 const comparison = new Comparison(compared)
 const tls = openPeerTls(candidate, report)
-const client = createGrpcClient(addressOf(candidate), { tls })
+const client = createGrpcClient(formatAddress(candidate), { tls })
 const memory = new TapMemory(maxCallBytes)
 const shadows = new ShadowQueue()
 /** Undefined for a connection whose bytes cannot be read. */
@@ -51,7 +51,7 @@ function shadow({ request, outcome, tookMs }: TappedCall): void {
   const place = `call ${calls}`
   const run = async () => {
     const message = sharedCounters ? withoutHits(request) : request
-    const found = await askPeer(client, message, { timeoutMs })
+    const found = await callPeer(client, message, { timeoutMs })
     comparison.add({ place, request, reference, candidate: found })
   }
   const drop = () => comparison.addDropped(reference)

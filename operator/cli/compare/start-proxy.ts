@@ -7,16 +7,15 @@ import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import { createHandshakes } from '@tollway/grpc/server/tls-handshakes.ts'
 import { defaultLimits, type ServerTls } from '@tollway/grpc/server.ts'
 import type { ComparisonReport } from './comparison.ts'
-import { addressOf, connectToPeer, type HostPort, type Peer } from './peer.ts'
-import { type ConnectionFeed, startShadowFeed, startShadowProcess } from './shadow-feed.ts'
-import type { ShadowTask } from './shadow-messages.ts'
+import { connectToPeer, formatAddress, type Peer, type PeerAddress } from './peer.ts'
+import { type ConnectionFeed, type ShadowTask, startShadowFeed, startShadowProcess } from './shadow-feed.ts'
 
 const drainMs = 5_000
 /** A connection without bytes for this long has no call in progress, as far as the proxy can see. */
 const quietMs = 100
 
 interface ProxyOptions extends ShadowTask {
-  readonly listen: HostPort
+  readonly listen: PeerAddress
   /** Callers need no TLS without it. */
   readonly listenTls?: ServerTls | undefined
   readonly reference: Peer
@@ -25,7 +24,7 @@ interface ProxyOptions extends ShadowTask {
 }
 
 interface Proxy {
-  readonly address: HostPort
+  readonly address: PeerAddress
   /** Rejects if the comparison has failed. */
   report(): Promise<ComparisonReport>
   /**
@@ -51,7 +50,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     pairs.add(pair)
     const connected = once(upstream, tls === undefined ? 'connect' : 'secureConnect')
     connected.catch(error =>
-      onDefect(`connect to the reference ${addressOf(reference)}: ${describeConnectionError(error)}`),
+      onDefect(`connect to the reference ${formatAddress(reference)}: ${describeConnectionError(error)}`),
     )
   }
 

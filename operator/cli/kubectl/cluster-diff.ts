@@ -8,17 +8,17 @@ import { customResource } from '../../environments/kubernetes/api/custom-resourc
 import type { KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import type { RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
 import type { SourcedResource } from '../../sources/source.ts'
+import type { DiffTarget } from '../compare-resources.ts'
+import { type FolderContent, openKinds } from '../read-folder.ts'
+import type { SourceOf } from '../run-program.ts'
+import { readCluster } from './cluster-sources.ts'
 import {
   type Cluster,
   clusterOptions,
-  clusterValuesOf,
   MissingRightError,
   openCluster,
-} from '../cluster/open-cluster.ts'
-import type { DiffTarget } from '../compare-resources.ts'
-import { type FolderContent, kindsOf } from '../read-folder.ts'
-import type { SourceOf } from '../run-program.ts'
-import { readCluster } from './cluster-sources.ts'
+  toClusterValues,
+} from './open-cluster.ts'
 
 const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 
@@ -29,14 +29,14 @@ const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced
 export const clusterTarget: SourceOf<DiffTarget> = {
   options: clusterOptions,
   async open(values, output) {
-    const cluster = await openCluster(clusterValuesOf(values))
-    const resources = await readCluster(cluster, clusterValuesOf(values).namespace)
+    const cluster = await openCluster(toClusterValues(values))
+    const resources = await readCluster(cluster, toClusterValues(values).namespace)
     const withResources = async (list: readonly SourcedResource[]): Promise<FolderContent> => ({
       folder: 'the cluster',
       resources: list,
       problems: [],
       unread: [],
-      kinds: kindsOf(list, await readSecretNames(cluster, list)),
+      kinds: openKinds(list, await readSecretNames(cluster, list)),
       memoriesOf: () => new Map(),
     })
     let isWarned = false
@@ -86,9 +86,9 @@ async function readSecretNames(
   const states = new Map<string, 'exists' | 'missing' | MissingRightError>()
   for (const { kind, namespace, spec } of resources) {
     if (kind !== animationStreamRouteKind.kind) continue
-    for (const name of secretNamesOf(spec)) {
+    for (const name of findSecretNames(spec)) {
       const key = `${namespace}/${name}`
-      if (!states.has(key)) states.set(key, await stateOfSecret(cluster, { namespace, name }))
+      if (!states.has(key)) states.set(key, await checkSecret(cluster, { namespace, name }))
     }
   }
   const known = ({ namespace, secret }: SecretPlace) => {
@@ -110,7 +110,7 @@ async function readSecretNames(
 /** Stands for tokens that are not read. */
 const unknownHash = new Uint8Array(32)
 
-async function stateOfSecret(cluster: Cluster, key: { readonly namespace: string; readonly name: string }) {
+async function checkSecret(cluster: Cluster, key: { readonly namespace: string; readonly name: string }) {
   try {
     return (await cluster.get(secretResource, key)) === undefined ? 'missing' : 'exists'
   } catch (error) {
@@ -120,9 +120,9 @@ async function stateOfSecret(cluster: Cluster, key: { readonly namespace: string
 }
 
 /** The names in every field of a route that refers to an entry of a Secret. */
-function secretNamesOf(value: unknown): readonly string[] {
-  if (!isObject(value)) return Array.isArray(value) ? value.flatMap(secretNamesOf) : []
+function findSecretNames(value: unknown): readonly string[] {
+  if (!isObject(value)) return Array.isArray(value) ? value.flatMap(findSecretNames) : []
   return Object.entries(value).flatMap(([field, inner]) =>
-    /[sS]ecretRef$/.test(field) && isObject(inner) ? [`${inner['name']}`] : secretNamesOf(inner),
+    /[sS]ecretRef$/.test(field) && isObject(inner) ? [`${inner['name']}`] : findSecretNames(inner),
   )
 }

@@ -14,19 +14,13 @@ import { withAdvice } from '../../environments/kubernetes/status/describe-servic
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
 import type { SourcedResource } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import {
-  findOperatorPods,
-  findServicePods,
-  operatorPort,
-  pagePath,
-  type TollwayPod,
-} from '../cluster/find-tollway.ts'
-import { type Cluster, clusterOptions, clusterValuesOf, openCluster } from '../cluster/open-cluster.ts'
 import type { ReportSource } from '../commands/status.ts'
 import type { OperatorAddress } from '../find-operator.ts'
-import { type FolderContent, folderSource, kindsOf } from '../read-folder.ts'
+import { type FolderContent, folderSource, openKinds } from '../read-folder.ts'
 import { readInput } from '../read-input.ts'
 import type { SourceOf, SourceValues } from '../run-program.ts'
+import { findOperatorPods, findServicePods, operatorPort, pagePath, type TollwayPod } from './find-tollway.ts'
+import { type Cluster, clusterOptions, openCluster, toClusterValues } from './open-cluster.ts'
 import { forwardHttpPort, forwardPort } from './port-forward.ts'
 
 export const maxReportBytes = 64 * 1024 * 1024
@@ -37,7 +31,7 @@ export async function withCluster<T>(
   values: SourceValues,
   use: (cluster: Cluster) => Promise<T>,
 ): Promise<T> {
-  const cluster = await openCluster(clusterValuesOf(values))
+  const cluster = await openCluster(toClusterValues(values))
   try {
     return await use(cluster)
   } finally {
@@ -52,7 +46,7 @@ export async function withCluster<T>(
 export const clusterReport: SourceOf<ReportSource> = {
   options: clusterOptions,
   async open(values) {
-    const { namespace } = clusterValuesOf(values)
+    const { namespace } = toClusterValues(values)
     const look = () =>
       withCluster(values, async cluster => {
         const report = await readReport(cluster, values)
@@ -64,24 +58,24 @@ export const clusterReport: SourceOf<ReportSource> = {
 
 /** Resolves with the report of the first operator that answers. */
 function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
-  return tryOperators(cluster, values, async pod => {
+  return callOperators(cluster, values, async pod => {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
     return JSON.parse(page) as StatusReport
   })
 }
 
 /** Uses the operators one after the other until one succeeds; rejects with the problem of the first one. */
-async function tryOperators<T>(
+async function callOperators<T>(
   cluster: Cluster,
   values: SourceValues,
   use: (pod: TollwayPod) => Promise<T>,
 ): Promise<T> {
   let problem: unknown
-  for (const pod of await findOperatorPods(cluster, clusterValuesOf(values)['tollway-namespace'])) {
+  for (const pod of await findOperatorPods(cluster, toClusterValues(values)['tollway-namespace'])) {
     try {
       return await use(pod)
     } catch (error) {
-      problem ??= withObstacle(error, pod)
+      problem ??= explainFailedStart(error, pod)
     }
   }
   throw problem
@@ -89,7 +83,7 @@ async function tryOperators<T>(
 
 /** Resolves with the statuses of the resources of a namespace, or of all. */
 async function readStatuses(cluster: Cluster, namespace: string | undefined) {
-  const { limits, routes } = kindsOf([])
+  const { limits, routes } = openKinds([])
   const stored: StoredKind[] = []
   for (const kind of [limits, routes, reportedMerchants]) {
     const resources = (await listKind(cluster, kind.definition, namespace)) as readonly StoredResource[]
@@ -99,7 +93,7 @@ async function readStatuses(cluster: Cluster, namespace: string | undefined) {
 }
 
 /** Adds what keeps the operators from answering, as far as their pods tell. */
-function withObstacle(problem: unknown, { namespace, object }: TollwayPod): unknown {
+function explainFailedStart(problem: unknown, { namespace, object }: TollwayPod): unknown {
   const [replica] = observePods([object])
   if (replica?.obstacle === undefined) return problem
   const told = { origin: replica.name, message: replica.obstacle.cause }
@@ -107,7 +101,7 @@ function withObstacle(problem: unknown, { namespace, object }: TollwayPod): unkn
   return new Error(`the operator ${replica.name} does not start: ${message}`, { cause: problem })
 }
 
-const ofContent = {
+const contentOptions = {
   file: text({
     short: 'f',
     placeholder: 'FOLDER',
@@ -118,17 +112,17 @@ const ofContent = {
 
 /** The resources of a cluster, or the manifests of `--file`. */
 export const clusterContent: SourceOf<FolderContent> = {
-  options: { ...ofContent, ...clusterOptions },
+  options: { ...contentOptions, ...clusterOptions },
   async open(values, output) {
     if (values['file'] !== undefined) return folderSource.open(values, output)
-    const { namespace } = clusterValuesOf(values)
+    const { namespace } = toClusterValues(values)
     const resources = await withCluster(values, cluster => readCluster(cluster, namespace))
     return {
       folder: namespace === undefined ? 'the cluster' : `the namespace ${namespace}`,
       resources,
       problems: [],
       unread: [],
-      kinds: kindsOf(resources),
+      kinds: openKinds(resources),
       memoriesOf: () => new Map(),
     }
   },
@@ -147,17 +141,17 @@ export const clusterOperator: SourceOf<OperatorAddress> = {
   options: { ...tokenFile, ...clusterOptions },
   open: values =>
     withCluster(values, async cluster => {
-      const token = await tokenOf(cluster, values['token-file'] as string | undefined)
-      const clusterValues = clusterValuesOf(values)
-      const port = await tryOperators(cluster, values, async pod => {
-        await requireRightsOf('portforward', cluster, pod)
+      const token = await readToken(cluster, values['token-file'] as string | undefined)
+      const clusterValues = toClusterValues(values)
+      const port = await callOperators(cluster, values, async pod => {
+        await requirePodRights('portforward', cluster, pod)
         return forwardHttpPort(pod, operatorPort(pod), clusterValues)
       })
       return { url: new URL(`http://127.0.0.1:${port}`), token }
     }),
 }
 
-async function tokenOf(cluster: Cluster, file: string | undefined): Promise<string> {
+async function readToken(cluster: Cluster, file: string | undefined): Promise<string> {
   const token =
     file === undefined ? await cluster.token() : readInput('--token-file', file, maxTokenBytes).trim()
   if (token !== undefined) return token
@@ -174,9 +168,9 @@ export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
   options: clusterOptions,
   open: values =>
     withCluster(values, async cluster => {
-      const clusterValues = clusterValuesOf(values)
+      const clusterValues = toClusterValues(values)
       const pods = await findServicePods(cluster, 'broker', clusterValues['tollway-namespace'])
-      await requireRightsOf('portforward', cluster, pods[0])
+      await requirePodRights('portforward', cluster, pods[0])
       const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, clusterValues)))
       return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
     }),
@@ -226,7 +220,7 @@ const unchanging = {
  * `kubectl port-forward` needs. The error of kubectl has neither the words nor the exit code of Tollway's
  * commands.
  */
-export async function requireRightsOf(
+export async function requirePodRights(
   subresource: 'exec' | 'portforward',
   cluster: Pick<Cluster, 'requireRight'>,
   { namespace }: Pick<TollwayPod, 'namespace'>,

@@ -4,18 +4,18 @@ import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import type { StatusReport } from '../../status/status-report.ts'
+import type { Installed, InstalledPart } from '../commands/version.ts'
+import type { SourceOf } from '../run-program.ts'
+import { maxReportBytes, withCluster } from './cluster-sources.ts'
 import {
-  containersOf,
   findOperatorPods,
+  listContainers,
   operatorPort,
   pagePath,
   type TollwayPod,
   toPod,
-} from '../cluster/find-tollway.ts'
-import { type Cluster, clusterOptions, clusterValuesOf } from '../cluster/open-cluster.ts'
-import type { Installed, InstalledPart } from '../commands/version.ts'
-import type { SourceOf } from '../run-program.ts'
-import { maxReportBytes, withCluster } from './cluster-sources.ts'
+} from './find-tollway.ts'
+import { type Cluster, clusterOptions, toClusterValues } from './open-cluster.ts'
 
 const definitionResource = {
   group: 'apiextensions.k8s.io',
@@ -38,7 +38,7 @@ export const clusterVersions: SourceOf<Installed> = {
           return []
         }
       }
-      const operators = await listed(findOperatorPods(cluster, clusterValuesOf(values)['tollway-namespace']))
+      const operators = await listed(findOperatorPods(cluster, toClusterValues(values)['tollway-namespace']))
       const [{ namespace } = { namespace: undefined }] = operators
       const labelSelector = `${labelNames.partOf}=tollway`
       const pods =
@@ -47,8 +47,8 @@ export const clusterVersions: SourceOf<Installed> = {
           : await listed(cluster.listAll(podResource, { namespace, labelSelector }))
       const services = pods.map(toPod).filter(({ component }) => component !== 'operator' && component !== '')
       return {
-        operators: await Promise.all(operators.map(pod => partOfOperator(cluster, pod))),
-        services: services.map(partOf).sort((a, b) => (a.name < b.name ? -1 : 1)),
+        operators: await Promise.all(operators.map(pod => readOperatorPart(cluster, pod))),
+        services: services.map(toPart).sort((a, b) => (a.name < b.name ? -1 : 1)),
         definitions: await listed(
           Promise.all(resourceKinds.map(({ plural }) => definition(cluster, plural))),
         ),
@@ -58,22 +58,22 @@ export const clusterVersions: SourceOf<Installed> = {
 }
 
 /** The version of the image, which its tag names; an image that is named by its digest alone has none. */
-function partOf(pod: TollwayPod): InstalledPart {
+function toPart(pod: TollwayPod): InstalledPart {
   const { name, component } = pod
-  const containers = containersOf(pod)
+  const containers = listContainers(pod)
   const { image = '' } = containers.find(container => container.name === component) ?? containers[0] ?? {}
   const tag = /:([\w.-]+)(?:@.*)?$/.exec(image.replace(/@.*$/, ''))?.[1]
   return { name, image, ...(tag !== undefined && { version: tag }) }
 }
 
 /** An operator reports its version itself, unless it is an earlier one or the user may not get its page. */
-async function partOfOperator(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
+async function readOperatorPart(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
   try {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
     const { version } = JSON.parse(page) as StatusReport
-    return { ...partOf(pod), ...(version !== undefined && { version }) }
+    return { ...toPart(pod), ...(version !== undefined && { version }) }
   } catch {
-    return partOf(pod)
+    return toPart(pod)
   }
 }
 

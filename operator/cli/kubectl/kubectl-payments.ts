@@ -1,19 +1,19 @@
 import type { Command } from '@tollway/chassis/command-line/command.ts'
 import { createPaymentsCommand } from '@tollway/payments/admin/command.ts'
-import { findServicePods } from '../cluster/find-tollway.ts'
-import { clusterOptions, clusterValuesOf, kubectlFlags } from '../cluster/open-cluster.ts'
 import { runProcess } from '../commands/payments.ts'
-import { requireRightsOf, withCluster } from './cluster-sources.ts'
+import { requirePodRights, withCluster } from './cluster-sources.ts'
+import { findServicePods } from './find-tollway.ts'
+import { clusterOptions, kubectlFlags, toClusterValues } from './open-cluster.ts'
 
 /** `tollway payments` in a pod of the payments service, which has the settings of the database. */
 export const kubectlPayments: Command = {
   ...createPaymentsCommand({
     options: clusterOptions,
     async perform({ args, sourceValues }) {
-      const values = clusterValuesOf(sourceValues)
+      const values = toClusterValues(sourceValues)
       const { name, namespace } = await withCluster(sourceValues, async cluster => {
         const [pod] = await findServicePods(cluster, 'payments', values['tollway-namespace'])
-        await requireRightsOf('exec', cluster, pod)
+        await requirePodRights('exec', cluster, pod)
         return pod
       })
       const container = ['-n', namespace, 'exec', name, '-c', 'payments']

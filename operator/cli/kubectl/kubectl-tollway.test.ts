@@ -8,8 +8,8 @@ import { startProgram } from '../../../test/support/program.ts'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
-import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
 import { runKubectlTollway } from './run-kubectl-tollway.ts'
+import { openTestCluster, systemNamespace, type TestCluster } from './testing/open-test-cluster.ts'
 
 /** The page shows the output of the commands. */
 const page = readFileSync(join(root, 'docs/tasks/inspect-a-cluster.md'), 'utf8')

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
-import type { TollwayPod } from '../cluster/find-tollway.ts'
-import { type ClusterValues, kubectlFlags } from '../cluster/open-cluster.ts'
+import type { TollwayPod } from './find-tollway.ts'
+import { type ClusterValues, kubectlFlags } from './open-cluster.ts'
 
 const startMs = 15_000
 const answerMs = 5_000

@@ -3,12 +3,12 @@ import type { ErrorAnswer } from '../../../api/shapes.ts'
 import { access, authorization, lastAnswerMs, outage, rejectLogin } from './session.ts'
 
 /** An answer of the API with an error, or no answer: status 0. */
-export class CallError extends Error {
+export class ApiError extends Error {
   readonly status: number
   readonly code: string
-  readonly problems: readonly Problem[]
+  readonly problems: readonly ApiProblem[]
 
-  constructor(status: number, code: string, message: string, problems: readonly Problem[] = []) {
+  constructor(status: number, code: string, message: string, problems: readonly ApiProblem[] = []) {
     super(message)
     this.status = status
     this.code = code
@@ -16,15 +16,15 @@ export class CallError extends Error {
   }
 }
 
-export interface Problem {
+export interface ApiProblem {
   readonly field: string
   readonly message: string
 }
 
-export type Parameters = Readonly<Record<string, string | number | readonly string[] | undefined>>
+export type QueryParameters = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
 /** Returns the address of a call of the API. A list becomes a repeated parameter. */
-export function addressOf(path: string, parameters: Parameters = {}): string {
+export function toUrl(path: string, parameters: QueryParameters = {}): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters)) {
     if (value === undefined) continue
@@ -35,29 +35,29 @@ export function addressOf(path: string, parameters: Parameters = {}): string {
 }
 
 export interface CallInit extends RequestInit {
-  readonly parameters?: Parameters
+  readonly parameters?: QueryParameters
   /** The time for the whole answer. */
   readonly deadlineMs?: number
 }
 
 /** Calls the API. Rejects with a `CallError`, or the reason of the signal. */
-export async function call<Answer>(
+export async function fetchJson<Answer>(
   path: string,
   { parameters, signal, deadlineMs = deadlines.read, ...init }: CallInit = {},
 ): Promise<Answer> {
   const deadline = AbortSignal.timeout(deadlineMs)
   const either = signal ? AbortSignal.any([signal, deadline]) : deadline
-  const response = await request(addressOf(path, parameters), { ...init, signal: either }, signal)
+  const response = await request(toUrl(path, parameters), { ...init, signal: either }, signal)
   return (await response.json()) as Answer
 }
 
-export function post<Answer>(
+export function postJson<Answer>(
   path: string,
   body: unknown,
   init: Pick<CallInit, 'signal' | 'deadlineMs'> = {},
 ): Promise<Answer> {
   const headers = { 'content-type': 'application/json' }
-  return call<Answer>(path, {
+  return fetchJson<Answer>(path, {
     ...{ method: 'POST', body: JSON.stringify(body), headers, deadlineMs: deadlines.change },
     ...init,
   })
@@ -76,7 +76,7 @@ export async function request(
   } catch (error) {
     gone?.throwIfAborted()
     outage.value = 'The operator does not answer.'
-    throw new CallError(0, 'no-answer', `the operator does not answer: ${reasonOf(error)}`)
+    throw new ApiError(0, 'no-answer', `the operator does not answer: ${describeCause(error)}`)
   }
   lastAnswerMs.value = Date.now()
   outage.value = ''
@@ -84,20 +84,20 @@ export async function request(
     access.value = 'open'
     return response
   }
-  const error = await errorOf(response)
+  const error = await readError(response)
   if (error.status === 401) rejectLogin(error.message)
   else access.value = 'open'
   throw error
 }
 
-const reasonOf = (error: unknown) => (error instanceof Error ? error.message : 'unknown cause')
+const describeCause = (error: unknown) => (error instanceof Error ? error.message : 'unknown cause')
 
-async function errorOf(response: Response): Promise<CallError> {
+async function readError(response: Response): Promise<ApiError> {
   const { status } = response
   try {
     const { error } = (await response.json()) as ErrorAnswer
-    return new CallError(status, error.code, error.message, error.problems)
+    return new ApiError(status, error.code, error.message, error.problems)
   } catch {
-    return new CallError(status, 'unexpected', `the operator answered with status ${status}`)
+    return new ApiError(status, 'unexpected', `the operator answered with status ${status}`)
   }
 }

@@ -1,8 +1,8 @@
 import { signal } from '@preact/signals'
-import { addressOf, CallError, type Parameters, request } from './api.ts'
+import { ApiError, type QueryParameters, request, toUrl } from './api.ts'
 
 /** `waiting`: connects, or pauses before the next attempt. `failed`: another attempt would fail too. */
-export type StreamState = 'waiting' | 'live' | 'failed'
+type StreamState = 'waiting' | 'live' | 'failed'
 
 export interface EventStream {
   readonly state: { readonly value: StreamState }
@@ -22,7 +22,7 @@ const silenceMs = 40_000
  */
 export function openStream<Data>(
   path: string,
-  parameters: Parameters,
+  parameters: QueryParameters,
   onData: (data: Data) => void,
 ): EventStream {
   const state = signal<StreamState>('waiting')
@@ -38,7 +38,7 @@ export function openStream<Data>(
     let timer = setTimeout(() => silence.abort(), silenceMs)
     try {
       const either = AbortSignal.any([closed.signal, silence.signal])
-      const response = await request(addressOf(path, parameters), { signal: either }, closed.signal)
+      const response = await request(toUrl(path, parameters), { signal: either }, closed.signal)
       state.value = 'live'
       problem.value = ''
       if (response.body === null) return
@@ -61,7 +61,7 @@ export function openStream<Data>(
         if (closed.signal.aborted) return
         problem.value = error instanceof Error ? error.message : 'the stream broke off'
         if (state.value === 'live') pauseMs = firstPauseMs
-        if (error instanceof CallError && isFinal(error.status)) {
+        if (error instanceof ApiError && isFinal(error.status)) {
           state.value = 'failed'
           return
         }
@@ -79,12 +79,12 @@ export function openStream<Data>(
 /** A rejected parameter or a missing right does not change by another attempt. */
 const isFinal = (status: number) => status >= 400 && status < 500 && status !== 429 && status !== 404
 
-function streamError(data: string): CallError {
+function streamError(data: string): ApiError {
   const { error } = JSON.parse(data) as { error: { code: string; message: string } }
-  return new CallError(503, error.code, error.message)
+  return new ApiError(503, error.code, error.message)
 }
 
-export interface StreamEvent {
+interface StreamEvent {
   readonly name: string
   readonly data: string
 }
@@ -118,7 +118,7 @@ async function readEvents(
 }
 
 /** Returns the event of a block of lines; undefined for a comment. */
-export function parseEvent(block: string): StreamEvent | undefined {
+function parseEvent(block: string): StreamEvent | undefined {
   let name = 'message'
   const data: string[] = []
   for (const line of block.split('\n')) {

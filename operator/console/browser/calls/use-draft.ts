@@ -1,7 +1,7 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { ApplyAnswer, ManifestAnswer } from '../../../api/manifest-shapes.ts'
-import { call } from './api.ts'
+import { fetchJson } from './api.ts'
 
 /** A text of the editor. */
 export interface Draft {
@@ -10,12 +10,12 @@ export interface Draft {
   readonly source: ManifestAnswer | undefined
 }
 
-export interface ResourceName {
+export interface ResourceKey {
   readonly namespace: string
   readonly name: string
 }
 
-export interface OpenDraft {
+interface OpenDraft {
   /** Undefined until the manifest has been read. */
   readonly draft: Draft | undefined
   /** Why the manifest could not be read. */
@@ -31,7 +31,7 @@ export interface OpenDraft {
 const drafts = signal<ReadonlyMap<string, Draft>>(new Map())
 const maxDrafts = 20
 
-function keep(key: string, draft: Draft): void {
+function storeDraft(key: string, draft: Draft): void {
   const others = [...drafts.value].filter(([other]) => other !== key)
   drafts.value = new Map([...others.slice(1 - maxDrafts), [key, draft]])
 }
@@ -42,7 +42,7 @@ function keep(key: string, draft: Draft): void {
  *
  * @param resource undefined for a new resource, which begins with the template
  */
-export function useDraft(resource: ResourceName | undefined, template: string): OpenDraft {
+export function useDraft(resource: ResourceKey | undefined, template: string): OpenDraft {
   const key = resource === undefined ? '' : `${resource.namespace}/${resource.name}`
   const problem = useSignal<unknown>(undefined)
   const attempts = useSignal(0)
@@ -54,7 +54,7 @@ export function useDraft(resource: ResourceName | undefined, template: string): 
     const closed = new AbortController()
     problem.value = undefined
     readManifest(resource, closed.signal).then(
-      source => keep(key, { text: source.manifest, source }),
+      source => storeDraft(key, { text: source.manifest, source }),
       (error: unknown) => {
         if (!closed.signal.aborted) problem.value = error
       },
@@ -66,13 +66,13 @@ export function useDraft(resource: ResourceName | undefined, template: string): 
     draft,
     problem: problem.value,
     edit(text) {
-      keep(key, { text, source: draft?.source })
+      storeDraft(key, { text, source: draft?.source })
     },
     readAgain() {
       attempts.value += 1
     },
     applied(text, { namespace, name, origin, version }) {
-      keep(key, {
+      storeDraft(key, {
         text,
         source: { kind: 'RateLimitConfig', namespace, name, origin, version, manifest: text },
       })
@@ -80,5 +80,5 @@ export function useDraft(resource: ResourceName | undefined, template: string): 
   }
 }
 
-const readManifest = ({ namespace, name }: ResourceName, signal: AbortSignal) =>
-  call<ManifestAnswer>('/manifest', { parameters: { kind: 'RateLimitConfig', namespace, name }, signal })
+const readManifest = ({ namespace, name }: ResourceKey, signal: AbortSignal) =>
+  fetchJson<ManifestAnswer>('/manifest', { parameters: { kind: 'RateLimitConfig', namespace, name }, signal })

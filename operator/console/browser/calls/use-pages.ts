@@ -1,4 +1,4 @@
-import { type CallInit, call } from './api.ts'
+import { type CallInit, fetchJson } from './api.ts'
 import { type Polled, usePoll } from './use-poll.ts'
 
 /** A list of the API, of which one call returns one page. */
@@ -22,10 +22,10 @@ export const usePages = <List extends Page>(
 ): Polled<List> => usePoll<List>(path, { ...parameters, limit: pageItems }, everyMs, readPages)
 
 /** Returns the number of items of a list that has more of them; undefined for a whole list. */
-export const listedOf = ({ items, next }: Page) => (next === undefined ? undefined : items.length)
+export const countListed = ({ items, next }: Page) => (next === undefined ? undefined : items.length)
 
 async function readPages<List extends Page>(path: string, { parameters, ...init }: CallInit): Promise<List> {
-  const read = (after?: string) => call<List>(path, { parameters: { ...parameters, after }, ...init })
+  const read = (after?: string) => fetchJson<List>(path, { parameters: { ...parameters, after }, ...init })
   const first = await read()
   const items = [...first.items]
   let { next } = first

@@ -1,12 +1,12 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { addressOf, type CallError, type CallInit, call, type Parameters } from './api.ts'
+import { type ApiError, type CallInit, fetchJson, type QueryParameters, toUrl } from './api.ts'
 import { pause } from './event-stream.ts'
 
 export interface Polled<Answer> {
   readonly answer: Answer | undefined
   /** Why the last call failed. The last answer stays. */
-  readonly problem: CallError | undefined
+  readonly problem: ApiError | undefined
 }
 
 const hiddenFactor = 5
@@ -19,15 +19,15 @@ const hiddenFactor = 5
  */
 export function usePoll<Answer>(
   path: string,
-  parameters: Parameters,
+  parameters: QueryParameters,
   everyMs: number,
-  read: (path: string, init: CallInit) => Promise<Answer> = call,
+  read: (path: string, init: CallInit) => Promise<Answer> = fetchJson,
 ): Polled<Answer> {
   const polled = useSignal<Polled<Answer> & { readonly key?: string }>({
     answer: undefined,
     problem: undefined,
   })
-  const key = addressOf(path, parameters)
+  const key = toUrl(path, parameters)
   useEffect(() => {
     const closed = new AbortController()
     const poll = async () => {
@@ -39,7 +39,7 @@ export function usePoll<Answer>(
         } catch (error) {
           if (closed.signal.aborted) return
           const last = polled.value.key === key ? polled.value.answer : undefined
-          polled.value = { answer: last, problem: error as CallError, key }
+          polled.value = { answer: last, problem: error as ApiError, key }
         }
         const patientMs = document.hidden ? everyMs * hiddenFactor : everyMs
         await pause(Math.max(patientMs, performance.now() - begin), closed.signal)

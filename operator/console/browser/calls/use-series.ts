@@ -1,11 +1,11 @@
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo } from 'preact/hooks'
-import type { SeriesPointEvent } from '../../../api/shapes.ts'
+import type { HistoryAnswer, SeriesPointEvent } from '../../../api/shapes.ts'
 import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
+import { fetchJson, type QueryParameters } from './api.ts'
 import { type EventStream, openStream } from './event-stream.ts'
-import { plotCapacity, readHistory } from './read-history.ts'
 
-export interface Series {
+interface Series {
   /** Allowed, rejected, near and shadow hits a second. */
   readonly buffer: SeriesBuffer
   /** Changes with each point. */
@@ -36,4 +36,19 @@ export function useSeries(domain: string, rule?: string): Series {
     }
   }, [domain, rule])
   return { buffer, version, stream }
+}
+
+/** 15 minutes of live points, and the points of the history before them. */
+export const plotCapacity = 1_100
+
+/** Returns the points of the last 15 minutes; none if they cannot be read, since the plot then begins now. */
+export async function readHistory(
+  parameters: QueryParameters,
+  signal: AbortSignal,
+): Promise<HistoryAnswer['points']> {
+  try {
+    return (await fetchJson<HistoryAnswer>('/history', { parameters, signal })).points
+  } catch {
+    return []
+  }
 }

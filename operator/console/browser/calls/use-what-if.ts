@@ -4,12 +4,12 @@ import { deadlines } from '../../../api/deadlines.ts'
 import type { ApplyAnswer } from '../../../api/manifest-shapes.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { readYaml } from '../../../yaml.ts'
-import { findLine } from '../data/find-line.ts'
-import { CallError, type Problem, post } from './api.ts'
+import { findFieldLine } from '../data/find-line.ts'
+import { ApiError, type ApiProblem, postJson } from './api.ts'
 import { pause } from './event-stream.ts'
 
 /** A problem or a warning, with its line in the text, from 1, if that is known. */
-export interface PlacedProblem extends Problem {
+interface LocatedProblem extends ApiProblem {
   readonly line: number | undefined
 }
 
@@ -18,15 +18,15 @@ export interface Proposal {
   /** Whether the operator has found the present text valid. */
   readonly isValid: boolean
   /** Those of the last checked text while the present one is checked. */
-  readonly problems: readonly PlacedProblem[]
+  readonly problems: readonly LocatedProblem[]
   /** Settings that are valid and probably mistakes. */
-  readonly warnings: readonly PlacedProblem[]
+  readonly warnings: readonly LocatedProblem[]
   readonly replay: Replay
   /** The answer of the last replay, also while another one runs. */
   readonly answer: WhatIfAnswer | undefined
 }
 
-export type Replay =
+type Replay =
   | { readonly state: 'none' | 'done' | 'cancelled' }
   | { readonly state: 'running'; readonly beganMs: number }
   | { readonly state: 'failed'; readonly error: unknown }
@@ -63,7 +63,7 @@ export function useWhatIf(text: string): WhatIf {
     running.current = typed
     const before = proposal.value
     proposal.value = { ...before, isValid: false, replay: { state: 'running', beganMs: performance.now() } }
-    void ask(text, typed.signal).then(
+    void evaluate(text, typed.signal).then(
       result => {
         if (!typed.signal.aborted) proposal.value = result
       },
@@ -86,7 +86,7 @@ export function useWhatIf(text: string): WhatIf {
   }
 }
 
-async function ask(text: string, signal: AbortSignal): Promise<Proposal> {
+async function evaluate(text: string, signal: AbortSignal): Promise<Proposal> {
   await pause(typingMs, signal)
   signal.throwIfAborted()
   const read = readYaml(text)
@@ -96,29 +96,29 @@ async function ask(text: string, signal: AbortSignal): Promise<Proposal> {
   }
   try {
     const answer = await replay(read.value, signal)
-    const warnings = placed(text, answer.warnings)
+    const warnings = locate(text, answer.warnings)
     return { ...nothing, isValid: true, warnings, replay: { state: 'done' }, answer }
   } catch (error) {
     signal.throwIfAborted()
     const problems = problemsIn(error)
-    if (problems.length > 0) return { ...nothing, problems: placed(text, problems) }
+    if (problems.length > 0) return { ...nothing, problems: locate(text, problems) }
     const checked = await checkByDryRun(read.value, text, signal)
     return { ...nothing, ...checked, replay: { state: 'failed', error } }
   }
 }
 
-const placed = (text: string, problems: readonly Problem[]): readonly PlacedProblem[] =>
-  problems.map(problem => ({ ...problem, line: findLine(text, problem.field) }))
+const locate = (text: string, problems: readonly ApiProblem[]): readonly LocatedProblem[] =>
+  problems.map(problem => ({ ...problem, line: findFieldLine(text, problem.field) }))
 
 const problemsIn = (error: unknown) =>
-  error instanceof CallError && error.status === 400 ? error.problems : []
+  error instanceof ApiError && error.status === 400 ? error.problems : []
 
 async function replay(resource: unknown, signal: AbortSignal): Promise<WhatIfAnswer> {
   for (;;) {
     try {
-      return await post<WhatIfAnswer>('/whatif', resource, { signal, deadlineMs: deadlines.whatIf })
+      return await postJson<WhatIfAnswer>('/whatif', resource, { signal, deadlineMs: deadlines.whatIf })
     } catch (error) {
-      if (!(error instanceof CallError) || error.status !== 429) throw error
+      if (!(error instanceof ApiError) || error.status !== 429) throw error
       // The operator replays two proposals at a time.
       await pause(busyMs, signal)
       signal.throwIfAborted()
@@ -134,11 +134,11 @@ async function checkByDryRun(
 ): Promise<Pick<Proposal, 'isValid' | 'problems' | 'warnings'>> {
   try {
     const body = { resource, manifest, dryRun: true, force: true }
-    const { warnings } = await post<ApplyAnswer>('/apply', body, { signal })
-    return { isValid: true, problems: [], warnings: placed(manifest, warnings) }
+    const { warnings } = await postJson<ApplyAnswer>('/apply', body, { signal })
+    return { isValid: true, problems: [], warnings: locate(manifest, warnings) }
   } catch (error) {
     // A conflict is found after the mistakes. Without the right to apply, nothing is known.
-    const isValid = error instanceof CallError && error.status === 409
-    return { isValid, problems: placed(manifest, problemsIn(error)), warnings: [] }
+    const isValid = error instanceof ApiError && error.status === 409
+    return { isValid, problems: locate(manifest, problemsIn(error)), warnings: [] }
   }
 }

@@ -2,11 +2,11 @@ import type { ResourceList } from '../../../api/shapes.ts'
 
 type Pod = ResourceList['pods'][number]
 
-const nameOf = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
+const toPodKey = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
 
 /** Leaves out a silent process where another one of the same name reports: it was restarted. */
 export function currentPods(pods: readonly Pod[]): readonly Pod[] {
-  const reporting = new Set(pods.filter(({ isReporting }) => isReporting).map(nameOf))
-  const silent = new Map(pods.filter(pod => !reporting.has(nameOf(pod))).map(pod => [nameOf(pod), pod]))
-  return pods.filter(pod => pod.isReporting || silent.get(nameOf(pod)) === pod)
+  const reporting = new Set(pods.filter(({ isReporting }) => isReporting).map(toPodKey))
+  const silent = new Map(pods.filter(pod => !reporting.has(toPodKey(pod))).map(pod => [toPodKey(pod), pod]))
+  return pods.filter(pod => pod.isReporting || silent.get(toPodKey(pod)) === pod)
 }

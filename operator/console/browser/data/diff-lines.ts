@@ -1,5 +1,5 @@
 /** A line of a diff: `+` and `-` begin added and removed lines, `@@` the part that follows. */
-export type DiffLine = string
+type DiffLine = string
 
 const context = 2
 /** Beyond this number of pairs of lines, all lines of the changed part count as changed. */

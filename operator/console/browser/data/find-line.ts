@@ -3,15 +3,15 @@
  * part of the path that begins a line. Undefined if no part does. It reads block style by its indentation, as
  * people write it.
  */
-export function findLine(text: string, field: string): number | undefined {
+export function findFieldLine(text: string, field: string): number | undefined {
   const lines = text.split('\n')
   let from = 0
   let to = lines.length
   let found: number | undefined
   for (const part of field.match(/[^.[\]]+/g) ?? []) {
-    const children = childrenOf(lines, from, to)
+    const children = listChildren(lines, from, to)
     const isItem = /^\d+$/.test(part) && (lines[children[0] ?? -1] ?? '').trimStart().startsWith('-')
-    const index = isItem ? Number(part) : children.findIndex(line => keyOf(lines[line] ?? '') === part)
+    const index = isItem ? Number(part) : children.findIndex(line => readKey(lines[line] ?? '') === part)
     const line = children[index]
     if (line === undefined) break
     found = line + 1
@@ -24,7 +24,7 @@ export function findLine(text: string, field: string): number | undefined {
 }
 
 /** Returns the lines with the smallest indentation. */
-function childrenOf(lines: readonly string[], from: number, to: number): readonly number[] {
+function listChildren(lines: readonly string[], from: number, to: number): readonly number[] {
   const all = Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
   const written = all.filter(line => /^\s*[^\s#]/.test(lines[line] ?? ''))
   const indent = (line: number) => (lines[line] ?? '').search(/\S/)
@@ -35,4 +35,4 @@ function childrenOf(lines: readonly string[], from: number, to: number): readonl
   return children.some(line => !isItem(line)) ? children.filter(line => !isItem(line)) : children
 }
 
-const keyOf = (line: string) => /^\s*["']?([^"':]+)["']?\s*:/.exec(line)?.[1]
+const readKey = (line: string) => /^\s*["']?([^"':]+)["']?\s*:/.exec(line)?.[1]

@@ -1,9 +1,9 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { abnormalConditions } from './abnormal-conditions.ts'
 import { linkTo } from './route.ts'
-import { troublesOf } from './troubles-of.ts'
 
 /** The problems that need a person's attention. */
-export interface FoundProblem {
+export interface ListedProblem {
   /** `pod tollway-ratelimit-0`, `RateLimitConfig shop/checkout`. */
   readonly subject: string
   readonly message: string
@@ -16,18 +16,18 @@ type Resource = ResourceList['items'][number]
 type Pod = ResourceList['pods'][number]
 
 /** Finds the problems of resources and pods; errors first. */
-export function findProblems(resources: readonly Resource[], pods: readonly Pod[]): readonly FoundProblem[] {
+export function findProblems(resources: readonly Resource[], pods: readonly Pod[]): readonly ListedProblem[] {
   const found = [
     ...pods.flatMap(problemsOfPod),
     ...resources.flatMap(problemsOfResource),
-    ...findTroubles(resources),
+    ...groupAbnormal(resources),
   ]
   return found.sort((a, b) => rank(a) - rank(b))
 }
 
-const rank = ({ severity }: FoundProblem) => (severity === 'error' ? 0 : 1)
+const rank = ({ severity }: ListedProblem) => (severity === 'error' ? 0 : 1)
 
-function problemsOfPod(pod: Pod): readonly FoundProblem[] {
+function problemsOfPod(pod: Pod): readonly ListedProblem[] {
   const subject = `pod ${pod.pod}`
   const age = Math.round(pod.lastReportMsAgo / 1000)
   return [
@@ -46,9 +46,9 @@ function problemsOfPod(pod: Pod): readonly FoundProblem[] {
   ]
 }
 
-function problemsOfResource(resource: Resource): readonly FoundProblem[] {
-  const subject = subjectOf(resource)
-  const link = pageOf(resource)
+function problemsOfResource(resource: Resource): readonly ListedProblem[] {
+  const subject = describeSubject(resource)
+  const link = linkToResource(resource)
   const error = (message: string) => ({ subject, message, severity: 'error' as const, link })
   const listed = [
     ...resource.problems.map(({ path, message }) => error(`${path}: ${message}`)),
@@ -62,32 +62,32 @@ function problemsOfResource(resource: Resource): readonly FoundProblem[] {
 }
 
 /** A RateLimitConfig opens in the editor, where its mistakes have lines. */
-function pageOf({ kind, namespace, name }: Resource): string {
+function linkToResource({ kind, namespace, name }: Resource): string {
   if (kind === 'RateLimitConfig') return linkTo('what-if', { namespace, name })
   return linkTo(kind === 'Merchant' ? 'merchants' : 'streams')
 }
 
-const nameOf = ({ namespace, name }: Resource) => `${namespace}/${name}`
-const subjectOf = (resource: Resource) => `${resource.kind} ${nameOf(resource)}`
+const formatName = ({ namespace, name }: Resource) => `${namespace}/${name}`
+const describeSubject = (resource: Resource) => `${resource.kind} ${formatName(resource)}`
 
 /** All resources of a kind report the same failure of their backend, which is one problem. */
-function findTroubles(resources: readonly Resource[]): readonly FoundProblem[] {
-  const found = new Map<string, FoundProblem & { readonly first: Resource; count: number }>()
+function groupAbnormal(resources: readonly Resource[]): readonly ListedProblem[] {
+  const found = new Map<string, ListedProblem & { readonly first: Resource; count: number }>()
   for (const resource of resources) {
-    for (const { reason, message, severity } of troublesOf(resource.conditions)) {
+    for (const { reason, message, severity } of abnormalConditions(resource.conditions)) {
       const text = `${reason}: ${message}`
       const key = JSON.stringify([resource.kind, text])
       const same = found.get(key)
       if (same !== undefined) same.count += 1
       else
         found.set(key, {
-          ...{ subject: subjectOf(resource), message: text, severity, link: pageOf(resource) },
+          ...{ subject: describeSubject(resource), message: text, severity, link: linkToResource(resource) },
           ...{ first: resource, count: 1 },
         })
     }
   }
   return [...found.values()].map(({ first, count, ...problem }) => ({
     ...problem,
-    subject: count === 1 ? problem.subject : `${count} of ${first.kind}, such as ${nameOf(first)}`,
+    subject: count === 1 ? problem.subject : `${count} of ${first.kind}, such as ${formatName(first)}`,
   }))
 }

@@ -46,7 +46,7 @@ export const formatTimeMs = (atMs: number) =>
   `${formatTime(atMs)}.${`${Math.floor(atMs) % 1000}`.padStart(3, '0')}`
 
 /** An amount in the smallest unit of its currency: `491.65 DKK`. */
-export function formatMoney({ currency, amount, exponent }: Money): string {
+export function formatAmount({ currency, amount, exponent }: Money): string {
   const digits = amount.replace('-', '').padStart(exponent + 1, '0')
   const [units, rest] = [digits.slice(0, digits.length - exponent), digits.slice(digits.length - exponent)]
   const sign = amount.startsWith('-') ? '−' : ''
@@ -72,21 +72,23 @@ export function displayText(text: string, length = maxShown): string {
     text.length <= length
       ? text
       : `${text.slice(0, length - end)}… ${formatCount(text.length)} characters …${text.slice(-end)}`
-  return cut.replaceAll(marks, codeOf)
+  return cut.replaceAll(hiddenCharacters, escapeMark)
 }
 
-const marks = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu
+const hiddenCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu
 
-const codeOf = (mark: string) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`
+const escapeMark = (mark: string) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`
 
 /**
  * Returns the first line, from 1, with marks that `displayText` shows as codes, and these codes; undefined if
  * there is none. An editor cannot replace them.
  */
-export function findMarks(text: string): { readonly line: number; readonly codes: string } | undefined {
+export function findHiddenCharacters(
+  text: string,
+): { readonly line: number; readonly codes: string } | undefined {
   for (const [index, line] of text.split(/\r?\n/).entries()) {
-    const found = line.replaceAll('\t', '').match(marks)
-    if (found) return { line: index + 1, codes: [...new Set(found.map(codeOf))].slice(0, 5).join(' ') }
+    const found = line.replaceAll('\t', '').match(hiddenCharacters)
+    if (found) return { line: index + 1, codes: [...new Set(found.map(escapeMark))].slice(0, 5).join(' ') }
   }
   return undefined
 }

@@ -1,13 +1,13 @@
 import { signal } from '@preact/signals'
 
 /** A place in the console: `#/domain?domain=checkout&rule=checkout.user`. */
-export interface Route {
+interface Route {
   readonly page: string
   readonly parameters: Readonly<Record<string, string>>
 }
 
 /** Reads the fragment of an address. The browser sends it to no server. */
-export function parseRoute(hash: string): Route {
+function parseRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s)
   return { page: path === '' ? 'overview' : path, parameters: Object.fromEntries(new URLSearchParams(query)) }
 }

@@ -9,21 +9,21 @@ export interface RuleNode<Rule> {
 }
 
 /** Arranges rules by their paths. Descriptors above them appear also without a limit. */
-export function ruleTree<Rule extends { readonly path: readonly string[] }>(
+export function buildRuleTree<Rule extends { readonly path: readonly string[] }>(
   rules: readonly Rule[],
 ): readonly RuleNode<Rule>[] {
   const root: RuleNode<Rule> = { label: '', path: [], rule: undefined, children: [] }
   const nodes = new Map([['[]', root]])
-  function nodeOf(path: readonly string[]): RuleNode<Rule> {
+  function getNode(path: readonly string[]): RuleNode<Rule> {
     const key = JSON.stringify(path)
     const known = nodes.get(key)
     if (known !== undefined) return known
     const node: RuleNode<Rule> = { label: path.at(-1) ?? '', path, rule: undefined, children: [] }
     nodes.set(key, node)
-    nodeOf(path.slice(0, -1)).children.push(node)
+    getNode(path.slice(0, -1)).children.push(node)
     return node
   }
-  for (const rule of rules) nodeOf(rule.path).rule = rule
+  for (const rule of rules) getNode(rule.path).rule = rule
   return root.children
 }
 

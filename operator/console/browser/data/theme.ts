@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals'
 
-export type Theme = 'auto' | 'light' | 'dark'
+type Theme = 'auto' | 'light' | 'dark'
 
 /** The scheme of colors; `auto` follows the system. It lasts as long as the page. */
 export const theme = signal<Theme>('auto')

@@ -16,7 +16,7 @@ import { EditLink } from '../parts/edit-link.ts'
 import { KeyCounter } from '../parts/key-counter.ts'
 import { ErrorNote } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
-import { TopKeys } from '../parts/top-keys.ts'
+import { TopKeysList } from '../parts/top-keys.ts'
 import { TryRequest } from '../parts/try-request.ts'
 import { hitLines } from '../plots/lines.ts'
 import { Plot } from '../plots/plot.ts'
@@ -97,7 +97,7 @@ function OneRule({ domain, rule }: { readonly domain: string; readonly rule: str
   return html`<section class="card" aria-labelledby="rule">
     <h2 id="rule">${displayText(rule)}</h2>
     <${HitsPlot} title="This rule" domain=${domain} rule=${rule} />
-    <${TopKeys} domain=${domain} rule=${rule} />
+    <${TopKeysList} domain=${domain} rule=${rule} />
   </section>`
 }
 

@@ -3,9 +3,9 @@ import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { LastVerify } from '../parts/last-verify.ts'
-import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
-import { MerchantTable } from '../tables/merchant-table.ts'
+import { LastVerifyCard } from '../parts/last-verify.ts'
+import { Empty, ErrorNote, Loading } from '../parts/notes.ts'
+import { MerchantsTable } from '../tables/merchant-table.ts'
 
 const everyMs = 2_000
 const none =
@@ -17,14 +17,14 @@ export function MerchantsPage() {
   const { answer, problem } = usePages<MerchantList>('/merchants', inScope.value, everyMs)
   return html`
     <${ErrorNote} error=${problem} />
-    ${answer === undefined && problem === undefined && html`<${Asking} />`}
+    ${answer === undefined && problem === undefined && html`<${Loading} />`}
     ${answer?.items.length === 0 && html`<${Empty}>${none()}<//>`}
     ${
       answer &&
       answer.booksProblem !== '' &&
       html`<p class="note warning">Balances are not known: ${displayText(answer.booksProblem)}</p>`
     }
-    ${answer && answer.items.length > 0 && html`<${MerchantTable} list=${answer} />`}
-    ${answer?.booksProblem === '' && html`<${LastVerify} verify=${answer.lastVerify} />`}
+    ${answer && answer.items.length > 0 && html`<${MerchantsTable} list=${answer} />`}
+    ${answer?.booksProblem === '' && html`<${LastVerifyCard} verify=${answer.lastVerify} />`}
   `
 }

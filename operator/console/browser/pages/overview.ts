@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { DomainList, HistoryAnswer, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
-import type { Parameters } from '../calls/api.ts'
+import type { QueryParameters } from '../calls/api.ts'
 import { openStream } from '../calls/event-stream.ts'
-import { plotCapacity, readHistory } from '../calls/read-history.ts'
 import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
+import { plotCapacity, readHistory } from '../calls/use-series.ts'
 import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { formatCount } from '../data/format.ts'
@@ -14,11 +14,11 @@ import { createSeriesBuffer } from '../data/series-buffer.ts'
 import { ErrorNotes } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
 import { Plot } from '../plots/plot.ts'
-import { BackendTable } from '../tables/backend-table.ts'
-import { DomainTable } from '../tables/domain-table.ts'
+import { BackendsTable } from '../tables/backend-table.ts'
+import { DomainsTable } from '../tables/domain-table.ts'
 import { FeedVersions } from '../tables/feed-versions.ts'
-import { PodTable } from '../tables/pod-table.ts'
-import { ResourceTable } from '../tables/resource-table.ts'
+import { PodsTable } from '../tables/pod-table.ts'
+import { ResourcesTable } from '../tables/resource-table.ts'
 
 type Domain = DomainList['items'][number]
 type Pod = ResourceList['pods'][number]
@@ -38,7 +38,7 @@ export function Overview() {
   const hasMore = lists.some(({ answer }) => answer?.next !== undefined)
   const listed = limits.answer?.pods
   const pods = useMemo(() => currentPods(listed ?? []), [listed])
-  const past = usePast(shown)
+  const past = useHistory(shown)
   const isKnown = limits.answer !== undefined
   const isPartial = hasMore || lists.some(({ answer }) => answer === undefined)
   const problem = limits.problem ?? domains.problem
@@ -47,29 +47,30 @@ export function Overview() {
     ${
       (isKnown || problem === undefined) &&
       html`<${ProblemList} problems=${findProblems(all, pods)} ...${{ isKnown, isPartial }}
-        checked=${[countOf(all.length, 'resource'), countOf(pods.length, 'rate limit pod')]} />`
+        checked=${[formatQuantity(all.length, 'resource'), formatQuantity(pods.length, 'rate limit pod')]} />`
     }
     <section class="plots" aria-label="Live figures">
       <${Traffic} domains=${domains.answer?.items ?? []} past=${past} />
       <${Latency} pods=${pods} past=${past} />
     </section>
-    <${DomainTable} list=${domains.answer} />
-    <${ResourceTable} resources=${all} ...${{ hasMore, isKnown }} />
-    <${BackendTable} resources=${all} pods=${pods} />
+    <${DomainsTable} list=${domains.answer} />
+    <${ResourcesTable} resources=${all} ...${{ hasMore, isKnown }} />
+    <${BackendsTable} resources=${all} pods=${pods} />
     <section class="columns">
-      <${PodTable} pods=${pods} isKnown=${isKnown} />
+      <${PodsTable} pods=${pods} isKnown=${isKnown} />
       <${FeedVersions} feeds=${[limits, routes].flatMap(({ answer }) => answer?.feeds ?? [])} />
     </section>
   `
 }
 
-const countOf = (count: number, noun: string) => `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
+const formatQuantity = (count: number, noun: string) =>
+  `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
 
 /** The points of the last 15 minutes; undefined until the operator has answered. */
-type Past = HistoryAnswer['points'] | undefined
+type History = HistoryAnswer['points'] | undefined
 
-function usePast(shown: Parameters): Past {
-  const past = useSignal<Past>(undefined)
+function useHistory(shown: QueryParameters): History {
+  const past = useSignal<History>(undefined)
   useEffect(() => {
     const gone = new AbortController()
     readHistory(shown, gone.signal).then(points => {
@@ -85,11 +86,11 @@ const maxStreams = 3
 const trafficLines = [
   { label: 'all', color: 'muted' as const },
   { label: 'allowed', color: 'allowed' as const },
-  { label: 'rejected', color: 'refused' as const, isDashed: true },
+  { label: 'rejected', color: 'rejected' as const, isDashed: true },
 ]
 
 /** The hits of the busiest domains by the second, and those of the others as a rate of 5 s. */
-function Traffic({ domains, past }: { readonly domains: readonly Domain[]; readonly past: Past }) {
+function Traffic({ domains, past }: { readonly domains: readonly Domain[]; readonly past: History }) {
   const buffer = useMemo(() => createSeriesBuffer(trafficLines.length, plotCapacity), [])
   const version = useSignal(0)
   const watched = useWatched(domains)
@@ -148,7 +149,7 @@ const latencyLines = [
 ]
 
 /** The slowest pod's latency. */
-function Latency({ pods, past }: { readonly pods: readonly Pod[]; readonly past: Past }) {
+function Latency({ pods, past }: { readonly pods: readonly Pod[]; readonly past: History }) {
   const buffer = useMemo(() => createSeriesBuffer(2, plotCapacity), [])
   const version = useSignal(0)
   useEffect(() => {

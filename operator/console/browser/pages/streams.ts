@@ -3,9 +3,9 @@ import { usePages } from '../calls/use-pages.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
-import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
-import { PreviewOfStream } from '../parts/stream-preview.ts'
-import { StreamTable } from '../tables/stream-table.ts'
+import { Empty, ErrorNote, Loading } from '../parts/notes.ts'
+import { StreamPreviewCard } from '../parts/stream-preview.ts'
+import { StreamsTable } from '../tables/stream-table.ts'
 
 const everyMs = 1_000
 const none =
@@ -13,19 +13,19 @@ const none =
   <code>node examples/animation/produce.ts</code>`
 
 /** The requests of all brokers, and the preview of the one in the address. */
-export function StreamsPage() {
+export function StreamListPage() {
   const { answer, problem } = usePages<StreamList>('/streams', {}, everyMs)
   const { key } = route.value.parameters
   return html`
     <${ErrorNote} error=${problem} />
-    ${key !== undefined && html`<${PreviewOfStream} key=${key} streamKey=${key} />`}
+    ${key !== undefined && html`<${StreamPreviewCard} key=${key} streamKey=${key} />`}
     ${answer?.missing.map(
       ({ broker, problem }) => html`<p class="note warning">
         ${displayText(broker)} does not answer: ${displayText(problem)}
       </p>`,
     )}
-    ${answer === undefined && problem === undefined && html`<${Asking} />`}
+    ${answer === undefined && problem === undefined && html`<${Loading} />`}
     ${answer?.items.length === 0 && html`<${Empty}>${none()}<//>`}
-    ${answer && answer.items.length > 0 && html`<${StreamTable} list=${answer} shown=${key} />`}
+    ${answer && answer.items.length > 0 && html`<${StreamsTable} list=${answer} shown=${key} />`}
   `
 }

@@ -7,10 +7,10 @@ import { usePages } from '../calls/use-pages.ts'
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
-import { createTapBuffer, type Decision, matches, type TapFilter } from '../data/tap-buffer.ts'
+import { createTapBuffer, matches, type TapDecision, type TapFilter } from '../data/tap-buffer.ts'
 import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
 import { Empty, ErrorNote, HashedNote, State } from '../parts/notes.ts'
-import { DecisionTable } from '../tables/decision-table.ts'
+import { DecisionsTable } from '../tables/decision-table.ts'
 
 const slowMs = 3_000
 
@@ -28,7 +28,7 @@ export function TapPage() {
 }
 
 function Tap({ domain }: { readonly domain: string }) {
-  const filter = useSignal<TapFilter>({ text: '', isRefusedOnly: false })
+  const filter = useSignal<TapFilter>({ text: '', isRejectedOnly: false })
   const isPaused = useSignal(false)
   const { decisions, skipped, hashed, stream } = useTap(domain, isPaused)
   const shown = decisions.filter(decision => matches(decision, filter.value))
@@ -49,8 +49,8 @@ function Tap({ domain }: { readonly domain: string }) {
           filter.value = { ...filter.value, text: (event.target as HTMLInputElement).value }
         }} />
       <label>
-        <input type="checkbox" checked=${filter.value.isRefusedOnly} onChange=${(event: Event) => {
-          filter.value = { ...filter.value, isRefusedOnly: (event.target as HTMLInputElement).checked }
+        <input type="checkbox" checked=${filter.value.isRejectedOnly} onChange=${(event: Event) => {
+          filter.value = { ...filter.value, isRejectedOnly: (event.target as HTMLInputElement).checked }
         }} /> Only rejected
       </label>
       <button type="button" aria-pressed=${isPaused.value} onClick=${() => {
@@ -66,7 +66,7 @@ function Tap({ domain }: { readonly domain: string }) {
     ${problem.includes('DECISION_TAP') && html`<p class="fine">${advice}</p>`}
     ${hashed && html`<${HashedNote} />`}
     ${shown.length === 0 && html`<${Empty}>${absent}<//>`}
-    ${shown.length > 0 && html`<${DecisionTable} decisions=${shown} />`}
+    ${shown.length > 0 && html`<${DecisionsTable} decisions=${shown} />`}
   `
 }
 
@@ -77,7 +77,7 @@ const advice =
   'The tap is off until DECISION_TAP=true of the rate limit service allows it: keys may be personal data.'
 
 interface TapState {
-  readonly decisions: readonly Decision[]
+  readonly decisions: readonly TapDecision[]
   readonly skipped: number
   readonly hashed: boolean
   readonly stream: EventStream | undefined

@@ -1,17 +1,17 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { ResourceList } from '../../../api/shapes.ts'
-import { CallError } from '../calls/api.ts'
+import { ApiError } from '../calls/api.ts'
 import { inScope } from '../calls/session.ts'
-import { type ResourceName, useDraft } from '../calls/use-draft.ts'
-import { listedOf, usePages } from '../calls/use-pages.ts'
+import { type ResourceKey, useDraft } from '../calls/use-draft.ts'
+import { countListed, usePages } from '../calls/use-pages.ts'
 import { type Proposal, useWhatIf, type WhatIf as WhatIfState } from '../calls/use-what-if.ts'
-import { displayText, findMarks, formatAge } from '../data/format.ts'
+import { displayText, findHiddenCharacters, formatAge } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from '../parts/choice.ts'
 import { Editor } from '../parts/editor.ts'
-import { Asking, Empty, ErrorNote, FieldList } from '../parts/notes.ts'
+import { Empty, ErrorNote, FieldList, Loading } from '../parts/notes.ts'
 import { ProposalActions } from '../parts/proposal-actions.ts'
 import { BeforeAfter } from '../tables/before-after.ts'
 
@@ -38,13 +38,13 @@ export function WhatIfPage() {
   const named = name === undefined ? undefined : { namespace, name }
   const resource = named ?? (route.value.parameters['new'] === undefined ? answer?.items[0] : undefined)
   const isKnown = resource !== undefined || answer !== undefined || problem !== undefined
-  const chosen = resource === undefined ? newResource : titleOf(resource)
+  const chosen = resource === undefined ? newResource : toTitle(resource)
   const options = [
-    ...(answer?.items ?? []).map(item => ({ value: titleOf(item) })),
+    ...(answer?.items ?? []).map(item => ({ value: toTitle(item) })),
     { value: newResource, text: 'a new resource' },
   ]
   const choose = (value: string) => {
-    const next = answer?.items.find(item => titleOf(item) === value)
+    const next = answer?.items.find(item => toTitle(item) === value)
     location.hash = linkTo('what-if', next ? { namespace: next.namespace, name: next.name } : { new: '1' })
   }
   return html`
@@ -56,53 +56,53 @@ export function WhatIfPage() {
     ${
       isKnown
         ? html`<${Choice} id="resource" label="Resource" ...${{ options, chosen }} onChoose=${choose}
-              listed=${answer && listedOf(answer)} />
+              listed=${answer && countListed(answer)} />
             <${WhatIf} key=${chosen} resource=${resource} />`
-        : html`<${Asking} />`
+        : html`<${Loading} />`
     }
   `
 }
 
-const titleOf = ({ namespace, name }: ResourceName) => `${namespace}/${name}`
+const toTitle = ({ namespace, name }: ResourceKey) => `${namespace}/${name}`
 
 /** The text of one resource, its mistakes, and what recorded calls would have met with it. */
-function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
+function WhatIf({ resource }: { readonly resource: ResourceKey | undefined }) {
   const open = useDraft(resource, template)
   const { draft } = open
   const { proposal, ...replays } = useWhatIf(draft?.text ?? '')
   const isReading = draft === undefined && open.problem === undefined
   return html`
     <${ErrorNote} error=${open.problem} />
-    ${isReading && html`<${Empty}>Reading ${displayText(resource ? titleOf(resource) : '')} …<//>`}
+    ${isReading && html`<${Empty}>Reading ${displayText(resource ? toTitle(resource) : '')} …<//>`}
     ${
       draft &&
       html`<div class="split even">
         <section class="card" aria-label="Proposal">
           <${Editor} label="RateLimitConfig in YAML" text=${draft.text} describedBy="mistakes"
-            wrongLines=${linesOf(proposal)} onInput=${open.edit} />
+            wrongLines=${findWrongLines(proposal)} onInput=${open.edit} />
           <${Mistakes} proposal=${proposal} />
           <${HiddenMarks} text=${draft.text} />
           <${ProposalActions} draft=${draft} isWrong=${proposal.problems.length > 0} effect=${proposal.answer}
             onReadAgain=${open.readAgain} onApplied=${open.applied} />
         </section>
-        <${Picture} proposal=${proposal} ...${replays} />
+        <${ReplayCard} proposal=${proposal} ...${replays} />
       </div>`
     }
   `
 }
 
-const linesOf = ({ problems }: Proposal) => new Set(problems.flatMap(({ line }) => line ?? []))
+const findWrongLines = ({ problems }: Proposal) => new Set(problems.flatMap(({ line }) => line ?? []))
 
 /** Warns about a text that does not read as it is written. */
 function HiddenMarks({ text }: { readonly text: string }) {
-  const found = findMarks(text)
+  const found = findHiddenCharacters(text)
   if (found === undefined) return null
   return html`<p class="note warning">
     Line ${found.line} has characters that change how it reads: <code>${found.codes}</code>
   </p>`
 }
 
-function Picture({ proposal, again, cancel }: WhatIfState) {
+function ReplayCard({ proposal, again, cancel }: WhatIfState) {
   const { replay, answer } = proposal
   const canRepeat = replay.state !== 'running' && replay.state !== 'none'
   return html`<section class="card" aria-labelledby="picture">
@@ -145,7 +145,7 @@ function Running({ beganMs, onCancel }: RunningProps) {
 }
 
 function ReplayError({ error }: { readonly error: unknown }) {
-  const isOff = error instanceof CallError && error.code === 'switched-off'
+  const isOff = error instanceof ApiError && error.code === 'switched-off'
   return html`
     <${ErrorNote} error=${error} />
     ${isOff && html`<p class="fine">${howToRecord}</p>`}

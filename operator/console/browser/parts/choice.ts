@@ -1,7 +1,7 @@
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 
-export interface ChoiceProps {
+interface ChoiceProps {
   readonly id: string
   readonly label: string
   /** The values, each with its text for people; the value itself if it has none. */

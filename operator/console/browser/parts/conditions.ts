@@ -1,7 +1,7 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { abnormalConditions } from '../data/abnormal-conditions.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { troublesOf } from '../data/troubles-of.ts'
 import { State } from './notes.ts'
 
 type Condition = ResourceList['items'][number]['conditions'][number]
@@ -14,7 +14,7 @@ export function ReadyState({ conditions }: { readonly conditions: readonly Condi
     const tone = ready.status === 'False' ? 'error' : 'warning'
     return html`<${State} tone=${tone}>${displayText(ready.reason)}<//>`
   }
-  const troubles = troublesOf(conditions)
+  const troubles = abnormalConditions(conditions)
   const tone = troubles.length === 0 ? 'good' : 'warning'
   return html`<${State} tone=${tone}>${['Ready', ...troubles.map(({ type }) => type)].join(', ')}<//>`
 }

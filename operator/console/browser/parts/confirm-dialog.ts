@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { html } from '../data/html.ts'
 
-export interface ConfirmDialogProps {
+interface ConfirmDialogProps {
   readonly title: string
   /** The text of the button that does it. */
   readonly action: string

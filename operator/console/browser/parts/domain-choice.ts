@@ -1,10 +1,10 @@
 import type { DomainList } from '../../../api/shapes.ts'
-import { listedOf } from '../calls/use-pages.ts'
+import { countListed } from '../calls/use-pages.ts'
 import type { Polled } from '../calls/use-poll.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from './choice.ts'
-import { Asking, ErrorNote, NoDomain } from './notes.ts'
+import { ErrorNote, Loading, NoDomain } from './notes.ts'
 
 interface DomainChoiceProps {
   readonly list: DomainList | undefined
@@ -18,11 +18,11 @@ export function DomainChoice({ list, chosen }: DomainChoiceProps) {
   }
   const options = (list?.items ?? []).map(({ domain: value }) => ({ value }))
   return html`<${Choice} id="domain" label="Domain" ...${{ options, chosen }} onChoose=${choose}
-    listed=${list && listedOf(list)} />`
+    listed=${list && countListed(list)} />`
 }
 
 /** The note of a page that has no domain to show. */
 export function DomainsNote({ answer, problem }: Polled<DomainList>) {
   if (problem !== undefined) return html`<${ErrorNote} error=${problem} />`
-  return answer === undefined ? html`<${Asking} />` : html`<${NoDomain} />`
+  return answer === undefined ? html`<${Loading} />` : html`<${NoDomain} />`
 }

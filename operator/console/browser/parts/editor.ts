@@ -1,7 +1,7 @@
 import { useRef } from 'preact/hooks'
 import { html } from '../data/html.ts'
 
-export interface EditorProps {
+interface EditorProps {
   readonly label: string
   readonly text: string
   readonly onInput: (text: string) => void

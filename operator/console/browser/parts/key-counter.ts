@@ -2,7 +2,7 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { descriptorParameters, type Entry, parseEntries } from '../../../api/entries.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, RightList } from '../../../api/shapes.ts'
-import { CallError, call, post } from '../calls/api.ts'
+import { ApiError, fetchJson, postJson } from '../calls/api.ts'
 import { hasRight, markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
@@ -16,7 +16,7 @@ export const chosenEntries = signal('')
 
 type Change = { readonly action: 'reset' } | { readonly action: 'raise'; readonly by: number }
 
-export interface KeyCounterProps {
+interface KeyCounterProps {
   readonly domain: string
   /** That of the resource of the domain; undefined if it is not known. */
   readonly namespace: string | undefined
@@ -49,9 +49,9 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const read = () =>
     attempt(async () => {
       counter.value = undefined
-      const entries = entriesOf(chosenEntries.value)
+      const entries = requireEntries(chosenEntries.value)
       const parameters = { domain, descriptor: descriptorParameters(entries) }
-      counter.value = await call<Counter>('/counters', { parameters })
+      counter.value = await fetchJson<Counter>('/counters', { parameters })
     })
 
   const apply = (entries: readonly Entry[], change: Change) =>
@@ -101,15 +101,15 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
 /** A user who has lost the right gets 403 once, and then no button. */
 async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
   try {
-    return await post<CounterChange>(`/counters/${action}`, body)
+    return await postJson<CounterChange>(`/counters/${action}`, body)
   } catch (error) {
-    if (error instanceof CallError && error.status === 403) markReadOnly(body.domain)
+    if (error instanceof ApiError && error.status === 403) markReadOnly(body.domain)
     throw error
   }
 }
 
 /** @throws Error that names what is wrong */
-function entriesOf(text: string): readonly Entry[] {
+function requireEntries(text: string): readonly Entry[] {
   const entries = parseEntries(text)
   if (typeof entries === 'string') throw new Error(entries)
   return entries
@@ -150,7 +150,7 @@ function Values({ counter }: { readonly counter: Counter }) {
   return html`<dl class="values">
       <div><dt>Value</dt><dd>${formatCount(value)}</dd></div>
       <div><dt>Limit</dt><dd>${formatCount(limit)}</dd></div>
-      <div><dt>Left</dt><dd class=${remaining === 0 ? 'refused' : ''}>${formatCount(remaining)}</dd></div>
+      <div><dt>Left</dt><dd class=${remaining === 0 ? 'rejected' : ''}>${formatCount(remaining)}</dd></div>
       <div><dt>Ends in</dt><dd>${formatAge(reset * 1000)}</dd></div>
     </dl>
     <p class="fine">Rule <code>${displayText(rule)}</code>, key <${CopiedText} text=${key} name="key" /></p>

@@ -16,7 +16,7 @@ const columns: readonly Column<Finding>[] = [
 ]
 
 /** The result and the time of the last `tollway payments verify`. */
-export function LastVerify({ verify }: { readonly verify: Verify | null }) {
+export function LastVerifyCard({ verify }: { readonly verify: Verify | null }) {
   return html`<section class="card" aria-labelledby="verify">
     <h2 id="verify">Last verify of the books</h2>
     ${
@@ -35,10 +35,10 @@ function Result({ passed, beganMs, endedMs, findings, records, shown }: Verify) 
   const table: DataTableProps<Finding> = {
     title: 'Inconsistencies',
     items: shown,
-    keyOf: ({ record, message }) => `${record} ${message}`,
+    rowKey: ({ record, message }) => `${record} ${message}`,
     columns,
     hasMore: shown.length < findings,
-    rest: 'tollway payments verify lists all.',
+    moreHint: 'tollway payments verify lists all.',
   }
   return html`
     <p class="facts">

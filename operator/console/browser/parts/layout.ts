@@ -8,19 +8,19 @@ import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { switchTheme, theme } from '../data/theme.ts'
 
-export interface Place {
+export interface NavItem {
   readonly page: string
   readonly title: string
 }
 
-export interface LayoutProps {
-  readonly places: readonly Place[]
+interface LayoutProps {
+  readonly items: readonly NavItem[]
   readonly title: string
   readonly children?: ComponentChildren
 }
 
 /** The frame of each page: the header with the places, and the main content. */
-export function Layout({ places, title, children }: LayoutProps) {
+export function Layout({ items, title, children }: LayoutProps) {
   const main = useRef<HTMLElement>(null)
   const { page } = route.value
   const isFirst = useRef(true)
@@ -37,10 +37,10 @@ export function Layout({ places, title, children }: LayoutProps) {
     }}>Skip to the content</a>
     <header class="top">
       <a class="brand" href=${linkTo('overview')}>Tollway</a>
-      ${places.length > 0 && html`<${Version} />`}
+      ${items.length > 0 && html`<${Version} />`}
       <nav aria-label="Pages">
         <ul>
-          ${places.map(
+          ${items.map(
             place => html`<li>
               <a href=${linkTo(place.page)} aria-current=${place.page === page ? 'page' : undefined}>
                 ${place.title}

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { CallError, type Problem } from '../calls/api.ts'
+import { ApiError, type ApiProblem } from '../calls/api.ts'
 import { isLoggedIn, namespace } from '../calls/session.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -12,7 +12,7 @@ const chooseNamespace = 'If you have it in one namespace, choose that above.'
 export function ErrorNote({ error }: { readonly error: unknown }) {
   if (error === undefined) return null
   const message = displayText(error instanceof Error ? error.message : `${error}`, maxMessage)
-  if (!(error instanceof CallError && error.status === 403))
+  if (!(error instanceof ApiError && error.status === 403))
     return html`<p class="note error" role="alert">${message}</p>`
   const canChoose = isLoggedIn.value && namespace.value === ''
   return html`<p class="note warning" role="alert">
@@ -24,7 +24,7 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
  * The errors of several calls in one note for rights and one for everything else, each message once: a user
  * may lack the right to several kinds.
  */
-export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | undefined)[] }) {
+export function ErrorNotes({ errors }: { readonly errors: readonly (ApiError | undefined)[] }) {
   const found = errors.filter(error => error !== undefined)
   const [forbidden, others] = [found.filter(isForbidden), found.filter(error => !isForbidden(error))]
   return [forbidden, others].map(some => {
@@ -32,14 +32,14 @@ export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | 
     if (first === undefined) return null
     const { status, code } = first
     const message = [...new Set(some.map(error => error.message))].join('; ')
-    return html`<${ErrorNote} error=${new CallError(status, code, message)} />`
+    return html`<${ErrorNote} error=${new ApiError(status, code, message)} />`
   })
 }
 
-const isForbidden = ({ status }: CallError) => status === 403
+const isForbidden = ({ status }: ApiError) => status === 403
 
 /** How to see what a list of resources leaves out. */
-export const seeStatus = () =>
+export const howToListAll = () =>
   isLoggedIn.value
     ? 'Choose a namespace above, or read all with kubectl tollway status.'
     : 'tollway status lists all.'
@@ -49,7 +49,7 @@ export const Empty = ({ children }: { readonly children?: ComponentChildren }) =
   html`<p class="empty">${children}</p>`
 
 /** The note while the first answer is awaited. */
-export const Asking = () => html`<${Empty}>Asking the operator …<//>`
+export const Loading = () => html`<${Empty}>Asking the operator …<//>`
 
 /** The note beside keys that are hashes. */
 export const HashedNote = () => html`<p class="fine">
@@ -62,7 +62,7 @@ export const NoDomain = () => html`<${Empty}>
   No domain is in force. Apply a RateLimitConfig, or <a href=${linkTo('what-if', { new: '1' })}>write one</a>.
 <//>`
 
-export type Tone = 'good' | 'warning' | 'error' | 'quiet'
+type Tone = 'good' | 'warning' | 'error' | 'quiet'
 
 /** A state as a word with a colored dot. */
 export const State = ({ tone, children }: { readonly tone: Tone; readonly children?: ComponentChildren }) =>
@@ -72,7 +72,7 @@ interface FieldListProps {
   readonly style: string
   readonly label?: string
   /** With the line in the text, from 1, if that is known. */
-  readonly items: readonly (Problem & { readonly line?: number | undefined })[]
+  readonly items: readonly (ApiProblem & { readonly line?: number | undefined })[]
 }
 
 /** Problems or warnings of fields, one a line. */

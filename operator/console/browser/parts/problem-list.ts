@@ -1,9 +1,9 @@
-import type { FoundProblem } from '../data/find-problems.ts'
+import type { ListedProblem } from '../data/find-problems.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 
-export interface ProblemListProps {
-  readonly problems: readonly FoundProblem[]
+interface ProblemListProps {
+  readonly problems: readonly ListedProblem[]
   /** Whether the operator has answered. */
   readonly isKnown: boolean
   /** Whether some resources are not known. */

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
 import type { RightList, WhatIfAnswer } from '../../../api/shapes.ts'
 import { readYaml } from '../../../yaml.ts'
-import { CallError, post } from '../calls/api.ts'
+import { ApiError, postJson } from '../calls/api.ts'
 import { hasRight, isLoggedIn } from '../calls/session.ts'
 import type { Draft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
@@ -57,11 +57,11 @@ export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied
   }
   const check = () =>
     attempt(async () => {
-      asked.value = await checkChange(bodyOf(draft))
+      asked.value = await checkChange(buildBody(draft))
     })
   const apply = ({ body }: CheckedChange) =>
     attempt(async () => {
-      const answer = await post<ApplyAnswer>('/apply', body)
+      const answer = await postJson<ApplyAnswer>('/apply', body)
       onApplied(text, answer)
       said.value = `${describe(answer, 'is')}.`
     })
@@ -112,7 +112,7 @@ interface ProposedName {
 }
 
 /** The change must find the version that was read, unless the text has become another resource. */
-function bodyOf({ text, source }: Draft): ApplyBody {
+function buildBody({ text, source }: Draft): ApplyBody {
   const read = readYaml(text)
   const resource = ('value' in read ? read.value : {}) as ApplyBody['resource']
   const { namespace, name } = proposedName(text)
@@ -129,7 +129,7 @@ async function copyText(text: string): Promise<string> {
   }
 }
 
-const isChanged = (problem: unknown) => problem instanceof CallError && problem.code === 'changed'
+const isChanged = (problem: unknown) => problem instanceof ApiError && problem.code === 'changed'
 
 const ChangedNote = () => html`<p class="note warning" role="alert">
   The resource was changed after you read it. Read it again to continue with its present text; copy yours
@@ -138,12 +138,12 @@ const ChangedNote = () => html`<p class="note warning" role="alert">
 
 /** Asks the API what an apply would do. */
 async function checkChange(body: ApplyBody): Promise<CheckedChange> {
-  const check = (checked: ApplyBody) => post<ApplyAnswer>('/apply', { ...checked, dryRun: true })
+  const check = (checked: ApplyBody) => postJson<ApplyAnswer>('/apply', { ...checked, dryRun: true })
   try {
     return { body, checked: await check(body), conflicts: [] }
   } catch (error) {
     // One machine has no login: a conflict is about the file, and force does not change that.
-    if (!(error instanceof CallError) || error.status !== 409 || isChanged(error) || !isLoggedIn.value)
+    if (!(error instanceof ApiError) || error.status !== 409 || isChanged(error) || !isLoggedIn.value)
       throw error
     const forced = { ...body, force: true }
     return { body: forced, checked: await check(forced), conflicts: error.message.split('\n') }
@@ -208,12 +208,12 @@ function TextDiff({ before, after }: TextDiffProps) {
   if (lines.length === 0) return html`<p class="fine">The text is the same.</p>`
   return html`<pre class="diff" tabindex="0" aria-label="Changes">${lines
     .slice(0, maxShown)
-    .map(line => html`<span class=${styleOf(line)}>${displayText(line, maxLine)}${'\n'}</span>`)}${
+    .map(line => html`<span class=${diffStyle(line)}>${displayText(line, maxLine)}${'\n'}</span>`)}${
     lines.length > maxShown && `… ${lines.length - maxShown} more lines`
   }</pre>`
 }
 
 const maxLine = 400
 
-const styleOf = (line: string) =>
+const diffStyle = (line: string) =>
   line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : line.startsWith('@@') ? 'fine' : ''

@@ -11,7 +11,7 @@ import { Empty, ErrorNote, State } from './notes.ts'
 const everyMs = 1_000
 
 /** The last messages of one request: the waveform, and the curves of the blend shapes that move most. */
-export function PreviewOfStream({ streamKey }: { readonly streamKey: string }) {
+export function StreamPreviewCard({ streamKey }: { readonly streamKey: string }) {
   const { answer, problem } = usePoll<StreamPreview>('/streams/preview', { key: streamKey }, everyMs)
   const title = useRef<HTMLHeadingElement>(null)
   useEffect(() => title.current?.focus(), [])
@@ -35,7 +35,7 @@ type Preview = NonNullable<StreamPreview['preview']>
 function LastMessages({ preview }: { readonly preview: Preview }) {
   const { seconds, messages, audio, blendShapes, times } = preview
   const span = seconds && `from ${formatSeconds(seconds.from)} to ${formatSeconds(seconds.to)}`
-  const format = audio && `${formatCount(audio.samplesPerSecond)} Hz, ${channelsOf(audio.channelCount)}`
+  const format = audio && `${formatCount(audio.samplesPerSecond)} Hz, ${formatChannels(audio.channelCount)}`
   return html`
     <p class="fine">The last ${formatCount(messages)} messages${span && `, ${span}`}.</p>
     <h3>Audio <span class="unit">${format}</span></h3>
@@ -53,7 +53,7 @@ function LastMessages({ preview }: { readonly preview: Preview }) {
   `
 }
 
-const channelsOf = (count: number) => (count === 1 ? '1 channel' : `${formatCount(count)} channels`)
+const formatChannels = (count: number) => (count === 1 ? '1 channel' : `${formatCount(count)} channels`)
 
 /** Weights are usually from 0 to 1. */
 function Curves({ blendShapes, times }: Pick<Preview, 'blendShapes' | 'times'>) {

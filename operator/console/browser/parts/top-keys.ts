@@ -9,7 +9,7 @@ import { Choice } from './choice.ts'
 import { chosenEntries } from './key-counter.ts'
 import { Empty, ErrorNote, HashedNote } from './notes.ts'
 
-export interface TopKeysProps {
+interface TopKeysProps {
   readonly domain: string
   readonly rule: string
 }
@@ -18,7 +18,7 @@ const everyMs = 2_000
 const maxShown = 10
 
 /** The keys of a rule with the most hits. The first call starts the count. */
-export function TopKeys({ domain, rule }: TopKeysProps) {
+export function TopKeysList({ domain, rule }: TopKeysProps) {
   const by = useSignal<'refused' | 'hits'>('hits')
   const { answer, problem } = usePoll<TopKeysAnswer>(
     `/domains/${encodeURIComponent(domain)}/top`,
@@ -40,7 +40,7 @@ const options = [{ value: 'hits' }, { value: 'refused', text: 'rejected hits' }]
 type Key = TopKeysAnswer['keys'][number]
 
 /** A hash is no key of a counter. */
-const columnsOf = (hashed: boolean): readonly Column<Key>[] => [
+const buildColumns = (hashed: boolean): readonly Column<Key>[] => [
   {
     label: 'Key',
     cell: ({ entries }) => (hashed ? displayEntries(entries) : html`<${KeyLink} entries=${entries} />`),
@@ -62,8 +62,8 @@ function Keys({ answer }: { readonly answer: TopKeysAnswer }) {
   const table: DataTableProps<Key> = {
     title: `Top keys, ${since}`,
     items: keys.slice(0, maxShown),
-    keyOf: ({ entries }) => JSON.stringify(entries),
-    columns: columnsOf(hashed),
+    rowKey: ({ entries }) => JSON.stringify(entries),
+    columns: buildColumns(hashed),
   }
   return html`<${DataTable} ...${table} />${hashed && html`<${HashedNote} />`}`
 }

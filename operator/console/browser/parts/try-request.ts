@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { type Entry, parseEntries } from '../../../api/entries.ts'
 import type { TryAnswer } from '../../../api/shapes.ts'
-import { post } from '../calls/api.ts'
+import { postJson } from '../calls/api.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ErrorNote } from './notes.ts'
@@ -17,7 +17,7 @@ export function TryRequest({ domain }: { readonly domain: string }) {
     problem.value = undefined
     try {
       const descriptors = text.value.split('\n').filter(line => line.trim() !== '')
-      answer.value = await post<TryAnswer>('/try', { domain, descriptors: descriptors.map(entriesOf) })
+      answer.value = await postJson<TryAnswer>('/try', { domain, descriptors: descriptors.map(entriesOf) })
     } catch (error) {
       problem.value = error
     }

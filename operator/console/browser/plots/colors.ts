@@ -1,8 +1,8 @@
 /** The name of a color of the style sheet. */
-export type ColorName = 'allowed' | 'refused' | 'near' | 'shadow' | 'accent' | 'muted' | 'grid'
+export type ColorName = 'allowed' | 'rejected' | 'near' | 'shadow' | 'accent' | 'muted' | 'grid'
 
 /** Reads a color of the active scheme, for a canvas. */
-export const colorOf = (name: ColorName) =>
+export const readColor = (name: ColorName) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 
 const schemes = matchMedia('(prefers-color-scheme: dark)')

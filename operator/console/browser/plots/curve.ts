@@ -1,8 +1,8 @@
 import { html } from '../data/html.ts'
-import { colorOf } from './colors.ts'
+import { readColor } from './colors.ts'
 import { Drawing } from './drawing.ts'
 
-export interface CurveProps {
+interface CurveProps {
   /** A value for each of the times. */
   readonly values: readonly number[]
   readonly times: readonly number[]
@@ -18,15 +18,15 @@ const inset = 2
 export function Curve({ values, times, range: [least, most] }: CurveProps) {
   const [from = 0] = times
   const seconds = Math.max((times.at(-1) ?? 0) - from, Number.EPSILON)
-  const yOf = (value: number) => height - inset - ((value - least) / (most - least)) * (height - 2 * inset)
+  const toY = (value: number) => height - inset - ((value - least) / (most - least)) * (height - 2 * inset)
   const paint = (context: CanvasRenderingContext2D) => {
-    context.fillStyle = colorOf('grid')
-    context.fillRect(0, yOf(0), width, 1)
-    context.strokeStyle = colorOf('accent')
+    context.fillStyle = readColor('grid')
+    context.fillRect(0, toY(0), width, 1)
+    context.strokeStyle = readColor('accent')
     context.lineWidth = 1.5
     context.beginPath()
     for (const [index, value] of values.entries())
-      context.lineTo((((times[index] ?? from) - from) / seconds) * width, yOf(value))
+      context.lineTo((((times[index] ?? from) - from) / seconds) * width, toY(value))
     context.stroke()
   }
   return html`<${Drawing} style="curve" ...${{ width, height, paint }} version=${values} />`

@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { html } from '../data/html.ts'
 import { onSchemeChange } from './colors.ts'
 
-export interface DrawingProps {
+interface DrawingProps {
   /** Pixels of the page. The style sheet may stretch the drawing. */
   readonly width: number
   readonly height: number

@@ -11,7 +11,7 @@ export interface PlotLine {
 /** The lines of the hits of a domain or a rule. */
 export const hitLines: readonly PlotLine[] = [
   { label: 'allowed', color: 'allowed' },
-  { label: 'rejected', color: 'refused', isDashed: true },
+  { label: 'rejected', color: 'rejected', isDashed: true },
   { label: 'near', color: 'near' },
   { label: 'shadow', color: 'shadow', isDashed: true },
 ]

@@ -3,10 +3,10 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { formatRate, formatTime } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { colorOf, onSchemeChange } from './colors.ts'
+import { onSchemeChange, readColor } from './colors.ts'
 import type { PlotLine } from './lines.ts'
 
-export interface PlotProps {
+interface PlotProps {
   readonly title: string
   /** Times in seconds, then the values of each line. */
   readonly columns: readonly number[][]
@@ -22,7 +22,7 @@ const minWindowSeconds = 2 * 60
 const defaultHeight = 150
 
 /** The time under the pointer, in seconds, which all plots of the page show; undefined without a pointer. */
-const pointedAt = signal<number | undefined>(undefined)
+const hoveredTime = signal<number | undefined>(undefined)
 
 /**
  * Lines over the last 15 minutes, with the last values as text; while the pointer is over a plot, all plots of
@@ -38,7 +38,7 @@ export function Plot(props: PlotProps) {
     if (element === null) return
     const draw = () => {
       plot.current?.destroy()
-      plot.current = new uPlot(optionsOf(lines, element.clientWidth, height), dataOf(columns), element)
+      plot.current = new uPlot(buildOptions(lines, element.clientWidth, height), toPlotData(columns), element)
     }
     draw()
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
@@ -52,12 +52,12 @@ export function Plot(props: PlotProps) {
     }
   }, [columns, height])
 
-  useEffect(() => plot.current?.setData(dataOf(columns)), [version, columns])
+  useEffect(() => plot.current?.setData(toPlotData(columns)), [version, columns])
 
   const valuesAt = (point: number) => lines.map((_, index) => shown(columns[index + 1]?.at(point)))
   const last = valuesAt(-1)
   const described = lines.map(({ label }, index) => `${label} ${last[index]}`).join(', ')
-  const pointed = findPoint(columns[0] ?? [], pointedAt.value)
+  const pointed = findPoint(columns[0] ?? [], hoveredTime.value)
   const values = pointed === undefined ? last : valuesAt(pointed)
   return html`<figure class="plot">
     <figcaption>
@@ -87,12 +87,12 @@ function findPoint(times: readonly number[], atSeconds: number | undefined): num
   return found === -1 ? undefined : found
 }
 
-const dataOf = (columns: readonly number[][]) => columns as number[][] as unknown as uPlot.AlignedData
+const toPlotData = (columns: readonly number[][]) => columns as number[][] as unknown as uPlot.AlignedData
 
-function optionsOf(lines: readonly PlotLine[], width: number, height: number): uPlot.Options {
+function buildOptions(lines: readonly PlotLine[], width: number, height: number): uPlot.Options {
   const axis = {
-    stroke: colorOf('muted'),
-    grid: { stroke: colorOf('grid'), width: 1 },
+    stroke: readColor('muted'),
+    grid: { stroke: readColor('grid'), width: 1 },
     ticks: { show: false },
     font: '11px system-ui, sans-serif',
   }
@@ -101,10 +101,10 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
     height,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'page' }, points: { show: false } },
-    hooks: { ready: [followPointer], destroy: [forgetPointer] },
+    hooks: { ready: [followPointer], destroy: [clearPointer] },
     // Half of the last time is to the right of the last point.
     padding: [8, 24, 0, 0],
-    scales: { x: { range: rangeOfTime }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
+    scales: { x: { range: computeTimeRange }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
     axes: [
       {
         ...axis,
@@ -117,7 +117,7 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
     series: [
       {},
       ...lines.map(({ label, color, isDashed }) => ({
-        ...{ label, stroke: colorOf(color), width: 1.75, points: { show: false } },
+        ...{ label, stroke: readColor(color), width: 1.75, points: { show: false } },
         ...(isDashed && { dash: [5, 4] }),
       })),
     ],
@@ -126,17 +126,17 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
 
 function followPointer({ over, posToVal }: uPlot): void {
   over.addEventListener('mousemove', ({ offsetX }) => {
-    pointedAt.value = posToVal(offsetX, 'x')
+    hoveredTime.value = posToVal(offsetX, 'x')
   })
-  over.addEventListener('mouseleave', forgetPointer)
+  over.addEventListener('mouseleave', clearPointer)
 }
 
-function forgetPointer(): void {
-  pointedAt.value = undefined
+function clearPointer(): void {
+  hoveredTime.value = undefined
 }
 
 /** The last 15 minutes; less while there are fewer points, and at least two minutes. */
-function rangeOfTime(plot: uPlot): [number, number] {
+function computeTimeRange(plot: uPlot): [number, number] {
   const last = plot.data[0].at(-1) ?? Date.now() / 1000
   const first = plot.data[0][0] ?? last
   return [Math.max(last - windowSeconds, Math.min(first, last - minWindowSeconds)), last]

@@ -1,9 +1,9 @@
 import { html } from '../data/html.ts'
-import { colorOf } from './colors.ts'
+import { readColor } from './colors.ts'
 import { Drawing } from './drawing.ts'
 import type { PlotLine } from './lines.ts'
 
-export interface SparkProps {
+interface SparkProps {
   readonly lines: readonly PlotLine[]
   /** Times in seconds, then the values of each line, oldest first. The row has their numbers as text. */
   readonly columns: readonly (readonly number[])[]
@@ -23,17 +23,17 @@ export function Spark({ lines, columns, version }: SparkProps) {
     const [times = [], ...values] = columns
     const last = times.at(-1) ?? 0
     const most = Math.max(1, ...values.flat())
-    const yOf = (value: number) => height - inset - (value / most) * (height - 2 * inset)
+    const toY = (value: number) => height - inset - (value / most) * (height - 2 * inset)
     context.lineWidth = 1.5
     for (const [index, { color, isDashed = false }] of lines.entries()) {
       const line = values[index] ?? []
       // A line of zeros would cover the others at the bottom.
       if (line.every(value => value === 0)) continue
-      context.strokeStyle = colorOf(color)
+      context.strokeStyle = readColor(color)
       context.setLineDash(isDashed ? dash : [])
       context.beginPath()
       for (const [at, value] of line.entries())
-        context.lineTo(width - inset - ((last - (times[at] ?? last)) / windowSeconds) * width, yOf(value))
+        context.lineTo(width - inset - ((last - (times[at] ?? last)) / windowSeconds) * width, toY(value))
       context.stroke()
     }
   }

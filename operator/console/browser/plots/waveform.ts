@@ -1,6 +1,6 @@
 import type { StreamPreview } from '../../../api/stream-shapes.ts'
 import { html } from '../data/html.ts'
-import { colorOf } from './colors.ts'
+import { readColor } from './colors.ts'
 import { Drawing } from './drawing.ts'
 
 type Audio = NonNullable<NonNullable<StreamPreview['preview']>['audio']>
@@ -14,9 +14,9 @@ const minStroke = 1
 export function Waveform({ envelope }: Pick<Audio, 'envelope'>) {
   const paint = (context: CanvasRenderingContext2D) => {
     const step = width / envelope.length
-    context.fillStyle = colorOf('grid')
+    context.fillStyle = readColor('grid')
     context.fillRect(0, middle, width, 1)
-    context.fillStyle = colorOf('accent')
+    context.fillStyle = readColor('accent')
     for (const [index, range] of envelope.entries()) {
       if (range === null) continue
       const [least = 0, most = 0] = range

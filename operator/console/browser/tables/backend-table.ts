@@ -1,7 +1,7 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { abnormalConditions } from '../data/abnormal-conditions.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { troublesOf } from '../data/troubles-of.ts'
 import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
@@ -31,21 +31,21 @@ const columns: readonly Column<Backend>[] = [
   { label: 'Cause', cell: ({ problem }) => problem || '–' },
 ]
 
-export interface BackendTableProps {
+interface BackendTableProps {
   readonly resources: readonly Resource[]
   readonly pods: readonly Pod[]
 }
 
 /** The backends of the services that have pods or resources. */
-export function BackendTable({ resources, pods }: BackendTableProps) {
-  const items = [...backendsOfPods(pods), ...degradedServices.flatMap(each => backendOf(each, resources))]
+export function BackendsTable({ resources, pods }: BackendTableProps) {
+  const items = [...listPodBackends(pods), ...degradedServices.flatMap(each => readBackend(each, resources))]
   if (items.length === 0) return null
-  const keyOf = ({ service, name }: Backend) => `${service} ${name}`
-  const table: DataTableProps<Backend> = { title: 'Backends', items, keyOf, columns }
+  const rowKey = ({ service, name }: Backend) => `${service} ${name}`
+  const table: DataTableProps<Backend> = { title: 'Backends', items, rowKey, columns }
   return html`<${DataTable} ...${table} />`
 }
 
-function backendsOfPods(pods: readonly Pod[]): readonly Backend[] {
+function listPodBackends(pods: readonly Pod[]): readonly Backend[] {
   return [...Map.groupBy(pods, ({ backend }) => backend)].map(([name, users]) => {
     const failing = users.filter(({ backendProblem }) => backendProblem !== '')
     const [first] = failing
@@ -58,14 +58,14 @@ function backendsOfPods(pods: readonly Pod[]): readonly Backend[] {
   })
 }
 
-function backendOf(
+function readBackend(
   { kind, service, name }: (typeof degradedServices)[number],
   resources: readonly Resource[],
 ): readonly Backend[] {
   const some = resources.filter(resource => resource.kind === kind)
   if (some.length === 0) return []
   const degraded = some
-    .flatMap(({ conditions }) => troublesOf(conditions))
+    .flatMap(({ conditions }) => abnormalConditions(conditions))
     .find(({ type }) => type === 'Degraded')
   return [{ service, name, problem: degraded?.message ?? '' }]
 }

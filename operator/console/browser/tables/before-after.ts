@@ -13,13 +13,13 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const ruleTable: DataTableProps<Rule> = {
     title: 'Rejected hits by rule',
     items: rules,
-    keyOf: ({ rule }) => rule,
+    rowKey: ({ rule }) => rule,
     columns: ruleColumns,
   }
   const keyTable: DataTableProps<Key> = {
     title: 'Keys that change most',
     items: keys.slice(0, maxKeys),
-    keyOf: ({ entries }) => JSON.stringify(entries),
+    rowKey: ({ entries }) => JSON.stringify(entries),
     columns: keyColumns,
   }
   return html`
@@ -51,11 +51,11 @@ function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
 
 const Legend = () => html`<p class="legend" aria-hidden="true">
   <span class="key"><i class="swatch allowed"></i>allowed</span>
-  <span class="key"><i class="swatch refused"></i>rejected</span>
+  <span class="key"><i class="swatch rejected"></i>rejected</span>
 </p>`
 
 /** Each rule has a scale of its own: the largest one would make the others invisible. */
-const mostOf = ({ now, proposed }: Rule) => Math.max(1, sum(now), sum(proposed))
+const largestSum = ({ now, proposed }: Rule) => Math.max(1, sum(now), sum(proposed))
 
 const ruleColumns: readonly Column<Rule>[] = [
   { label: 'Rule', cell: ({ rule }) => displayText(rule) },
@@ -63,8 +63,8 @@ const ruleColumns: readonly Column<Rule>[] = [
     label: 'Picture',
     kind: 'action',
     cell: rule => html`
-      <${Bar} share=${rule.now} most=${mostOf(rule)} label="now" />
-      <${Bar} share=${rule.proposed} most=${mostOf(rule)} label="after" />
+      <${Bar} share=${rule.now} most=${largestSum(rule)} label="now" />
+      <${Bar} share=${rule.proposed} most=${largestSum(rule)} label="after" />
     `,
   },
   {
@@ -81,7 +81,7 @@ const ruleColumns: readonly Column<Rule>[] = [
     label: 'Change',
     kind: 'number',
     cell: ({ now, proposed }) => formatChange(proposed.refused - now.refused),
-    style: ({ now, proposed }) => (proposed.refused > now.refused ? 'refused' : ''),
+    style: ({ now, proposed }) => (proposed.refused > now.refused ? 'rejected' : ''),
   },
 ]
 
@@ -98,7 +98,7 @@ function Bar({ share, most, label }: BarProps) {
     <span>${label}</span>
     <svg>
       <rect class="allowed" width=${percent(share.allowed)} height="100%" />
-      <rect class="refused" x=${percent(share.allowed)} width=${percent(share.refused)} height="100%" />
+      <rect class="rejected" x=${percent(share.allowed)} width=${percent(share.refused)} height="100%" />
     </svg>
   </div>`
 }
@@ -118,6 +118,6 @@ const keyColumns: readonly Column<Key>[] = [
     label: 'Change',
     kind: 'number',
     cell: ({ refusedNow, refusedProposed }) => formatChange(refusedProposed - refusedNow),
-    style: ({ refusedNow, refusedProposed }) => (refusedProposed > refusedNow ? 'refused' : ''),
+    style: ({ refusedNow, refusedProposed }) => (refusedProposed > refusedNow ? 'rejected' : ''),
   },
 ]

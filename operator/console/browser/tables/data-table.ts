@@ -18,14 +18,14 @@ export interface Column<Item> {
 export interface DataTableProps<Item> {
   readonly title: string
   readonly items: readonly Item[]
-  readonly keyOf: (item: Item) => string | number
+  readonly rowKey: (item: Item) => string | number
   /** The cells of the first column are the headers of their rows. */
   readonly columns: readonly Column<Item>[]
   readonly isCurrent?: (item: Item) => boolean
   /** Whether more items exist than the table has. */
   readonly hasMore?: boolean
   /** How to see these items, in a sentence. */
-  readonly rest?: string
+  readonly moreHint?: string
   /** `compact`: a row takes two lines in a narrow window. */
   readonly style?: 'compact'
 }
@@ -38,7 +38,7 @@ const rowsAtOnce = 200
  * labelled values; the roles keep it a table for screen readers.
  */
 export function DataTable<Item>(properties: DataTableProps<Item>) {
-  const { title, items, keyOf, columns, isCurrent, hasMore = false, rest = '', style = '' } = properties
+  const { title, items, rowKey, columns, isCurrent, hasMore = false, moreHint = '', style = '' } = properties
   const maxRows = useSignal(rowsAtOnce)
   const order = useSignal<Order | undefined>(undefined)
   const shown = sorted(items, columns, order.value).slice(0, maxRows.value)
@@ -55,7 +55,7 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
         </tr>
       </thead>
       <tbody role="rowgroup">
-        ${shown.map(item => html`<${Row} key=${keyOf(item)} ...${{ item, columns, isCurrent }} />`)}
+        ${shown.map(item => html`<${Row} key=${rowKey(item)} ...${{ item, columns, isCurrent }} />`)}
       </tbody>
     </table>
     ${
@@ -65,7 +65,7 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
         ${
           shown.length < items.length
             ? html`${' '}<button type="button" onClick=${showMore}>Show ${rowsAtOnce} more</button>`
-            : ` ${rest}`
+            : ` ${moreHint}`
         }
       </p>`
     }

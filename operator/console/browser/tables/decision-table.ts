@@ -1,10 +1,10 @@
 import { displayEntries, displayText, formatCount, formatTimeMs } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import type { Decision } from '../data/tap-buffer.ts'
+import type { TapDecision } from '../data/tap-buffer.ts'
 import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
-const columns: readonly Column<Decision>[] = [
+const columns: readonly Column<TapDecision>[] = [
   { label: 'Time', cell: ({ atMs }) => formatTimeMs(atMs), style: () => 'short' },
   {
     label: 'Decision',
@@ -23,12 +23,12 @@ const columns: readonly Column<Decision>[] = [
 ]
 
 /** Decisions, each with the rule and the reason. */
-export function DecisionTable({ decisions }: { readonly decisions: readonly Decision[] }) {
+export function DecisionsTable({ decisions }: { readonly decisions: readonly TapDecision[] }) {
   const title = 'Decisions, the newest first'
-  const table: DataTableProps<Decision> = {
+  const table: DataTableProps<TapDecision> = {
     title,
     items: decisions,
-    keyOf: ({ id }) => id,
+    rowKey: ({ id }) => id,
     columns,
     style: 'compact',
   }

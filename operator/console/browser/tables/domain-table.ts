@@ -1,10 +1,18 @@
 import type { DomainList } from '../../../api/shapes.ts'
-import { displayText, formatCount, formatRate } from '../data/format.ts'
+import { displayText, formatCount, formatRate, formatShare } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
-import { NoDomain, seeStatus } from '../parts/notes.ts'
-import { Share } from '../parts/share.ts'
+import { howToListAll, NoDomain } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+
+/** A share from 0 to 1 as a bar, with its number. */
+const Share = ({ value }: { readonly value: number }) => html`<span class="share">
+  <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+    <rect width="100" height="6" />
+    <rect class="part" width=${value * 100} height="6" />
+  </svg>
+  ${formatShare(value)}
+</span>`
 
 type Domain = DomainList['items'][number]
 
@@ -20,7 +28,7 @@ const columns: readonly Column<Domain>[] = [
   number('Hits/s', ({ hitsPerSecond }) => hitsPerSecond, formatRate),
   {
     ...number('Rejected hits/s', ({ rejectedPerSecond }) => rejectedPerSecond, formatRate),
-    style: ({ rejectedPerSecond }) => (rejectedPerSecond > 0 ? 'refused' : ''),
+    style: ({ rejectedPerSecond }) => (rejectedPerSecond > 0 ? 'rejected' : ''),
   },
   {
     label: 'Rejected share',
@@ -46,14 +54,14 @@ function rejectedShare({ hitsPerSecond, rejectedPerSecond }: Domain): number {
 }
 
 /** Domains with their rates, each a link to its page. */
-export function DomainTable({ list }: { readonly list: DomainList | undefined }) {
+export function DomainsTable({ list }: { readonly list: DomainList | undefined }) {
   if (list === undefined) return null
   if (list.items.length === 0) return html`<${NoDomain} />`
-  const keyOf = ({ domain }: Domain) => domain
+  const rowKey = ({ domain }: Domain) => domain
   const table: DataTableProps<Domain> = {
-    ...{ title: 'Domains', items: list.items, keyOf, columns },
+    ...{ title: 'Domains', items: list.items, rowKey, columns },
     hasMore: list.next !== undefined,
-    rest: seeStatus(),
+    moreHint: howToListAll(),
   }
   return html`<${DataTable} ...${table} />`
 }

@@ -33,7 +33,7 @@ export function FeedVersions({ feeds }: { readonly feeds: readonly Feed[] }) {
     versions.map(({ version, pods }) => ({ kind, version, pods, isPublished: version === published })),
   )
   if (items.length === 0) return null
-  const keyOf = ({ kind, version }: EnforcedVersion) => `${kind} ${version}`
-  const table: DataTableProps<EnforcedVersion> = { title: 'Pods by version', items, keyOf, columns }
+  const rowKey = ({ kind, version }: EnforcedVersion) => `${kind} ${version}`
+  const table: DataTableProps<EnforcedVersion> = { title: 'Pods by version', items, rowKey, columns }
   return html`<${DataTable} ...${table} />`
 }

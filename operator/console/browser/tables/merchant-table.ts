@@ -1,5 +1,5 @@
 import type { MerchantList } from '../../../api/shapes.ts'
-import { displayText, formatMoney } from '../data/format.ts'
+import { displayText, formatAmount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { CopiedText } from '../parts/copied-text.ts'
@@ -25,7 +25,7 @@ const columns: readonly Column<Merchant>[] = [
     label: 'Next payout',
     kind: 'number',
     cell: ({ balances }) => (balances ? displayMoney(balances.available) : '–'),
-    style: ({ balances }) => (balances?.available.amount.startsWith('-') ? 'refused' : ''),
+    style: ({ balances }) => (balances?.available.amount.startsWith('-') ? 'rejected' : ''),
   },
   {
     label: 'Authorised',
@@ -50,17 +50,17 @@ const columns: readonly Column<Merchant>[] = [
   },
 ]
 
-const displayMoney = (money: Parameters<typeof formatMoney>[0]) => displayText(formatMoney(money))
+const displayMoney = (money: Parameters<typeof formatAmount>[0]) => displayText(formatAmount(money))
 
 /** The merchants with the state of their credentials, and their balances. */
-export function MerchantTable({ list }: { readonly list: MerchantList }) {
+export function MerchantsTable({ list }: { readonly list: MerchantList }) {
   const table: DataTableProps<Merchant> = {
     title: 'Merchants',
     items: list.items,
-    keyOf: ({ namespace, name }) => `${namespace}/${name}`,
+    rowKey: ({ namespace, name }) => `${namespace}/${name}`,
     columns,
     hasMore: list.next !== undefined,
-    rest: 'tollway status lists all.',
+    moreHint: 'tollway status lists all.',
   }
   return html`<${DataTable} ...${table} />`
 }

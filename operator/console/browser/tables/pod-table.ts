@@ -35,10 +35,10 @@ const columns: readonly Column<Pod>[] = [
 const none = 'No rate limit pod reports. Check that the pods run and reach the feed of the operator.'
 
 /** The pods of the rate limit service, with their backends. */
-export function PodTable({ pods, isKnown }: { readonly pods: readonly Pod[]; readonly isKnown: boolean }) {
+export function PodsTable({ pods, isKnown }: { readonly pods: readonly Pod[]; readonly isKnown: boolean }) {
   if (!isKnown) return null
   if (pods.length === 0) return html`<${Empty}>${none}<//>`
-  const keyOf = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
-  const table: DataTableProps<Pod> = { title: 'Rate limit pods', items: pods, keyOf, columns }
+  const rowKey = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
+  const table: DataTableProps<Pod> = { title: 'Rate limit pods', items: pods, rowKey, columns }
   return html`<${DataTable} ...${table} />`
 }

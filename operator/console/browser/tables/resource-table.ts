@@ -3,7 +3,7 @@ import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { EditLink } from '../parts/edit-link.ts'
-import { Empty, seeStatus } from '../parts/notes.ts'
+import { Empty, howToListAll } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Resource = ResourceList['items'][number]
@@ -26,7 +26,7 @@ const columns: readonly Column<Resource>[] = [
   },
 ]
 
-export interface ResourceTableProps {
+interface ResourceTableProps {
   readonly resources: ResourceList['items']
   /** Whether more exist. */
   readonly hasMore: boolean
@@ -34,14 +34,14 @@ export interface ResourceTableProps {
 }
 
 /** The resources of all kinds with their conditions. */
-export function ResourceTable({ resources, hasMore, isKnown }: ResourceTableProps) {
+export function ResourcesTable({ resources, hasMore, isKnown }: ResourceTableProps) {
   if (!isKnown) return null
   if (resources.length === 0)
     return html`<${Empty}>There are no resources. Apply one, and its conditions appear here.<//>`
-  const keyOf = ({ kind, namespace, name }: Resource) => `${kind}/${namespace}/${name}`
+  const rowKey = ({ kind, namespace, name }: Resource) => `${kind}/${namespace}/${name}`
   const table: DataTableProps<Resource> = {
-    ...{ title: 'Resources', items: resources, keyOf, columns },
-    ...{ hasMore, rest: seeStatus() },
+    ...{ title: 'Resources', items: resources, rowKey, columns },
+    ...{ hasMore, moreHint: howToListAll() },
   }
   return html`<${DataTable} ...${table} />`
 }

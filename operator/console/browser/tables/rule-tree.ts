@@ -2,16 +2,16 @@ import type { RuleList } from '../../../api/shapes.ts'
 import { displayText, formatCount, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
-import { flatten, type RuleNode, ruleTree } from '../data/rule-tree.ts'
+import { buildRuleTree, flatten, type RuleNode } from '../data/rule-tree.ts'
 import type { SeriesBuffer } from '../data/series-buffer.ts'
-import { Asking, Empty } from '../parts/notes.ts'
+import { Empty, Loading } from '../parts/notes.ts'
 import { hitLines } from '../plots/lines.ts'
 import { Spark } from '../plots/spark.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Rule = RuleList['items'][number]
 
-export interface RuleTreeProps {
+interface RuleTreeProps {
   readonly domain: string
   readonly rules: readonly Rule[]
   /** Whether more exist. */
@@ -29,24 +29,24 @@ interface TreeRow {
 
 /** The rules as a tree, in the rows of a table: a rule below another one is indented. */
 export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: RuleTreeProps) {
-  if (!isKnown) return html`<${Asking} />`
+  if (!isKnown) return html`<${Loading} />`
   if (rules.length === 0)
     return html`<${Empty}>No rule of the domain has a limit. Add a rateLimit to a descriptor.<//>`
   const table: DataTableProps<TreeRow> = {
     title: 'Rules',
-    items: flatten(ruleTree(rules)),
-    keyOf: ({ node }) => JSON.stringify(node.path),
-    columns: columnsOf(domain, history),
+    items: flatten(buildRuleTree(rules)),
+    rowKey: ({ node }) => JSON.stringify(node.path),
+    columns: buildColumns(domain, history),
     isCurrent: ({ node }) => node.rule !== undefined && node.rule.rule === chosen,
     hasMore,
-    rest: `The API lists all: GET /api/v1/domains/${encodeURIComponent(domain)}/rules`,
+    moreHint: `The API lists all: GET /api/v1/domains/${encodeURIComponent(domain)}/rules`,
   }
   return html`<${DataTable} ...${table} />`
 }
 
 const maxIndent = 6
 
-const columnsOf = (domain: string, history: RuleTreeProps['history']): readonly Column<TreeRow>[] => [
+const buildColumns = (domain: string, history: RuleTreeProps['history']): readonly Column<TreeRow>[] => [
   {
     label: 'Rule',
     cell: ({ node: { label, rule } }) =>
@@ -76,7 +76,7 @@ const columnsOf = (domain: string, history: RuleTreeProps['history']): readonly 
       label,
       kind: 'number',
       cell: ({ node: { rule } }) => counted(rule, rule => formatCount(rule[name])),
-      style: ({ node: { rule } }) => (name === 'refused' && rule && rule.refused > 0 ? 'refused' : ''),
+      style: ({ node: { rule } }) => (name === 'refused' && rule && rule.refused > 0 ? 'rejected' : ''),
     }),
   ),
 ]

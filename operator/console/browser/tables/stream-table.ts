@@ -67,22 +67,22 @@ function Consumers({ consumers }: Pick<Stream, 'consumers'>) {
   </details>`
 }
 
-export interface StreamTableProps {
+interface StreamTableProps {
   readonly list: StreamList
   /** The key of the request whose preview is shown. */
   readonly shown: string | undefined
 }
 
 /** The requests of the brokers with their producers and consumers. */
-export function StreamTable({ list, shown }: StreamTableProps) {
+export function StreamsTable({ list, shown }: StreamTableProps) {
   const table: DataTableProps<Stream> = {
     title: 'Requests',
     items: list.items,
-    keyOf: ({ key }) => key,
+    rowKey: ({ key }) => key,
     columns,
     isCurrent: ({ key }) => key === shown,
     hasMore: list.next !== undefined,
-    rest: 'tollway streams list has all.',
+    moreHint: 'tollway streams list has all.',
   }
   return html`<${DataTable} ...${table} />`
 }

@@ -51,7 +51,7 @@ const answerMs = 20_000
 export async function openCluster(
   values: Pick<ClusterValues, 'context' | 'kubeconfig' | 'as'>,
 ): Promise<Cluster> {
-  const access = impersonate(await accessOf(values), values.as)
+  const access = impersonate(await readAccess(values), values.as)
   const options = { random: Math.random }
   const client = createKubeClient(access, options)
   const caller = new Caller(access, options)
@@ -137,7 +137,7 @@ async function listAll(
   return items
 }
 
-async function accessOf({ context, kubeconfig }: Pick<ClusterValues, 'context' | 'kubeconfig'>) {
+async function readAccess({ context, kubeconfig }: Pick<ClusterValues, 'context' | 'kubeconfig'>) {
   if (kubeconfig === undefined && context === undefined) return accessFromEnvironment(process.env)
   const { KUBECONFIG = '', HOME = '/' } = process.env
   return accessFromKubeconfig(kubeconfig ?? (KUBECONFIG || `${HOME}/.kube/config`), context)
@@ -155,14 +155,14 @@ function impersonate(access: ApiAccess, user: string | undefined): ApiAccess {
 }
 
 /** The words with which the API server refuses what no role of the account allows. */
-const refusal = /User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)"/
-const place = /in the namespace "([^"]*)"/
+const forbiddenMessage = /User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)"/
+const namespaceInMessage = /in the namespace "([^"]*)"/
 
 /** Returns an error that names the missing right if roles do not allow the call; else the error itself. */
 function explainMissingRight(error: unknown): unknown {
   if (!(error instanceof KubeApiError) || error.code !== 403) return error
-  const [, user, verb, resource, group = ''] = refusal.exec(error.message) ?? []
-  const namespace = place.exec(error.message)?.[1]
+  const [, user, verb, resource, group = ''] = forbiddenMessage.exec(error.message) ?? []
+  const namespace = namespaceInMessage.exec(error.message)?.[1]
   if (user === undefined) return error
   const what = group === '' ? resource : `${resource}.${group}`
   const where = namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
@@ -205,7 +205,7 @@ export interface ClusterValues {
 }
 
 /** The values of `clusterOptions` among those of a command. */
-export const clusterValuesOf = (values: SourceValues) => values as unknown as ClusterValues
+export const toClusterValues = (values: SourceValues) => values as unknown as ClusterValues
 
 /** The flags with which kubectl reaches the same cluster as the same user. */
 export function kubectlFlags({ context, kubeconfig, as }: ClusterValues): readonly string[] {

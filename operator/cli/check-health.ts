@@ -8,7 +8,7 @@ import { GrpcError, statusName } from '@tollway/grpc/status.ts'
  *
  * @param target `host:port`
  */
-export async function askHealth(
+export async function checkHealth(
   target: string,
   service: string,
   timeoutMs: number,

@@ -15,7 +15,7 @@ const maxNames = 200
  * `--file`, of the operator of `--operator`, or of the operator on this machine. Resolves with none if they
  * cannot be read within `answerMs`, and never rejects.
  */
-export async function resourceNames(
+export async function listNames(
   { kind }: Completion,
   given: ReadonlyMap<string, string>,
   answerMs = defaultAnswerMs,
@@ -28,7 +28,7 @@ export async function resourceNames(
 }
 
 async function domainNames(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
-  if (given.has('operator')) return (await askOperator('/domains', given)).map(({ domain }) => domain ?? '')
+  if (given.has('operator')) return (await listItems('/domains', given)).map(({ domain }) => domain ?? '')
   const { resources } = await readGivenFolder(given)
   const ours = resources.filter(({ kind }) => kind === rateLimitConfigKind.kind)
   return ours.flatMap(({ spec }) => {
@@ -40,7 +40,7 @@ async function domainNames(given: ReadonlyMap<string, string>): Promise<readonly
 async function ruleNames(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
   const domain = given.get('domain')
   if (domain === undefined) return []
-  const rules = await askOperator(`/domains/${encodeURIComponent(domain)}/rules`, given)
+  const rules = await listItems(`/domains/${encodeURIComponent(domain)}/rules`, given)
   return rules.map(({ rule }) => rule ?? '')
 }
 
@@ -49,7 +49,7 @@ interface Item {
   readonly rule?: string
 }
 
-async function askOperator(path: string, given: ReadonlyMap<string, string>): Promise<readonly Item[]> {
+async function listItems(path: string, given: ReadonlyMap<string, string>): Promise<readonly Item[]> {
   const operator = await findOperator({
     operator: given.get('operator'),
     'token-file': given.get('token-file'),

@@ -70,7 +70,7 @@ export function toPod(object: KubeObject): TollwayPod {
   return { name, namespace, component, isReady, object }
 }
 
-export function containersOf({ object }: Pick<TollwayPod, 'object'>) {
+export function listContainers({ object }: Pick<TollwayPod, 'object'>) {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const containers = Array.isArray(spec['containers']) ? spec['containers'].filter(isObject) : []
   return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
@@ -82,7 +82,7 @@ export function pagePath({ name, namespace }: TollwayPod, port: number, page: st
 }
 
 /** Returns the port of a pod with this name, or else the port that the chart has for it. */
-function portOf({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
+function findPort({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const containers = Array.isArray(spec['containers']) ? spec['containers'] : []
   const ports = containers.flatMap(one => (isObject(one) && Array.isArray(one['ports']) ? one['ports'] : []))
@@ -91,4 +91,4 @@ function portOf({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: 
 }
 
 /** The port of the pages of an operator. */
-export const operatorPort = (pod: Pick<TollwayPod, 'object'>) => portOf(pod, 'http', 8000)
+export const operatorPort = (pod: Pick<TollwayPod, 'object'>) => findPort(pod, 'http', 8000)
