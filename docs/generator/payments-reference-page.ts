@@ -1,4 +1,4 @@
-import { fieldErrorCodes, refusals } from '@tollway/payments/domain/refusals.ts'
+import { fieldErrorCodes, rejections } from '@tollway/payments/domain/rejections.ts'
 import {
   processingError,
   processingErrorCodes,
@@ -18,7 +18,7 @@ export function paymentsReferencePage(): string {
   const events = Object.entries(eventMeanings).map(([type, { means, data }]) =>
     row(code(type), means, data.map(code).join(', ')),
   )
-  const errors = Object.entries(refusals).map(([name, { status, message }]) =>
+  const errors = Object.entries(rejections).map(([name, { status, message }]) =>
     row(`${status}`, code(name), message),
   )
   const declines = processingErrorCodes.map(number => {

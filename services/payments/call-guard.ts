@@ -3,19 +3,19 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { type CallLimits, type CallRefusal, callRules, createLocalCallLimits } from './call-limits.ts'
+import { type CallLimits, type CallRejection, callRules, createLocalCallLimits } from './call-limits.ts'
 import type { Metrics } from './metrics.ts'
 import type { Settings } from './settings.ts'
 
 /** Decides which calls of the API run at all. */
 export interface CallGuard {
   /** Counts a call before its key is looked up. @param apiKey null without one */
-  admit(address: string, apiKey: string | null): Promise<CallRefusal | null>
-  /** Counts a key that opened nothing. While the address is over that limit, `admit` refuses it. */
-  countFailedKey(address: string): Promise<CallRefusal | null>
+  admit(address: string, apiKey: string | null): Promise<CallRejection | null>
+  /** Counts a key that opened nothing. While the address is over that limit, `admit` rejects it. */
+  countFailedKey(address: string): Promise<CallRejection | null>
   /**
    * Runs a call that looks its key up. Of one address, only some run at once with keys that have opened
-   * nothing in this process; the others wait, and are refused when the failed keys of the address have come
+   * nothing in this process; the others wait, and are rejected when the failed keys of the address have come
    * to their limit.
    *
    * @param isUnknown whether the result says that the key opens nothing
@@ -24,27 +24,27 @@ export interface CallGuard {
     caller: { readonly address: string; readonly apiKey: string },
     work: () => Promise<T>,
     isUnknown: (result: T) => boolean,
-  ): Promise<T | CallRefusal>
+  ): Promise<T | CallRejection>
 }
 
-/** @param onRefused called for each call that is refused */
+/** @param onRejected called for each call that is rejected */
 export function createCallGuard(
   limits: CallLimits,
   clock: Clock,
-  onRefused: (refusal: CallRefusal) => void = () => {},
+  onRejected: (rejection: CallRejection) => void = () => {},
 ): CallGuard {
   /** Holds only blocks, so its own rate does not matter. */
   const blocked = new KeyedRateLimiter(1, clock)
   const lookups = createKeyLookups(maxUnprovenAtOnce)
-  const report = (refusal: CallRefusal | null) => {
-    if (refusal !== null) onRefused(refusal)
-    return refusal
+  const report = (rejection: CallRejection | null) => {
+    if (rejection !== null) onRejected(rejection)
+    return rejection
   }
-  async function countFailedKey(address: string): Promise<CallRefusal | null> {
+  async function countFailedKey(address: string): Promise<CallRejection | null> {
     const value = addressKey(address)
-    const refusal = await limits.take([{ rule: 'failed_key', value }])
-    if (refusal !== null) blocked.cooldown(value, refusal.waitMs)
-    return report(refusal)
+    const rejection = await limits.take([{ rule: 'failed_key', value }])
+    if (rejection !== null) blocked.cooldown(value, rejection.waitMs)
+    return report(rejection)
   }
 
   return {
@@ -62,18 +62,18 @@ export function createCallGuard(
       const outcome = await lookups.run({
         address: value,
         key: nameOfKey(apiKey),
-        isRefused: () => blocked.waitMs(value) > 0,
+        isRejected: () => blocked.waitMs(value) > 0,
         async work() {
           const result = await work()
           const unknown = isUnknown(result)
           // Counted before the next key of the address is looked up.
-          return { result, unknown, refusal: unknown ? await countFailedKey(address) : null }
+          return { result, unknown, rejection: unknown ? await countFailedKey(address) : null }
         },
         opened: ({ unknown }) => !unknown,
       })
-      const refused = { rule: 'failed_key', waitMs: blocked.waitMs(value) } as const
-      if (outcome === undefined) return report(refused) ?? refused
-      return outcome.refusal ?? outcome.result
+      const rejected = { rule: 'failed_key', waitMs: blocked.waitMs(value) } as const
+      if (outcome === undefined) return report(rejected) ?? rejected
+      return outcome.rejection ?? outcome.result
     },
   }
 }
@@ -91,7 +91,7 @@ function nameOfKey(apiKey: string): string {
 interface KeyLookups {
   /**
    * Runs a call that looks its key up. Waits while the address has the maximum of calls with keys that have
-   * opened nothing in this process. Resolves with undefined when `isRefused` says so after a wait.
+   * opened nothing in this process. Resolves with undefined when `isRejected` says so after a wait.
    */
   run<T>(call: KeyLookup<T>): Promise<T | undefined>
 }
@@ -100,7 +100,7 @@ interface KeyLookup<T> {
   readonly address: string
   /** The name of the key, never the key. */
   readonly key: string
-  readonly isRefused: () => boolean
+  readonly isRejected: () => boolean
   readonly work: () => Promise<T>
   /** Whether the key opened something. */
   readonly opened: (result: T) => boolean
@@ -146,10 +146,10 @@ function createKeyLookups(maxAtOnce: number): KeyLookups {
   }
 
   return {
-    async run({ address, key, isRefused, work, opened }) {
+    async run({ address, key, isRejected, work, opened }) {
       const lookups = await enter(address, key)
       try {
-        if (isRefused()) return undefined
+        if (isRejected()) return undefined
         const result = await work()
         prove(key, opened(result))
         return result

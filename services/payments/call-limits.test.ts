@@ -96,7 +96,7 @@ for (const [name, open] of Object.entries({
       const limits = open()
       const value = someone()
       const taken = await Promise.all(Array.from({ length: 20 }, () => limits.take([{ rule: 'key', value }])))
-      assert.equal(taken.filter(refusal => refusal === null).length, perMinute.key)
+      assert.equal(taken.filter(rejection => rejection === null).length, perMinute.key)
     })
 
     test('an address that tries keys is rejected before its next key is looked up', async () => {
@@ -114,10 +114,10 @@ for (const [name, open] of Object.entries({
 test('the next call is admitted after the time to wait', async () => {
   const limits = ofService()
   const short = [{ rule: 'key', value: 'short' }] as const
-  let refusal = await limits.take(short)
-  while (refusal === null) refusal = await limits.take(short)
-  assert.ok(refusal.waitMs <= 1_000, JSON.stringify(refusal))
-  await pause(refusal.waitMs)
+  let rejection = await limits.take(short)
+  while (rejection === null) rejection = await limits.take(short)
+  assert.ok(rejection.waitMs <= 1_000, JSON.stringify(rejection))
+  await pause(rejection.waitMs)
   assert.equal(await limits.take(short), null)
 })
 

@@ -14,8 +14,8 @@ export interface CallHit {
   readonly value: string
 }
 
-/** The rule that refuses a call, and the wait before a retry. */
-export interface CallRefusal {
+/** The rule that rejects a call, and the wait before a retry. */
+export interface CallRejection {
   readonly rule: CallRule
   /** The time is above zero. */
   readonly waitMs: number
@@ -23,8 +23,8 @@ export interface CallRefusal {
 
 /** Limits the calls of the API. */
 export interface CallLimits {
-  /** Counts one hit of each. Resolves with a refusal when a hit is over its limit. Never rejects. */
-  take(hits: readonly CallHit[]): Promise<CallRefusal | null>
+  /** Counts one hit of each. Resolves with a rejection when a hit is over its limit. Never rejects. */
+  take(hits: readonly CallHit[]): Promise<CallRejection | null>
   close(): void
 }
 

@@ -10,7 +10,7 @@ import {
   type RateLimitResponse_DescriptorStatus,
   RateLimitResponseSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import type { CallHit, CallLimits, CallRefusal } from './call-limits.ts'
+import type { CallHit, CallLimits, CallRejection } from './call-limits.ts'
 
 export interface ServiceCallLimitsOptions {
   /** The gRPC port of a rate limit service, `host:port`. */
@@ -65,17 +65,17 @@ export function createServiceCallLimits(options: ServiceCallLimitsOptions): Call
         return local.take(hits)
       }
       const unlimited = hits.filter((_, index) => statuses[index]?.currentLimit === undefined)
-      const [refusal = null] = hits.flatMap(({ rule }, index) => refusalOf(rule, statuses[index]))
-      return refusal ?? (unlimited.length === 0 ? null : local.take(unlimited))
+      const [rejection = null] = hits.flatMap(({ rule }, index) => rejectionOf(rule, statuses[index]))
+      return rejection ?? (unlimited.length === 0 ? null : local.take(unlimited))
     },
     close: () => client.close(),
   }
 }
 
-function refusalOf(
+function rejectionOf(
   rule: CallHit['rule'],
   status: RateLimitResponse_DescriptorStatus | undefined,
-): readonly CallRefusal[] {
+): readonly CallRejection[] {
   if (status?.code !== RateLimitResponse_Code.OVER_LIMIT) return []
   const { seconds = 0n, nanos = 0 } = status.durationUntilReset ?? {}
   return [{ rule, waitMs: Math.max(minWaitMs, Number(seconds) * 1_000 + Math.ceil(nanos / 1e6)) }]

@@ -34,7 +34,7 @@ import { forgetEnded } from './prune-expired.ts'
 import type { Settings } from './settings.ts'
 import { createStoredJournal } from './storage/delivery/stored-journal.ts'
 import { type MeasuredStorage, measureStorage } from './storage/engine/measured-storage.ts'
-import { createIdempotency } from './storage/idempotency/idempotency.ts'
+import { Idempotency } from './storage/idempotency/idempotency.ts'
 import { createStoredAnswers } from './storage/idempotency/stored-answers.ts'
 import type { Storage } from './storage/storage.ts'
 import { watchPage } from './verify-payment-page.ts'
@@ -170,7 +170,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
   })
   return {
     storage,
-    idempotency: createIdempotency({
+    idempotency: new Idempotency({
       ...{ storage, clock, random: Math.random, randomBytes, leaseMs: settings.idempotencyLeaseMs },
     }),
     processors: { test, live: null },

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
-import { isRefused } from '@tollway/payments/domain/refusals.ts'
 import { settings } from '@tollway/payments/settings.ts'
 import { runAdmin } from '../../services/payments/admin/run-admin.ts'
 import { openStorage } from '../../services/payments/open-storage.ts'
@@ -141,8 +140,8 @@ async function payOnce(databaseUrl: string, merchantKey: string): Promise<string
       },
       attempt: randomBytes(18).toString('base64url'),
     })
-    assert.ok(!isRefused(made), inspect(made))
-    return made.id
+    assert.ok(made.ok, inspect(made))
+    return made.value.id
   } finally {
     await storage.close()
   }

@@ -3,7 +3,7 @@ import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
 import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
 import { merchantFieldNames } from '@tollway/payments/domain/merchant/merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
-import type { FieldError } from '@tollway/payments/domain/refusals.ts'
+import type { FieldError } from '@tollway/payments/domain/rejections.ts'
 import type { MerchantAccount } from '../../translated-types.ts'
 import type { FieldProblem, Translation } from '../translation.ts'
 
@@ -17,9 +17,9 @@ export function translateMerchant(name: string, resource: unknown): Translation<
   const spec = checked.value
   const input = Object.fromEntries(merchantFieldNames.map(field => [field, spec[field]]))
   const profile = parseMerchant(input, 'json', currencyCodes)
-  const problems = [...('refusal' in profile ? toProblems(profile.refusal.fields) : []), ...wrongUsers(spec)]
-  if ('refusal' in profile || problems.length > 0) return { problems }
-  return { value: { name, profile, ...restOf(name, spec) }, warnings: doubtful(spec) }
+  const problems = [...(profile.ok ? [] : toProblems(profile.rejection.fields)), ...wrongUsers(spec)]
+  if (!profile.ok || problems.length > 0) return { problems }
+  return { value: { name, profile: profile.value, ...restOf(name, spec) }, warnings: doubtful(spec) }
 }
 
 function restOf(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' | 'profile'> {
@@ -42,8 +42,8 @@ function restOf(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' 
 function wrongUsers({ users }: MerchantSpec): readonly FieldProblem[] {
   return users.flatMap((email, index) => {
     const parsed = parseMember({ email }, 'json')
-    if (!('refusal' in parsed)) return []
-    return parsed.refusal.fields.map(({ message }) => ({ path: `spec.users[${index}]`, message }))
+    if (parsed.ok) return []
+    return parsed.rejection.fields.map(({ message }) => ({ path: `spec.users[${index}]`, message }))
   })
 }
 

@@ -1,10 +1,10 @@
 import { exitCodes, type Output } from '@tollway/chassis/command-line/command.ts'
 import type { Line } from '../domain/ledger/ledger.ts'
-import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { Result } from '../domain/rejections.ts'
 import type { Dispute } from '../domain/transaction/dispute.ts'
 import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/background/pay-out.ts'
 import { closeExceptionByHand, retryException } from '../operations/background/processor-exceptions.ts'
-import { type Payments, perform } from '../operations/operation.ts'
+import type { Payments } from '../operations/operation.ts'
 import { raiseDisputeByHand, resolveDisputeByHand } from '../operations/transactions/disputes.ts'
 import {
   type BookFinding,
@@ -15,7 +15,7 @@ import {
 } from '../operations/verify-books.ts'
 import { listOpenExceptions, type OpenException } from '../storage/delivery/processor-exceptions.ts'
 import { serialiseEvent } from '../storage/delivery/stored-journal.ts'
-import type { Storage } from '../storage/storage.ts'
+import { type Storage, transact } from '../storage/storage.ts'
 import type { AdminRequest } from './command.ts'
 
 /** A manual command of an administrator, on a database that the caller has opened. */
@@ -79,21 +79,25 @@ function payOut({ period = payoutPeriod(Date.now()), merchant }: Requested<'pay 
       await payOutAll(payments, period, line => output.print(describePayouts([line])))
       return exitCodes.ok
     }
-    const line = await perform(payments, tx => payOutMerchant(tx, payments, { merchantId: merchant, period }))
+    const line = await transact(payments.storage, tx =>
+      payOutMerchant(tx, payments, { merchantId: merchant, period }),
+    )
     return tell(line, output, paid => describePayouts([paid]))
   })
 }
 
 function raiseDispute(request: Requested<'raise dispute'>): AdminCommand {
   return change(async (payments, output) => {
-    const dispute = await perform(payments, tx => raiseDisputeByHand(tx, payments, request))
+    const dispute = await transact(payments.storage, tx => raiseDisputeByHand(tx, payments, request))
     return tell(dispute, output, describeRaised)
   })
 }
 
 function resolveDispute({ disputeId, outcome }: Requested<'resolve dispute'>): AdminCommand {
   return change(async (payments, output) => {
-    const dispute = await perform(payments, tx => resolveDisputeByHand(tx, payments, { disputeId, outcome }))
+    const dispute = await transact(payments.storage, tx =>
+      resolveDisputeByHand(tx, payments, { disputeId, outcome }),
+    )
     return tell(dispute, output, ({ id, status }) => `dispute ${id} is ${status}\n`)
   })
 }
@@ -116,26 +120,26 @@ const listExceptions: AdminCommand = {
 
 function retry({ id }: Requested<'retry exception'>): AdminCommand {
   return change(async (payments, output) => {
-    const result = await perform(payments, tx => retryException(tx, payments, id))
-    if (isRefused(result) || result.isBooked) return tell(result, output, () => `exception ${id}: booked\n`)
-    output.printError(`tollway payments: ${result.outcome}: ${result.reason}\n`)
+    const result = await transact(payments.storage, tx => retryException(tx, payments, id))
+    if (!result.ok || result.value.isBooked) return tell(result, output, () => `exception ${id}: booked\n`)
+    output.printError(`tollway payments: ${result.value.outcome}: ${result.value.reason}\n`)
     return exitCodes.wrong
   })
 }
 
 function close({ id, note }: Requested<'close exception'>): AdminCommand {
   return change(async (payments, output) => {
-    const closed = await perform(payments, tx => closeExceptionByHand(tx, payments, { id, note }))
+    const closed = await transact(payments.storage, tx => closeExceptionByHand(tx, payments, { id, note }))
     return tell(closed, output, () => `exception ${id}: closed\n`)
   })
 }
 
-function tell<T extends object>(outcome: T | Refused, output: Output, describe: (done: T) => string): number {
-  if (!isRefused(outcome)) {
-    output.print(describe(outcome))
+function tell<T>(outcome: Result<T>, output: Output, describe: (done: T) => string): number {
+  if (outcome.ok) {
+    output.print(describe(outcome.value))
     return exitCodes.ok
   }
-  const { message, fields } = outcome.refusal
+  const { message, fields } = outcome.rejection
   const details = fields.map(fault => ` ${fault.field}: ${fault.message}.`).join('')
   output.printError(`tollway payments: rejected: ${message}${details}\n`)
   return exitCodes.wrong

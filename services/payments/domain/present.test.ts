@@ -6,10 +6,10 @@ import {
   presentLine,
   presentMerchant,
   presentNewApp,
-  presentRefusal,
+  presentRejection,
   presentTransaction,
 } from './present.ts'
-import { refuse, refuseField, refuseProcessing } from './refusals.ts'
+import { reject, rejectField, rejectProcessing } from './rejections.ts'
 import {
   authorise,
   createHistory,
@@ -144,14 +144,14 @@ test('a card, a fraud alert, a merchant and a new app have their fields', () => 
 })
 
 test('a validation error is shown as a list, any other rejection as an object', () => {
-  assert.deepEqual(presentRefusal(refuseField('amount', 'too_large', 'm').refusal), [
+  assert.deepEqual(presentRejection(rejectField('amount', 'too_large', 'm').rejection), [
     { field: 'amount', code: 'too_large', message: 'm' },
   ])
-  assert.deepEqual(presentRefusal(refuse('conflict').refusal), {
+  assert.deepEqual(presentRejection(reject('conflict').rejection), {
     code: 'conflict',
     message: 'The record was changed by another request. Read it again.',
   })
-  assert.deepEqual(presentRefusal(refuseProcessing(7).refusal), {
+  assert.deepEqual(presentRejection(rejectProcessing(7).rejection), {
     code: 'processing_error',
     message: 'The payment was declined.',
     error: {

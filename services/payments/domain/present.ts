@@ -4,7 +4,7 @@ import { type CardDetails, expiryMs, type SavedCard } from './merchant/card.ts'
 import { type App, type Balances, type Merchant, merchantFieldNames, type User } from './merchant/merchant.ts'
 import type { Fee } from './money/fees.ts'
 import { type Money, toJsonNumber } from './money/money.ts'
-import type { Refusal } from './refusals.ts'
+import type { Rejection } from './rejections.ts'
 import type { Dispute } from './transaction/dispute.ts'
 import type { FraudAlert } from './transaction/fraud.ts'
 import { type ProcessingErrorCode, processingError } from './transaction/processing-errors.ts'
@@ -165,8 +165,8 @@ function presentProcessingError(code: ProcessingErrorCode): JsonObject {
   return { code, message, client, merchant, retry }
 }
 
-/** The body of a refusal: a list of fields for a validation error, as the public client expects it. */
-export function presentRefusal({ code, message, fields, processingError: declined }: Refusal): JsonValue {
+/** The body of a rejection: a list of fields for a validation error, as the public client expects it. */
+export function presentRejection({ code, message, fields, processingError: declined }: Rejection): JsonValue {
   if (code === 'invalid_request') return fields.map(({ field, code, message }) => ({ field, code, message }))
   if (declined === null) return { code, message }
   return { code, message, error: presentProcessingError(declined.code) }

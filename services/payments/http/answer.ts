@@ -1,7 +1,6 @@
 import type { JsonObject, JsonValue } from '../domain/json.ts'
-import { presentRefusal } from '../domain/present.ts'
-import { isRefused, type Refused } from '../domain/refusals.ts'
-import type { Settled } from '../storage/idempotency/idempotency.ts'
+import { presentRejection } from '../domain/present.ts'
+import type { Rejected } from '../domain/rejections.ts'
 
 /** The body of an answer: JSON in one line, or nothing. */
 export interface Answer {
@@ -28,13 +27,6 @@ export function answerList(items: readonly JsonValue[]): Answer {
   return { status: 200, body: `[\n${lines}${lines === '' ? '' : '\n'}]\n` }
 }
 
-export function answerRefusal({ refusal }: Refused): Answer {
-  return { status: refusal.status, body: JSON.stringify(presentRefusal(refusal)) }
-}
-
-/**
- * Returns the result that an idempotency key stores: a refusal had no effect, and does not use up the key.
- */
-export function settle(outcome: Answer | Refused): Settled {
-  return isRefused(outcome) ? { ...answerRefusal(outcome), keep: false } : { ...outcome, keep: true }
+export function answerRejection({ rejection }: Rejected): Answer {
+  return { status: rejection.status, body: JSON.stringify(presentRejection(rejection)) }
 }

@@ -1,9 +1,9 @@
 import type { Encoding } from '../domain/input/record.ts'
 import type { JsonObject, JsonValue } from '../domain/json.ts'
 import type { App } from '../domain/merchant/merchant.ts'
-import type { Refused } from '../domain/refusals.ts'
+import type { Result } from '../domain/rejections.ts'
 import type { Payments } from '../operations/operation.ts'
-import type { Once, OnceRequest } from '../storage/idempotency/answers.ts'
+import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency/answers.ts'
 import type { Tx } from '../storage/storage.ts'
 import type { Answer } from './answer.ts'
 
@@ -35,25 +35,25 @@ interface Documented<Input extends object> {
   readonly path: string
   readonly document: EndpointDocument
   /** Reads the input before a transaction begins. A caller whose key is wrong does not learn its faults. */
-  parse?(call: Call): Input | Refused
+  parse?(call: Call): Result<Input>
 }
 
-/** An endpoint that runs in one transaction, which is rolled back if `act` returns a refusal. */
+/** An endpoint that runs in one transaction, which is rolled back if `act` returns a rejection. */
 export interface AppEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'app'
-  act(tx: Tx, call: AppCall<Input>): Promise<Answer | Refused>
+  act(tx: Tx, call: AppCall<Input>): Promise<Result<Answer>>
 }
 
 /** An endpoint that calls the processor, outside of transactions. */
 export interface ProcessorEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'processor'
-  act(call: AppCall<Input>, once: OnceRequest): Promise<Once | Refused>
+  act(call: AppCall<Input>, once: IdempotentRequest): Promise<Result<IdempotentResult>>
 }
 
 /** An endpoint without a key, whose answer is a secret. */
 export interface SignUpEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'sign-up'
-  act(tx: Tx, call: ParsedCall<Input>): Promise<Answer | Refused>
+  act(tx: Tx, call: ParsedCall<Input>): Promise<Result<Answer>>
 }
 
 export type Endpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint

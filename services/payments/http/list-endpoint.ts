@@ -1,9 +1,8 @@
 import { type PageInput, pageReader, parsePage } from '../domain/input/page.ts'
 import type { Reader } from '../domain/input/record.ts'
 import type { JsonObject } from '../domain/json.ts'
-import { isRefused } from '../domain/refusals.ts'
+import { accept, mapResult, type Result } from '../domain/rejections.ts'
 import type { ListRequest } from '../operations/lists.ts'
-import type { Outcome } from '../operations/operation.ts'
 import type { Tx } from '../storage/storage.ts'
 import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
@@ -39,7 +38,7 @@ export function exportEndpoint<Filter, Item>(
     parse: ({ query }) => parsePage(query, filter, maxExportItems),
     async act(tx, call) {
       const items = await readItems(list, tx, call)
-      return isRefused(items) ? items : { status: 200, body: write(items), type: 'text/csv' }
+      return items.ok ? accept({ status: 200, body: write(items.value), type: 'text/csv' }) : items
     },
   }
 }
@@ -53,7 +52,7 @@ interface ListEndpoint<Filter, Item> {
   readonly item: Example
   /** The merchant, or the identity, whose list it is. */
   readonly owner: (params: AppCall['params'], filter: Filter) => string
-  readonly list: (tx: Tx, request: ListRequest<Filter>) => Outcome<readonly Item[]>
+  readonly list: (tx: Tx, request: ListRequest<Filter>) => Promise<Result<readonly Item[]>>
   readonly present: (item: Item) => JsonObject
 }
 
@@ -73,8 +72,7 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
     },
     parse: ({ query }) => parsePage(query, filter),
     async act(tx, call) {
-      const items = await readItems(list, tx, call)
-      return isRefused(items) ? items : answerList(items.map(list.present))
+      return mapResult(await readItems(list, tx, call), items => answerList(items.map(list.present)))
     },
   }
 }
@@ -84,7 +82,7 @@ async function readItems<Filter, Item>(
   { owner, list }: Pick<ListEndpoint<Filter, Item>, 'owner' | 'list'>,
   tx: Tx,
   { app, params, input }: AppCall<PageInput<Filter>>,
-): Outcome<readonly Item[]> {
+): Promise<Result<readonly Item[]>> {
   return await list(tx, { app, owner: owner(params, input.filter), page: input })
 }
 

@@ -1,8 +1,8 @@
 import { parseForm } from '../domain/input/form.ts'
 import type { Encoding } from '../domain/input/record.ts'
-import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
+import { accept, type Result, reject } from '../domain/rejections.ts'
 
-/** Larger bodies are refused while they come. */
+/** Larger bodies are rejected while they come. */
 export const maxBodyBytes = 1024 * 1024
 
 export interface Body {
@@ -26,27 +26,21 @@ const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /** A body as its content type says; the type's case, spaces and other parameters do not matter. */
-export function readBody(contentType: string | undefined, bytes: Uint8Array): Body | Refused {
-  if (bytes.length === 0) return noBody
+export function readBody(contentType: string | undefined, bytes: Uint8Array): Result<Body> {
+  if (bytes.length === 0) return accept(noBody)
   const [type = '', ...parameters] = (contentType ?? '').split(';').map(part => part.trim().toLowerCase())
   const encoding = encodings.get(type)
-  if (encoding === undefined || !parameters.every(isKnownCharset)) return refuse('unsupported_media_type')
+  if (encoding === undefined || !parameters.every(isKnownCharset)) return reject('unsupported_media_type')
   const text = decode(bytes)
-  if (text === undefined) return refuse('malformed_body', 'The body is not UTF-8.')
+  if (text === undefined) return reject('malformed_body', 'The body is not UTF-8.')
   return encoding === 'form' ? fromForm(text) : fromJson(text)
 }
 
-function fromForm(text: string): Body | Refused {
-  const fields = readForm(text)
-  return 'refused' in fields ? fields.refused : { encoding: 'form', value: fields.value, text }
+function fromForm(text: string): Result<Body> {
+  const fields = parseForm(text)
+  return fields.ok ? accept({ encoding: 'form', value: fields.value, text }) : fields
 }
 
-/** A form or a query. One may have a field `refusal`, whose value then is text, or fields of text. */
-export function readForm(text: string): { readonly value: unknown } | { readonly refused: Refused } {
-  const form = parseForm(text)
-  const refusal = isRefused(form) ? form.refusal : undefined
-  return isRefused(form) && typeof refusal?.status === 'number' ? { refused: form } : { value: form }
-}
 function isKnownCharset(parameter: string): boolean {
   const [, charset] = /^charset="?([^"]*)"?$/.exec(parameter) ?? []
   return charset === undefined || charsets.has(charset)
@@ -60,10 +54,10 @@ function decode(bytes: Uint8Array): string | undefined {
   }
 }
 
-function fromJson(text: string): Body | Refused {
+function fromJson(text: string): Result<Body> {
   const read = readJson(text)
-  if ('fault' in read) return refuse('malformed_body', read.fault)
-  return { encoding: 'json', value: read.value, text }
+  if ('fault' in read) return reject('malformed_body', read.fault)
+  return accept({ encoding: 'json', value: read.value, text })
 }
 
 /** How deep lists and objects may lie in each other in a body. */

@@ -1,12 +1,14 @@
+import { parseForm } from '../domain/input/form.ts'
 import type { App } from '../domain/merchant/merchant.ts'
-import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
+import { accept, mapResult, type Result, reject } from '../domain/rejections.ts'
 import { authenticate } from '../operations/accounts/access.ts'
-import { type Outcome, type Payments, perform } from '../operations/operation.ts'
-import type { Once, OnceRequest } from '../storage/idempotency/answers.ts'
+import type { Payments } from '../operations/operation.ts'
+import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency/answers.ts'
 import { requestFingerprint } from '../storage/idempotency/sealed-answer.ts'
-import type { Tx } from '../storage/storage.ts'
-import { type Answer, settle } from './answer.ts'
+import { type Tx, transact } from '../storage/storage.ts'
+import type { Answer } from './answer.ts'
 import type {
+  AppCall,
   AppEndpoint,
   Call,
   Endpoint,
@@ -14,7 +16,7 @@ import type {
   ProcessorEndpoint,
   SignUpEndpoint,
 } from './endpoint.ts'
-import { type Body, readForm } from './read-body.ts'
+import type { Body } from './read-body.ts'
 
 /** A request, before anything of it was checked. */
 export interface Request {
@@ -30,9 +32,7 @@ export interface Request {
 
 /** The reply to a request. */
 export interface Reply {
-  readonly outcome: Answer | Refused
-  /** The time after which a temporary refusal ends. */
-  readonly retryAfterMs?: number
+  readonly outcome: Result<Answer>
   /** The answer was given before, to the first request with the key. */
   readonly replayed?: boolean
 }
@@ -42,50 +42,38 @@ const idempotencyKeyPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 const ownKeyBytes = 24
 
 /**
- * Authenticates the caller before it validates the request: a caller without a key learns nothing about the
- * request. The Idempotency-Key of a POST is read after that, and belongs to the app.
+ * Reads the input and authenticates the caller before a transaction begins. A caller without a valid key
+ * learns nothing about the faults of the request. The Idempotency-Key of a POST belongs to the app.
  */
 export async function runEndpoint(payments: Payments, endpoint: Endpoint, request: Request): Promise<Reply> {
   const { idempotencyKey } = request
-  const call = prepare(payments, endpoint, request)
   if (endpoint.method === 'POST' && idempotencyKey !== null && !idempotencyKeyPattern.test(idempotencyKey)) {
-    return { outcome: refuse('invalid_idempotency_key') }
+    return { outcome: reject('invalid_idempotency_key') }
   }
-  switch (endpoint.kind) {
-    case 'app':
-      return runForApp(payments, endpoint, request, call)
-    case 'processor':
-      return runWithProcessor(payments, endpoint, request, call)
-    case 'sign-up':
-      return runSignUp(payments, endpoint, request, call)
-  }
+  const call = parse(payments, endpoint, request)
+  if (endpoint.kind === 'sign-up') return runSignUp(payments, endpoint, request, call)
+  const app = await payments.storage.read(tx => authenticate(tx, payments, request.apiKey))
+  if (!app.ok) return { outcome: app }
+  const appCall = mapResult(call, parsed => ({ ...parsed, app: app.value }))
+  if (endpoint.kind === 'app')
+    return runForApp(payments, endpoint, request, { app: app.value, call: appCall })
+  return appCall.ok ? runWithProcessor(endpoint, request, appCall.value) : { outcome: appCall }
 }
 
-type Prepared = ParsedCall | Refused
-
 async function runForApp(
-  payments: Payments,
+  { storage, idempotency }: Payments,
   endpoint: AppEndpoint,
   request: Request,
-  call: Prepared,
+  { app, call }: { readonly app: App; readonly call: Result<AppCall> },
 ): Promise<Reply> {
-  const act = async (tx: Tx, app: App): Outcome<Answer> =>
-    isRefused(call) ? call : endpoint.act(tx, { ...call, app })
-  const answer = async (tx: Tx) => {
-    const app = await authenticate(tx, payments, request.apiKey)
-    return isRefused(app) ? app : act(tx, app)
+  const act = async (tx: Tx) => (call.ok ? endpoint.act(tx, call.value) : call)
+  if (endpoint.method === 'POST' && request.idempotencyKey !== null) {
+    // An answer that was given before is given again, also if its input is not valid any more.
+    const identified = identify(endpoint, request, `app:${app.id}`, request.idempotencyKey)
+    return toReply(await idempotency.runOnce(identified, act))
   }
-  if (endpoint.method === 'GET') return { outcome: await payments.storage.read(answer) }
-  if (endpoint.method !== 'POST' || request.idempotencyKey === null) {
-    return { outcome: await perform(payments, answer) }
-  }
-  const { idempotencyKey } = request
-  const identify = async (tx: Tx): Outcome<OnceRequest & { readonly app: App }> => {
-    const app = await authenticate(tx, payments, request.apiKey)
-    return isRefused(app) ? app : { ...onceOf(endpoint, request, `app:${app.id}`, idempotencyKey), app }
-  }
-  const once = await payments.idempotency.runOnce(identify, async (tx, { app }) => settle(await act(tx, app)))
-  return isRefusedOnce(once) ? { outcome: once } : replyOf(once)
+  if (!call.ok) return { outcome: call }
+  return { outcome: endpoint.method === 'GET' ? await storage.read(act) : await transact(storage, act) }
 }
 
 /**
@@ -93,19 +81,15 @@ async function runForApp(
  * up.
  */
 async function runWithProcessor(
-  payments: Payments,
   endpoint: ProcessorEndpoint,
   request: Request,
-  call: Prepared,
+  call: AppCall,
 ): Promise<Reply> {
-  const app = await payments.storage.read(tx => authenticate(tx, payments, request.apiKey))
-  if (isRefused(app)) return { outcome: app }
-  if (isRefused(call)) return { outcome: call }
+  const { app, payments } = call
   const ownKey = () => Buffer.from(payments.randomBytes(ownKeyBytes)).toString('base64url')
   const scope = request.idempotencyKey === null ? `own:${app.id}` : `app:${app.id}`
-  const once = onceOf(endpoint, request, scope, request.idempotencyKey ?? ownKey())
-  const outcome = await endpoint.act({ ...call, app }, once)
-  return isRefusedOnce(outcome) ? { outcome } : replyOf(outcome)
+  const identified = identify(endpoint, request, scope, request.idempotencyKey ?? ownKey())
+  return toReply(await endpoint.act(call, identified))
 }
 
 /**
@@ -113,58 +97,59 @@ async function runWithProcessor(
  * answer with a secret is stored encrypted, and repeated only to a caller who can decrypt it.
  */
 async function runSignUp(
-  payments: Payments,
+  { storage, idempotency }: Payments,
   endpoint: SignUpEndpoint,
   request: Request,
-  call: Prepared,
+  call: Result<ParsedCall>,
 ): Promise<Reply> {
-  const act = async (tx: Tx): Outcome<Answer> => (isRefused(call) ? call : endpoint.act(tx, call))
-  if (request.idempotencyKey === null) return { outcome: await perform(payments, act) }
-  const once = { ...onceOf(endpoint, request, 'sign-up', request.idempotencyKey), secret: true }
-  return replyOf(await payments.idempotency.runOnce(once, async tx => settle(await act(tx))))
+  const act = async (tx: Tx) => (call.ok ? endpoint.act(tx, call.value) : call)
+  if (request.idempotencyKey === null) return { outcome: call.ok ? await transact(storage, act) : call }
+  const identified = identify(endpoint, request, 'sign-up', request.idempotencyKey)
+  return toReply(await idempotency.runOnce({ ...identified, secret: true }, act))
 }
 
-/** Reads the query and the input. A refusal is for callers who are authenticated. */
-function prepare(
+/** Parses the query and the input. */
+function parse(
   payments: Payments,
   endpoint: Endpoint,
   { params, query, body, wantsChanged }: Request,
-): Prepared {
-  const fields = readForm(query)
-  if ('refused' in fields) return fields.refused
+): Result<ParsedCall> {
+  const fields = parseForm(query)
+  if (!fields.ok) return fields
   const { value, encoding } = body
   const call: Call = { payments, params, query: fields.value, body: value, encoding, wantsChanged }
-  const input = endpoint.parse?.(call) ?? {}
-  return isRefused(input) ? input : { ...call, input }
+  return mapResult(endpoint.parse?.(call) ?? accept({}), input => ({ ...call, input }))
 }
 
-function onceOf({ method, path }: Endpoint, request: Request, scope: string, key: string): OnceRequest {
-  const { params, query, body } = request
-  const fingerprintOf = (text: string) =>
+function identify(
+  { method, path }: Endpoint,
+  { params, query, body }: Request,
+  scope: string,
+  key: string,
+): IdempotentRequest {
+  const fingerprintWith = (text: string) =>
     requestFingerprint(key, [method, path, JSON.stringify(params), query, body.encoding, text])
-  const fingerprint = fingerprintOf(textOf(body))
-  const earlierFingerprint = fingerprintOf(body.text)
+  const fingerprint = fingerprintWith(normalise(body))
+  const earlierFingerprint = fingerprintWith(body.text)
   return { scope, key, fingerprint, ...(earlierFingerprint !== fingerprint && { earlierFingerprint }) }
 }
 
 /** Returns a text that is equal for bodies of equal content: spaces and lines of JSON have no meaning. */
-function textOf({ encoding, value, text }: Body): string {
+function normalise({ encoding, value, text }: Body): string {
   return encoding === 'json' && value !== undefined ? JSON.stringify(value) : text
 }
 
-function isRefusedOnce(outcome: Once | Refused): outcome is Refused {
-  return isRefused(outcome)
-}
-
-function replyOf(once: Once): Reply {
-  switch (once.kind) {
+function toReply(result: Result<IdempotentResult>): Reply {
+  if (!result.ok) return { outcome: result }
+  const { value } = result
+  switch (value.kind) {
     case 'answered':
-      return { outcome: once.answer, replayed: once.replayed }
+      return { outcome: accept(value.answer), replayed: value.replayed }
     case 'key-reused':
-      return { outcome: refuse('idempotency_mismatch') }
+      return { outcome: reject('idempotency_mismatch') }
     case 'in-progress':
-      return { outcome: refuse('idempotency_in_progress'), retryAfterMs: once.retryAfterMs }
+      return { outcome: reject('idempotency_in_progress', undefined, { retryAfterMs: value.retryAfterMs }) }
     case 'weak-key':
-      return { outcome: refuse('weak_idempotency_key') }
+      return { outcome: reject('weak_idempotency_key') }
   }
 }

@@ -43,8 +43,8 @@ export const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000
-/** Servers make errors: a permanent refusal counts only after this number of tries. */
-const maxRefusals = 3
+/** Servers make errors: a permanent rejection counts only after this number of tries. */
+const maxRejections = 3
 /**
  * A mail that could not be sent within this time is given up, as mail servers do (RFC 5321, section 4.5.4.1).
  */
@@ -78,7 +78,7 @@ async function sendOne(mailing: Mailing, mail: Mail): Promise<void> {
   }
   const { id, attempts, createdMs } = mail
   const fields = { mail: id, template: mail.template, attempts, reason: error.message }
-  const isLast = nowMs - createdMs >= maxAgeMs || (error.permanent && attempts >= maxRefusals)
+  const isLast = nowMs - createdMs >= maxAgeMs || (error.permanent && attempts >= maxRejections)
   if (isLast) {
     mailing.log.error('send a mail: failed for the last time, and it is dropped', fields)
     await storage.transaction(tx => giveUpMail(tx, id, nowMs))

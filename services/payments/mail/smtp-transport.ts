@@ -60,7 +60,7 @@ async function sendOver(
 const maxMessageCharacters = 300
 
 /**
- * Only errors about this mail can be permanent. A refused login or greeting is a fault of the server.
+ * Only errors about this mail can be permanent. A rejected login or greeting is a fault of the server.
  */
 function mailErrorOf(error: NodemailerError): MailError {
   const aboutMail = error.code === 'EENVELOPE' || error.code === 'EMESSAGE'

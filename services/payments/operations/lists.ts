@@ -2,7 +2,7 @@ import { isId } from '../domain/ids.ts'
 import type { Cursor, PageInput } from '../domain/input/page.ts'
 import type { Line } from '../domain/ledger/ledger.ts'
 import type { App, Merchant, User } from '../domain/merchant/merchant.ts'
-import { isRefused, refuse, refuseField } from '../domain/refusals.ts'
+import { accept, type Result, reject, rejectField } from '../domain/rejections.ts'
 import type { Dispute, DisputeStatus } from '../domain/transaction/dispute.ts'
 import type { FraudAlert } from '../domain/transaction/fraud.ts'
 import type { TrailEntry } from '../domain/transaction/trail.ts'
@@ -24,7 +24,6 @@ import { listTrail } from '../storage/tables/trail.ts'
 import { listTransactions, listWithoutTrails } from '../storage/tables/transactions.ts'
 import { firstFrom, lastUntil, timedLists } from '../storage/time-cursors.ts'
 import { ownMerchant, ownTransaction } from './accounts/access.ts'
-import type { Outcome } from './operation.ts'
 
 export interface ListRequest<Filter> {
   readonly app: App
@@ -38,13 +37,13 @@ type ListItems<Filter, Item> = (tx: Tx, owner: string, page: PageQuery, filter: 
 
 /** Returns an operation that reads a page of one of a merchant's lists. */
 function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
-  return async (tx: Tx, { app, owner, page }: ListRequest<Filter>): Outcome<readonly Item[]> => {
-    if (!isId(owner)) return refuse('not_found')
+  return async (tx: Tx, { app, owner, page }: ListRequest<Filter>): Promise<Result<readonly Item[]>> => {
+    if (!isId(owner)) return reject('not_found')
     const found = await listItems(tx, list, { owner, page, appId: app.id }, items)
-    if (!isRefused(found) && found.length > 0) return found
+    if (found.ok && found.value.length > 0) return accept(found.value)
     // Only an app that has the merchant learns that a page is empty or a cursor is invalid.
     const merchant = await ownMerchant(tx, app, owner)
-    return isRefused(merchant) ? merchant : found
+    return merchant.ok ? found : merchant
   }
 }
 
@@ -88,17 +87,17 @@ export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
 export async function listOwnTrail(
   tx: Tx,
   { app, owner, page }: ListRequest<NoFilter>,
-): Outcome<readonly TrailEntry[]> {
+): Promise<Result<readonly TrailEntry[]>> {
   const transaction = await ownTransaction(tx, app, owner)
-  return isRefused(transaction) ? transaction : listItems(tx, 'trail', { owner, page }, listTrail)
+  return transaction.ok ? listItems(tx, 'trail', { owner, page }, listTrail) : transaction
 }
 
 /** Returns the merchants of an identity, which can only be the caller. */
 export async function listOwnMerchants(
   tx: Tx,
   { app, owner, page }: ListRequest<{ readonly test: boolean | null }>,
-): Outcome<readonly Merchant[]> {
-  if (owner !== app.id) return refuse('not_found')
+): Promise<Result<readonly Merchant[]>> {
+  if (owner !== app.id) return reject('not_found')
   return listItems(tx, 'merchants', { owner, page }, listFilteredMerchantsOfApp)
 }
 
@@ -114,11 +113,11 @@ async function listItems<Filter, Item>(
   list: List,
   { owner, page, ...visible }: ListPart<Filter>,
   items: ListItems<Filter, Item>,
-): Outcome<readonly Item[]> {
+): Promise<Result<readonly Item[]>> {
   const query = { ...(await queryOf(tx, list, owner, page)), ...visible }
   const found = await items(tx, owner, query, page.filter)
-  if ('items' in found) return found.items
-  return refuseField(found.unknownCursor, 'mismatch', 'there is no such element in this list')
+  if ('items' in found) return accept(found.items)
+  return rejectField(found.unknownCursor, 'mismatch', 'there is no such element in this list')
 }
 
 /** Times among the cursors become the elements that were made there. */

@@ -2,12 +2,11 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
-import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { OperationContext, Pricing } from '../domain/transaction/change.ts'
 import type { TrailLimits } from '../domain/transaction/trail.ts'
 import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency/idempotency.ts'
-import type { Storage, Tx } from '../storage/storage.ts'
+import type { Storage } from '../storage/storage.ts'
 
 /** The dependencies of operations. Each caller (the API, the payment page, a command) has one. */
 export interface Payments {
@@ -44,46 +43,6 @@ interface Processors {
   readonly test: CardProcessor
   /** Null where payments of merchants that are not test accounts are not configured. */
   readonly live: CardProcessor | null
-}
-
-/**
- * A use case is a function `(tx, payments, input) → outcome | Refused`. It reads and writes through `tx`
- * alone, and takes its locks in the order idempotency key, transaction, merchant.
- */
-export type Outcome<T> = Promise<T | Refused>
-
-/** The outcome of an operation that only has an effect. */
-export interface Done {
-  readonly done: true
-}
-
-export const done: Done = { done: true }
-
-/** Carries a refusal out of a transaction, so that the transaction is rolled back. */
-class Rollback extends Error {
-  readonly refused: Refused
-
-  constructor(refused: Refused) {
-    super('the operation was refused')
-    this.refused = refused
-  }
-}
-
-/** Runs operations in one transaction. If the last one refuses, the transaction is rolled back. */
-export async function perform<T extends object>(
-  { storage }: Pick<Payments, 'storage'>,
-  operations: (tx: Tx) => Outcome<T>,
-): Outcome<T> {
-  try {
-    return await storage.transaction(async tx => {
-      const outcome = await operations(tx)
-      if (isRefused(outcome)) throw new Rollback(outcome)
-      return outcome
-    })
-  } catch (error) {
-    if (error instanceof Rollback) return error.refused
-    throw error
-  }
 }
 
 /** Returns a new id that contains the current time. */

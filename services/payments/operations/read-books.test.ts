@@ -4,7 +4,6 @@ import { inspect } from 'node:util'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { newPgliteFolder } from '../../../test/support/pglite-folder.ts'
 import { missingPostgres, startPostgres } from '../../../test/support/postgres-server.ts'
-import { isRefused } from '../domain/refusals.ts'
 import { captureTransaction } from '../domain/transaction/change.ts'
 import { saveChange } from '../storage/changes.ts'
 import { migrate, readMigrations } from '../storage/engine/migrate.ts'
@@ -41,11 +40,11 @@ async function openShop(storage: Storage, uid: string | null) {
   const transaction = someTransaction(merchant, 100n)
   const guard = { currency: null, amount: 70n, descriptor: null }
   const captured = captureTransaction(transaction, guard, contextOf(merchant))
-  if (isRefused(captured)) assert.fail(inspect(captured))
+  if (!captured.ok) assert.fail(inspect(captured))
   await storage.transaction(async tx => {
     await insertMerchant(tx, merchant, uid)
     await insertTransaction(tx, transaction)
-    saveChange(tx, captured)
+    saveChange(tx, captured.value)
   })
   return merchant
 }

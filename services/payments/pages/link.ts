@@ -2,7 +2,7 @@ import { parseForm } from '../domain/input/form.ts'
 import { type LinkInput, type Locale, parseLink, parseLocale } from '../domain/input/request-bodies.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { Money } from '../domain/money/money.ts'
-import type { FieldError } from '../domain/refusals.ts'
+import type { FieldError } from '../domain/rejections.ts'
 import type { Checkout } from './checkout.ts'
 import { formatMoney } from './texts/money-text.ts'
 import { textsOf } from './texts/texts.ts'
@@ -59,15 +59,15 @@ const pointOfSaleParameter = 'pos'
 /** @param query of the address, without its question mark */
 export async function readLink(query: string, checkout: Checkout): Promise<Link | FaultyLink> {
   const fields = parseForm(query)
-  if ('refusal' in fields) return faulty('malformed', 'en')
-  const locale = parseLocale(typeof fields['locale'] === 'string' ? fields['locale'] : null)
-  const input = parseLink(fields)
-  if ('refusal' in input) return faulty(faultOf(input.refusal.fields), locale, input.refusal.fields)
-  const merchant = await checkout.findMerchant(input.key)
+  if (!fields.ok) return faulty('malformed', 'en')
+  const locale = parseLocale(typeof fields.value['locale'] === 'string' ? fields.value['locale'] : null)
+  const input = parseLink(fields.value)
+  if (!input.ok) return faulty(faultOf(input.rejection.fields), locale, input.rejection.fields)
+  const merchant = await checkout.findMerchant(input.value.key)
   if (merchant === undefined) return faulty('unknown-merchant', locale)
   if (merchant.closedMs !== null) return faulty('closed', locale)
   if (!checkout.takesPayments(merchant)) return faulty('no-processor', locale)
-  const link = { ...linkOf(input, merchant), isPointOfSale: pointOfSaleParameter in fields }
+  const link = { ...linkOf(input.value, merchant), isPointOfSale: pointOfSaleParameter in fields.value }
   if (link.currency !== null && !checkout.acceptsCurrency(merchant, link.currency)) {
     return faulty('currency-not-accepted', locale)
   }

@@ -37,7 +37,7 @@ export interface PageAnswers {
   /** The card form, with a new idempotency key. */
   askCard(link: PaymentLink, status: number, more?: Omit<CardPage, 'token'>): PageAnswer
   /** The form of the point of sale. */
-  askAmount(link: Link, status: number, refused?: RefusedAmount): PageAnswer
+  askAmount(link: Link, status: number, rejected?: RejectedAmount): PageAnswer
   askChallenge(link: PaymentLink, ticket: Ticket): PageAnswer
   /** The receipt, the decline, or the page of a closed merchant. `card` is the label of the card. */
   outcome(link: PaymentLink, card: string, outcome: KnownOutcome): PageAnswer
@@ -47,7 +47,7 @@ export interface PageAnswers {
 
 type KnownOutcome = Exclude<PaymentOutcome, { kind: 'in-progress' }>
 
-interface RefusedAmount {
+interface RejectedAmount {
   readonly amount: string
   readonly currency: string | null
 }
@@ -69,9 +69,12 @@ export function createPageAnswers({ checkout, seal, clock, randomBytes }: PageAn
       return { status, page: cardPage(link, { token, ...more }) }
     },
 
-    askAmount(link, status, refused) {
+    askAmount(link, status, rejected) {
       const currencies = currencyCodes.filter(code => checkout.acceptsCurrency(link.merchant, code))
-      return { status, page: amountPage(link, { currencies, ...(refused === undefined ? {} : { refused }) }) }
+      return {
+        status,
+        page: amountPage(link, { currencies, ...(rejected === undefined ? {} : { rejected }) }),
+      }
     },
 
     askChallenge(link, ticket) {

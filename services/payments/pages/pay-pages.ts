@@ -2,8 +2,7 @@ import { basename } from 'node:path/posix'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { parseForm } from '../domain/input/form.ts'
 import { parseLocale } from '../domain/input/request-bodies.ts'
-import { isRefused } from '../domain/refusals.ts'
-import { RefusedError, refusalOf } from '../http/failure.ts'
+import { RejectedError, rejectionOf } from '../http/failure.ts'
 import { assets, pageHeaders } from './browser/assets.ts'
 import type { PageAnswer } from './page-answers.ts'
 import { createPayHandlers, type FormFields, type PayHandlersOptions } from './pay-handlers.ts'
@@ -44,12 +43,12 @@ function setUpScope(scope: FastifyInstance, { onError }: PayPagesOptions): void 
     parser,
     async (_: unknown, body: string) => {
       const fields = parseForm(body)
-      if (isRefused(fields)) throw new RefusedError(fields)
-      return fields
+      if (!fields.ok) throw new RejectedError(fields)
+      return fields.value
     },
   )
   scope.setErrorHandler<Error & { statusCode?: number }>((error, request, reply) => {
-    const status = refusalOf(error)?.refusal.status ?? error.statusCode ?? 500
+    const status = rejectionOf(error)?.rejection.status ?? error.statusCode ?? 500
     if (status >= 500) onError(error, request)
     const problem = status >= 500 ? 'failed' : status === 429 ? 'too-many' : 'unreadable'
     return sendProblem(request, reply, status, problem)

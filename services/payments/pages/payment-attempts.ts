@@ -32,7 +32,7 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentA
 
   /**
    * Authenticates the payer and then authorises, unless the attempt has an outcome. The same form may have
-   * paid already: its outcome comes before anything that could be refused by now.
+   * paid already: its outcome comes before anything that could be rejected by now.
    */
   async function proceed(
     link: PaymentLink,

@@ -1,6 +1,6 @@
 import { isId } from '../domain/ids.ts'
 import { canExchange } from '../domain/money/exchange.ts'
-import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { Rejected } from '../domain/rejections.ts'
 import type { Transaction } from '../domain/transaction/transaction.ts'
 import { type Payments, processorOf } from '../operations/operation.ts'
 import { answerChallenge, authenticatePayer, findPayment, pay } from '../operations/transactions/pay.ts'
@@ -20,28 +20,28 @@ export function paymentsCheckout(payments: Payments): Checkout {
 
     async authenticate({ card, ...details }) {
       const found = await authenticatePayer(payments, { ...requestOf(details), card })
-      return isRefused(found) ? endOf(found) : found
+      return found.ok ? found.value : endOf(found)
     },
 
     async answerChallenge({ merchant, ...answer }) {
       const found = await answerChallenge(payments, { merchantKey: merchant.key, ...answer })
-      return isRefused(found) ? endOf(found) : { kind: 'ready', authentication: found.authentication }
+      return found.ok ? { kind: 'ready', authentication: found.value.authentication } : endOf(found)
     },
 
     async pay({ authentication, ...details }) {
       const made = await pay(payments, { ...attemptOf(details), authentication })
-      return isRefused(made) ? outcomeOf(made) : presentOutcome(made)
+      return made.ok ? presentOutcome(made.value) : outcomeOf(made)
     },
 
     async find(details) {
       const found = await findPayment(payments, attemptOf(details))
-      if (isRefused(found)) {
+      if (!found.ok) {
         const outcome = outcomeOf(found)
-        if (outcome.kind === 'merchant-closed') throw new Error('a look at a payment was refused')
+        if (outcome.kind === 'merchant-closed') throw new Error('a look at a payment was rejected')
         return outcome
       }
-      if ('kind' in found) return { kind: found.kind === 'unknown' ? 'none' : found.kind }
-      return presentOutcome(found)
+      if ('kind' in found.value) return { kind: found.value.kind === 'unknown' ? 'none' : found.value.kind }
+      return presentOutcome(found.value)
     },
   }
 }
@@ -60,13 +60,13 @@ function presentOutcome({ id, error }: Transaction) {
     : ({ kind: 'declined', error } as const)
 }
 
-function outcomeOf(refused: Refused): PaymentOutcome {
-  if (refused.refusal.code === 'idempotency_in_progress') return { kind: 'in-progress', retryAfterMs }
-  return endOf(refused)
+function outcomeOf(rejected: Rejected): PaymentOutcome {
+  if (rejected.rejection.code === 'idempotency_in_progress') return { kind: 'in-progress', retryAfterMs }
+  return endOf(rejected)
 }
 
-function endOf({ refusal: { code, processingError, message } }: Refused) {
+function endOf({ rejection: { code, processingError, message } }: Rejected) {
   if (processingError !== null) return { kind: 'declined', error: processingError.code } as const
   if (code === 'merchant_closed') return { kind: 'merchant-closed' } as const
-  throw new Error(`a payment was refused: ${code}: ${message}`)
+  throw new Error(`a payment was rejected: ${code}: ${message}`)
 }

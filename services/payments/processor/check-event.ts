@@ -98,7 +98,7 @@ function textProblem(value: unknown, maxCharacters: number): string | undefined 
   if (value.length > maxCharacters) {
     return `${quote(value)} has ${value.length} characters; at most ${maxCharacters} are allowed`
   }
-  // PostgreSQL refuses the zero character and lone surrogates.
+  // PostgreSQL rejects the zero character and lone surrogates.
   if (/\p{Cc}/u.test(value) || !value.isWellFormed()) return `${quote(value)} has a control character`
   return undefined
 }

@@ -1,3 +1,5 @@
+import type { Rejected, Result } from '../domain/rejections.ts'
+
 /**
  * The storage of payments: a relational database behind one interface. All writes run inside `transaction`,
  * so related changes are stored together or not at all.
@@ -25,6 +27,33 @@ export interface Storage {
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /** Waits for running transactions, then closes the connections. No transaction may begin afterwards. */
   close(): Promise<void>
+}
+
+/** Carries a rejection out of a transaction, so that the transaction is rolled back. */
+class RollbackWithRejection extends Error {
+  readonly rejected: Rejected
+
+  constructor(rejected: Rejected) {
+    super('the work was rejected')
+    this.rejected = rejected
+  }
+}
+
+/** Runs `work` in one transaction, which is rolled back if the work rejects. */
+export async function transact<T>(
+  storage: Pick<Storage, 'transaction'>,
+  work: (tx: Tx) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  try {
+    return await storage.transaction(async tx => {
+      const result = await work(tx)
+      if (!result.ok) throw new RollbackWithRejection(result)
+      return result
+    })
+  } catch (error) {
+    if (error instanceof RollbackWithRejection) return error.rejected
+    throw error
+  }
 }
 
 /**

@@ -1,8 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
 import { hasCardNumber } from '../merchant/card.ts'
-import { refuseCardNumber } from './fields.ts'
-import { quote, type Reader, reader, refuseValue } from './record.ts'
+import { rejectCardNumber } from './fields.ts'
+import { quote, type Reader, reader, rejectValue } from './record.ts'
 
 /** How deep lists and objects may lie in each other, the custom object itself being the first. */
 export const maxCustomDepth = 8
@@ -16,21 +16,21 @@ const schema = {
 
 /**
  * Reads any JSON object within the limits. The service stores and returns it without interpreting its
- * content. It refuses values that databases and programs handle badly: the character U+0000, unpaired
+ * content. It rejects values that databases and programs handle badly: the character U+0000, unpaired
  * surrogates, numbers that JSON cannot express, and the name `__proto__`.
  */
 export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
-  if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object`)
+  if (!isObject(value)) return rejectValue(place, 'type', `${quote(value)} is not an object`)
   const fault = faultOf(value, 1)
   if (fault === 'depth') {
-    return refuseValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)
+    return rejectValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)
   }
-  if (fault !== undefined) return refuseValue(place, 'format', fault)
+  if (fault !== undefined) return rejectValue(place, 'format', fault)
   const json = JSON.stringify(value)
-  if (hasCardNumber(json)) return refuseCardNumber(place)
+  if (hasCardNumber(json)) return rejectCardNumber(place)
   const bytes = Buffer.byteLength(json, 'utf8')
   if (bytes > maxCustomBytes) {
-    return refuseValue(place, 'too_long', `has ${bytes} bytes; ${maxCustomBytes} are allowed`)
+    return rejectValue(place, 'too_long', `has ${bytes} bytes; ${maxCustomBytes} are allowed`)
   }
   return value as JsonObject
 })

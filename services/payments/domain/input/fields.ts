@@ -10,7 +10,7 @@ import {
   quote,
   type Reader,
   reader,
-  refuseValue,
+  rejectValue,
 } from './record.ts'
 
 /** The countries of ISO 3166-1, by their alpha-2 codes. */
@@ -56,9 +56,9 @@ export function list<T extends object | string>(
 ): Reader<readonly T[]> {
   const schema = { type: 'array', items: read.schema, minItems: min, maxItems: max }
   return reader(schema, (value, place) => {
-    if (!Array.isArray(value)) return refuseValue(place, 'type', `${quote(value)} is not a list`)
-    if (value.length > max) return refuseValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
-    if (value.length < min) return refuseValue(place, 'required', `has ${value.length}; ${min} are needed`)
+    if (!Array.isArray(value)) return rejectValue(place, 'type', `${quote(value)} is not a list`)
+    if (value.length > max) return rejectValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
+    if (value.length < min) return rejectValue(place, 'required', `has ${value.length}; ${min} are needed`)
     const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
     const good = items.filter((item): item is T => item !== invalid)
     return good.length < items.length ? invalid : good
@@ -83,14 +83,14 @@ const wholeNumber = /^(?:0|[1-9][0-9]{0,15})$/
 /** Reads a text of 1 to `maxCharacters` characters, without control characters. */
 export function text(maxCharacters: number): Reader<string> {
   return reader({ type: 'string', minLength: 1, maxLength: maxCharacters }, (value, place) => {
-    if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not a string`)
+    if (typeof value !== 'string') return rejectValue(place, 'type', `${quote(value)} is not a string`)
     if (value.length > maxCharacters) {
-      return refuseValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
+      return rejectValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
     }
-    if (value === '') return refuseValue(place, 'too_small', 'is empty; leave the field out, or send null')
+    if (value === '') return rejectValue(place, 'too_small', 'is empty; leave the field out, or send null')
     return isStorable(value)
       ? value
-      : refuseValue(place, 'format', 'has control characters or broken Unicode')
+      : rejectValue(place, 'format', 'has control characters or broken Unicode')
   })
 }
 
@@ -104,11 +104,11 @@ export function wording(maxCharacters: number): Reader<string> {
 }
 
 export function withoutCardNumber(value: string, place: Place): string | Invalid {
-  return hasCardNumber(value) ? refuseCardNumber(place) : value
+  return hasCardNumber(value) ? rejectCardNumber(place) : value
 }
 
-export function refuseCardNumber(place: Place): Invalid {
-  return refuseValue(place, 'card_number', 'has what could be the number of a card, which is not stored here')
+export function rejectCardNumber(place: Place): Invalid {
+  return rejectValue(place, 'card_number', 'has what could be the number of a card, which is not stored here')
 }
 
 /** Whether text can be stored and shown: no control characters, no halves of surrogate pairs. */
@@ -127,7 +127,7 @@ function matching(
   return reader({ type: 'string', ...schema }, (value, place) => {
     const found = read(value, place)
     if (found === invalid || matches(found)) return found
-    return refuseValue(place, 'format', `${quote(found)} is ${expected}`)
+    return rejectValue(place, 'format', `${quote(found)} is ${expected}`)
   })
 }
 
@@ -136,9 +136,9 @@ export function integer(min: bigint, max: bigint): Reader<bigint> {
   const schema = { type: 'integer', minimum: Number(min), maximum: Number(max) }
   return reader(schema, (value, place) => {
     const found = place.encoding === 'form' ? fromDigits(value) : fromNumber(value)
-    if (found === undefined) return refuseValue(place, 'type', `${quote(value)} is not a whole number`)
-    if (found < min) return refuseValue(place, 'too_small', `${quote(value)} is below ${min}`)
-    return found > max ? refuseValue(place, 'too_large', `${quote(value)} is above ${max}`) : found
+    if (found === undefined) return rejectValue(place, 'type', `${quote(value)} is not a whole number`)
+    if (found < min) return rejectValue(place, 'too_small', `${quote(value)} is below ${min}`)
+    return found > max ? rejectValue(place, 'too_large', `${quote(value)} is above ${max}`) : found
   })
 }
 
@@ -163,7 +163,7 @@ export const flag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) 
   const found = place.encoding === 'form' ? words.get(value) : value
   if (typeof found === 'boolean') return found
   const expected = place.encoding === 'form' ? 'neither yes nor no' : 'neither true nor false'
-  return refuseValue(place, 'type', `${quote(value)} is ${expected}`)
+  return rejectValue(place, 'type', `${quote(value)} is ${expected}`)
 })
 
 export const currency = matching(
@@ -179,7 +179,7 @@ export function fundingCurrency(codes: readonly string[]): Reader<string> {
   return reader({ ...currency.schema, description }, (value, place) => {
     const found = currency(value, place)
     if (found === invalid || codes.includes(found)) return found
-    return refuseValue(
+    return rejectValue(
       place,
       'unsupported',
       `${found} is not a funding currency; these are ${codes.join(', ')}`,
@@ -213,12 +213,12 @@ const descriptorSchema = {
 }
 
 export const descriptor: Reader<string> = reader(descriptorSchema, (value, place) => {
-  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not a string`)
+  if (typeof value !== 'string') return rejectValue(place, 'type', `${quote(value)} is not a string`)
   if (value.length > 22) {
-    return refuseValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
+    return rejectValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
   }
   if (descriptorPattern.test(value)) return withoutCardNumber(value, place)
-  return refuseValue(place, 'format', `${quote(value)} has other than printable characters of ASCII`)
+  return rejectValue(place, 'format', `${quote(value)} has other than printable characters of ASCII`)
 })
 
 /** An address of the web, http or https, as it was written. */
@@ -244,7 +244,7 @@ export const iban: Reader<string> = reader({ type: 'string' }, (value, place) =>
   // The message does not repeat the value, which may be an account number with one wrong digit.
   return isIban(normalised)
     ? normalised
-    : refuseValue(place, 'format', 'is not an IBAN, or has a wrong digit')
+    : rejectValue(place, 'format', 'is not an IBAN, or has a wrong digit')
 })
 
 /** One of these texts. */
@@ -254,6 +254,6 @@ export function oneOf<T extends string>(
 ): Reader<T> {
   return reader({ enum: values }, (value, place) => {
     const found = values.find(one => one === value)
-    return found ?? refuseValue(place, code, `${quote(value)} is not one of ${values.join(', ')}`)
+    return found ?? rejectValue(place, code, `${quote(value)} is not one of ${values.join(', ')}`)
   })
 }

@@ -1,4 +1,4 @@
-import { type Refused, refuse } from '../refusals.ts'
+import { accept, type Rejected, type Result, reject } from '../rejections.ts'
 import { quote } from './record.ts'
 
 /** How many fields a form may have, and how many brackets a name. */
@@ -10,9 +10,9 @@ const namePattern = /^([^[\]]+)((?:\[[^[\]]+\])*)$/
 /**
  * Reads the fields of a form, `application/x-www-form-urlencoded`, with names in brackets as objects:
  * `company[country]=DK` is `{company: {country: 'DK'}}`. Every value is text. A field that occurs twice, or
- * as text and as an object, is refused, because one of the two values would be lost.
+ * as text and as an object, is rejected, because one of the two values would be lost.
  */
-export function parseForm(body: string): Readonly<Record<string, unknown>> | Refused {
+export function parseForm(body: string): Result<Readonly<Record<string, unknown>>> {
   const result: Record<string, unknown> = {}
   const pairs = body.split('&', maxFormFields + 1).filter(pair => pair !== '')
   if (pairs.length > maxFormFields) return malformed(`has more than ${maxFormFields} fields`)
@@ -26,11 +26,11 @@ export function parseForm(body: string): Readonly<Record<string, unknown>> | Ref
     if (path === undefined) return malformed('has a name whose brackets do not fit, or too many of them')
     if (!put(result, path, value)) return malformed(`has the field ${quote(name)} more than once`)
   }
-  return result
+  return accept(result)
 }
 
-function malformed(message: string): Refused {
-  return refuse('malformed_body', `The form ${message}.`)
+function malformed(message: string): Rejected {
+  return reject('malformed_body', `The form ${message}.`)
 }
 
 function decode(text: string): string | undefined {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isRefused } from '../refusals.ts'
 import { flag, id } from './fields.ts'
 import { parseForm } from './form.ts'
 import { parsePage } from './page.ts'
@@ -13,9 +12,11 @@ const byMerchant = record({ merchantId: required(id), transactionId: optional(id
 
 /** Returns the parsed query, or its rejection. */
 function page(query: string, filter = byTest): unknown {
-  const result = parsePage(parseForm(query), filter)
-  if (!isRefused(result)) return result
-  return result.refusal.fields.map(error => `${error.field} ${error.code}`)
+  const form = parseForm(query)
+  if (!form.ok) return form
+  const result = parsePage(form.value, filter)
+  if (result.ok) return result.value
+  return result.rejection.fields.map(error => `${error.field} ${error.code}`)
 }
 
 test('the query of a page has a limit, a cursor, a filter and an order', () => {
@@ -40,7 +41,7 @@ test('a creation time in an id of the public client is a cursor', () => {
 })
 
 test('each invalid parameter of a query is rejected with its code', () => {
-  for (const [query, refused] of [
+  for (const [query, rejected] of [
     ['', 'limit required'],
     ['limit=0', 'limit too_small'],
     ['limit=101', 'limit too_large'],
@@ -51,9 +52,9 @@ test('each invalid parameter of a query is rejected with its code', () => {
     ['limit=1&sort[amount]=1', 'sort.amount unknown'],
     ['limit=1&sort[created]=up', 'sort.created format'],
   ] as const) {
-    assert.deepEqual(page(query), [refused], query)
+    assert.deepEqual(page(query), [rejected], query)
   }
   const withoutFilter = parsePage({ limit: '1' }, byMerchant)
-  assert.ok(isRefused(withoutFilter))
-  assert.equal(withoutFilter.refusal.fields[0]?.field, 'filter.merchantId')
+  assert.ok(!withoutFilter.ok)
+  assert.equal(withoutFilter.rejection.fields[0]?.field, 'filter.merchantId')
 })

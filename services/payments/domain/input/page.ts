@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { isId } from '../ids.ts'
-import { isRefused, type Refused } from '../refusals.ts'
+import { accept, type Result } from '../rejections.ts'
 import { integer } from './fields.ts'
 import {
   described,
@@ -10,7 +10,7 @@ import {
   type Reader,
   reader,
   record,
-  refuseValue,
+  rejectValue,
   required,
 } from './record.ts'
 
@@ -42,11 +42,11 @@ const cursorSchema = {
 }
 
 const cursor: Reader<Cursor> = reader(cursorSchema, (value, place) => {
-  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not an id`)
+  if (typeof value !== 'string') return rejectValue(place, 'type', `${quote(value)} is not an id`)
   if (isId(value)) return { id: value }
   const [, seconds] = timePattern.exec(value) ?? []
   if (seconds !== undefined) return { timeMs: Number.parseInt(seconds, 16) * 1000 }
-  return refuseValue(place, 'format', `${quote(value)} is not an id of this service`)
+  return rejectValue(place, 'format', `${quote(value)} is not an id of this service`)
 })
 
 const orders: Readonly<Record<string, Order>> = {
@@ -60,7 +60,7 @@ const orderNames = Object.keys(orders)
 const order: Reader<Order> = reader({ enum: orderNames }, (value, place) => {
   const name = orderNames.find(one => one === value)
   const found = name === undefined ? undefined : orders[name]
-  return found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${orderNames.join(', ')}`)
+  return found ?? rejectValue(place, 'format', `${quote(value)} is not one of ${orderNames.join(', ')}`)
 })
 
 const sort = record({
@@ -93,17 +93,17 @@ export function parsePage<Filter>(
   query: unknown,
   filter: Reader<Filter>,
   maxItems?: bigint,
-): PageInput<Filter> | Refused {
+): Result<PageInput<Filter>> {
   // Reports the required field of the filter instead of a missing filter.
   const complete = isObject(query) ? { filter: {}, ...query } : query
   const parsed = parseInput(pageReader(filter, maxItems), complete, 'form')
-  if (isRefused(parsed)) return parsed
-  const { limit, after, before, sort: sorted } = parsed
-  return {
+  if (!parsed.ok) return parsed
+  const { limit, after, before, sort: sorted } = parsed.value
+  return accept({
     limit: Number(limit),
     after,
     before,
     order: sorted?.created ?? sorted?.id ?? null,
-    filter: parsed.filter,
-  }
+    filter: parsed.value.filter,
+  })
 }

@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
-import { type FieldError, type FieldErrorCode, type Refused, refuseFields } from '../refusals.ts'
+import { accept, type FieldError, type FieldErrorCode, type Result, rejectFields } from '../rejections.ts'
 
 /** How an input was written: in a form every value is text. */
 export type Encoding = 'json' | 'form'
@@ -12,7 +12,7 @@ export interface Place {
   readonly errors: FieldError[]
 }
 
-/** Replaces a value that was refused, after its place has reported why. */
+/** Replaces a value that was rejected, after its place has reported why. */
 export const invalid = Symbol('invalid')
 export type Invalid = typeof invalid
 
@@ -74,7 +74,7 @@ export function orNull(schema: JsonObject): JsonObject {
   return { anyOf: [schema, { type: 'null' }] }
 }
 
-export function refuseValue(place: Place, code: FieldErrorCode, message: string): Invalid {
+export function rejectValue(place: Place, code: FieldErrorCode, message: string): Invalid {
   if (place.errors.length < maxFieldErrors) place.errors.push({ field: place.path, code, message })
   return invalid
 }
@@ -104,18 +104,18 @@ type Shape = Readonly<Record<string, Field<unknown>>>
 export type Values<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never }
 
 interface RecordOptions {
-  /** Handles fields that the record does not have; they are refused as `unknown` if it is absent. */
+  /** Handles fields that the record does not have; they are rejected as `unknown` if it is absent. */
   readonly meetOther?: (place: Place) => void
 }
 
 /**
  * A record with these fields and no others: a field that is misspelt, or that only the service itself sets,
- * is refused and not passed over.
+ * is rejected and not passed over.
  */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<Values<S>> {
-  const { meetOther = place => refuseUnknown(place, Object.keys(shape)) } = options
+  const { meetOther = place => rejectUnknown(place, Object.keys(shape)) } = options
   const read: Read<Values<S>> = (value, place) => {
-    if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object with fields`)
+    if (!isObject(value)) return rejectValue(place, 'type', `${quote(value)} is not an object with fields`)
     const before = place.errors.length
     const result: Record<string, unknown> = {}
     for (const [name, field] of Object.entries(shape)) {
@@ -147,14 +147,14 @@ function answerSchemaOf(shape: Shape): JsonObject {
   }
 }
 
-function refuseUnknown(place: Place, names: readonly string[]): Invalid {
-  return refuseValue(place, 'unknown', `there is no such field; there are ${names.join(', ')}`)
+function rejectUnknown(place: Place, names: readonly string[]): Invalid {
+  return rejectValue(place, 'unknown', `there is no such field; there are ${names.join(', ')}`)
 }
 
 function readField(field: Field<unknown>, value: unknown, place: Place): unknown {
   const absent = value === undefined || value === null || (place.encoding === 'form' && value === '')
   if (!absent) return field.read(value, place)
-  return field.absent === invalid ? refuseValue(place, 'required', 'is missing') : field.absent
+  return field.absent === invalid ? rejectValue(place, 'required', 'is missing') : field.absent
 }
 
 function at(place: Place, name: string): Place {
@@ -163,8 +163,8 @@ function at(place: Place, name: string): Place {
 }
 
 /** Reads a whole input. All problems are reported at once. */
-export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): T | Refused {
+export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): Result<T> {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })
-  return result === invalid || errors.length > 0 ? refuseFields(errors) : result
+  return result === invalid || errors.length > 0 ? rejectFields(errors) : accept(result)
 }

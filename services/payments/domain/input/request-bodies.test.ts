@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { merchantFields } from '../merchant/merchant.ts'
 import { maxAmount } from '../money/money.ts'
-import { isRefused } from '../refusals.ts'
+import type { Result } from '../rejections.ts'
 import { maxCustomBytes, maxCustomDepth } from './custom.ts'
 import { parseForm } from './form.ts'
 import { maxFieldErrors } from './record.ts'
@@ -34,20 +34,21 @@ const merchant = {
   test: true,
 }
 
-/** Returns a refusal as `field code`, or the value. */
-function outcome(result: object): unknown {
-  if (!isRefused(result)) return result
-  const { code, fields } = result.refusal
+/** Returns a rejection as `field code`, or the value. */
+function outcome(result: Result<unknown>): unknown {
+  if (result.ok) return result.value
+  const { code, fields } = result.rejection
   return fields.length === 0 ? code : fields.map(error => `${error.field} ${error.code}`)
 }
 
 test('a merchant is parsed the same from JSON and from a form', () => {
-  const json = parseMerchant(merchant, 'json', funding)
+  const json = outcome(parseMerchant(merchant, 'json', funding))
   const form = parseForm(
     'company[country]=DK&currency=DKK&email=john%40example.com&website=https://example.com' +
       '&descriptor=Coffee+%26+John&test=yes&name=&bank%5Biban%5D=',
   )
-  assert.deepEqual(parseMerchant(form, 'form', funding), json)
+  assert.ok(form.ok)
+  assert.deepEqual(outcome(parseMerchant(form.value, 'form', funding)), json)
   const missing = Object.entries(merchantFields).filter(([name]) => !(name in merchant))
   assert.deepEqual(json, {
     ...merchant,
@@ -59,13 +60,14 @@ test('a merchant is parsed the same from JSON and from a form', () => {
 test('an object in a form is no flag, whatever its fields are called', () => {
   for (const field of ['toString', 'valueOf', 'x']) {
     const form = parseForm(`company[country]=DK&test[${field}]=1`)
-    const rejected = outcome(parseMerchant({ ...merchant, ...form }, 'form', funding))
+    assert.ok(form.ok)
+    const rejected = outcome(parseMerchant({ ...merchant, ...form.value }, 'form', funding))
     assert.deepEqual(rejected, ['test type'])
   }
 })
 
 /** The merchant above with one change, and the rejected fields. */
-const merchants: readonly (readonly [change: object, refused: string])[] = [
+const merchants: readonly (readonly [change: object, rejected: string])[] = [
   [{ name: 'x'.repeat(101) }, 'name too_long'],
   [{ name: 'a\u0000b' }, 'name format'],
   [{ name: '\ud800' }, 'name format'],
@@ -96,9 +98,9 @@ const merchants: readonly (readonly [change: object, refused: string])[] = [
 ]
 
 test('each field of a merchant is checked', () => {
-  for (const [change, refused] of merchants) {
+  for (const [change, rejected] of merchants) {
     const result = parseMerchant({ ...merchant, ...change }, 'json', funding)
-    assert.deepEqual(outcome(result), [refused], JSON.stringify(change))
+    assert.deepEqual(outcome(result), [rejected], JSON.stringify(change))
   }
 })
 
@@ -112,8 +114,8 @@ test('all problems are reported at once, up to a limit', () => {
   ])
   const many = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`field${index}`, 1]))
   const told = parseApp(many, 'json')
-  assert.ok(isRefused(told))
-  assert.equal(told.refusal.fields.length, maxFieldErrors)
+  assert.ok(!told.ok)
+  assert.equal(told.rejection.fields.length, maxFieldErrors)
 })
 
 test('an IBAN is kept without spaces, in capitals', () => {
@@ -122,7 +124,7 @@ test('an IBAN is kept without spaces, in capitals', () => {
     'json',
     funding,
   )
-  assert.deepEqual('bank' in result && result.bank, { iban: 'GB82WEST12345698765432' })
+  assert.deepEqual(result.ok && result.value.bank, { iban: 'GB82WEST12345698765432' })
 })
 
 const amounts: readonly (readonly [encoding: 'json' | 'form', value: unknown, expected: unknown])[] = [
@@ -156,7 +158,7 @@ const amounts: readonly (readonly [encoding: 'json' | 'form', value: unknown, ex
 test('an amount is a whole number of minor units, of the type that the encoding has', () => {
   for (const [encoding, value, expected] of amounts) {
     const result = parseVoid({ amount: value }, encoding)
-    const found = 'amount' in result ? result.amount : outcome(result)
+    const found = result.ok ? result.value.amount : outcome(result)
     assert.deepEqual(found, expected, `${encoding} ${String(value)}`)
   }
 })
@@ -214,16 +216,16 @@ test('custom data are any object within the limits, and are stored unchanged', (
   for (const [value, code] of customs) {
     const body = { currency: 'DKK', amount: 1, cardId: someId, custom: value }
     const result = parseTransaction(body, 'json')
-    if (code === null) assert.deepEqual('custom' in result && result.custom, value)
+    if (code === null) assert.deepEqual(result.ok && result.value.custom, value)
     else assert.deepEqual(outcome(result), [`custom ${code}`])
   }
 })
 
 test('only the name, email and descriptor of a merchant can be changed', () => {
-  assert.deepEqual(parseMerchantUpdate({}, 'json'), {})
-  assert.deepEqual(parseMerchantUpdate({ name: 'Coffee John' }, 'json'), { name: 'Coffee John' })
-  assert.deepEqual(parseMerchantUpdate({ name: null }, 'json'), { name: null })
-  assert.deepEqual(parseMerchantUpdate({ email: 'a@b.dk', descriptor: 'C' }, 'json'), {
+  assert.deepEqual(outcome(parseMerchantUpdate({}, 'json')), {})
+  assert.deepEqual(outcome(parseMerchantUpdate({ name: 'Coffee John' }, 'json')), { name: 'Coffee John' })
+  assert.deepEqual(outcome(parseMerchantUpdate({ name: null }, 'json')), { name: null })
+  assert.deepEqual(outcome(parseMerchantUpdate({ email: 'a@b.dk', descriptor: 'C' }, 'json')), {
     email: 'a@b.dk',
     descriptor: 'C',
   })
@@ -235,11 +237,11 @@ test('only the name, email and descriptor of a merchant can be changed', () => {
 })
 
 test('apps, members, associations, cards and other inputs are parsed', () => {
-  assert.deepEqual(parseApp(undefined, 'json'), { name: null })
-  assert.deepEqual(parseMember({ email: 'one@example.com' }, 'form'), { email: 'one@example.com' })
-  assert.deepEqual(parseAssociation({ appId: someId }, 'form'), { appId: someId })
+  assert.deepEqual(outcome(parseApp(undefined, 'json')), { name: null })
+  assert.deepEqual(outcome(parseMember({ email: 'one@example.com' }, 'form')), { email: 'one@example.com' })
+  assert.deepEqual(outcome(parseAssociation({ appId: someId }, 'form')), { appId: someId })
   assert.deepEqual(outcome(parseAssociation({ appId: "' OR 1=1" }, 'json')), ['appId format'])
-  assert.deepEqual(parseCard({ transactionId: someId, notes: 'n' }, 'json'), {
+  assert.deepEqual(outcome(parseCard({ transactionId: someId, notes: 'n' }, 'json')), {
     transactionId: someId,
     notes: 'n',
   })
@@ -248,7 +250,7 @@ test('apps, members, associations, cards and other inputs are parsed', () => {
 
 test('a link is parsed, and each invalid field is reported', () => {
   const link = { key: 'k', amount: '100', currency: 'DKK', locale: 'da_DK', utm_source: 'mail' }
-  assert.deepEqual(parseLink(link), {
+  assert.deepEqual(outcome(parseLink(link)), {
     key: 'k',
     amount: 100n,
     currency: 'DKK',
@@ -259,7 +261,7 @@ test('a link is parsed, and each invalid field is reported', () => {
   })
   for (const locale of ['en_US', 'en', 'fr', 'dax', undefined]) {
     const result = parseLink({ key: 'k', locale })
-    assert.equal('locale' in result && result.locale, 'en')
+    assert.equal(result.ok && result.value.locale, 'en')
   }
   assert.deepEqual(outcome(parseLink({ key: 'k', redirect: 'javascript:alert(1)' })), ['redirect format'])
 })
@@ -297,7 +299,7 @@ test('no body makes a parser throw, and every rejection names a field', () => {
       fc.constantFrom('json', 'form'),
       (parse, body, encoding) => {
         const result = parse(body, encoding)
-        if (isRefused(result)) assert.ok(result.refusal.fields.every(({ message }) => message.length < 300))
+        if (!result.ok) assert.ok(result.rejection.fields.every(({ message }) => message.length < 300))
       },
     ),
     { numRuns },
@@ -333,7 +335,7 @@ test('a card number in a wrong field is not repeated in the rejection', () => {
           parseLink({ key: canary, ...body }),
           parseForm(`${field}=1&${field}=2`),
         ]
-        const said = JSON.stringify(answers.filter(isRefused))
+        const said = JSON.stringify(answers.filter(answer => !answer.ok))
         for (const form of canaries) assert.equal(said.includes(form), false, said)
       }
     }

@@ -6,7 +6,7 @@ import {
   merchantFields,
   mutableMerchantFields,
 } from '../merchant/merchant.ts'
-import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
+import { accept, type FieldError, type Result, rejectFields } from '../rejections.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
 import type { CaptureInput, RefundInput, VoidInput } from '../transaction/change.ts'
 import { custom } from './custom.ts'
@@ -29,7 +29,7 @@ import {
   optional,
   parseInput,
   record,
-  refuseValue,
+  rejectValue,
   required,
 } from './record.ts'
 
@@ -84,8 +84,8 @@ const mutableNames = new Intl.ListFormat('en-GB').format(mutableMerchantFields)
 const merchantUpdate = record(mutableFields, {
   meetOther: place => {
     if (immutable.has(place.path)) {
-      refuseValue(place, 'immutable', 'is fixed since the merchant was created')
-    } else refuseValue(place, 'unknown', `there is no such field; ${mutableNames} can be changed`)
+      rejectValue(place, 'immutable', 'is fixed since the merchant was created')
+    } else rejectValue(place, 'unknown', `there is no such field; ${mutableNames} can be changed`)
   },
 })
 
@@ -147,7 +147,7 @@ export const bodySchemas = {
 }
 
 /** POST /apps. */
-export function parseApp(body: unknown, encoding: Encoding): AppInput | Refused {
+export function parseApp(body: unknown, encoding: Encoding): Result<AppInput> {
   return parseInput(app, body, encoding)
 }
 
@@ -156,38 +156,38 @@ export function parseMerchant(
   body: unknown,
   encoding: Encoding,
   fundingCurrencies: readonly string[],
-): MerchantInput | Refused {
+): Result<MerchantInput> {
   return parseInput(merchant(fundingCurrencies), body, encoding)
 }
 
 /** PUT /merchants/<id>. A field that is not there stays; one that may be missing is removed by null. */
-export function parseMerchantUpdate(body: unknown, encoding: Encoding): MerchantUpdate | Refused {
+export function parseMerchantUpdate(body: unknown, encoding: Encoding): Result<MerchantUpdate> {
   const parsed = parseInput(merchantUpdate, body, encoding)
-  if ('refusal' in parsed) return parsed
+  if (!parsed.ok) return parsed
   const isChange = ([name, value]: readonly [string, unknown]) =>
     value !== null || (removable.has(name) && isObject(body) && Object.hasOwn(body, name))
-  return Object.fromEntries(Object.entries(parsed).filter(isChange))
+  return accept(Object.fromEntries(Object.entries(parsed.value).filter(isChange)))
 }
 
 /** POST /merchants/<id>/users. */
-export function parseMember(body: unknown, encoding: Encoding): { readonly email: string } | Refused {
+export function parseMember(body: unknown, encoding: Encoding): Result<{ readonly email: string }> {
   return parseInput(member, body, encoding)
 }
 
 /** POST /merchants/<id>/apps. */
-export function parseAssociation(body: unknown, encoding: Encoding): { readonly appId: string } | Refused {
+export function parseAssociation(body: unknown, encoding: Encoding): Result<{ readonly appId: string }> {
   return parseInput(association, body, encoding)
 }
 
 /** POST /merchants/<id>/transactions, from a previous transaction or from a saved card. */
-export function parseTransaction(body: unknown, encoding: Encoding): TransactionInput | Refused {
+export function parseTransaction(body: unknown, encoding: Encoding): Result<TransactionInput> {
   const parsed = parseInput(transaction, body, encoding)
   const faults = faultsOfSource(body)
-  if ('refusal' in parsed) return refuseFields([...parsed.refusal.fields, ...faults])
-  const { transactionId, cardId, ...input } = parsed
-  if (transactionId !== null && cardId === null) return { ...input, source: { transactionId } }
-  if (cardId !== null && transactionId === null) return { ...input, source: { cardId } }
-  return refuseFields(faults)
+  if (!parsed.ok) return rejectFields([...parsed.rejection.fields, ...faults])
+  const { transactionId, cardId, ...input } = parsed.value
+  if (transactionId !== null && cardId === null) return accept({ ...input, source: { transactionId } })
+  if (cardId !== null && transactionId === null) return accept({ ...input, source: { cardId } })
+  return rejectFields(faults)
 }
 
 function faultsOfSource(body: unknown): readonly FieldError[] {
@@ -202,29 +202,29 @@ function faultsOfSource(body: unknown): readonly FieldError[] {
 }
 
 /** POST /transactions/<id>/captures. */
-export function parseCapture(body: unknown, encoding: Encoding): CaptureInput | Refused {
+export function parseCapture(body: unknown, encoding: Encoding): Result<CaptureInput> {
   return parseInput(capture, body, encoding)
 }
 
 /** POST /transactions/<id>/refunds. Takes the currency as a guard too, as a capture does. */
-export function parseRefund(body: unknown, encoding: Encoding): RefundInput | Refused {
+export function parseRefund(body: unknown, encoding: Encoding): Result<RefundInput> {
   return parseInput(capture, body, encoding)
 }
 
 /** POST /transactions/<id>/voids. Takes the currency as a guard too, as a capture does. */
-export function parseVoid(body: unknown, encoding: Encoding): VoidInput | Refused {
+export function parseVoid(body: unknown, encoding: Encoding): Result<VoidInput> {
   return parseInput(cancellation, body, encoding)
 }
 
 /** POST /merchants/<id>/cards. */
-export function parseCard(body: unknown, encoding: Encoding): CardInput | Refused {
+export function parseCard(body: unknown, encoding: Encoding): Result<CardInput> {
   return parseInput(card, body, encoding)
 }
 
 /** The query of a payment link. Names that a link does not have are passed over. */
-export function parseLink(query: unknown): LinkInput | Refused {
+export function parseLink(query: unknown): Result<LinkInput> {
   const parsed = parseInput(link, query, 'form')
-  return 'refusal' in parsed ? parsed : { ...parsed, locale: parseLocale(parsed.locale) }
+  return parsed.ok ? accept({ ...parsed.value, locale: parseLocale(parsed.value.locale) }) : parsed
 }
 
 /** Danish for da, da_DK or da-DK; English for anything else. */

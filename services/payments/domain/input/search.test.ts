@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isRefused } from '../refusals.ts'
 import { parseForm } from './form.ts'
 import { parsePage } from './page.ts'
 import type { Reader } from './record.ts'
@@ -8,9 +7,11 @@ import { lineSearch, transactionSearch } from './search.ts'
 
 /** Returns the parsed filter, or its rejection. */
 function search(query: string, filter: Reader<unknown> = transactionSearch): unknown {
-  const result = parsePage(parseForm(`limit=1&${query}`), filter)
-  if (!isRefused(result)) return result.filter
-  return result.refusal.fields.map(({ field, code, message }) => `${field} ${code}: ${message}`).join('; ')
+  const form = parseForm(`limit=1&${query}`)
+  if (!form.ok) return form
+  const result = parsePage(form.value, filter)
+  if (result.ok) return result.value.filter
+  return result.rejection.fields.map(({ field, code, message }) => `${field} ${code}: ${message}`).join('; ')
 }
 
 const nothing = { reference: null, custom: null, status: null, fromMs: null, toMs: null }

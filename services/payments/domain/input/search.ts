@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { FieldErrorCode } from '../refusals.ts'
+import type { FieldErrorCode } from '../rejections.ts'
 import {
   type LineSearch,
   maxSearchDays,
@@ -18,7 +18,7 @@ import {
   type Reader,
   reader,
   record,
-  refuseValue,
+  rejectValue,
 } from './record.ts'
 import { maxLinkTextCharacters } from './request-bodies.ts'
 
@@ -42,7 +42,7 @@ const instant: Reader<number> = reader(instantSchema, (value, place) => {
   // Date.parse takes 2026-02-30 for the second of March.
   const isDay = !Number.isNaN(ms) && new Date(`${date}T00:00:00Z`).toISOString().startsWith(`${date}`)
   if (isDay) return ms
-  return refuseValue(place, 'format', `${quote(value)} is not a date or time such as 2026-07-01T08:30:00Z`)
+  return rejectValue(place, 'format', `${quote(value)} is not a date or time such as 2026-07-01T08:30:00Z`)
 })
 
 /** Text of a search, which must be text that a record can have. */
@@ -57,11 +57,11 @@ const customSchema = {
 
 const customFields: Reader<Readonly<Record<string, string>>> = reader(customSchema, (value, place) => {
   if (!isObject(value)) {
-    return refuseValue(place, 'type', `${quote(value)} names no field, as filter[custom][order]=A-17 does`)
+    return rejectValue(place, 'type', `${quote(value)} names no field, as filter[custom][order]=A-17 does`)
   }
   const entries = Object.entries(value)
   if (entries.length > maxCustomFields) {
-    return refuseValue(place, 'too_many', `has ${entries.length} fields; ${maxCustomFields} are allowed`)
+    return rejectValue(place, 'too_many', `has ${entries.length} fields; ${maxCustomFields} are allowed`)
   }
   const read = entries.map(([name, wanted]) => {
     const at = { ...place, path: `${place.path}.${name.slice(0, maxCustomCharacters)}` }
@@ -140,17 +140,17 @@ interface Range {
 
 function timeRange(range: Range | null, isNeeded: boolean, place: Place): TimeRange | Invalid {
   const { from, to } = range ?? { from: null, to: null }
-  const refuse = (field: keyof Range, code: FieldErrorCode, message: string): Invalid =>
-    refuseValue({ ...place, path: `${place.path}.created.${field}` }, code, message)
+  const reject = (field: keyof Range, code: FieldErrorCode, message: string): Invalid =>
+    rejectValue({ ...place, path: `${place.path}.created.${field}` }, code, message)
   if (from === null) {
     if (!isNeeded && to === null) return { fromMs: null, toMs: null }
-    return refuse('from', 'required', 'is missing; a search by status, custom or created.to needs it')
+    return reject('from', 'required', 'is missing; a search by status, custom or created.to needs it')
   }
   // Without an end, the range is as long as it may be.
   const latest = from + maxSearchDays * dayMs
   if (to === null) return { fromMs: from, toMs: latest }
-  if (to <= from) return refuse('to', 'too_small', 'is not later than created.from')
+  if (to <= from) return reject('to', 'too_small', 'is not later than created.from')
   if (to <= latest) return { fromMs: from, toMs: to }
   const days = Math.ceil((to - from) / dayMs)
-  return refuse('to', 'too_large', `is ${days} days after created.from; ${maxSearchDays} days are allowed`)
+  return reject('to', 'too_large', `is ${days} days after created.from; ${maxSearchDays} days are allowed`)
 }

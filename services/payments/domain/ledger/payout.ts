@@ -1,6 +1,6 @@
 import { noFee } from '../money/fees.ts'
 import { maxAmount } from '../money/money.ts'
-import { type Refused, refuseField } from '../refusals.ts'
+import { accept, type Result, rejectField } from '../rejections.ts'
 import { book, type OperationContext } from '../transaction/change.ts'
 import { type LedgerEntry, type Line, transfer } from './ledger.ts'
 
@@ -19,24 +19,26 @@ export function payOut(
   balance: bigint,
   amount: bigint | null,
   context: Pick<OperationContext, 'merchant' | 'nowMs' | 'nextId'>,
-): Payout | Refused {
+): Result<Payout> {
   const { merchant } = context
-  if (merchant.bank === null) return refuseField('bank.iban', 'required', 'the merchant has no bank account')
+  if (merchant.bank === null) return rejectField('bank.iban', 'required', 'the merchant has no bank account')
   const paid = amount ?? (balance < maxAmount ? balance : maxAmount)
-  if (paid < 1n) return refuseField('amount', 'too_small', `${paid} is below 1`)
+  if (paid < 1n) return rejectField('amount', 'too_small', `${paid} is below 1`)
   if (paid > balance)
-    return refuseField('amount', 'too_large', `${paid} is more than the balance of ${balance}`)
+    return rejectField('amount', 'too_large', `${paid} is more than the balance of ${balance}`)
   const money = { currency: merchant.currency, amount: paid }
-  return book(
-    {
-      kind: 'payout',
-      postings: transfer({ account: 'merchant', money }, { account: 'payouts', money }),
-      amount: money,
-      fee: noFee,
-      description: 'Payout',
-      disputeId: null,
-    },
-    null,
-    context,
+  return accept(
+    book(
+      {
+        kind: 'payout',
+        postings: transfer({ account: 'merchant', money }, { account: 'payouts', money }),
+        amount: money,
+        fee: noFee,
+        description: 'Payout',
+        disputeId: null,
+      },
+      null,
+      context,
+    ),
   )
 }

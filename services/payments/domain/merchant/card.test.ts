@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCapture, parseCard, parseMerchant, parseTransaction } from '../input/request-bodies.ts'
-import { isRefused } from '../refusals.ts'
 import { hasCardNumber } from './card.ts'
 
 const number = '4111 1111 1111 1111'
@@ -34,7 +33,7 @@ test('no stored field accepts a card number, and no message repeats it', () => {
     descriptor: 'A',
   }
   const digits = Number(number.replaceAll(' ', ''))
-  const refused = [
+  const rejected = [
     parseTransaction({ ...payment, custom: { note: number } }, 'json'),
     parseTransaction({ ...payment, custom: { deep: [{ card: digits }] } }, 'json'),
     parseTransaction({ ...payment, custom: { [number]: true } }, 'json'),
@@ -44,10 +43,10 @@ test('no stored field accepts a card number, and no message repeats it', () => {
     parseMerchant({ ...merchant, company: { country: 'DK' }, name: number }, 'json', ['DKK']),
     parseMerchant({ ...merchant, company: { country: 'DK' }, descriptor: number }, 'json', ['DKK']),
   ]
-  for (const [index, outcome] of refused.entries()) {
-    assert.ok(isRefused(outcome), `${index}`)
+  for (const [index, outcome] of rejected.entries()) {
+    assert.ok(!outcome.ok, `${index}`)
     assert.deepEqual(
-      outcome.refusal.fields.map(({ code }) => code),
+      outcome.rejection.fields.map(({ code }) => code),
       ['card_number'],
       `${index}`,
     )
@@ -63,8 +62,8 @@ test('an empty name is rejected', () => {
     descriptor: 'A',
   }
   const outcome = parseMerchant({ ...merchant, company: { country: 'DK' }, name: '' }, 'json', ['DKK'])
-  assert.ok(isRefused(outcome))
-  assert.deepEqual(outcome.refusal.fields, [
+  assert.ok(!outcome.ok)
+  assert.deepEqual(outcome.rejection.fields, [
     { field: 'name', code: 'too_small', message: 'is empty; leave the field out, or send null' },
   ])
 })

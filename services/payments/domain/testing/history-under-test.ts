@@ -4,7 +4,7 @@ import { payOut } from '../ledger/payout.ts'
 import { exampleMerchantInput, type Merchant } from '../merchant/merchant.ts'
 import { parseRateTable } from '../money/exchange.ts'
 import { parseFeeTable } from '../money/fees.ts'
-import { isRefused, type Refused } from '../refusals.ts'
+import { accept, type Rejected, type Result } from '../rejections.ts'
 import { recordAuthorisation } from '../transaction/authorise.ts'
 import {
   type Change,
@@ -118,15 +118,15 @@ export function operate(
   operation: Operation,
   amount: bigint,
   currency: string | null = null,
-): Change | Refused | undefined {
+): Result<Change> | undefined {
   const transaction = history.transactions[index]
   if (transaction === undefined) return undefined
   const outcome = perform(history, transaction, operation, amount, currency)
-  if (outcome === undefined || isRefused(outcome)) return outcome
-  history.transactions[index] = outcome.transaction
-  if (outcome.line !== null) history.lines.push(outcome.line)
-  if (outcome.ledgerEntry !== null) history.entries.push(outcome.ledgerEntry)
-  if ('dispute' in outcome) keepDispute(history, outcome)
+  if (outcome === undefined || !outcome.ok) return outcome
+  history.transactions[index] = outcome.value.transaction
+  if (outcome.value.line !== null) history.lines.push(outcome.value.line)
+  if (outcome.value.ledgerEntry !== null) history.entries.push(outcome.value.ledgerEntry)
+  if ('dispute' in outcome.value) keepDispute(history, outcome.value)
   return outcome
 }
 
@@ -136,13 +136,16 @@ function perform(
   operation: Operation,
   amount: bigint,
   currency: string | null,
-): Change | DisputeChange | Refused | undefined {
+): Result<Change | DisputeChange> | undefined {
   const context = history.context()
   const input = { amount, currency, descriptor: null }
   if (operation === 'capture') return captureTransaction(transaction, input, context)
   if (operation === 'refund') return refundTransaction(transaction, input, context)
   if (operation === 'void') return voidTransaction(transaction, input, context)
-  if (operation === 'expire') return expireTransaction(transaction, context)
+  if (operation === 'expire') {
+    const change = expireTransaction(transaction, context)
+    return change && accept(change)
+  }
   if (operation === 'dispute') {
     const earlier = history.disputes.filter(({ transactionId }) => transactionId === transaction.id)
     return raiseDispute(transaction, { amount, reason: null, dueMs: null, earlier }, context)
@@ -154,7 +157,7 @@ function endDispute(
   history: History,
   transaction: Transaction,
   outcome: DisputeOutcome,
-): DisputeChange | Refused | undefined {
+): Result<DisputeChange> | undefined {
   const dispute = history.disputes.findLast(
     ({ transactionId, status }) => transactionId === transaction.id && status === 'open',
   )
@@ -171,10 +174,10 @@ export function balanceOf({ lines }: History): bigint {
   return lines.reduce((sum, line) => sum + line.balance, 0n)
 }
 
-export function payOutAll(history: History): Refused | undefined {
+export function payOutAll(history: History): Rejected | undefined {
   const payout = payOut(balanceOf(history), null, history.context())
-  if (isRefused(payout)) return payout
-  history.lines.push(payout.line)
-  history.entries.push(payout.ledgerEntry)
+  if (!payout.ok) return payout
+  history.lines.push(payout.value.line)
+  history.entries.push(payout.value.ledgerEntry)
   return undefined
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refusals } from '../refusals.ts'
+import { accept, rejections } from '../rejections.ts'
 import {
   authorise,
   createHistory,
@@ -16,25 +16,25 @@ test('a closed merchant and a currency without a rate are rejected before the pr
   const pricing = pricingUnderTest()
   assert.equal(checkAuthorisation(merchantUnderTest, input, pricing), undefined)
   const closed = checkAuthorisation({ ...merchantUnderTest, closedMs: 1 }, input, pricing)
-  assert.equal(closed?.refusal.code, 'merchant_closed')
+  assert.equal(closed?.rejection.code, 'merchant_closed')
   const unknown = checkAuthorisation(merchantUnderTest, { ...input, currency: 'SEK' }, pricing)
-  assert.equal(unknown?.refusal.processingError?.code, 1)
+  assert.equal(unknown?.rejection.processingError?.code, 1)
 })
 
 test('a recurring transaction charges the card of an earlier one, or a saved one, of the merchant', () => {
   const history = createHistory()
   const earlier = authorise(history, 300n, 'DKK')
   const { card, cardReference } = earlier
-  assert.deepEqual(recurringSource(merchantUnderTest, earlier), { card, cardReference })
+  assert.deepEqual(recurringSource(merchantUnderTest, earlier), accept({ card, cardReference }))
   const declined = recurringSource(merchantUnderTest, authorise(history, 300n, 'DKK', 7))
-  assert.ok('refusal' in declined)
-  assert.equal(declined.refusal.fields[0]?.field, 'transactionId')
+  assert.ok(!declined.ok)
+  assert.equal(declined.rejection.fields[0]?.field, 'transactionId')
   const saved = { id: 'c', merchantId: 'other', createdMs: 0, card, reference: cardReference, notes: null }
   const foreign = recurringSource(merchantUnderTest, saved)
-  assert.ok('refusal' in foreign)
-  assert.equal(foreign.refusal.fields[0]?.field, 'cardId')
+  assert.ok(!foreign.ok)
+  assert.equal(foreign.rejection.fields[0]?.field, 'cardId')
   const own = recurringSource(merchantUnderTest, { ...saved, merchantId: merchantUnderTest.id })
-  assert.deepEqual(own, { card, cardReference })
+  assert.deepEqual(own, accept({ card, cardReference }))
 })
 
 test('a recurring transaction has no 3-D Secure', () => {
@@ -60,7 +60,7 @@ test('the catalogues of errors are complete', () => {
     processingErrorCodes.filter(code => code < 1 || code > 31),
     [],
   )
-  for (const [code, { status, message }] of Object.entries(refusals)) {
+  for (const [code, { status, message }] of Object.entries(rejections)) {
     assert.match(code, /^[a-z_]+$/)
     assert.ok(status >= 400 && status < 600, code)
     assert.match(message, /^[A-Z].*\.$/, code)

@@ -2,7 +2,7 @@ import type { JsonObject } from '../json.ts'
 import type { CardDetails, CardReference, SavedCard } from '../merchant/card.ts'
 import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
 import { canExchange } from '../money/exchange.ts'
-import { type Refused, refuse, refuseField, refuseProcessing } from '../refusals.ts'
+import { accept, type Rejected, type Result, reject, rejectField, rejectProcessing } from '../rejections.ts'
 import type { Pricing } from './change.ts'
 import type { ProcessingErrorCode } from './processing-errors.ts'
 import { noTrail } from './trail.ts'
@@ -47,31 +47,31 @@ export interface Authorisation {
 }
 
 /**
- * Returns the refusals that need no answer of the processor: a closed merchant, and a currency that cannot be
+ * Returns the rejections that need no answer of the processor: a closed merchant, and a currency that cannot be
  * exchanged to the merchant's at the capture (processing error 1).
  */
 export function checkAuthorisation(
   merchant: Merchant,
   input: AuthorisationInput,
   { rates }: Pricing,
-): Refused | undefined {
-  if (merchant.closedMs !== null) return refuse('merchant_closed')
-  return canExchange(rates, input.currency, merchant.currency) ? undefined : refuseProcessing(1)
+): Rejected | undefined {
+  if (merchant.closedMs !== null) return reject('merchant_closed')
+  return canExchange(rates, input.currency, merchant.currency) ? undefined : rejectProcessing(1)
 }
 
 /**
  * Returns the card that a recurring transaction charges: that of an earlier transaction, or a saved card. A
- * source of another merchant is refused as if it did not exist, and so is a transaction that was declined.
+ * source of another merchant is rejected as if it did not exist, and so is a transaction that was declined.
  */
-export function recurringSource(merchant: Merchant, earlier: Transaction | SavedCard): CardSource | Refused {
+export function recurringSource(merchant: Merchant, earlier: Transaction | SavedCard): Result<CardSource> {
   const isTransaction = 'cardReference' in earlier
   const field = isTransaction ? 'transactionId' : 'cardId'
   if (earlier.merchantId !== merchant.id) {
-    return refuseField(field, 'mismatch', `there is no such ${isTransaction ? 'transaction' : 'card'}`)
+    return rejectField(field, 'mismatch', `there is no such ${isTransaction ? 'transaction' : 'card'}`)
   }
-  if (!isTransaction) return { card: earlier.card, cardReference: earlier.reference }
-  if (earlier.error !== null) return refuseField(field, 'mismatch', 'this transaction was declined')
-  return { card: earlier.card, cardReference: earlier.cardReference }
+  if (!isTransaction) return accept({ card: earlier.card, cardReference: earlier.reference })
+  if (earlier.error !== null) return rejectField(field, 'mismatch', 'this transaction was declined')
+  return accept({ card: earlier.card, cardReference: earlier.cardReference })
 }
 
 /**

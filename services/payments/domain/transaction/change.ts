@@ -13,7 +13,7 @@ import { exchange, type RateTable } from '../money/exchange.ts'
 import { type Fee, type FeeTable, feeOf, noFee } from '../money/fees.ts'
 import { fitsJson, type Money } from '../money/money.ts'
 import { addValue, takeValue } from '../money/refundable-value.ts'
-import { type Refused, refuse, refuseField } from '../refusals.ts'
+import { accept, type Result, reject, rejectField } from '../rejections.ts'
 import type { TrailDispute, TrailEntry, TrailKind, TrailLimits } from './trail.ts'
 import {
   checkCurrency,
@@ -149,20 +149,20 @@ export function captureTransaction(
   transaction: Transaction,
   { amount, currency, descriptor }: CaptureInput,
   context: OperationContext,
-): Change | Refused {
+): Result<Change> {
   const { merchant, pricing, trailLimits, nowMs } = context
-  if (merchant.closedMs !== null) return refuse('merchant_closed')
-  const refused =
+  if (merchant.closedMs !== null) return reject('merchant_closed')
+  const rejected =
     checkCurrency(transaction, currency) ??
     checkPending(transaction, amount, 'captured', nowMs) ??
     checkTrail(transaction, 'captures', trailLimits)
-  if (refused !== undefined) return refused
+  if (rejected !== undefined) return rejected
   const captured = { currency: transaction.currency, amount }
   const worth = worthOf(transaction, amount, context)
-  if (worth === undefined) return refuse('rate_missing')
+  if (worth === undefined) return reject('rate_missing')
   const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, transaction.totals.captures.value)
   if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
-    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+    return rejectField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
   const from = { account: 'clearing', money: captured } as const
   const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
@@ -183,7 +183,7 @@ export function captureTransaction(
     ...addValue(transaction, worth),
     ...withEntry(transaction, booked.trailEntry),
   }
-  return { transaction: after, ...booked }
+  return accept({ transaction: after, ...booked })
 }
 
 /** Undefined without a rate. */
@@ -215,13 +215,13 @@ export function refundTransaction(
   transaction: Transaction,
   { amount, currency, descriptor }: RefundInput,
   context: OperationContext,
-): Change | Refused {
+): Result<Change> {
   const { merchant, pricing, trailLimits } = context
-  const refused =
+  const rejected =
     checkCurrency(transaction, currency) ??
     checkRefundable(transaction, amount) ??
     checkTrail(transaction, 'refunds', trailLimits)
-  if (refused !== undefined) return refused
+  if (rejected !== undefined) return rejected
   const refunded = { currency: transaction.currency, amount }
   const { taken: worth, left } = takeValue(transaction, amount)
   const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
@@ -243,7 +243,7 @@ export function refundTransaction(
     ...left,
     ...withEntry(transaction, booked.trailEntry),
   }
-  return { transaction: after, ...booked }
+  return accept({ transaction: after, ...booked })
 }
 
 export interface VoidInput {
@@ -257,12 +257,12 @@ export function voidTransaction(
   transaction: Transaction,
   { amount, currency }: VoidInput,
   context: OperationContext,
-): Change | Refused {
-  const refused =
+): Result<Change> {
+  const rejected =
     checkCurrency(transaction, currency) ??
     checkPending(transaction, amount, 'voided', context.nowMs) ??
     checkTrail(transaction, 'voids', context.trailLimits)
-  return refused ?? cancel(transaction, amount, context)
+  return rejected ?? accept(cancel(transaction, amount, context))
 }
 
 function hasExpired(transaction: Transaction, nowMs: number): boolean {

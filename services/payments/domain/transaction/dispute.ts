@@ -3,7 +3,7 @@ import { exchange } from '../money/exchange.ts'
 import { type Fee, feeOf, noFee } from '../money/fees.ts'
 import { fitsJson, scale } from '../money/money.ts'
 import { addValue, takeValue } from '../money/refundable-value.ts'
-import { type Refused, refuse, refuseField } from '../refusals.ts'
+import { accept, type Result, reject, rejectField } from '../rejections.ts'
 import { book, type Change, type Movement, type OperationContext, trailEntryOf } from './change.ts'
 import { refundableAmount, type Transaction, withEntry } from './transaction.ts'
 
@@ -67,18 +67,18 @@ export function raiseDispute(
   transaction: Transaction,
   input: DisputeInput,
   context: OperationContext,
-): DisputeChange | Refused {
+): Result<DisputeChange> {
   const { merchant, pricing, nowMs, nextId } = context
   const { id = nextId(), amount, reason, dueMs, earlier } = input
-  if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
+  if (amount < 1n) return rejectField('amount', 'too_small', `${amount} is below 1`)
   const refundable = refundableAmount(transaction)
   const excess = amount > refundable ? amount - refundable : 0n
   const excessHeld = valueOfExcess(transaction, excess, earlier, context)
-  if (excessHeld === undefined) return refuse('rate_missing')
+  if (excessHeld === undefined) return reject('rate_missing')
   const { taken, left } = takeValue(transaction, amount - excess)
   const held = taken + excessHeld
   if (!fitsJson(amount) || !fitsJson(held)) {
-    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+    return rejectField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
   const { currency } = transaction
   const fee = feeOf(pricing.fees, 'dispute', merchant.currency, held, total(earlier.map(one => one.held)))
@@ -116,7 +116,7 @@ export function raiseDispute(
     excessDisputedAmount: transaction.excessDisputedAmount + excess,
     ...left,
   }
-  return { transaction: after, trailEntry: null, line, ledgerEntry, dispute }
+  return accept({ transaction: after, trailEntry: null, line, ledgerEntry, dispute })
 }
 
 /**
@@ -156,8 +156,8 @@ export function resolveDispute(
   dispute: Dispute,
   outcome: DisputeOutcome,
   context: OperationContext,
-): DisputeChange | Refused {
-  if (dispute.status !== 'open') return refuse('dispute_resolved')
+): Result<DisputeChange> {
+  if (dispute.status !== 'open') return reject('dispute_resolved')
   const { line, ledgerEntry } =
     outcome === 'won' ? release(dispute, context) : { line: null, ledgerEntry: surrender(dispute, context) }
   const trailEntry = trailEntryOf(
@@ -183,7 +183,7 @@ export function resolveDispute(
     ...withEntry(transaction, trailEntry),
   }
   const resolved: Dispute = { ...dispute, status: outcome, resolvedMs: context.nowMs }
-  return { transaction: after, trailEntry, line, ledgerEntry, dispute: resolved }
+  return accept({ transaction: after, trailEntry, line, ledgerEntry, dispute: resolved })
 }
 
 const nothing = { amount: 0n, excess: 0n, value: 0n }

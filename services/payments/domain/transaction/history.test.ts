@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { verify } from '../ledger/verify.ts'
-import { isRefused, type Refused } from '../refusals.ts'
+import type { Rejected, Result } from '../rejections.ts'
 import {
   authorise,
   balanceOf,
@@ -17,7 +17,7 @@ import { authorisationLifetimeMs } from './authorise.ts'
 
 /**
  * Steps with one transaction of a merchant in DKK, and their results: its amounts that are not zero, and the
- * merchant's balance. A refused step shows `field code` in brackets, or the code alone.
+ * merchant's balance. A rejected step shows `field code` in brackets, or the code alone.
  *
  * One EUR is 7.4604 DKK; one JPY is 7.4604 / 163.27 DKK, so 100 JPY are 4.57 DKK.
  */
@@ -121,8 +121,8 @@ for (const [name, { rows, pricing }] of Object.entries(tables)) {
     for (const row of rowsOf(rows)) {
       const [steps = '', expected = ''] = row.split('->').map(part => part.trim())
       const history = createHistory(merchantUnderTest, pricing)
-      const refusals = steps.split(';').flatMap(step => take(history, step.trim()))
-      assert.equal([...refusals, describe(history)].join(' '), expected, steps)
+      const rejections = steps.split(';').flatMap(step => take(history, step.trim()))
+      assert.equal([...rejections, describe(history)].join(' '), expected, steps)
       assert.deepEqual(verify(history), [], steps)
     }
   })
@@ -134,7 +134,7 @@ function rowsOf(rows: string): readonly string[] {
   return joined.split('\n').filter(line => line.includes('->'))
 }
 
-/** @returns what was refused */
+/** @returns what was rejected */
 function take(history: History, step: string): string[] {
   const [verb, amount = '0', currency = null, , error = null] = step.split(' ')
   if (verb === 'authorise') {
@@ -151,12 +151,12 @@ function take(history: History, step: string): string[] {
   return tell(operate(history, 0, operation, BigInt(amount), currency))
 }
 
-function tell(outcome: object | undefined): string[] {
-  return outcome !== undefined && isRefused(outcome) ? [`[${reasonOf(outcome)}]`] : []
+function tell(outcome: Result<unknown> | undefined): string[] {
+  return outcome?.ok === false ? [`[${reasonOf(outcome)}]`] : []
 }
 
-function reasonOf({ refusal }: Refused): string {
-  return refusal.fields.map(({ field, code }) => `${field} ${code}`).join() || refusal.code
+function reasonOf({ rejection }: Rejected): string {
+  return rejection.fields.map(({ field, code }) => `${field} ${code}`).join() || rejection.code
 }
 
 function describe(history: History): string {

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../json.ts'
 import type { CardDetails, CardReference } from '../merchant/card.ts'
 import type { RefundableValue } from '../money/refundable-value.ts'
-import { type Refused, refuseField } from '../refusals.ts'
+import { type Rejected, rejectField } from '../rejections.ts'
 import type { ProcessingErrorCode } from './processing-errors.ts'
 import { addToTotals, type TrailEntry, type TrailLimits, type TrailTotals } from './trail.ts'
 
@@ -69,28 +69,28 @@ export function withEntry(
   return { trail: [...trail, entry], totals: addToTotals(totals, entry) }
 }
 
-/** Refuses one more entry of a kind of which the trail has as many as it may have. */
+/** Rejects one more entry of a kind of which the trail has as many as it may have. */
 export function checkTrail(
   { totals }: Transaction,
   kind: keyof TrailLimits,
   limits: TrailLimits,
-): Refused | undefined {
+): Rejected | undefined {
   const { captures, refunds, voids } = totals
   const count = { captures: captures.count, refunds: refunds.count, voids }[kind]
   const limit = limits[kind]
   if (count < limit) return undefined
-  return refuseField(
+  return rejectField(
     'amount',
     'too_many',
     `the transaction has ${count} ${kind}; at most ${limit} are allowed`,
   )
 }
 
-/** Refuses the request if it names another currency than the transaction has. */
-export function checkCurrency(transaction: Transaction, currency: string | null): Refused | undefined {
+/** Rejects the request if it names another currency than the transaction has. */
+export function checkCurrency(transaction: Transaction, currency: string | null): Rejected | undefined {
   if (currency === null || currency === transaction.currency) return undefined
   const message = `${currency} is not the currency of the transaction, ${transaction.currency}`
-  return refuseField('currency', 'mismatch', message)
+  return rejectField('currency', 'mismatch', message)
 }
 
 /** An amount that is to be taken from the pending one. */
@@ -99,11 +99,11 @@ export function checkPending(
   amount: bigint,
   verb: 'captured' | 'voided',
   nowMs: number,
-): Refused | undefined {
+): Rejected | undefined {
   const { pendingAmount, expiresMs } = transaction
   if (pendingAmount > 0n && nowMs >= expiresMs) {
     const since = new Date(expiresMs).toISOString()
-    return refuseField('amount', 'expired', `the authorisation has expired at ${since}`)
+    return rejectField('amount', 'expired', `the authorisation has expired at ${since}`)
   }
   return checkAtMost(amount, pendingAmount, verb)
 }
@@ -112,16 +112,16 @@ export function checkPending(
  * Checks the amount of a refund: at most the captured amount less refunds and disputes. A dispute also counts
  * when it came before the capture.
  */
-export function checkRefundable(transaction: Transaction, amount: bigint): Refused | undefined {
+export function checkRefundable(transaction: Transaction, amount: bigint): Rejected | undefined {
   const { capturedAmount, refundedAmount, disputedAmount } = transaction
   const unclaimed = capturedAmount - refundedAmount - disputedAmount
   return checkAtMost(amount, unclaimed > 0n ? unclaimed : 0n, 'refunded')
 }
 
-function checkAtMost(amount: bigint, available: bigint, verb: string): Refused | undefined {
-  if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
+function checkAtMost(amount: bigint, available: bigint, verb: string): Rejected | undefined {
+  if (amount < 1n) return rejectField('amount', 'too_small', `${amount} is below 1`)
   if (amount <= available) return undefined
-  return refuseField('amount', 'too_large', `${amount} is more than the ${available} that can be ${verb}`)
+  return rejectField('amount', 'too_large', `${amount} is more than the ${available} that can be ${verb}`)
 }
 
 /** The longest range of time that one search covers. */

@@ -2,6 +2,7 @@ import { flag } from '../../domain/input/fields.ts'
 import { described, optional, record } from '../../domain/input/record.ts'
 import { type AppInput, parseApp } from '../../domain/input/request-bodies.ts'
 import { presentApp, presentMerchant, presentNewApp } from '../../domain/present.ts'
+import { accept } from '../../domain/rejections.ts'
 import { createApp } from '../../operations/accounts/create-app.ts'
 import { listOwnMerchants } from '../../operations/lists.ts'
 import { answer } from '../answer.ts'
@@ -29,7 +30,7 @@ const create: SignUpEndpoint<AppInput> = {
   parse: ({ body, encoding }) => parseApp(body, encoding),
   async act(tx, { payments, input }) {
     const { app, key } = await createApp(tx, payments, input)
-    return answer(201, { app: presentNewApp(app, key) })
+    return accept(answer(201, { app: presentNewApp(app, key) }))
   },
 }
 
@@ -43,7 +44,7 @@ const me: AppEndpoint = {
     summary: 'Read the app of the API key',
     answers: { 200: { schema: wrapped('identity', ref('App')), example: { identity: exampleApp } } },
   },
-  act: async (_, { app }) => answer(200, { identity: presentApp(app) }),
+  act: async (_, { app }) => accept(answer(200, { identity: presentApp(app) })),
 }
 
 const merchants = listEndpoint({

@@ -1,6 +1,6 @@
 import { type CardInput, parseCard } from '../../domain/input/request-bodies.ts'
 import { presentCard } from '../../domain/present.ts'
-import { isRefused } from '../../domain/refusals.ts'
+import { mapResult } from '../../domain/rejections.ts'
 import { ownCard } from '../../operations/accounts/access.ts'
 import { saveCard } from '../../operations/transactions/save-card.ts'
 import { answer } from '../answer.ts'
@@ -27,8 +27,10 @@ const save: AppEndpoint<CardInput> = {
   },
   parse: ({ body, encoding }) => parseCard(body, encoding),
   async act(tx, { payments, app, params, input }) {
-    const card = await saveCard(tx, payments, { app, merchantId: params['merchantId'] ?? '', input })
-    return isRefused(card) ? card : answer(201, { card: presentCard(card) })
+    return mapResult(
+      await saveCard(tx, payments, { app, merchantId: params['merchantId'] ?? '', input }),
+      card => answer(201, { card: presentCard(card) }),
+    )
   },
 }
 
@@ -43,8 +45,9 @@ const read: AppEndpoint = {
     answers: { 200: { schema: wrapped('card', ref('Card')), example: { card: exampleCard } } },
   },
   async act(tx, { app, params }) {
-    const card = await ownCard(tx, app, params['cardId'] ?? '')
-    return isRefused(card) ? card : answer(200, { card: presentCard(card) })
+    return mapResult(await ownCard(tx, app, params['cardId'] ?? ''), card =>
+      answer(200, { card: presentCard(card) }),
+    )
   },
 }
 

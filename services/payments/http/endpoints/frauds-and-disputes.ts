@@ -2,7 +2,7 @@ import { id, oneOf } from '../../domain/input/fields.ts'
 import { described, optional, record, required } from '../../domain/input/record.ts'
 import { transactionId } from '../../domain/input/search.ts'
 import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
-import { isRefused } from '../../domain/refusals.ts'
+import { mapResult } from '../../domain/rejections.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { ownDispute, ownFraud } from '../../operations/accounts/access.ts'
 import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
@@ -38,8 +38,9 @@ const fraud: AppEndpoint = {
     answers: { 200: { schema: wrapped('fraud', ref('Fraud')), example: { fraud: exampleFraud } } },
   },
   async act(tx, { app, params }) {
-    const found = await ownFraud(tx, app, params['fraudId'] ?? '')
-    return isRefused(found) ? found : answer(200, { fraud: presentFraudAlert(found) })
+    return mapResult(await ownFraud(tx, app, params['fraudId'] ?? ''), found =>
+      answer(200, { fraud: presentFraudAlert(found) }),
+    )
   },
 }
 
@@ -70,8 +71,9 @@ const dispute: AppEndpoint = {
     answers: { 200: { schema: wrapped('dispute', ref('Dispute')), example: { dispute: exampleDispute } } },
   },
   async act(tx, { app, params }) {
-    const found = await ownDispute(tx, app, params['disputeId'] ?? '')
-    return isRefused(found) ? found : answer(200, { dispute: presentDispute(found) })
+    return mapResult(await ownDispute(tx, app, params['disputeId'] ?? ''), found =>
+      answer(200, { dispute: presentDispute(found) }),
+    )
   },
 }
 

@@ -1,7 +1,7 @@
 import { record } from '../../domain/input/record.ts'
 import { parseAssociation, parseMember } from '../../domain/input/request-bodies.ts'
 import { presentApp, presentUser } from '../../domain/present.ts'
-import { isRefused } from '../../domain/refusals.ts'
+import { mapResult } from '../../domain/rejections.ts'
 import { associateApp, dissociateApp, inviteUser, removeUser } from '../../operations/accounts/memberships.ts'
 import { listOwnApps, listOwnUsers } from '../../operations/lists.ts'
 import { answer, noContent } from '../answer.ts'
@@ -27,8 +27,9 @@ const invite: AppEndpoint<{ readonly email: string }> = {
   },
   parse: ({ body, encoding }) => parseMember(body, encoding),
   async act(tx, { payments, app, params, input: { email } }) {
-    const user = await inviteUser(tx, payments, { app, merchantId: merchantIdOf(params), email })
-    return isRefused(user) ? user : answer(201, { user: presentUser(user) })
+    return mapResult(await inviteUser(tx, payments, { app, merchantId: merchantIdOf(params), email }), user =>
+      answer(201, { user: presentUser(user) }),
+    )
   },
 }
 
@@ -44,8 +45,7 @@ const revokeUser: AppEndpoint = {
   },
   async act(tx, { app, params }) {
     const userId = params['userId'] ?? ''
-    const outcome = await removeUser(tx, { app, merchantId: merchantIdOf(params), userId })
-    return isRefused(outcome) ? outcome : noContent
+    return mapResult(await removeUser(tx, { app, merchantId: merchantIdOf(params), userId }), () => noContent)
   },
 }
 
@@ -74,8 +74,9 @@ const addApp: AppEndpoint<{ readonly appId: string }> = {
   },
   parse: ({ body, encoding }) => parseAssociation(body, encoding),
   async act(tx, { app, params, input: { appId } }) {
-    const added = await associateApp(tx, { app, merchantId: merchantIdOf(params), appId })
-    return isRefused(added) ? added : answer(201, { app: presentApp(added) })
+    return mapResult(await associateApp(tx, { app, merchantId: merchantIdOf(params), appId }), added =>
+      answer(201, { app: presentApp(added) }),
+    )
   },
 }
 
@@ -91,8 +92,10 @@ const revokeApp: AppEndpoint = {
   },
   async act(tx, { app, params }) {
     const appId = params['appId'] ?? ''
-    const outcome = await dissociateApp(tx, { app, merchantId: merchantIdOf(params), appId })
-    return isRefused(outcome) ? outcome : noContent
+    return mapResult(
+      await dissociateApp(tx, { app, merchantId: merchantIdOf(params), appId }),
+      () => noContent,
+    )
   },
 }
 

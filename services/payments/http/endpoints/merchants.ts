@@ -7,7 +7,7 @@ import {
   type MerchantUpdate,
 } from '../../domain/merchant/merchant.ts'
 import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
-import { isRefused } from '../../domain/refusals.ts'
+import { accept, mapResult } from '../../domain/rejections.ts'
 import { ownLine, ownMerchant } from '../../operations/accounts/access.ts'
 import { createMerchant, updateOwnMerchant } from '../../operations/accounts/merchants.ts'
 import { listOwnLines } from '../../operations/lists.ts'
@@ -40,8 +40,9 @@ const create: AppEndpoint<MerchantInput> = {
   },
   parse: ({ body, encoding, payments }) => parseMerchant(body, encoding, payments.fundingCurrencies),
   async act(tx, { payments, app, input }) {
-    const made = await createMerchant(tx, payments, { app, input })
-    return isRefused(made) ? made : answer(201, { merchant: presentMerchant(made) })
+    return mapResult(await createMerchant(tx, payments, { app, input }), made =>
+      answer(201, { merchant: presentMerchant(made) }),
+    )
   },
 }
 
@@ -51,8 +52,9 @@ const read: AppEndpoint = {
   path: '/merchants/{merchantId}',
   document: { operationId: 'getMerchant', tag, summary: 'Read a merchant', answers: { 200: merchant } },
   async act(tx, { app, params }) {
-    const found = await ownMerchant(tx, app, params['merchantId'] ?? '')
-    return isRefused(found) ? found : answer(200, { merchant: presentMerchant(found) })
+    return mapResult(await ownMerchant(tx, app, params['merchantId'] ?? ''), found =>
+      answer(200, { merchant: presentMerchant(found) }),
+    )
   },
 }
 
@@ -74,8 +76,10 @@ const update: AppEndpoint<MerchantUpdate> = {
   async act(tx, { payments, app, params, input, wantsChanged }) {
     const request = { app, merchantId: params['merchantId'] ?? '', update: input }
     const updated = await updateOwnMerchant(tx, payments, request)
-    if (isRefused(updated)) return updated
-    return wantsChanged ? answer(200, { merchant: presentMerchant(updated) }) : noContent
+    if (!updated.ok) return updated
+    return wantsChanged
+      ? accept(answer(200, { merchant: presentMerchant(updated.value) }))
+      : accept(noContent)
   },
 }
 
@@ -92,8 +96,8 @@ const balance: AppEndpoint = {
   },
   async act(tx, { app, params }) {
     const found = await ownMerchant(tx, app, params['merchantId'] ?? '')
-    if (isRefused(found)) return found
-    return answer(200, { balance: presentBalances(await merchantBalances(tx, found)) })
+    if (!found.ok) return found
+    return accept(answer(200, { balance: presentBalances(await merchantBalances(tx, found.value)) }))
   },
 }
 
@@ -131,8 +135,9 @@ const line: AppEndpoint = {
     answers: { 200: { schema: wrapped('line', ref('Line')), example: { line: exampleLine } } },
   },
   async act(tx, { app, params }) {
-    const found = await ownLine(tx, app, params['lineId'] ?? '')
-    return isRefused(found) ? found : answer(200, { line: presentLine(found) })
+    return mapResult(await ownLine(tx, app, params['lineId'] ?? ''), found =>
+      answer(200, { line: presentLine(found) }),
+    )
   },
 }
 

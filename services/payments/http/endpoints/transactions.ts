@@ -10,11 +10,11 @@ import {
 } from '../../domain/input/request-bodies.ts'
 import { transactionSearch } from '../../domain/input/search.ts'
 import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
-import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
+import { mapResult, type Result, rejectProcessing } from '../../domain/rejections.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { ownTransaction } from '../../operations/accounts/access.ts'
 import { exportOwnTransactions, listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
-import type { Outcome, Payments } from '../../operations/operation.ts'
+import type { Payments } from '../../operations/operation.ts'
 import {
   type ChangeRequest,
   captureOwnTransaction,
@@ -23,7 +23,7 @@ import {
 } from '../../operations/transactions/change-transaction.ts'
 import { createTransaction } from '../../operations/transactions/create-transaction.ts'
 import type { Tx } from '../../storage/storage.ts'
-import { type Answer, answer, answerRefusal } from '../answer.ts'
+import { type Answer, answer, answerRejection } from '../answer.ts'
 import type { AppEndpoint, Call, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { exampleIds, exampleTrailEntry, exampleTransaction } from '../openapi/examples.ts'
@@ -70,14 +70,14 @@ const create: ProcessorEndpoint<TransactionInput> = {
 }
 
 /** The public client sends `cardId: false` beside every transactionId. */
-function parseCreation({ body, encoding }: Call): TransactionInput | Refused {
+function parseCreation({ body, encoding }: Call): Result<TransactionInput> {
   if (!isObject(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
   const { cardId, ...rest } = body
   return parseTransaction(rest, encoding)
 }
 
 function presentCreation({ id, error }: Transaction): Answer {
-  return error === null ? answer(201, { transaction: { id } }) : answerRefusal(refuseProcessing(error))
+  return error === null ? answer(201, { transaction: { id } }) : answerRejection(rejectProcessing(error))
 }
 
 const list = listEndpoint({
@@ -126,8 +126,9 @@ const read: AppEndpoint = {
     answers: { 200: transaction },
   },
   async act(tx, { app, params }) {
-    const own = await ownTransaction(tx, app, params['transactionId'] ?? '')
-    return isRefused(own) ? own : answer(200, { transaction: presentTransaction(own) })
+    return mapResult(await ownTransaction(tx, app, params['transactionId'] ?? ''), own =>
+      answer(200, { transaction: presentTransaction(own) }),
+    )
   },
 }
 
@@ -136,8 +137,8 @@ interface ChangeEndpoint<Input> {
   readonly operationId: string
   readonly summary: string
   readonly schema: 'CaptureInput' | 'VoidInput'
-  readonly parse: (body: unknown, encoding: Encoding) => Input | Refused
-  readonly change: (tx: Tx, payments: Payments, request: ChangeRequest<Input>) => Outcome<Transaction>
+  readonly parse: (body: unknown, encoding: Encoding) => Result<Input>
+  readonly change: (tx: Tx, payments: Payments, request: ChangeRequest<Input>) => Promise<Result<Transaction>>
 }
 
 function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): AppEndpoint<Input> {
@@ -155,8 +156,10 @@ function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): 
     },
     parse: ({ body, encoding }) => parse(body, encoding),
     async act(tx, { payments, app, params, input }) {
-      const changed = await change(tx, payments, { app, transactionId: params['transactionId'] ?? '', input })
-      return isRefused(changed) ? changed : answer(201, { transaction: presentTransaction(changed) })
+      return mapResult(
+        await change(tx, payments, { app, transactionId: params['transactionId'] ?? '', input }),
+        changed => answer(201, { transaction: presentTransaction(changed) }),
+      )
     },
   }
 }

@@ -1,7 +1,7 @@
 import { id } from '../../domain/input/fields.ts'
 import { described, optional, record } from '../../domain/input/record.ts'
 import type { JsonObject } from '../../domain/json.ts'
-import { isRefused } from '../../domain/refusals.ts'
+import { accept, mapResult } from '../../domain/rejections.ts'
 import { ownEvent } from '../../operations/accounts/access.ts'
 import {
   createWebhook,
@@ -71,8 +71,10 @@ const create: AppEndpoint<NewWebhookInput> = {
   },
   parse: ({ body, encoding, payments }) => parseWebhook(body, encoding, payments.webhookPolicy),
   async act(tx, { payments, app, params, input }) {
-    const made = await createWebhook(tx, payments, { app, merchantId: params['merchantId'] ?? '', input })
-    return isRefused(made) ? made : answer(201, { webhook: presentWithSecret(made) })
+    return mapResult(
+      await createWebhook(tx, payments, { app, merchantId: params['merchantId'] ?? '', input }),
+      made => answer(201, { webhook: presentWithSecret(made) }),
+    )
   },
 }
 
@@ -105,9 +107,9 @@ const read: AppEndpoint = {
   },
   async act(tx, call) {
     const state = await readWebhook(tx, ofWebhook(call))
-    if (isRefused(state)) return state
-    const waiting = { events: Number(state.waiting.count), error: state.waiting.lastError }
-    return answer(200, { webhook: { ...presentWebhook(state.endpoint), waiting } })
+    if (!state.ok) return state
+    const waiting = { events: Number(state.value.waiting.count), error: state.value.waiting.lastError }
+    return accept(answer(200, { webhook: { ...presentWebhook(state.value.endpoint), waiting } }))
   },
 }
 
@@ -128,8 +130,10 @@ const update: AppEndpoint<WebhookUpdate> = {
   parse: ({ body, encoding, payments }) => parseWebhookUpdate(body, encoding, payments.webhookPolicy),
   async act(tx, call) {
     const updated = await updateWebhook(tx, call.payments, { ...ofWebhook(call), update: call.input })
-    if (isRefused(updated)) return updated
-    return call.wantsChanged ? answer(200, { webhook: presentWebhook(updated) }) : noContent
+    if (!updated.ok) return updated
+    return call.wantsChanged
+      ? accept(answer(200, { webhook: presentWebhook(updated.value) }))
+      : accept(noContent)
   },
 }
 
@@ -139,8 +143,7 @@ const remove: AppEndpoint = {
   path: '/webhooks/{webhookId}',
   document: { operationId: 'deleteWebhook', tag, summary: 'Delete a webhook', answers: { 204: null } },
   async act(tx, call) {
-    const outcome = await deleteWebhook(tx, call.payments, ofWebhook(call))
-    return isRefused(outcome) ? outcome : noContent
+    return mapResult(await deleteWebhook(tx, call.payments, ofWebhook(call)), () => noContent)
   },
 }
 
@@ -156,8 +159,9 @@ const rotate: AppEndpoint = {
     answers: { 201: withSecret },
   },
   async act(tx, call) {
-    const rotated = await rotateSecret(tx, call.payments, ofWebhook(call))
-    return isRefused(rotated) ? rotated : answer(201, { webhook: presentWithSecret(rotated) })
+    return mapResult(await rotateSecret(tx, call.payments, ofWebhook(call)), rotated =>
+      answer(201, { webhook: presentWithSecret(rotated) }),
+    )
   },
 }
 
@@ -174,8 +178,9 @@ const retry: AppEndpoint = {
     answers: { 201: webhook },
   },
   async act(tx, call) {
-    const retried = await retryWebhook(tx, call.payments, ofWebhook(call))
-    return isRefused(retried) ? retried : answer(201, { webhook: presentWebhook(retried) })
+    return mapResult(await retryWebhook(tx, call.payments, ofWebhook(call)), retried =>
+      answer(201, { webhook: presentWebhook(retried) }),
+    )
   },
 }
 
@@ -192,8 +197,9 @@ const deliverOne: AppEndpoint = {
   },
   async act(tx, call) {
     const eventId = call.params['eventId'] ?? ''
-    const told = await redeliver(tx, call.payments, { ...ofWebhook(call), eventId })
-    return isRefused(told) ? told : answer(201, { event: presentEvent(told) })
+    return mapResult(await redeliver(tx, call.payments, { ...ofWebhook(call), eventId }), told =>
+      answer(201, { event: presentEvent(told) }),
+    )
   },
 }
 
@@ -218,8 +224,9 @@ const readEvent: AppEndpoint = {
   path: '/events/{eventId}',
   document: { operationId: 'getEvent', tag, summary: 'Read an event', answers: { 200: event } },
   async act(tx, { app, params }) {
-    const found = await ownEvent(tx, app, params['eventId'] ?? '')
-    return isRefused(found) ? found : answer(200, { event: presentEvent(found) })
+    return mapResult(await ownEvent(tx, app, params['eventId'] ?? ''), found =>
+      answer(200, { event: presentEvent(found) }),
+    )
   },
 }
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { isRefused } from '../../domain/refusals.ts'
 import type { Payments } from '../../operations/operation.ts'
 import { endpoints } from '../endpoints/endpoints.ts'
 import { createApiServer } from '../servers/api-server.ts'
@@ -90,6 +89,6 @@ test('the service accepts the documented examples', () => {
   const payments = { fundingCurrencies: ['DKK'] } as unknown as Payments
   for (const { document, parse } of endpoints.filter(endpoint => endpoint.document.body !== undefined)) {
     const input = parse?.({ ...call, payments, body: document.body?.example })
-    assert.ok(input !== undefined && !isRefused(input), document.operationId)
+    assert.ok(input?.ok, document.operationId)
   }
 })

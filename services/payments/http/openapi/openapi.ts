@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../domain/json.ts'
-import { refusals } from '../../domain/refusals.ts'
+import { rejections } from '../../domain/rejections.ts'
 import type { Endpoint, Example, QueryParameter } from '../endpoint.ts'
 import { endpoints } from '../endpoints/endpoints.ts'
 import { ref, schemas } from './schemas.ts'
@@ -123,23 +123,23 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
   return { description: 'Done.', headers, content: { [type]: { ...answer } } }
 }
 
-/** The refusals by status. The codes in the bodies have the details. */
+/** The rejections by status. The codes in the bodies have the details. */
 function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: boolean): JsonObject {
   const invalid = declines
     ? { description: 'Some fields are invalid, or the payment was declined.', schema: anyError }
     : { description: 'Some fields are invalid, or the body cannot be read.', schema: anyError }
   const entries: [number, string][] = []
-  if (kind === 'sign-up') entries.push([403, refusals.signup_closed.message])
-  else entries.push([401, refusals.unauthorized.message], [404, refusals.not_found.message])
-  entries.push([406, refusals.not_acceptable.message])
+  if (kind === 'sign-up') entries.push([403, rejections.signup_closed.message])
+  else entries.push([401, rejections.unauthorized.message], [404, rejections.not_found.message])
+  entries.push([406, rejections.not_acceptable.message])
   if (method !== 'GET')
     entries.push([409, 'The state of a record does not allow the request. The code has the cause.'])
   if (method === 'POST' || method === 'PUT') {
-    entries.push([413, refusals.body_too_large.message], [415, refusals.unsupported_media_type.message])
+    entries.push([413, rejections.body_too_large.message], [415, rejections.unsupported_media_type.message])
   }
-  if (method === 'POST') entries.push([422, refusals.idempotency_mismatch.message])
-  entries.push([429, refusals.too_many_requests.message])
-  entries.push([500, refusals.internal_error.message], [503, refusals.unavailable.message])
+  if (method === 'POST') entries.push([422, rejections.idempotency_mismatch.message])
+  entries.push([429, rejections.too_many_requests.message])
+  entries.push([500, rejections.internal_error.message], [503, rejections.unavailable.message])
   return {
     400: errorAnswer(invalid.description, invalid.schema),
     ...Object.fromEntries(entries.map(([status, text]) => [status, errorAnswer(text, ref('Error'))])),

@@ -7,7 +7,7 @@ import { lineKinds } from '../../domain/ledger/ledger.ts'
 import { cardSchemes } from '../../domain/merchant/card.ts'
 import { maxNameCharacters, merchantFields } from '../../domain/merchant/merchant.ts'
 import { maxShownTrail } from '../../domain/present.ts'
-import { fieldErrorCodes, refusals } from '../../domain/refusals.ts'
+import { fieldErrorCodes, rejections } from '../../domain/rejections.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { processingErrorCodes } from '../../domain/transaction/processing-errors.ts'
 import { trailKinds } from '../../domain/transaction/trail.ts'
@@ -220,7 +220,7 @@ const errors = {
     items: object({ field: text, code: { enum: fieldErrorCodes }, message: text }),
   },
   Error: object({
-    code: { enum: Object.keys(refusals) },
+    code: { enum: Object.keys(rejections) },
     message: text,
     'error?': ref('ProcessingError'),
     'requestId?': text,

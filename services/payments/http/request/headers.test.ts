@@ -12,7 +12,7 @@ test('an Accept header accepts JSON or not', () => {
     'application/*',
     'a/b,*/*;q=0.1',
   ]
-  const refuses = [
+  const rejects = [
     'text/html',
     'application/json;q=0',
     'application/json; q=0.000',
@@ -21,7 +21,7 @@ test('an Accept header accepts JSON or not', () => {
   ]
   assert.ok(accepts('application/json', undefined))
   for (const accept of takes) assert.ok(accepts('application/json', accept), accept)
-  for (const accept of refuses) assert.ok(!accepts('application/json', accept), accept)
+  for (const accept of rejects) assert.ok(!accepts('application/json', accept), accept)
   assert.ok(accepts('text/csv', 'text/*') && !accepts('text/csv', 'application/json'))
 })
 

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { type AdminCall, createPaymentsCommand } from '../../admin/command.ts'
 import { type AdminPlace, commandOf } from '../../admin/commands.ts'
-import { refuse } from '../../domain/refusals.ts'
+import { reject } from '../../domain/rejections.ts'
 import { answer } from '../answer.ts'
-import { RefusedError } from '../failure.ts'
+import { RejectedError } from '../failure.ts'
 import { hasBearerToken } from '../request-headers.ts'
-import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRefusal } from './server.ts'
+import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRejection } from './server.ts'
 
 /**
  * The file with the address and the token, readable by this user alone, in the folder of the embedded
@@ -48,14 +48,14 @@ export async function startAdminServer(
   const server = createJsonServer(options)
   const { app } = server
   app.addHook('onRequest', async request => {
-    if (!hasBearerToken(request.headers.authorization, token)) throw new RefusedError(refuse('unauthorized'))
+    if (!hasBearerToken(request.headers.authorization, token)) throw new RejectedError(reject('unauthorized'))
   })
   app.post(adminPath, async (request, reply) => {
     const args = bodyOf(request).value
-    if (!isArguments(args)) return sendRefusal(reply, refuse('malformed_body'))
+    if (!isArguments(args)) return sendRejection(reply, reject('malformed_body'))
     return sendAnswer(reply, answer(200, { ...(await run(args, options)) }))
   })
-  app.setNotFoundHandler((_, reply) => sendRefusal(reply, refuse('not_found')))
+  app.setNotFoundHandler((_, reply) => sendRejection(reply, reject('not_found')))
   const address: AdminAddress = { port: await server.listen({ host, port: 0 }), token }
   const file = join(options.folder, adminFile)
   mkdirSync(options.folder, { recursive: true, mode: 0o700 })

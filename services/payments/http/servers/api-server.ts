@@ -2,11 +2,11 @@ import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import type { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CallGuard } from '../../call-guard.ts'
-import { isRefused, refuse } from '../../domain/refusals.ts'
+import { reject, rejectFor } from '../../domain/rejections.ts'
 import type { Payments } from '../../operations/operation.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { endpoints } from '../endpoints/endpoints.ts'
-import { RefusedError } from '../failure.ts'
+import { RejectedError } from '../failure.ts'
 import { createOpenapiDocument, openapiPath } from '../openapi/openapi.ts'
 import { accepts, readApiKey } from '../request-headers.ts'
 import { type Reply, type Request, runEndpoint } from '../run-endpoint.ts'
@@ -16,7 +16,7 @@ import {
   type JsonServer,
   type JsonServerOptions,
   sendAnswer,
-  sendRefusal,
+  sendRejection,
 } from './server.ts'
 
 declare module 'fastify' {
@@ -83,13 +83,13 @@ async function checkDoor(
 ): Promise<FastifyReply | undefined> {
   const { accept, authorization } = request.headers
   request.apiKey = readApiKey(authorization)
-  const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : request.apiKey)
-  if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
+  const rejection = await guard?.admit(request.ip, kind === 'sign-up' ? null : request.apiKey)
+  if (rejection) return sendRejection(reply, rejectFor(rejection.waitMs))
   const type = document.produces ?? 'application/json'
-  if (!accepts(type, accept)) throw new RefusedError(refuse('not_acceptable', `Responses are ${type} only.`))
+  if (!accepts(type, accept)) throw new RejectedError(reject('not_acceptable', `Responses are ${type} only.`))
   if (kind !== 'sign-up') {
-    if (request.apiKey === null) throw new RefusedError(refuse('unauthorized'))
-  } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))
+    if (request.apiKey === null) throw new RejectedError(reject('unauthorized'))
+  } else if (signUps === null) throw new RejectedError(reject('signup_closed'))
   return undefined
 }
 
@@ -101,7 +101,7 @@ async function handle(
 ): Promise<FastifyReply> {
   if (endpoint.kind === 'sign-up') {
     const waitMs = signUps?.take(addressKey(request.ip)) ?? 0
-    if (waitMs > 0) return sendRefusal(reply, refuse('too_many_requests'), waitMs)
+    if (waitMs > 0) return sendRejection(reply, rejectFor(waitMs))
   }
   const parsed = read(request)
   const { apiKey } = parsed
@@ -110,18 +110,18 @@ async function handle(
     guard === null || apiKey === null || endpoint.kind === 'sign-up'
       ? await run()
       : await guard.lookUp({ address: request.ip, apiKey }, run, isUnknownKey)
-  if ('waitMs' in reached) return sendRefusal(reply, refuse('too_many_requests'), reached.waitMs)
-  const { outcome, retryAfterMs, replayed = false } = reached
-  if (isRefused(outcome)) return sendRefusal(reply, outcome, retryAfterMs)
+  if ('waitMs' in reached) return sendRejection(reply, rejectFor(reached.waitMs))
+  const { outcome, replayed = false } = reached
+  if (!outcome.ok) return sendRejection(reply, outcome)
   if (replayed) {
     onReplay()
     reply.header('idempotency-replayed', 'true')
   }
-  return sendAnswer(reply, outcome)
+  return sendAnswer(reply, outcome.value)
 }
 
 function isUnknownKey({ outcome }: Reply): boolean {
-  return isRefused(outcome) && outcome.refusal.code === 'unauthorized'
+  return !outcome.ok && outcome.rejection.code === 'unauthorized'
 }
 
 function read(request: FastifyRequest): Request {
@@ -148,7 +148,7 @@ function addServicePages({ app }: JsonServer, { ready }: ApiServerOptions): void
   app.get('/healthz', (_, reply) => sendAnswer(reply, { status: 200, body: '{"status":"alive"}' }))
   app.get('/readyz', async (_, reply) => {
     if (await ready()) return sendAnswer(reply, { status: 200, body: '{"status":"ready"}' })
-    return sendRefusal(reply, refuse('unavailable'))
+    return sendRejection(reply, reject('unavailable'))
   })
 }
 
@@ -160,10 +160,10 @@ function answerNotFound(
 ): FastifyReply {
   const path = request.url.split('?', 1)[0]?.replace(/(?<=.)\/$/, '') ?? ''
   const found = paths.filter(([url]) => matches(url, path)).map(([, methods]) => methods)
-  if (found.length === 0) return sendRefusal(reply, refuse('not_found'))
+  if (found.length === 0) return sendRejection(reply, reject('not_found'))
   reply.header('allow', found.flatMap(methods => [...methods]).join(', '))
   if (request.method === 'OPTIONS') return reply.code(204).send()
-  return sendRefusal(reply, refuse('method_not_allowed'))
+  return sendRejection(reply, reject('method_not_allowed'))
 }
 
 function matches(url: string, path: string): boolean {

@@ -2,13 +2,14 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { JsonObject } from '../../domain/json.ts'
 import { exponentOf, type Money } from '../../domain/money/money.ts'
-import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
+import { mapResult, type Result, reject } from '../../domain/rejections.ts'
 import { parseBooks, parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../../operations/accounts/provision-merchant.ts'
-import { type Outcome, type Payments, perform } from '../../operations/operation.ts'
+import type { Payments } from '../../operations/operation.ts'
 import { type Books, type LastVerification, readBooks } from '../../operations/read-books.ts'
+import { transact } from '../../storage/storage.ts'
 import { type Answer, answer, noContent } from '../answer.ts'
-import { RefusedError } from '../failure.ts'
+import { RejectedError } from '../failure.ts'
 import { hasBearerToken } from '../request-headers.ts'
 import {
   bodyOf,
@@ -16,7 +17,7 @@ import {
   type JsonServer,
   type JsonServerOptions,
   sendAnswer,
-  sendRefusal,
+  sendRejection,
 } from './server.ts'
 
 interface ProvisionServerOptions extends JsonServerOptions {
@@ -42,43 +43,49 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
   const { app } = server
   app.addHook('onRequest', async request => {
     if (token !== null && !hasBearerToken(request.headers.authorization, token())) {
-      throw new RefusedError(refuse('unauthorized', 'The token is missing or not valid.'))
+      throw new RejectedError(reject('unauthorized', 'The token is missing or not valid.'))
     }
     if (clientName !== '' && !isFor(request.raw.socket, clientName)) {
-      throw new RefusedError(refuse('forbidden', 'The client certificate has no permission to provision.'))
+      throw new RejectedError(reject('forbidden', 'The client certificate has no permission to provision.'))
     }
   })
   app.put<{ Params: { uid: string } }>(path, async (request, reply) => {
     const outcome = await provision(payments, request.params.uid, bodyOf(request).value)
-    return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+    return outcome.ok ? sendAnswer(reply, outcome.value) : sendRejection(reply, outcome)
   })
   app.delete<{ Params: { uid: string } }>(path, async (request, reply) => {
     const outcome = await close(payments, request.params.uid)
-    return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+    return outcome.ok ? sendAnswer(reply, outcome.value) : sendRejection(reply, outcome)
   })
   app.post('/provision/books', async (request, reply) => {
     const input = parseBooks(bodyOf(request).value)
-    if (isRefused(input)) return sendRefusal(reply, input)
-    return sendAnswer(reply, answer(200, presentBooks(await readBooks(payments.storage, input.uids))))
+    if (!input.ok) return sendRejection(reply, input)
+    return sendAnswer(reply, answer(200, presentBooks(await readBooks(payments.storage, input.value.uids))))
   })
-  app.setNotFoundHandler((_, reply) => sendRefusal(reply, refuse('not_found')))
+  app.setNotFoundHandler((_, reply) => sendRejection(reply, reject('not_found')))
   return server
 }
 
-async function provision(payments: Payments, text: string, body: unknown): Promise<Answer | Refused> {
+async function provision(payments: Payments, text: string, body: unknown): Promise<Result<Answer>> {
   const uid = parseUid(text)
-  if (typeof uid !== 'string') return uid
+  if (!uid.ok) return uid
   const input = parseProvision(body, payments.fundingCurrencies)
-  if (isRefused(input)) return input
-  const outcome = await perform(payments, tx => provisionMerchant(tx, payments, { uid, input }))
-  return isRefused(outcome) ? outcome : answer(200, { ...outcome })
+  if (!input.ok) return input
+  return mapResult(
+    await transact(payments.storage, tx =>
+      provisionMerchant(tx, payments, { uid: uid.value, input: input.value }),
+    ),
+    outcome => answer(200, { ...outcome }),
+  )
 }
 
-async function close(payments: Payments, text: string): Outcome<Answer> {
+async function close(payments: Payments, text: string): Promise<Result<Answer>> {
   const uid = parseUid(text)
-  if (typeof uid !== 'string') return uid
-  const outcome = await perform(payments, tx => closeProvisionedMerchant(tx, payments, uid))
-  return isRefused(outcome) ? outcome : noContent
+  if (!uid.ok) return uid
+  return mapResult(
+    await transact(payments.storage, tx => closeProvisionedMerchant(tx, payments, uid.value)),
+    () => noContent,
+  )
 }
 
 /** Whether the caller's certificate, which the server has verified, is for that name. */

@@ -8,9 +8,9 @@ import type { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { describeError } from '../../describe-error.ts'
 import { newId, type RandomBytes } from '../../domain/ids.ts'
-import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
-import { type Answer, answerRefusal } from '../answer.ts'
-import { RefusedError, refusalOf } from '../failure.ts'
+import { type Rejected, reject } from '../../domain/rejections.ts'
+import { type Answer, answerRejection } from '../answer.ts'
+import { RejectedError, rejectionOf } from '../failure.ts'
 import { type Body, maxBodyBytes, noBody, readBody } from '../read-body.ts'
 import { requestIdOf } from '../request-headers.ts'
 
@@ -50,7 +50,7 @@ interface AnsweredRequest {
 
 export interface JsonServer {
   /**
-   * The application, to which routes are added before it listens. Handlers throw `RefusedError`, or send by
+   * The application, to which routes are added before it listens. Handlers throw `RejectedError`, or send by
    * `sendOutcome`.
    */
   readonly app: FastifyInstance
@@ -107,8 +107,8 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
     const body = readBody(request.headers['content-type'], bytes)
-    if (isRefused(body)) throw new RefusedError(body)
-    return body
+    if (!body.ok) throw new RejectedError(body)
+    return body.value
   })
   app.setErrorHandler((error, request, reply) => sendError(reply, request, error, log))
   app.addHook('onRequest', async (request, reply) => {
@@ -196,29 +196,28 @@ export function sendAnswer(reply: FastifyReply, { status, body, type }: Answer):
 /** RFC 6797. Names below this one are for their owners to decide. */
 const hsts = `max-age=${365 * 24 * 60 * 60}`
 
-/** A refusal that passes by itself says when to ask again. */
+/** A rejection that passes by itself says when to ask again. */
 const defaultRetrySeconds = 1
 
-export function sendRefusal(reply: FastifyReply, refused: Refused, retryAfterMs?: number): FastifyReply {
-  const { status, retryAfterMs: ownMs } = refused.refusal
-  const waitMs = retryAfterMs ?? ownMs
+export function sendRejection(reply: FastifyReply, rejected: Rejected): FastifyReply {
+  const { status, retryAfterMs: waitMs } = rejected.rejection
   if (status === 401) reply.header('www-authenticate', 'Basic realm="payments", charset="UTF-8"')
   const seconds = waitMs === undefined ? defaultRetrySeconds : Math.ceil(waitMs / 1000)
   if (status === 503 || status === 429 || waitMs !== undefined) reply.header('retry-after', seconds)
-  return sendAnswer(reply, answerRefusal(refused))
+  return sendAnswer(reply, answerRejection(rejected))
 }
 
 function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
   // No hook has run for a path that cannot be decoded.
   reply.header('x-request-id', request.id)
-  const refused = refusalOf(error)
-  if (refused !== undefined) {
-    const { status } = refused.refusal
+  const rejected = rejectionOf(error)
+  if (rejected !== undefined) {
+    const { status } = rejected.rejection
     if (status >= 500) log.warn('a request failed', { requestId: request.id, error: describeError(error) })
-    return sendRefusal(reply, refused)
+    return sendRejection(reply, rejected)
   }
   log.error('request failed: internal error', { requestId: request.id, error: describeError(error) })
-  const { code, status, message } = refuse('internal_error').refusal
+  const { code, status, message } = reject('internal_error').rejection
   return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
 }
 

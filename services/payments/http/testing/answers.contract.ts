@@ -93,8 +93,8 @@ test('reads and lists get their status and code', () =>
     GET /identities/{app}/merchants?limit=101 → 400 limit too_large
     GET /identities/{app}/merchants?limit=1.5 → 400 limit type
     GET /identities/{app}/merchants?limit=1&limit=2 → 400 malformed_body
-    GET /identities/{app}/merchants?limit=1&refusal=x → 400 refusal unknown
-    GET /identities/{app}/merchants?limit=1&refusal[status]=200 → 400 refusal unknown
+    GET /identities/{app}/merchants?limit=1&rejection=x → 400 rejection unknown
+    GET /identities/{app}/merchants?limit=1&rejection[status]=200 → 400 rejection unknown
     GET /identities/{app}/merchants?limit=1&filter[test]=yes → 200
     GET /identities/{app}/merchants?limit=1&filter[test]=maybe → 400 filter.test type
     GET /identities/{app}/merchants?limit=1&filter[iban]=1 → 400 filter.iban unknown

@@ -9,7 +9,6 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import type { CallGuard } from '../../call-guard.ts'
 import { parseRateTable } from '../../domain/money/exchange.ts'
 import { parseFeeTable } from '../../domain/money/fees.ts'
-import { isRefused } from '../../domain/refusals.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { instructProcessor } from '../../operations/background/instruct-processor.ts'
 import { recordEvents } from '../../operations/background/record-events.ts'
@@ -20,7 +19,7 @@ import { createStoredJournal } from '../../storage/delivery/stored-journal.ts'
 import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
 import { openPglite } from '../../storage/engine/pglite.ts'
 import { openPostgres } from '../../storage/engine/postgres.ts'
-import { createIdempotency } from '../../storage/idempotency/idempotency.ts'
+import { Idempotency } from '../../storage/idempotency/idempotency.ts'
 import { createStoredAnswers } from '../../storage/idempotency/stored-answers.ts'
 import type { Storage } from '../../storage/storage.ts'
 import { createApiServer } from '../servers/api-server.ts'
@@ -94,7 +93,7 @@ export function paymentsOn(storage: Storage, clock: Clock): Payments {
   })
   return {
     storage,
-    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    idempotency: new Idempotency({ storage, clock, random: Math.random, randomBytes }),
     processors: { test, live: null },
     clock,
     randomBytes,
@@ -272,6 +271,6 @@ export async function payAt(
     card: { number, expiryMonth: 12, expiryYear: 2030, code },
     attempt: randomBytes(18).toString('base64url'),
   })
-  assert.ok(!isRefused(made), inspect(made))
-  return made
+  assert.ok(made.ok, inspect(made))
+  return made.value
 }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import fc from 'fast-check'
-import { isRefused } from '../../domain/refusals.ts'
 import { payOutMerchant } from '../../operations/background/pay-out.ts'
-import { perform } from '../../operations/operation.ts'
 import { raiseDisputeByHand } from '../../operations/transactions/disputes.ts'
+import { transact } from '../../storage/storage.ts'
 import {
   type ApiUnderTest,
   merchantInput,
@@ -74,10 +73,10 @@ test('the balance is the sum of the lines and of the pending amounts, after any 
       if (act === 'pay') ids.push((await payAt(api, shop, { amount: BigInt(amount), currency })).id)
       else if (act === 'dispute') {
         const dispute = { transactionId: id, amount: BigInt(amount), reason: null, dueMs: null }
-        await perform(api.payments, tx => raiseDisputeByHand(tx, api.payments, dispute))
+        await transact(api.payments.storage, tx => raiseDisputeByHand(tx, api.payments, dispute))
       } else if (act === 'payout') {
         const payout = { merchantId: shop.merchantId, period: `${index}` }
-        await perform(api.payments, tx => payOutMerchant(tx, api.payments, payout))
+        await transact(api.payments.storage, tx => payOutMerchant(tx, api.payments, payout))
       } else await api.call('POST', `/transactions/${id}/${act}`, { key: shop.key, json: { amount } })
       assert.deepEqual(await balanceOf(shop), await sumOf(shop), act)
     }
@@ -94,8 +93,8 @@ test('a new merchant has balance 0, and a debt is a negative balance', async () 
     json: { amount: 1_000 },
   })
   const dispute = { transactionId, amount: 1_000n, reason: null, dueMs: null }
-  const raised = await perform(api.payments, tx => raiseDisputeByHand(tx, api.payments, dispute))
-  assert.ok(!isRefused(raised))
+  const raised = await transact(api.payments.storage, tx => raiseDisputeByHand(tx, api.payments, dispute))
+  assert.ok(raised.ok)
   const { available } = await balanceOf(shop)
   assert.ok(available.amount < 0, `${available.amount}`)
 })

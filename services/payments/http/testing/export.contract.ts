@@ -56,6 +56,6 @@ test('an invalid export is rejected like a list, in JSON', async () => {
   assert.equal(status, 400)
   assert.match(text, /"field":"limit","code":"too_large","message":"\\"1001\\" is above 1000"/)
   const path = `/merchants/${shop.merchantId}/exports/lines?limit=1`
-  const refused = await api.call('GET', path, { key: shop.key, headers: { accept: 'application/json' } })
-  assert.deepEqual(refused.json, { code: 'not_acceptable', message: 'Responses are text/csv only.' })
+  const rejected = await api.call('GET', path, { key: shop.key, headers: { accept: 'application/json' } })
+  assert.deepEqual(rejected.json, { code: 'not_acceptable', message: 'Responses are text/csv only.' })
 })

@@ -83,7 +83,7 @@ const names = [
     'sort',
     'filter',
   ],
-  ...['merchantId', 'refusal', 'status', 'toString', 'created', 'id'],
+  ...['merchantId', 'rejection', 'status', 'toString', 'created', 'id'],
 ]
 const name = fc.oneof({ arbitrary: fc.constantFrom(...names), weight: 4 }, { arbitrary: text, weight: 1 })
 const knownValue = () =>

@@ -77,7 +77,7 @@ test('values with SQL, patterns and JSON are compared as text', async () => {
 })
 
 /** Rejected queries, each with the field that the rejection names, or with its code. */
-const refused: readonly (readonly [string, string])[] = [
+const rejected: readonly (readonly [string, string])[] = [
   [`filter[created][from]=9${'9'.repeat(400)}`, 'filter.created.from'],
   ['filter[created][from]=2026-02-30', 'filter.created.from'],
   ['filter[created][from]=-271821-04-20', 'filter.created.from'],
@@ -95,7 +95,7 @@ const refused: readonly (readonly [string, string])[] = [
   ['after=00000000-0000-0000-0000-00000000000g', 'after'],
   ['sort[created]=asc;%20DROP', 'sort.created'],
 ]
-const refusedSearches: readonly (readonly [string, string])[] = [
+const rejectedSearches: readonly (readonly [string, string])[] = [
   ['filter[reference]=%00', 'filter.reference'],
   [`filter[reference]=${'x'.repeat(2_000)}`, 'filter.reference'],
   ['filter[reference][a]=1', 'filter.reference'],
@@ -109,8 +109,8 @@ const refusedSearches: readonly (readonly [string, string])[] = [
 
 test('filters beyond the limits are rejected with the name of the field', async () => {
   for (const list of lists) {
-    const own = list.endsWith('transactions') ? refusedSearches : []
-    for (const [query, field] of [...refused, ...own]) {
+    const own = list.endsWith('transactions') ? rejectedSearches : []
+    for (const [query, field] of [...rejected, ...own]) {
       const { status, json } = await get(list, query)
       const fields = (Array.isArray(json) ? json : [json]) as readonly {
         readonly field?: string

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
+import { accept } from '../../domain/rejections.ts'
 import { requestFingerprint } from '../../storage/idempotency/sealed-answer.ts'
 import {
   type ApiUnderTest,
@@ -149,11 +150,9 @@ test('an answer that the previous version stored is found by the text of its req
     body,
   ])
   const request = { scope: `app:${shop.appId}`, key, fingerprint }
-  await api.payments.idempotency.runOnce(request, async () => ({
-    status: 201,
-    body: '{"transaction":{}}',
-    keep: true,
-  }))
+  await api.payments.idempotency.runOnce(request, async () =>
+    accept({ status: 201, body: '{"transaction":{}}' }),
+  )
   const target = `${api.url}/transactions/${id}/captures`
   const again = await fetch(target, {
     method: 'POST',

@@ -5,15 +5,14 @@ import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { createDelivery } from '../../delivery.ts'
-import { isRefused } from '../../domain/refusals.ts'
 import { createMetrics } from '../../metrics.ts'
 import { closeProvisionedMerchant } from '../../operations/accounts/provision-merchant.ts'
 import { eventTypes } from '../../operations/announce.ts'
 import { expireAuthorisations } from '../../operations/background/expire-authorisations.ts'
 import { payOutMerchant } from '../../operations/background/pay-out.ts'
-import { perform } from '../../operations/operation.ts'
 import { raiseDisputeByHand, resolveDisputeByHand } from '../../operations/transactions/disputes.ts'
 import { settings } from '../../settings.ts'
+import { transact } from '../../storage/storage.ts'
 import { createApiServer } from '../servers/api-server.ts'
 import {
   type ApiUnderTest,
@@ -53,15 +52,17 @@ async function list(path: string, key = shop.key): Promise<readonly Fields[]> {
 }
 
 async function dispute(transactionId: string, outcome: 'won' | 'lost'): Promise<void> {
-  const raised = await perform(api.payments, tx =>
+  const raised = await transact(api.payments.storage, tx =>
     raiseDisputeByHand(tx, api.payments, { transactionId, amount: 100n, reason: null, dueMs: null }),
   )
-  assert.ok(!isRefused(raised))
-  await perform(api.payments, tx => resolveDisputeByHand(tx, api.payments, { disputeId: raised.id, outcome }))
+  assert.ok(raised.ok)
+  await transact(api.payments.storage, tx =>
+    resolveDisputeByHand(tx, api.payments, { disputeId: raised.value.id, outcome }),
+  )
 }
 
 const payOutNow = (period: string, { merchantId }: TestShop) =>
-  perform(api.payments, tx => payOutMerchant(tx, api.payments, { merchantId, period }))
+  transact(api.payments.storage, tx => payOutMerchant(tx, api.payments, { merchantId, period }))
 
 test('an invitation is sent once to an address that is not yet a member of the merchant', async () => {
   const other = await openShop(api)
@@ -179,12 +180,12 @@ test('the lines sum up to the balance, and a payout takes that sum', async () =>
   const sum = (lines: readonly Fields[]) => lines.reduce((total, line) => total + Number(line['balance']), 0)
   assert.ok(sum(before) > 0)
   const paid = await payOutNow('lines', shop)
-  assert.ok(!isRefused(paid))
+  assert.ok(paid.ok)
   const [payout, ...rest] = await list(`/merchants/${shop.merchantId}/lines`)
   assert.deepEqual(rest, before)
   assert.deepEqual(
     [payout?.id, payout?.['balance'], payout?.['transactionId'], payout?.['capture']],
-    [paid.id, -sum(before), undefined, undefined],
+    [paid.value.id, -sum(before), undefined, undefined],
   )
 })
 
@@ -208,10 +209,10 @@ test('every change causes an event of its type', async () => {
   await payAt(api, shop, { amount: 900_000n }).then(({ id }) =>
     call('POST', `/transactions/${id}/captures`, { amount: 900_000 }),
   )
-  assert.ok(!isRefused(await payOutNow('events', shop)))
+  assert.ok((await payOutNow('events', shop)).ok)
   api.clock.elapse(7 * 24 * 60 * 60 * 1000)
   while ((await expireAuthorisations(api.payments)) > 0);
-  assert.ok(!isRefused(await perform(api.payments, tx => closeProvisionedMerchant(tx, api.payments, uid))))
+  assert.ok((await transact(api.payments.storage, tx => closeProvisionedMerchant(tx, api.payments, uid))).ok)
   const told = new Set((await list(`${merchant}/events`)).map(({ type }) => type))
   assert.deepEqual([...told].sort(), [...eventTypes].sort())
 })

@@ -100,9 +100,9 @@ test('changed fields are applied, and a change of a fixed field is rejected', as
   const { json } = await api.call('GET', `/merchants/${merchantId}`, { key })
   assert.equal((json as { merchant: { descriptor: string } }).merchant.descriptor, 'COFFEE')
   const other = { ...merchantInput, currency: 'EUR', company: { country: 'SE' } }
-  const refused = await provision('PUT', uid, inputWith(key, { merchant: other }))
+  const rejected = await provision('PUT', uid, inputWith(key, { merchant: other }))
   assert.deepEqual(
-    (refused.json as unknown as { field: string; code: string }[]).map(({ field, code }) => [field, code]),
+    (rejected.json as unknown as { field: string; code: string }[]).map(({ field, code }) => [field, code]),
     [
       ['merchant.company.country', 'immutable'],
       ['merchant.currency', 'immutable'],
@@ -133,9 +133,9 @@ test('the webhooks of a merchant become those of the resource', async () => {
   assert.deepEqual(await active(merchantId), ['/b', '/c'])
   await put([hook('a')])
   assert.deepEqual(await active(merchantId), ['/a'])
-  const refused = await put([{ ...hook('d', ['nothing']), secrets: [] }])
+  const rejected = await put([{ ...hook('d', ['nothing']), secrets: [] }])
   assert.deepEqual(
-    (refused.json as unknown as { field: string }[]).map(({ field }) => field),
+    (rejected.json as unknown as { field: string }[]).map(({ field }) => field),
     ['webhooks.0.events.0', 'webhooks.0.secrets'],
   )
   const weak = await put([{ ...hook('d'), secrets: [newWebhookSecret(randomBytes), 'hunter2'] }])

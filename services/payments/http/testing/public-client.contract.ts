@@ -99,12 +99,12 @@ test('merchants are created, found, updated and listed', async () => {
 })
 
 test('validation errors are a list', async () => {
-  const refused = await client.merchants.create().then(
+  const rejected = await client.merchants.create().then(
     () => assert.fail('it was accepted'),
     (error: InstanceType<ErrorClass>) => error,
   )
-  assert.ok(refused instanceof client.ValidationError)
-  assert.ok(refused.message !== '' && Array.isArray(refused.data))
+  assert.ok(rejected instanceof client.ValidationError)
+  assert.ok(rejected.message !== '' && Array.isArray(rejected.data))
 })
 
 test('users and apps are added, listed and revoked', async () => {

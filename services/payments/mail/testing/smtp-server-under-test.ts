@@ -27,7 +27,7 @@ export interface SmtpServerUnderTest {
 export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
   const taken: string[] = []
   let fault: SmtpFault = 'none'
-  const refusal = (step: string) => {
+  const rejection = (step: string) => {
     const [where, status] = fault.split(' ')
     return where === step ? Object.assign(new Error('refused'), { responseCode: Number(status) }) : null
   }
@@ -35,17 +35,17 @@ export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
     authOptional: true,
     disabledCommands: ['STARTTLS', 'AUTH'],
     closeTimeout: 100,
-    onConnect: (_, callback) => callback(refusal('greeting')),
-    onRcptTo: (_, __, callback) => callback(refusal('recipient')),
+    onConnect: (_, callback) => callback(rejection('greeting')),
+    onRcptTo: (_, __, callback) => callback(rejection('recipient')),
     onData(stream, _, callback) {
       const chunks: Buffer[] = []
       stream.on('data', chunk => chunks.push(chunk))
       if (fault === 'cut') for (const { _socket: socket } of connectionsOf(server)) socket.destroy()
       stream.on('end', () => {
         if (fault === 'hang') return
-        const refused = refusal('data')
-        if (refused === null) taken.push(Buffer.concat(chunks).toString())
-        callback(refused)
+        const rejected = rejection('data')
+        if (rejected === null) taken.push(Buffer.concat(chunks).toString())
+        callback(rejected)
       })
     },
   })

@@ -1,6 +1,6 @@
 import { isId } from '../../domain/ids.ts'
 import type { App, Merchant, User } from '../../domain/merchant/merchant.ts'
-import { isRefused, refuse, refuseField, refuseFor } from '../../domain/refusals.ts'
+import { accept, done, type Result, reject, rejectField, rejectFor } from '../../domain/rejections.ts'
 import { countInvitation, insertMail } from '../../storage/delivery/mails.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { findApp } from '../../storage/tables/apps.ts'
@@ -13,7 +13,7 @@ import {
   removeMerchantUser,
 } from '../../storage/tables/memberships.ts'
 import { lockMerchant } from '../../storage/tables/merchants.ts'
-import { type Done, done, nextId, type Outcome, type Payments } from '../operation.ts'
+import { nextId, type Payments } from '../operation.ts'
 import { ownMerchant, ownOpenMerchant } from './access.ts'
 
 interface OfMerchant {
@@ -32,19 +32,19 @@ export async function inviteUser(
   tx: Tx,
   payments: Payments,
   { app, merchantId, email }: OfMerchant & { readonly email: string },
-): Outcome<User> {
+): Promise<Result<User>> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
-  const { member, isNew } = await addMember(tx, payments, merchant, email)
-  if (!isNew) return member
+  if (!merchant.ok) return merchant
+  const { member, isNew } = await addMember(tx, payments, merchant.value, email)
+  if (!isNew) return accept(member)
   const { perApp, perMerchant } = payments.invitationLimits
   const nowMs = payments.clock.nowMs()
   const waitMs =
     (await countInvitation(tx, { app: app.id }, { limit: perApp, nowMs })) ||
     (await countInvitation(tx, { merchant: merchantId }, { limit: perMerchant, nowMs }))
-  if (waitMs > 0) return refuseFor(waitMs, 'Too many people were invited today.')
-  await sendInvitation(tx, payments, merchant, email)
-  return member
+  if (waitMs > 0) return rejectFor(waitMs, 'Too many people were invited today.')
+  await sendInvitation(tx, payments, merchant.value, email)
+  return accept(member)
 }
 
 /** Adds a member like `inviteUser`, for provisioning: limits per app and per merchant do not apply. */
@@ -78,24 +78,24 @@ async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, em
 export async function removeUser(
   tx: Tx,
   { app, merchantId, userId }: OfMerchant & { readonly userId: string },
-): Outcome<Done> {
+): Promise<Result<void>> {
   const merchant = await ownMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
+  if (!merchant.ok) return merchant
   const removed = isId(userId) && (await removeMerchantUser(tx, merchantId, userId))
-  return removed ? done : refuse('not_found')
+  return removed ? done : reject('not_found')
 }
 
 /** Gives another app complete access to the merchant. */
 export async function associateApp(
   tx: Tx,
   { app, merchantId, appId }: OfMerchant & { readonly appId: string },
-): Outcome<App> {
+): Promise<Result<App>> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
+  if (!merchant.ok) return merchant
   const found = await findApp(tx, appId)
-  if (found === undefined) return refuseField('appId', 'mismatch', 'there is no such app')
+  if (found === undefined) return rejectField('appId', 'mismatch', 'there is no such app')
   await addMerchantApp(tx, merchantId, appId)
-  return found
+  return accept(found)
 }
 
 /**
@@ -105,16 +105,16 @@ export async function associateApp(
 export async function dissociateApp(
   tx: Tx,
   { app, merchantId, appId }: OfMerchant & { readonly appId: string },
-): Outcome<Done> {
+): Promise<Result<void>> {
   const merchant = await ownMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
-  if (!isId(appId)) return refuse('not_found')
+  if (!merchant.ok) return merchant
+  if (!isId(appId)) return reject('not_found')
   // This lock serialises two apps that revoke each other at the same time.
   await lockMerchant(tx, merchantId)
   const apps = await listMerchantApps(tx, merchantId, { limit: 2 })
   if ('items' in apps && apps.items.length === 1 && apps.items[0]?.id === appId) {
-    return refuse('conflict', 'The last app of a merchant cannot be revoked; add another one first.')
+    return reject('conflict', 'The last app of a merchant cannot be revoked; add another one first.')
   }
   const removed = await removeMerchantApp(tx, merchantId, appId)
-  return removed ? done : refuse('not_found')
+  return removed ? done : reject('not_found')
 }

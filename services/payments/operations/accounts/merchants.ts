@@ -7,12 +7,12 @@ import {
   mutableMerchantFields,
 } from '../../domain/merchant/merchant.ts'
 import { presentMerchant } from '../../domain/present.ts'
-import { isRefused, type Refused, refuse, refuseField } from '../../domain/refusals.ts'
+import { accept, type Result, reject, rejectField } from '../../domain/rejections.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { addMerchantApp } from '../../storage/tables/memberships.ts'
 import { insertMerchant, lockMerchant, updateMerchant } from '../../storage/tables/merchants.ts'
 import { announce } from '../announce.ts'
-import { nextId, type Outcome, type Payments, processorOf } from '../operation.ts'
+import { nextId, type Payments, processorOf } from '../operation.ts'
 import { ownOpenMerchant } from './access.ts'
 
 interface MerchantUpdateRequest {
@@ -26,13 +26,13 @@ export async function updateOwnMerchant(
   tx: Tx,
   payments: Payments,
   { app, merchantId, update }: MerchantUpdateRequest,
-): Outcome<Merchant> {
+): Promise<Result<Merchant>> {
   const own = await ownOpenMerchant(tx, app, merchantId)
-  if (isRefused(own)) return own
+  if (!own.ok) return own
   const locked = await lockMerchant(tx, merchantId)
-  if (locked === undefined) return refuse('not_found')
-  if (locked.closedMs !== null) return refuse('merchant_closed')
-  return saveUpdate(tx, payments, locked, update)
+  if (locked === undefined) return reject('not_found')
+  if (locked.closedMs !== null) return reject('merchant_closed')
+  return accept(await saveUpdate(tx, payments, locked, update))
 }
 
 /** @param merchant the current merchant, locked by the caller */
@@ -51,36 +51,36 @@ export async function saveUpdate(
 }
 
 /**
- * A new merchant, associated with the app that makes it. Refused for a live one while no card processor is
+ * A new merchant, associated with the app that makes it. Rejected for a live one while no card processor is
  * configured, since nothing could be paid to it.
  */
 export async function createMerchant(
   tx: Tx,
   payments: Payments,
   { app, input }: { readonly app: App; readonly input: MerchantInput },
-): Outcome<Merchant> {
+): Promise<Result<Merchant>> {
   const merchant = newMerchant(payments, input)
-  if (isRefused(merchant)) return merchant
-  await insertMerchant(tx, merchant)
-  await addMerchantApp(tx, merchant.id, app.id)
-  announceMerchant(tx, payments, merchant, 'merchant.created')
-  return merchant
+  if (!merchant.ok) return merchant
+  await insertMerchant(tx, merchant.value)
+  await addMerchantApp(tx, merchant.value.id, app.id)
+  announceMerchant(tx, payments, merchant.value, 'merchant.created')
+  return accept(merchant.value)
 }
 
 /** @param path leads to the merchant's fields in the request */
-export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Merchant | Refused {
+export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Result<Merchant> {
   if (processorOf(payments, input) === null) {
     const message = 'no card processor is configured here, so only test accounts (true) can be created'
-    return refuseField(`${path}test`, 'unsupported', message)
+    return rejectField(`${path}test`, 'unsupported', message)
   }
   const createdMs = payments.clock.nowMs()
-  return {
+  return accept({
     id: nextId(payments),
     key: newPublicKey(payments.randomBytes),
     createdMs,
     closedMs: null,
     ...input,
-  }
+  })
 }
 
 export function announceMerchant(

@@ -7,13 +7,13 @@ import {
   type Reader,
   reader,
   record,
-  refuseValue,
+  rejectValue,
   required,
   withDefault,
 } from '../../domain/input/record.ts'
 import { parseMerchant } from '../../domain/input/request-bodies.ts'
 import { type MerchantInput, maxNameCharacters } from '../../domain/merchant/merchant.ts'
-import { isRefused, type Refused, refuse, refuseFields } from '../../domain/refusals.ts'
+import { accept, type Result, reject, rejectFields } from '../../domain/rejections.ts'
 import { eventTypes } from '../announce.ts'
 import { eventType } from './webhooks.ts'
 
@@ -60,19 +60,19 @@ const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
 const hash: Reader<string> = reader({ type: 'string' }, (value, place) => {
   if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return value
-  return refuseValue(place, 'format', 'is not a SHA-256 in 64 hexadecimal digits')
+  return rejectValue(place, 'format', 'is not a SHA-256 in 64 hexadecimal digits')
 })
 
 const milliseconds: Reader<number> = reader({ type: 'integer' }, (value, place) => {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= maxGraceMs) return value
-  return refuseValue(place, 'type', `is not a whole number of milliseconds from 0 to ${maxGraceMs}`)
+  return rejectValue(place, 'type', `is not a whole number of milliseconds from 0 to ${maxGraceMs}`)
 })
 
 /** An error message never quotes the secret. */
 const secret: Reader<string> = reader({ type: 'string' }, (value, place) => {
   const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is not a string'
   if (typeof value === 'string' && fault === undefined) return value
-  return refuseValue(place, 'format', `${fault}; allowed is ${webhookSecretForm}`)
+  return rejectValue(place, 'format', `${fault}; allowed is ${webhookSecretForm}`)
 })
 
 const webhook = record({
@@ -94,17 +94,14 @@ const provision = record({
   adopt: optional(record({ merchantId: required(id), keyHash: optional(hash) })),
 })
 
-/** Parses the body of PUT /provision/merchants/<uid>. A refusal lists every problem. */
-export function parseProvision(
-  body: unknown,
-  fundingCurrencies: readonly string[],
-): ProvisionInput | Refused {
+/** Parses the body of PUT /provision/merchants/<uid>. A rejection lists every problem. */
+export function parseProvision(body: unknown, fundingCurrencies: readonly string[]): Result<ProvisionInput> {
   const parsed = parseInput(provision, body, 'json')
   const merchant = parseMerchant(isObject(body) ? body['merchant'] : undefined, 'json', fundingCurrencies)
-  if (!isRefused(parsed) && !isRefused(merchant)) return { ...parsed, merchant }
-  const own = isRefused(parsed) ? parsed.refusal.fields : []
-  const inner = isRefused(merchant) ? merchant.refusal.fields : []
-  return refuseFields([...own, ...inner.map(fault => ({ ...fault, field: `merchant.${fault.field}` }))])
+  if (parsed.ok && merchant.ok) return accept({ ...parsed.value, merchant: merchant.value })
+  const own = parsed.ok ? [] : parsed.rejection.fields
+  const inner = merchant.ok ? [] : merchant.rejection.fields
+  return rejectFields([...own, ...inner.map(fault => ({ ...fault, field: `merchant.${fault.field}` }))])
 }
 
 const uidPattern = /^[\w.:-]{1,128}$/
@@ -114,12 +111,12 @@ const maxBooks = 100
 
 const books = record({ uids: required(list(text(128), maxBooks)) })
 
-/** Parses the body of POST /provision/books. A refusal lists every problem. */
-export function parseBooks(body: unknown): { readonly uids: readonly string[] } | Refused {
+/** Parses the body of POST /provision/books. A rejection lists every problem. */
+export function parseBooks(body: unknown): Result<{ readonly uids: readonly string[] }> {
   return parseInput(books, body, 'json')
 }
 
 /** The uid of a resource: 1 to 128 letters, digits, `.`, `_`, `:` and `-`. */
-export function parseUid(text: string): string | Refused {
-  return uidPattern.test(text) ? text : refuse('not_found')
+export function parseUid(text: string): Result<string> {
+  return uidPattern.test(text) ? accept(text) : reject('not_found')
 }

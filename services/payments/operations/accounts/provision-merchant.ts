@@ -7,13 +7,15 @@ import {
   mutableMerchantFields,
 } from '../../domain/merchant/merchant.ts'
 import {
+  accept,
+  done,
   type FieldError,
-  isRefused,
-  type Refused,
-  refuse,
-  refuseField,
-  refuseFields,
-} from '../../domain/refusals.ts'
+  type Rejected,
+  type Result,
+  reject,
+  rejectField,
+  rejectFields,
+} from '../../domain/rejections.ts'
 import {
   findWebhookEndpoint,
   insertWebhookEndpoint,
@@ -36,7 +38,7 @@ import {
   isHandedOver,
   lockProvisioning,
 } from '../../storage/tables/provisioning.ts'
-import { type Done, done, type Outcome, type Payments } from '../operation.ts'
+import type { Payments } from '../operation.ts'
 import { addUser } from './memberships.ts'
 import { announceMerchant, newMerchant, saveUpdate } from './merchants.ts'
 import type { ProvisionInput, WebhookInput } from './provision-input.ts'
@@ -62,26 +64,27 @@ export async function provisionMerchant(
   tx: Tx,
   payments: Payments,
   { uid, input }: ProvisionRequest,
-): Outcome<Provisioned> {
+): Promise<Result<Provisioned>> {
   await lockProvisioning(tx, uid)
   const appId = appIdOf(uid)
   const known = await findMerchantByProvisionUid(tx, uid)
   if (known === undefined && (await isHandedOver(tx, uid))) {
-    return refuse('merchant_closed', 'Another resource has taken over the merchant of this one.')
+    return reject('merchant_closed', 'Another resource has taken over the merchant of this one.')
   }
-  const found = known ?? (await adopted(tx, payments, { uid, input }))
-  if (found !== undefined && isRefused(found)) return found
-  const merchant =
-    found === undefined
+  const found = known === undefined ? await adopt(tx, payments, { uid, input }) : accept(known)
+  if (!found.ok) return found
+  const provisioned =
+    found.value === undefined
       ? await createProvisioned(tx, payments, { uid, input })
-      : await updateProvisioned(tx, payments, found, input.merchant)
-  if (isRefused(merchant)) return merchant
-  const refused = await giveKey(tx, payments, appId, input)
-  if (refused !== undefined) return refused
+      : await updateProvisioned(tx, payments, found.value, input.merchant)
+  if (!provisioned.ok) return provisioned
+  const { value: merchant } = provisioned
+  const rejected = await giveKey(tx, payments, appId, input)
+  if (rejected !== undefined) return rejected
   await addMerchantApp(tx, merchant.id, appId)
   for (const email of input.users) await addUser(tx, payments, merchant, email)
-  await bringWebhooks(tx, payments, { uid, merchantId: merchant.id, wanted: input.webhooks })
-  return { merchantId: merchant.id, publicKey: merchant.key, appId }
+  await updateWebhooks(tx, payments, { uid, merchantId: merchant.id, wanted: input.webhooks })
+  return accept({ merchantId: merchant.id, publicKey: merchant.key, appId })
 }
 
 /**
@@ -96,13 +99,14 @@ async function createProvisioned(
   tx: Tx,
   payments: Payments,
   { uid, input }: ProvisionRequest,
-): Outcome<Merchant> {
+): Promise<Result<Merchant>> {
   const merchant = newMerchant(payments, input.merchant, 'merchant.')
-  if (isRefused(merchant)) return merchant
-  await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.createdMs })
-  if (!(await insertMerchant(tx, merchant, uid))) throw new Error(`a merchant of ${uid} came in between`)
-  announceMerchant(tx, payments, merchant, 'merchant.created')
-  return merchant
+  if (!merchant.ok) return merchant
+  await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.value.createdMs })
+  if (!(await insertMerchant(tx, merchant.value, uid)))
+    throw new Error(`a merchant of ${uid} came in between`)
+  announceMerchant(tx, payments, merchant.value, 'merchant.created')
+  return accept(merchant.value)
 }
 
 /**
@@ -111,18 +115,18 @@ async function createProvisioned(
  * nothing about the merchant. A merchant can thus continue under another resource after its resource is
  * deleted or its cluster is lost.
  */
-async function adopted(
+async function adopt(
   tx: Tx,
   { clock }: Payments,
-  { uid, input: { adopt, app } }: ProvisionRequest,
-): Promise<Merchant | Refused | undefined> {
-  if (adopt === null) return undefined
-  const { merchantId, keyHash } = adopt
+  { uid, input: { adopt: adoption, app } }: ProvisionRequest,
+): Promise<Result<Merchant | undefined>> {
+  if (adoption === null) return accept(undefined)
+  const { merchantId, keyHash } = adoption
   const nowMs = clock.nowMs()
   const owner = keyHash === null ? undefined : await findAppByKeyHash(tx, keyHash, nowMs)
   const merchant = owner && (await findMerchantOfApp(tx, merchantId, owner.id))
   if (merchant === undefined) {
-    return refuseField(
+    return rejectField(
       'adopt.merchantId',
       'mismatch',
       'not found, or the app of this key has no access to it',
@@ -130,7 +134,7 @@ async function adopted(
   }
   await claimMerchant(tx, { merchantId, uid, nowMs })
   await insertApp(tx, { id: appIdOf(uid), name: app.name, createdMs: nowMs })
-  return merchant
+  return accept(merchant)
 }
 
 async function updateProvisioned(
@@ -138,13 +142,13 @@ async function updateProvisioned(
   payments: Payments,
   { id }: Merchant,
   input: MerchantInput,
-): Outcome<Merchant> {
+): Promise<Result<Merchant>> {
   const merchant = await lockMerchant(tx, id)
-  if (merchant === undefined || merchant.closedMs !== null) return refuse('merchant_closed')
+  if (merchant === undefined || merchant.closedMs !== null) return reject('merchant_closed')
   const changed = immutableChanges(merchant, input)
-  if (changed.length > 0) return refuseFields(changed)
+  if (changed.length > 0) return rejectFields(changed)
   const update = mutableMerchantFields.map(field => [field, input[field]])
-  return saveUpdate(tx, payments, merchant, Object.fromEntries(update))
+  return accept(await saveUpdate(tx, payments, merchant, Object.fromEntries(update)))
 }
 
 const mutable: ReadonlySet<string> = new Set(mutableMerchantFields)
@@ -173,12 +177,12 @@ async function giveKey(
   { clock }: Payments,
   appId: string,
   { keyHash, otherKeysExpireInMs }: ProvisionInput,
-): Promise<Refused | undefined> {
+): Promise<Rejected | undefined> {
   const nowMs = clock.nowMs()
   const key = await addAppKey(tx, { appId, hash: keyHash, nowMs })
-  if (key.appId !== appId) return refuse('conflict', 'The key belongs to another app.')
+  if (key.appId !== appId) return reject('conflict', 'The key belongs to another app.')
   if (key.expiresMs !== null && key.expiresMs <= nowMs) {
-    return refuse('conflict', 'The key has expired and cannot be renewed; create another one.')
+    return reject('conflict', 'The key has expired and cannot be renewed; create another one.')
   }
   if (otherKeysExpireInMs !== null) await expireAppKeys(tx, appId, nowMs + otherKeysExpireInMs, keyHash)
   return undefined
@@ -196,7 +200,7 @@ interface Webhooks {
 /**
  * Creates, updates and disables endpoints. The id of an endpoint derives from the resource's uid and the URL.
  */
-async function bringWebhooks(
+async function updateWebhooks(
   tx: Tx,
   { clock }: Payments,
   { uid, merchantId, wanted }: Webhooks,
@@ -220,11 +224,15 @@ async function bringWebhooks(
  * Closes the merchant of a deleted resource: the keys of its app become invalid, and the merchant accepts
  * nothing new. Its existing records stay. A repeated call changes nothing.
  */
-export async function closeProvisionedMerchant(tx: Tx, payments: Payments, uid: string): Outcome<Done> {
+export async function closeProvisionedMerchant(
+  tx: Tx,
+  payments: Payments,
+  uid: string,
+): Promise<Result<void>> {
   await lockProvisioning(tx, uid)
   const found = await findMerchantByProvisionUid(tx, uid)
   const merchant = found && (await lockMerchant(tx, found.id))
-  if (merchant === undefined) return refuse('not_found')
+  if (merchant === undefined) return reject('not_found')
   const nowMs = payments.clock.nowMs()
   await expireAppKeys(tx, appIdOf(uid), nowMs)
   if (merchant.closedMs === null) {

@@ -11,12 +11,12 @@ import {
   type Reader,
   reader,
   record,
-  refuseValue,
+  rejectValue,
   required,
   withDefault,
 } from '../../domain/input/record.ts'
 import type { App } from '../../domain/merchant/merchant.ts'
-import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
+import { accept, done, type Result, reject } from '../../domain/rejections.ts'
 import {
   deliverAgain,
   retryUndelivered,
@@ -34,7 +34,7 @@ import {
 import type { Tx } from '../../storage/storage.ts'
 import { lockMerchant } from '../../storage/tables/merchants.ts'
 import { type EventType, eventTypes } from '../announce.ts'
-import { type Done, done, nextId, type Outcome, type Payments } from '../operation.ts'
+import { nextId, type Payments } from '../operation.ts'
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 
 /** The most webhooks of one merchant; each event is sent to all of them. */
@@ -56,14 +56,14 @@ export async function createWebhook(
     merchantId,
     input,
   }: { readonly app: App; readonly merchantId: string; readonly input: NewWebhookInput },
-): Outcome<WebhookEndpoint> {
+): Promise<Result<WebhookEndpoint>> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
+  if (!merchant.ok) return merchant
   // Requests at the same time count one after another.
   await lockMerchant(tx, merchantId)
   const known = await listWebhookEndpoints(tx, merchantId, { limit: maxWebhooks })
   if ('items' in known && known.items.length >= maxWebhooks) {
-    return refuse('conflict', `The merchant has ${maxWebhooks} webhooks already, which is the maximum.`)
+    return reject('conflict', `The merchant has ${maxWebhooks} webhooks already, which is the maximum.`)
   }
   const endpoint: WebhookEndpoint = {
     id: nextId(payments),
@@ -74,7 +74,7 @@ export async function createWebhook(
     disabledMs: null,
   }
   await insertWebhookEndpoint(tx, endpoint)
-  return endpoint
+  return accept(endpoint)
 }
 
 interface WebhookState {
@@ -83,9 +83,11 @@ interface WebhookState {
 }
 
 /** Reads a webhook, with what waits to be delivered to it. */
-export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Outcome<WebhookState> {
+export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promise<Result<WebhookState>> {
   const endpoint = await ownWebhook(tx, app, webhookId)
-  return isRefused(endpoint) ? endpoint : { endpoint, waiting: await waitingAt(tx, webhookId) }
+  return endpoint.ok
+    ? accept({ endpoint: endpoint.value, waiting: await waitingAt(tx, webhookId) })
+    : endpoint
 }
 
 /** What waited while it was disabled is delivered once it is enabled. */
@@ -93,20 +95,26 @@ export async function updateWebhook(
   tx: Tx,
   { clock }: Payments,
   { update, ...request }: OfWebhook & { readonly update: WebhookUpdate },
-): Outcome<WebhookEndpoint> {
+): Promise<Result<WebhookEndpoint>> {
   const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
-  if (isRefused(endpoint)) return endpoint
+  if (!endpoint.ok) return endpoint
   const { url, events, disabled } = update
-  const disabledMs = disabled === false ? null : (endpoint.disabledMs ?? (disabled ? clock.nowMs() : null))
-  const updated = { ...endpoint, url: url ?? endpoint.url, events: events ?? endpoint.events, disabledMs }
+  const disabledMs =
+    disabled === false ? null : (endpoint.value.disabledMs ?? (disabled ? clock.nowMs() : null))
+  const updated = {
+    ...endpoint.value,
+    url: url ?? endpoint.value.url,
+    events: events ?? endpoint.value.events,
+    disabledMs,
+  }
   await updateWebhookEndpoint(tx, updated)
-  return updated
+  return accept(updated)
 }
 
-export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebhook): Outcome<Done> {
+export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebhook): Promise<Result<void>> {
   const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
-  if (isRefused(endpoint)) return endpoint
-  await deleteWebhookEndpoint(tx, endpoint.id, clock.nowMs())
+  if (!endpoint.ok) return endpoint
+  await deleteWebhookEndpoint(tx, endpoint.value.id, clock.nowMs())
   return done
 }
 
@@ -115,13 +123,13 @@ export async function rotateSecret(
   tx: Tx,
   { randomBytes }: Payments,
   request: OfWebhook,
-): Outcome<WebhookEndpoint> {
+): Promise<Result<WebhookEndpoint>> {
   const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
-  if (isRefused(endpoint)) return endpoint
-  const secrets = [newWebhookSecret(randomBytes), ...endpoint.secrets].slice(0, maxSecrets)
-  const updated = { ...endpoint, secrets }
+  if (!endpoint.ok) return endpoint
+  const secrets = [newWebhookSecret(randomBytes), ...endpoint.value.secrets].slice(0, maxSecrets)
+  const updated = { ...endpoint.value, secrets }
   await updateWebhookEndpoint(tx, updated)
-  return updated
+  return accept(updated)
 }
 
 /** All that was not delivered is due now, and the endpoint is enabled if it was not. */
@@ -129,13 +137,13 @@ export async function retryWebhook(
   tx: Tx,
   { clock }: Payments,
   request: OfWebhook,
-): Outcome<WebhookEndpoint> {
+): Promise<Result<WebhookEndpoint>> {
   const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
-  if (isRefused(endpoint)) return endpoint
-  const updated = { ...endpoint, disabledMs: null }
+  if (!endpoint.ok) return endpoint
+  const updated = { ...endpoint.value, disabledMs: null }
   await updateWebhookEndpoint(tx, updated)
-  await retryUndelivered(tx, endpoint.id, clock.nowMs())
-  return updated
+  await retryUndelivered(tx, endpoint.value.id, clock.nowMs())
+  return accept(updated)
 }
 
 /** One event of the merchant's log is sent to the endpoint, be it for another time. */
@@ -143,14 +151,14 @@ export async function redeliver(
   tx: Tx,
   { clock }: Payments,
   { eventId, ...request }: OfWebhook & { readonly eventId: string },
-): Outcome<WebhookEvent> {
+): Promise<Result<WebhookEvent>> {
   const endpoint = await ownWebhook(tx, request.app, request.webhookId)
-  if (isRefused(endpoint)) return endpoint
+  if (!endpoint.ok) return endpoint
   const event = await ownEvent(tx, request.app, eventId)
-  if (isRefused(event)) return event
-  if (event.merchantId !== endpoint.merchantId) return refuse('not_found')
-  await deliverAgain(tx, endpoint.id, event.id, clock.nowMs())
-  return event
+  if (!event.ok) return event
+  if (event.value.merchantId !== endpoint.value.merchantId) return reject('not_found')
+  await deliverAgain(tx, endpoint.value.id, event.value.id, clock.nowMs())
+  return accept(event.value)
 }
 
 export interface NewWebhookInput {
@@ -190,7 +198,7 @@ function webhookUrl(policy: AddressPolicy): Reader<string> {
     const found = urlText(value, place)
     if (found === invalid) return invalid
     const checked = checkWebhookUrl(found, policy)
-    return 'url' in checked ? found : refuseValue(place, 'format', checked.problem)
+    return 'url' in checked ? found : rejectValue(place, 'format', checked.problem)
   })
 }
 
@@ -211,7 +219,7 @@ export function parseWebhook(
   body: unknown,
   encoding: Encoding,
   policy: AddressPolicy = strictPolicy,
-): NewWebhookInput | Refused {
+): Result<NewWebhookInput> {
   return parseInput(webhookBody(policy), body, encoding)
 }
 
@@ -220,6 +228,6 @@ export function parseWebhookUpdate(
   body: unknown,
   encoding: Encoding,
   policy: AddressPolicy = strictPolicy,
-): WebhookUpdate | Refused {
+): Result<WebhookUpdate> {
   return parseInput(updateBody(policy), body, encoding)
 }

@@ -1,7 +1,7 @@
 import { derivedId } from '../../domain/ids.ts'
 import type { Merchant } from '../../domain/merchant/merchant.ts'
 import { presentFraudAlert } from '../../domain/present.ts'
-import { isRefused, type Refused } from '../../domain/refusals.ts'
+import type { Result } from '../../domain/rejections.ts'
 import {
   type Dispute,
   type DisputeChange,
@@ -108,7 +108,7 @@ async function bookFraud(
   const id = derivedId('fraud', event.id)
   const known = await findFraud(tx, id)
   if (known !== undefined) {
-    return known.transactionId === transactionId ? booked('known') : refusedElsewhere(`fraud ${event.id}`)
+    return known.transactionId === transactionId ? booked('known') : rejectedElsewhere(`fraud ${event.id}`)
   }
   const fraud: FraudAlert = {
     id,
@@ -124,7 +124,7 @@ async function bookFraud(
   return booked('recorded')
 }
 
-function refusedElsewhere(what: string): BookingResult {
+function rejectedElsewhere(what: string): BookingResult {
   return unbooked('refused', `the books have the ${what} on another transaction`)
 }
 
@@ -143,7 +143,7 @@ async function bookDispute(
   const { amount, currency, reason, dueMs } = event
   const known = await findDispute(tx, id)
   if (known !== undefined) {
-    if (known.transactionId !== transaction.id) return refusedElsewhere(`dispute ${event.dispute}`)
+    if (known.transactionId !== transaction.id) return rejectedElsewhere(`dispute ${event.dispute}`)
     if (known.amount === amount && known.currency === currency) return booked('known')
     const inBooks = `${known.amount} ${known.currency}`
     return unbooked('refused', `the books have the dispute ${event.dispute} with ${inBooks}`)
@@ -167,7 +167,7 @@ async function bookResolution(
   if (dispute === undefined) {
     return withoutCause(payments, seenMs, `there is no dispute ${event.dispute}`)
   }
-  if (dispute.transactionId !== transaction.id) return refusedElsewhere(`dispute ${event.dispute}`)
+  if (dispute.transactionId !== transaction.id) return rejectedElsewhere(`dispute ${event.dispute}`)
   if (dispute.status === event.outcome) return booked('known')
   if (dispute.status !== 'open') {
     return unbooked('refused', `the dispute ${dispute.id} is ${dispute.status}, not ${event.outcome}`)
@@ -179,10 +179,11 @@ async function bookResolution(
 async function saveOutcome(
   tx: Tx,
   payments: Payments,
-  change: DisputeChange | Refused,
+  change: Result<DisputeChange>,
 ): Promise<BookingResult> {
   const saved = await saveDispute(tx, payments, change)
-  if (!isRefused(saved)) return booked(saved.status === 'open' && saved.excess > 0n ? 'exceeded' : 'recorded')
-  const { message, fields } = saved.refusal
+  if (saved.ok)
+    return booked(saved.value.status === 'open' && saved.value.excess > 0n ? 'exceeded' : 'recorded')
+  const { message, fields } = saved.rejection
   return unbooked('refused', fields[0]?.message ?? message)
 }

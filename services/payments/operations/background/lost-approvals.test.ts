@@ -10,7 +10,6 @@ import {
   type PostgresServer,
   startPostgres,
 } from '../../../../test/support/postgres-server.ts'
-import { isRefused } from '../../domain/refusals.ts'
 import { createTestClock, paymentsOn, type TestClock } from '../../http/testing/api-under-test.ts'
 import type { CardProcessor } from '../../processor/processor.ts'
 import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
@@ -84,8 +83,8 @@ async function sweep(payments: Payments): Promise<readonly string[]> {
 
 const made = async (outcome: ReturnType<typeof payByCard>): Promise<string> => {
   const found = await outcome
-  assert.ok(!isRefused(found), inspect(found))
-  return found.id
+  assert.ok(found.ok, inspect(found))
+  return found.value.id
 }
 
 /** Makes every attempt to store fail while the fault lasts. */
@@ -155,7 +154,7 @@ function otherRules(open: () => Promise<Storage>): void {
     assert.deepEqual(await sweep(payments), ['absent'])
     stopped.resolve()
     const outcome = await late
-    assert.ok(isRefused(outcome) && outcome.refusal.code === 'idempotency_in_progress')
+    assert.ok(!outcome.ok && outcome.rejection.code === 'idempotency_in_progress')
     assert.equal(asked.length, 1)
     assert.deepEqual(await approvals(), { approved: 0, payments: 0 })
     await made(payByCard(payments, request))

@@ -1,14 +1,14 @@
 import type { Line } from '../../domain/ledger/ledger.ts'
 import { payOut } from '../../domain/ledger/payout.ts'
 import { presentLine } from '../../domain/present.ts'
-import { isRefused, refuse } from '../../domain/refusals.ts'
+import { accept, type Result, reject } from '../../domain/rejections.ts'
 import { savePayout } from '../../storage/changes.ts'
-import type { Tx } from '../../storage/storage.ts'
+import { type Tx, transact } from '../../storage/storage.ts'
 import { balanceOf } from '../../storage/tables/ledger.ts'
 import { lockMerchant } from '../../storage/tables/merchants.ts'
 import { hasPayout, insertPayout, listMerchantsToPay } from '../../storage/tables/payouts.ts'
 import { announce } from '../announce.ts'
-import { nextId, type Outcome, type Payments, perform } from '../operation.ts'
+import { nextId, type Payments } from '../operation.ts'
 
 /** The most merchants that one query returns. */
 const maxMerchantsAtOnce = 100
@@ -18,29 +18,29 @@ const maxMerchantsAtOnce = 100
  * merchant gets its remaining balance.
  *
  * @param period any name, such as a date
- * @returns the line; refused as `conflict` when the merchant was already paid for the period
+ * @returns the line; rejected as `conflict` when the merchant was already paid for the period
  */
 export async function payOutMerchant(
   tx: Tx,
   payments: Payments,
   { merchantId, period }: { readonly merchantId: string; readonly period: string },
-): Outcome<Line> {
+): Promise<Result<Line>> {
   const merchant = await lockMerchant(tx, merchantId)
-  if (merchant === undefined) return refuse('not_found')
+  if (merchant === undefined) return reject('not_found')
   if (await hasPayout(tx, merchantId, period)) {
-    return refuse('conflict', `The merchant was paid for ${period} already.`)
+    return reject('conflict', `The merchant was paid for ${period} already.`)
   }
   const balance = await balanceOf(tx, merchantId, merchant.currency)
   const context = { merchant, nowMs: payments.clock.nowMs(), nextId: () => nextId(payments) }
   const payout = payOut(balance, null, context)
-  if (isRefused(payout)) return payout
-  const { line } = payout
-  savePayout(tx, payout)
+  if (!payout.ok) return payout
+  const { line } = payout.value
+  savePayout(tx, payout.value)
   await insertPayout(tx, { merchantId, period, lineId: line.id })
   announce(tx, payments, {
     ...{ type: 'payout.created', merchantId, subjectId: line.id, data: { line: presentLine(line) } },
   })
-  return line
+  return accept(line)
 }
 
 /**
@@ -59,9 +59,11 @@ export async function payOutAll(
     storage.transaction(tx => listMerchantsToPay(tx, period, afterId, maxMerchantsAtOnce))
   for (let ids = await find(null); ids.length > 0; ids = await find(ids.at(-1) ?? null)) {
     for (const merchantId of ids) {
-      const line = await perform(payments, tx => payOutMerchant(tx, payments, { merchantId, period }))
-      // A refusal means that another process has paid the merchant, or that a refund has reduced the balance.
-      if (!isRefused(line)) onPaid(line)
+      const line = await transact(payments.storage, tx =>
+        payOutMerchant(tx, payments, { merchantId, period }),
+      )
+      // A rejection means that another process has paid the merchant, or that a refund has reduced the balance.
+      if (line.ok) onPaid(line.value)
     }
   }
 }

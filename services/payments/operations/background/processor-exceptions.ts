@@ -1,27 +1,27 @@
 import { isId } from '../../domain/ids.ts'
-import { isRefused, refuse } from '../../domain/refusals.ts'
+import { accept, done, type Result, reject } from '../../domain/rejections.ts'
 import { closeException, lockOpenException } from '../../storage/delivery/processor-exceptions.ts'
 import type { Tx } from '../../storage/storage.ts'
-import { type Done, done, type Outcome, type Payments } from '../operation.ts'
+import type { Payments } from '../operation.ts'
 import { type BookingResult, bookEvent, unbooked } from './book-event.ts'
 
 async function lockException(tx: Tx, id: string) {
   const found = isId(id) ? await lockOpenException(tx, id) : undefined
-  return found ?? refuse('not_found', 'There is no open exception with this id.')
+  return found === undefined ? reject('not_found', 'There is no open exception with this id.') : accept(found)
 }
 
 /**
  * Books an event of the processor that could not be booked when it came: its cause is known by now, or a rate
  * that was missing is configured. Closes the exception when that succeeds, and leaves it as it is otherwise.
  */
-export async function retryException(tx: Tx, payments: Payments, id: string): Outcome<BookingResult> {
+export async function retryException(tx: Tx, payments: Payments, id: string): Promise<Result<BookingResult>> {
   const exception = await lockException(tx, id)
-  if (isRefused(exception)) return exception
-  const { event, test, createdMs, reason } = exception
-  if (event.kind === 'malformed') return unbooked('malformed', reason)
+  if (!exception.ok) return exception
+  const { event, test, createdMs, reason } = exception.value
+  if (event.kind === 'malformed') return accept(unbooked('malformed', reason))
   const result = await bookEvent(tx, payments, { event, test, seenMs: createdMs })
   if (result.isBooked) await closeException(tx, id, 'booked', payments.clock.nowMs())
-  return result
+  return accept(result)
 }
 
 /** Closes an exception that an operator has cleared up by other means, with a note that says how. */
@@ -29,9 +29,9 @@ export async function closeExceptionByHand(
   tx: Tx,
   payments: Payments,
   { id, note }: { readonly id: string; readonly note: string },
-): Outcome<Done> {
+): Promise<Result<void>> {
   const exception = await lockException(tx, id)
-  if (isRefused(exception)) return exception
+  if (!exception.ok) return exception
   await closeException(tx, id, note, payments.clock.nowMs())
   return done
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { isRefused } from '../../domain/refusals.ts'
 import {
   type ApiUnderTest,
   openShop,
@@ -11,12 +10,13 @@ import {
 import { describeMalformed } from '../../processor/check-event.ts'
 import type { CardProcessor, FollowUpRequest, ProcessorEvent } from '../../processor/processor.ts'
 import { listOpenExceptions } from '../../storage/delivery/processor-exceptions.ts'
+import { transact } from '../../storage/storage.ts'
 import { findLedgerProblems } from '../../storage/tables/ledger.ts'
 import { expireAuthorisations } from '../background/expire-authorisations.ts'
 import { instructProcessor } from '../background/instruct-processor.ts'
 import { closeExceptionByHand, retryException } from '../background/processor-exceptions.ts'
 import { recordEvents } from '../background/record-events.ts'
-import { type Payments, perform } from '../operation.ts'
+import type { Payments } from '../operation.ts'
 import { raiseDisputeByHand } from '../transactions/disputes.ts'
 import { verifyBooks } from '../verify-books.ts'
 
@@ -222,8 +222,8 @@ test('a chargeback above the refundable amount is booked, and the balance become
 test('a dispute by hand above the refundable amount is booked too', async () => {
   const { id } = await payAt(api, shop, { amount: 500n })
   const request = { transactionId: id, amount: 700n, reason: null, dueMs: null }
-  const dispute = await perform(api.payments, tx => raiseDisputeByHand(tx, api.payments, request))
-  assert.ok(!isRefused(dispute) && dispute.excess === 700n)
+  const dispute = await transact(api.payments.storage, tx => raiseDisputeByHand(tx, api.payments, request))
+  assert.ok(dispute.ok && dispute.value.excess === 700n)
   assert.equal((await read(id)).disputedAmount, 700)
   await assertSound()
 })
@@ -286,20 +286,20 @@ test('an exception is booked by a retry once its cause is known, or closed by ha
   await reporting().record()
   const [exception] = await openExceptions('early_lost')
   assert.ok(exception)
-  const retry = () => perform(api.payments, tx => retryException(tx, api.payments, exception.id))
+  const retry = () => transact(api.payments.storage, tx => retryException(tx, api.payments, exception.id))
   const early = await retry()
-  assert.ok(!isRefused(early) && early.outcome === 'unknown')
+  assert.ok(early.ok && early.value.outcome === 'unknown')
   await reporting(await raised(id, 'early', 100n)).record()
   const late = await retry()
-  assert.ok(!isRefused(late) && late.isBooked)
+  assert.ok(late.ok && late.value.isBooked)
   assert.deepEqual(await openExceptions('early_lost'), [])
-  assert.ok(isRefused(await retry()))
+  assert.ok(!(await retry()).ok)
 
   await reporting({ ...resolved, id: 'early_won', outcome: 'won' }).record()
   const [contradiction] = await openExceptions('early_won')
   const closing = { id: contradiction?.id ?? '', note: 'cleared up with the processor' }
-  const close = () => perform(api.payments, tx => closeExceptionByHand(tx, api.payments, closing))
-  assert.ok(!isRefused(await close()))
-  assert.ok(isRefused(await close()))
+  const close = () => transact(api.payments.storage, tx => closeExceptionByHand(tx, api.payments, closing))
+  assert.ok((await close()).ok)
+  assert.ok(!(await close()).ok)
   assert.deepEqual(await openExceptions('early_won'), [])
 })

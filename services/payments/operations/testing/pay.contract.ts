@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { isRefused } from '../../domain/refusals.ts'
+import { accept } from '../../domain/rejections.ts'
 import {
   type ApiUnderTest,
   merchantInput,
@@ -41,18 +41,18 @@ function requestWith(number: string, more: Partial<CardPayment> = {}): CardPayme
 async function outcomeOf(number: string, confirmed = true, more: Partial<CardPayment> = {}): Promise<string> {
   const { card, ...payment } = requestWith(number, more)
   let asked = await authenticatePayer(api.payments, { ...payment, card })
-  if (!isRefused(asked) && asked.kind === 'challenge') {
-    const { authentication } = asked
+  if (asked.ok && asked.value.kind === 'challenge') {
+    const { authentication } = asked.value
     const { merchantKey } = payment
     const answer = await answerChallenge(api.payments, { merchantKey, authentication, confirmed })
-    if (isRefused(answer)) return `challenge failed ${answer.refusal.processingError?.code}`
-    asked = { kind: 'ready', ...answer }
+    if (!answer.ok) return `challenge failed ${answer.rejection.processingError?.code}`
+    asked = accept({ kind: 'ready', ...answer.value })
   }
-  const made = isRefused(asked)
-    ? asked
-    : await pay(api.payments, { ...payment, authentication: asked.authentication })
-  if (isRefused(made)) return `refused ${made.refusal.processingError?.code ?? made.refusal.code}`
-  const { error, tds } = made
+  const made = asked.ok
+    ? await pay(api.payments, { ...payment, authentication: asked.value.authentication })
+    : asked
+  if (!made.ok) return `rejected ${made.rejection.processingError?.code ?? made.rejection.code}`
+  const { error, tds } = made.value
   return error === null ? `approved ${tds ?? 'without 3-D Secure'}` : `declined ${error}`
 }
 
@@ -70,13 +70,13 @@ test('each test card has its outcome', async () => {
 })
 
 test('an invalid payment is rejected with its processing error', async () => {
-  assert.equal(await outcomeOf('4100 0000 0000 0002'), 'refused 3')
-  assert.equal(await outcomeOf(''), 'refused 17')
+  assert.equal(await outcomeOf('4100 0000 0000 0002'), 'rejected 3')
+  assert.equal(await outcomeOf(''), 'rejected 17')
   const visa = '4100 0000 0000 0001'
-  assert.equal(await outcomeOf(visa, true, { merchantKey: 'nobody' }), 'refused 26')
-  assert.equal(await outcomeOf(visa, true, { merchantKey: shop.merchantId }), 'refused 26')
+  assert.equal(await outcomeOf(visa, true, { merchantKey: 'nobody' }), 'rejected 26')
+  assert.equal(await outcomeOf(visa, true, { merchantKey: shop.merchantId }), 'rejected 26')
   const input = { currency: 'CHF', amount: 500n, descriptor: null, custom: null }
-  assert.equal(await outcomeOf(visa, true, { input }), 'refused 1')
+  assert.equal(await outcomeOf(visa, true, { input }), 'rejected 1')
 })
 
 test('without a processor no live merchant can be created or paid', async () => {
@@ -89,22 +89,22 @@ test('without a processor no live merchant can be created or paid', async () => 
   }
   const live = { ...someMerchant(), test: false }
   await api.storage.transaction(tx => insertMerchant(tx, live))
-  assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.key }), 'refused 27')
+  assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.key }), 'rejected 27')
 })
 
 test('a repeated or simultaneous attempt is one payment', async () => {
   const request = requestWith('4100 0000 0000 0001')
   const outcomes = await Promise.all(Array.from({ length: 10 }, () => payByCard(api.payments, request)))
   const made = [...outcomes, await payByCard(api.payments, request)].flatMap(outcome => {
-    if (isRefused(outcome)) {
-      assert.equal(outcome.refusal.code, 'idempotency_in_progress')
+    if (!outcome.ok) {
+      assert.equal(outcome.rejection.code, 'idempotency_in_progress')
       return []
     }
-    return [outcome.id]
+    return [outcome.value.id]
   })
   assert.equal(new Set(made).size, 1)
   const other = await payByCard(api.payments, { ...request, input: { ...request.input, amount: 501n } })
-  assert.ok(isRefused(other) && other.refusal.code === 'idempotency_mismatch')
+  assert.ok(!other.ok && other.rejection.code === 'idempotency_mismatch')
 })
 
 test('an authorisation without an answer is requested again with the same name', async () => {
@@ -123,8 +123,8 @@ test('an authorisation without an answer is requested again with the same name',
   }
   const payments: Payments = { ...api.payments, processors: { test: losing, live: null } }
   const outcome = await payByCard(payments, requestWith('4100 0000 0000 0001'))
-  assert.ok(!isRefused(outcome))
-  assert.deepEqual(names, [outcome.id, outcome.id, outcome.id])
+  assert.ok(outcome.ok)
+  assert.deepEqual(names, [outcome.value.id, outcome.value.id, outcome.value.id])
 
   // Every answer is lost. After the lease, the next request continues where this one stopped.
   names.length = 0
@@ -132,31 +132,31 @@ test('an authorisation without an answer is requested again with the same name',
   const request = requestWith('4100 0000 0000 0001')
   await assert.rejects(payByCard(payments, request), { code: 'commit-unknown' })
   const waiting = await payByCard(payments, request)
-  assert.ok(isRefused(waiting) && waiting.refusal.code === 'idempotency_in_progress')
+  assert.ok(!waiting.ok && waiting.rejection.code === 'idempotency_in_progress')
   api.clock.elapse(60_000)
   const found = await payByCard(payments, request)
-  assert.ok(!isRefused(found))
-  assert.deepEqual(new Set(names), new Set([found.id]))
+  assert.ok(found.ok)
+  assert.deepEqual(new Set(names), new Set([found.value.id]))
 })
 
 test('the outcome of a payment is found by its attempt, without the card', async () => {
   const { card, ...payment } = requestWith('4100 0000 0000 0001')
   const find = () => findPayment(api.payments, payment)
-  assert.deepEqual(await find(), { kind: 'unknown' })
+  assert.deepEqual(await find(), accept({ kind: 'unknown' }))
   const ready = await authenticatePayer(api.payments, { ...payment, card })
-  assert.deepEqual(await find(), { kind: 'unknown' }, 'an authentication authorises nothing')
-  assert.ok(!isRefused(ready))
-  const { authentication } = ready
+  assert.deepEqual(await find(), accept({ kind: 'unknown' }), 'an authentication authorises nothing')
+  assert.ok(ready.ok)
+  const { authentication } = ready.value
   const { test: processor } = api.payments.processors
   const away = { ...processor, authorise: () => Promise.reject(new Error('away')) }
   const without: Payments = { ...api.payments, processors: { test: away, live: null } }
   await assert.rejects(pay(without, { ...payment, authentication }))
   const running = await find()
-  assert.ok(isRefused(running) && running.refusal.code === 'idempotency_in_progress')
+  assert.ok(!running.ok && running.rejection.code === 'idempotency_in_progress')
   api.clock.elapse(60_000)
-  assert.deepEqual(await find(), { kind: 'resumable' })
+  assert.deepEqual(await find(), accept({ kind: 'resumable' }))
   const made = await pay(api.payments, { ...payment, authentication })
-  assert.ok(!isRefused(made))
+  assert.ok(made.ok)
   assert.deepEqual(await find(), made)
 })
 

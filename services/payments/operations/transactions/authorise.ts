@@ -1,5 +1,5 @@
 import { chooseDescriptor, type Merchant } from '../../domain/merchant/merchant.ts'
-import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
+import { accept, type Result, rejectProcessing } from '../../domain/rejections.ts'
 import {
   type AuthorisationInput,
   type AuthorisationResult,
@@ -8,7 +8,12 @@ import {
 } from '../../domain/transaction/authorise.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import type { AuthorisationAnswer, AuthorisationSource, CardProcessor } from '../../processor/processor.ts'
-import { type Answer, keyIdOf, type Once, type OnceRequest } from '../../storage/idempotency/answers.ts'
+import {
+  type Answer,
+  type IdempotentRequest,
+  type IdempotentResult,
+  toKeyId,
+} from '../../storage/idempotency/answers.ts'
 import { StorageError, type Tx } from '../../storage/storage.ts'
 import { insertAttempt, removeAttempt } from '../../storage/tables/authorisation-attempts.ts'
 import { insertTransaction } from '../../storage/tables/transactions.ts'
@@ -28,12 +33,12 @@ export interface AuthorisationPlan {
 }
 
 export interface AuthorisationOnce {
-  readonly once: OnceRequest
+  readonly once: IdempotentRequest
   /**
-   * Reads in the transaction that stores the attempt. A refusal ends the operation before the call to the
+   * Reads in the transaction that stores the attempt. A rejection ends the operation before the call to the
    * processor.
    */
-  readonly plan: (tx: Tx) => Promise<AuthorisationPlan | Refused>
+  readonly plan: (tx: Tx) => Promise<Result<AuthorisationPlan>>
   /** The answer of a transaction, approved or declined. */
   readonly present: (transaction: Transaction) => Answer
 }
@@ -44,34 +49,37 @@ export interface AuthorisationOnce {
  * commit of that transaction. After any failure in between, the same request asks again under the same id;
  * without such a request, `sweepAuthorisations` cancels the authorisation.
  */
-export function authoriseOnce(payments: Payments, request: AuthorisationOnce): Promise<Once | Refused> {
+export function authoriseOnce(
+  payments: Payments,
+  request: AuthorisationOnce,
+): Promise<Result<IdempotentResult>> {
   const { once, plan, present } = request
   return payments.idempotency.runOnceOutside(once, {
     async prepare(tx, reference) {
       const planned = await plan(tx)
-      if (isRefused(planned)) return planned
-      const processor = processorOf(payments, planned.merchant)
-      if (processor === null) return refuseProcessing(27)
-      await announceAttempt(tx, payments, once, { plan: planned, reference })
-      return { plan: planned, processor }
+      if (!planned.ok) return planned
+      const processor = processorOf(payments, planned.value.merchant)
+      if (processor === null) return rejectProcessing(27)
+      await announceAttempt(tx, payments, once, { plan: planned.value, reference })
+      return accept({ plan: planned.value, processor })
     },
-    outside: (reference, { plan: planned, processor }) => ask(processor, planned, reference),
-    settle: async (tx, outcome) =>
-      isRefused(outcome) ? outcome : present(await record(tx, payments, outcome)),
-    forget: removeAttempt,
+    perform: (reference, { plan: planned, processor }) => ask(processor, planned, reference),
+    store: async (tx, outcome) =>
+      outcome.ok ? accept(present(await record(tx, payments, outcome.value))) : outcome,
+    discard: removeAttempt,
   })
 }
 
 function announceAttempt(
   tx: Tx,
   { clock, authorisationSweepMs }: Payments,
-  once: OnceRequest,
+  once: IdempotentRequest,
   { plan, reference }: { readonly plan: AuthorisationPlan; readonly reference: string },
 ): Promise<void> {
   const { id: merchantId, test } = plan.merchant
   const { amount, currency } = plan.input
   const nowMs = clock.nowMs()
-  const attempt = { reference, keyId: keyIdOf(once), merchantId, test, amount, currency }
+  const attempt = { reference, keyId: toKeyId(once), merchantId, test, amount, currency }
   return insertAttempt(tx, attempt, { nowMs, dueMs: nowMs + authorisationSweepMs })
 }
 
@@ -86,7 +94,7 @@ async function ask(
   processor: CardProcessor,
   plan: AuthorisationPlan,
   id: string,
-): Promise<Authorised | Refused> {
+): Promise<Result<Authorised>> {
   const { merchant, input, source, known } = plan
   const { amount, currency } = input
   const descriptor = chooseDescriptor(input.descriptor, merchant.descriptor)
@@ -94,10 +102,10 @@ async function ask(
     processor.authorise({ operationId: id, amount, currency, descriptor, source }),
   )
   const card = answer.card === null ? known : cardSourceOf(answer.card)
-  if (card !== null) return { id, plan, source: card, result: resultOf(answer) }
+  if (card !== null) return accept({ id, plan, source: card, result: resultOf(answer) })
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
   // The details are not those of a card, so there is no transaction to record.
-  return refuseProcessing(answer.error)
+  return rejectProcessing(answer.error)
 }
 
 function cardSourceOf({ details, reference }: NonNullable<AuthorisationAnswer['card']>): CardSource {

@@ -1,6 +1,6 @@
 import type { App } from '../../domain/merchant/merchant.ts'
 import { presentSnapshot, presentTrailEntry } from '../../domain/present.ts'
-import { isRefused, type Refused } from '../../domain/refusals.ts'
+import { accept, type Result } from '../../domain/rejections.ts'
 import {
   type CaptureInput,
   type Change,
@@ -18,7 +18,7 @@ import { insertInstruction } from '../../storage/delivery/processor-instructions
 import type { Tx } from '../../storage/storage.ts'
 import { lockOwnTransaction } from '../accounts/access.ts'
 import { announce, type EventType } from '../announce.ts'
-import { contextOf, type Outcome, type Payments } from '../operation.ts'
+import { contextOf, type Payments } from '../operation.ts'
 
 export interface ChangeRequest<Input> {
   readonly app: App
@@ -26,18 +26,18 @@ export interface ChangeRequest<Input> {
   readonly input: Input
 }
 
-type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Change | Refused
+type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Result<Change>
 
 /**
  * Decides the change with the transaction locked, and stores it with the instruction for the processor. The
- * processor carries out the recorded change, and cannot refuse an authorised amount.
+ * processor carries out the recorded change, and cannot reject an authorised amount.
  */
 function changing<Input>(decide: Decide<Input>, type: EventType) {
-  return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Outcome<Transaction> => {
+  return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Promise<Result<Transaction>> => {
     const own = await lockOwnTransaction(tx, request.app, request.transactionId)
-    if (isRefused(own)) return own
-    const change = decide(own.transaction, request.input, contextOf(payments, own.merchant))
-    return isRefused(change) ? change : recordChange(tx, payments, change, type)
+    if (!own.ok) return own
+    const change = decide(own.value.transaction, request.input, contextOf(payments, own.value.merchant))
+    return change.ok ? accept(recordChange(tx, payments, change.value, type)) : change
   }
 }
 

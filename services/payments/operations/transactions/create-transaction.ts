@@ -1,8 +1,8 @@
 import type { TransactionInput, TransactionSource } from '../../domain/input/request-bodies.ts'
 import type { App } from '../../domain/merchant/merchant.ts'
-import { isRefused, type Refused, refuseField } from '../../domain/refusals.ts'
+import { accept, type Result, rejectField } from '../../domain/rejections.ts'
 import { checkAuthorisation, recurringSource } from '../../domain/transaction/authorise.ts'
-import type { Once } from '../../storage/idempotency/answers.ts'
+import type { IdempotentResult } from '../../storage/idempotency/answers.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { findCard } from '../../storage/tables/cards.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
@@ -20,7 +20,10 @@ interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'present'>
  * A recurring payment: charges the card of an earlier transaction or a saved card, without the payer. Never
  * with 3-D Secure (the specification's rules of recurring payments).
  */
-export function createTransaction(payments: Payments, request: TransactionRequest): Promise<Once | Refused> {
+export function createTransaction(
+  payments: Payments,
+  request: TransactionRequest,
+): Promise<Result<IdempotentResult>> {
   const { once, present } = request
   const plan = (tx: Tx) => planRecurring(tx, payments, request)
   return authoriseOnce(payments, { once, present, plan })
@@ -30,29 +33,32 @@ async function planRecurring(
   tx: Tx,
   payments: Payments,
   { app, merchantId, input }: TransactionRequest,
-): Promise<AuthorisationPlan | Refused> {
+): Promise<Result<AuthorisationPlan>> {
   const merchant = await ownMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
-  const refused = checkAuthorisation(merchant, input, payments.pricing)
-  if (refused !== undefined) return refused
+  if (!merchant.ok) return merchant
+  const rejected = checkAuthorisation(merchant.value, input, payments.pricing)
+  if (rejected !== undefined) return rejected
   const earlier = await findSource(tx, input.source)
-  if (isRefused(earlier)) return earlier
-  const known = recurringSource(merchant, earlier)
-  if (isRefused(known)) return known
-  return {
-    merchant,
+  if (!earlier.ok) return earlier
+  const known = recurringSource(merchant.value, earlier.value)
+  if (!known.ok) return known
+  return accept({
+    merchant: merchant.value,
     input,
-    source: { token: known.cardReference.token },
-    known,
+    source: { token: known.value.cardReference.token },
+    known: known.value,
     recurring: true,
     reference: null,
-  }
+  })
 }
 
 async function findSource(tx: Tx, source: TransactionSource) {
   if ('transactionId' in source) {
     const transaction = await findTransaction(tx, source.transactionId)
-    return transaction ?? refuseField('transactionId', 'mismatch', 'there is no such transaction')
+    return transaction === undefined
+      ? rejectField('transactionId', 'mismatch', 'there is no such transaction')
+      : accept(transaction)
   }
-  return (await findCard(tx, source.cardId)) ?? refuseField('cardId', 'mismatch', 'there is no such card')
+  const card = await findCard(tx, source.cardId)
+  return card === undefined ? rejectField('cardId', 'mismatch', 'there is no such card') : accept(card)
 }

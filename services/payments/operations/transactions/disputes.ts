@@ -1,6 +1,6 @@
 import { isId } from '../../domain/ids.ts'
 import { presentDispute } from '../../domain/present.ts'
-import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
+import { accept, type Result, reject } from '../../domain/rejections.ts'
 import {
   type Dispute,
   type DisputeChange,
@@ -14,7 +14,7 @@ import { disputesOfTransactions, findDispute } from '../../storage/tables/disput
 import { findMerchant } from '../../storage/tables/merchants.ts'
 import { lockTransaction } from '../../storage/tables/transactions.ts'
 import { announce } from '../announce.ts'
-import { contextOf, type Outcome, type Payments } from '../operation.ts'
+import { contextOf, type Payments } from '../operation.ts'
 
 interface DisputeRequest {
   readonly transactionId: string
@@ -29,9 +29,9 @@ export async function raiseDisputeByHand(
   tx: Tx,
   payments: Payments,
   { transactionId, ...input }: DisputeRequest,
-): Outcome<Dispute> {
+): Promise<Result<Dispute>> {
   const cause = await lockCause(tx, transactionId)
-  if (cause === undefined) return refuse('not_found', 'There is no such transaction.')
+  if (cause === undefined) return reject('not_found', 'There is no such transaction.')
   const earlier = await disputesOfTransactions(tx, [transactionId])
   const change = raiseDispute(cause.transaction, { ...input, earlier }, contextOf(payments, cause.merchant))
   return saveDispute(tx, payments, change)
@@ -41,12 +41,12 @@ export async function resolveDisputeByHand(
   tx: Tx,
   payments: Payments,
   { disputeId, outcome }: { readonly disputeId: string; readonly outcome: DisputeOutcome },
-): Outcome<Dispute> {
+): Promise<Result<Dispute>> {
   const found = isId(disputeId) ? await findDispute(tx, disputeId) : undefined
   const cause = found && (await lockCause(tx, found.transactionId))
   // The dispute is read again, because it may have ended during the wait for the lock.
   const dispute = cause && (await findDispute(tx, disputeId))
-  if (cause === undefined || dispute === undefined) return refuse('not_found', 'There is no such dispute.')
+  if (cause === undefined || dispute === undefined) return reject('not_found', 'There is no such dispute.')
   const context = contextOf(payments, cause.merchant)
   const change = resolveDispute(cause.transaction, dispute, outcome, context)
   return saveDispute(tx, payments, change)
@@ -62,13 +62,13 @@ async function lockCause(tx: Tx, transactionId: string) {
 export async function saveDispute(
   tx: Tx,
   payments: Payments,
-  change: DisputeChange | Refused,
-): Outcome<Dispute> {
-  if (isRefused(change)) return change
-  await saveDisputeChange(tx, change)
-  const { dispute } = change
+  change: Result<DisputeChange>,
+): Promise<Result<Dispute>> {
+  if (!change.ok) return change
+  await saveDisputeChange(tx, change.value)
+  const { dispute } = change.value
   const { merchantId, transactionId: subjectId } = dispute
   const type = dispute.status === 'open' ? 'dispute.raised' : (`dispute.${dispute.status}` as const)
   announce(tx, payments, { type, merchantId, subjectId, data: { dispute: presentDispute(dispute) } })
-  return dispute
+  return accept(dispute)
 }

@@ -1,15 +1,15 @@
 import { isId } from '../../domain/ids.ts'
-import { isRefused, refuse, refuseProcessing } from '../../domain/refusals.ts'
+import { accept, type Result, reject, rejectProcessing } from '../../domain/rejections.ts'
 import { type AuthorisationInput, checkAuthorisation } from '../../domain/transaction/authorise.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import type { CardInput } from '../../processor/processor.ts'
-import type { OnceRequest } from '../../storage/idempotency/answers.ts'
-import type { Known } from '../../storage/idempotency/idempotency.ts'
+import type { IdempotentRequest } from '../../storage/idempotency/answers.ts'
+import type { RequestState } from '../../storage/idempotency/idempotency.ts'
 import { requestFingerprint } from '../../storage/idempotency/sealed-answer.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { findMerchantByKey } from '../../storage/tables/merchants.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
-import { type Outcome, type Payments, processorOf } from '../operation.ts'
+import { type Payments, processorOf } from '../operation.ts'
 import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
 /** A payment that the payer makes, on the payment page. */
@@ -41,21 +41,21 @@ interface PayerAuthentication {
 }
 
 /**
- * Passes the payer's input to the processor, only once and to nothing else. Authorises nothing. Refuses with
+ * Passes the payer's input to the processor, only once and to nothing else. Authorises nothing. Rejects with
  * a processing error a payment without a merchant or with invalid card details.
  */
 export async function authenticatePayer(
   payments: Payments,
   { merchantKey, input, card }: Pick<PayerPayment, 'merchantKey' | 'input'> & { readonly card: CardInput },
-): Outcome<PayerAuthentication> {
+): Promise<Result<PayerAuthentication>> {
   const merchant = await payments.storage.read(tx => findPayable(tx, payments, merchantKey, input))
-  if (isRefused(merchant)) return merchant
-  const processor = processorOf(payments, merchant)
-  if (processor === null) return refuseProcessing(27)
+  if (!merchant.ok) return merchant
+  const processor = processorOf(payments, merchant.value)
+  if (processor === null) return rejectProcessing(27)
   const { amount, currency } = input
   const found = await processor.authenticate({ card, amount, currency })
-  if (found.result === 'declined') return refuseProcessing(found.error)
-  return { kind: found.result, authentication: found.authentication }
+  if (found.result === 'declined') return rejectProcessing(found.error)
+  return accept({ kind: found.result, authentication: found.authentication })
 }
 
 interface ChallengeAnswer {
@@ -71,83 +71,85 @@ interface ChallengeAnswer {
 export async function answerChallenge(
   payments: Payments,
   { merchantKey, authentication, confirmed }: ChallengeAnswer,
-): Outcome<{ readonly authentication: string }> {
+): Promise<Result<{ readonly authentication: string }>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, merchantKey))
-  if (isRefused(merchant)) return merchant
-  const processor = processorOf(payments, merchant)
-  if (processor === null) return refuseProcessing(27)
+  if (!merchant.ok) return merchant
+  const processor = processorOf(payments, merchant.value)
+  if (processor === null) return rejectProcessing(27)
   const answer = await processor.answerChallenge(authentication, confirmed)
-  return answer.result === 'ready' ? answer : refuseProcessing(answer.error)
+  return answer.result === 'ready' ? accept(answer) : rejectProcessing(answer.error)
 }
 
 /** Authorises the payment and records it, approved or declined. */
-export async function pay(payments: Payments, request: PaymentRequest): Outcome<Transaction> {
+export async function pay(payments: Payments, request: PaymentRequest): Promise<Result<Transaction>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
-  if (isRefused(merchant)) return merchant
+  if (!merchant.ok) return merchant
   const once = await authoriseOnce(payments, {
-    once: onceOf(merchant.id, request),
+    once: onceOf(merchant.value.id, request),
     plan: tx => planPayment(tx, payments, request),
     present: ({ id }) => ({ status: 201, body: id }),
   })
-  if (isRefused(once)) return once
-  const found = await read(payments, once)
-  if ('kind' in found) throw new Error(`the outcome of a payment is ${found.kind}`)
-  return found
+  if (!once.ok) return once
+  const found = await read(payments, once.value)
+  if (!found.ok) return found
+  if ('kind' in found.value) throw new Error(`the outcome of a payment is ${found.value.kind}`)
+  return accept(found.value)
 }
 
 /** `resumable`: `pay` continues it. `unknown`: the processor was not called, or its approval was voided. */
 type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
 
 /** Returns the state of a payment, without making it. */
-export async function findPayment(payments: Payments, request: PayerPayment): Outcome<FoundPayment> {
+export async function findPayment(payments: Payments, request: PayerPayment): Promise<Result<FoundPayment>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
-  if (isRefused(merchant)) return merchant
-  return read(payments, await payments.idempotency.look(onceOf(merchant.id, request)))
+  if (!merchant.ok) return merchant
+  return read(payments, await payments.idempotency.find(onceOf(merchant.value.id, request)))
 }
 
 async function planPayment(
   tx: Tx,
   payments: Payments,
   { merchantKey, input, reference, authentication }: PaymentRequest,
-): Outcome<AuthorisationPlan> {
+): Promise<Result<AuthorisationPlan>> {
   const merchant = await findPayable(tx, payments, merchantKey, input)
-  if (isRefused(merchant)) return merchant
-  return {
-    merchant,
+  if (!merchant.ok) return merchant
+  return accept({
+    merchant: merchant.value,
     input,
     source: { authentication },
     known: null,
     recurring: false,
     reference,
-  }
+  })
 }
 
 async function findPayable(tx: Tx, payments: Payments, key: string, input: AuthorisationInput) {
   const merchant = await findByKey(tx, key)
-  if (isRefused(merchant)) return merchant
-  return checkAuthorisation(merchant, input, payments.pricing) ?? merchant
+  if (!merchant.ok) return merchant
+  const rejected = checkAuthorisation(merchant.value, input, payments.pricing)
+  return rejected === undefined ? accept(merchant.value) : rejected
 }
 
 async function findByKey(tx: Tx, key: string) {
   const merchant = isId(key) ? await findMerchantByKey(tx, key) : undefined
-  return merchant ?? refuseProcessing(26)
+  return merchant === undefined ? rejectProcessing(26) : accept(merchant)
 }
 
 /**
  * The fingerprint contains no card data: stored data must not help to guess a number. The last part is the
  * value that older processes use for a payment without 3-D Secure.
  */
-function onceOf(merchantId: string, { attempt, input, reference }: PayerPayment): OnceRequest {
+function onceOf(merchantId: string, { attempt, input, reference }: PayerPayment): IdempotentRequest {
   const parts = [String(input.amount), input.currency, reference ?? '', '']
   return { scope: `pay:${merchantId}`, key: attempt, fingerprint: requestFingerprint(attempt, parts) }
 }
 
-async function read(payments: Payments, known: Known): Outcome<FoundPayment> {
-  if (known.kind === 'in-progress') return refuse('idempotency_in_progress')
-  if (known.kind === 'resumable' || known.kind === 'unknown') return { kind: known.kind }
-  if (known.kind !== 'answered') return refuse('idempotency_mismatch')
+async function read(payments: Payments, known: RequestState): Promise<Result<FoundPayment>> {
+  if (known.kind === 'in-progress') return reject('idempotency_in_progress')
+  if (known.kind === 'resumable' || known.kind === 'unknown') return accept({ kind: known.kind })
+  if (known.kind !== 'answered') return reject('idempotency_mismatch')
   const id = known.answer.body
   const transaction = await payments.storage.read(tx => findTransaction(tx, id))
   if (transaction === undefined) throw new Error(`the payment ${id} was recorded, and is not there`)
-  return transaction
+  return accept(transaction)
 }

@@ -2,14 +2,14 @@ import type { CardInput } from '../../domain/input/request-bodies.ts'
 import type { SavedCard } from '../../domain/merchant/card.ts'
 import type { App } from '../../domain/merchant/merchant.ts'
 import { presentCard } from '../../domain/present.ts'
-import { isRefused, refuseField } from '../../domain/refusals.ts'
+import { accept, type Result, rejectField } from '../../domain/rejections.ts'
 import { recurringSource } from '../../domain/transaction/authorise.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { insertCard } from '../../storage/tables/cards.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
 import { ownOpenMerchant } from '../accounts/access.ts'
 import { announce } from '../announce.ts'
-import { nextId, type Outcome, type Payments } from '../operation.ts'
+import { nextId, type Payments } from '../operation.ts'
 
 interface SaveCardRequest {
   readonly app: App
@@ -22,25 +22,25 @@ export async function saveCard(
   tx: Tx,
   payments: Payments,
   { app, merchantId, input }: SaveCardRequest,
-): Outcome<SavedCard> {
+): Promise<Result<SavedCard>> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
-  if (isRefused(merchant)) return merchant
+  if (!merchant.ok) return merchant
   const transaction = await findTransaction(tx, input.transactionId)
   if (transaction === undefined) {
-    return refuseField('transactionId', 'mismatch', 'there is no such transaction')
+    return rejectField('transactionId', 'mismatch', 'there is no such transaction')
   }
-  const source = recurringSource(merchant, transaction)
-  if (isRefused(source)) return source
+  const source = recurringSource(merchant.value, transaction)
+  if (!source.ok) return source
   const card: SavedCard = {
     id: nextId(payments),
     merchantId,
     createdMs: payments.clock.nowMs(),
-    card: source.card,
-    reference: source.cardReference,
+    card: source.value.card,
+    reference: source.value.cardReference,
     notes: input.notes,
   }
   await insertCard(tx, card)
   const data = { card: presentCard(card) }
   announce(tx, payments, { type: 'card.saved', merchantId, subjectId: card.id, data })
-  return card
+  return accept(card)
 }

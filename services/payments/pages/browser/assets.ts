@@ -8,7 +8,7 @@ export interface Asset {
   readonly path: string
   readonly type: string
   readonly content: string
-  /** The hash by which browsers refuse a changed file (Subresource Integrity). */
+  /** The hash by which browsers reject a changed file (Subresource Integrity). */
   readonly integrity: string
   /** Why pages load it: the inventory has it. */
   readonly purpose: string

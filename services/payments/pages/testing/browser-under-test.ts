@@ -13,7 +13,7 @@ import { createTestProcessor } from '../../processor/test-processor.ts'
 import { createMemoryJournal } from '../../processor/testing/memory-journal.ts'
 import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
 import { openPglite } from '../../storage/engine/pglite.ts'
-import { createIdempotency } from '../../storage/idempotency/idempotency.ts'
+import { Idempotency } from '../../storage/idempotency/idempotency.ts'
 import type { Storage } from '../../storage/storage.ts'
 import { insertMerchant } from '../../storage/tables/merchants.ts'
 import { listTransactions } from '../../storage/tables/transactions.ts'
@@ -96,7 +96,7 @@ function checkoutOn(storage: Storage) {
     storage,
     clock,
     randomBytes,
-    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    idempotency: new Idempotency({ storage, clock, random: Math.random, randomBytes }),
     processors: { test, live: null },
     pricing: { fees: new Map(), rates: { base: 'EUR', rates } },
     invitationLimits: { perApp: 100, perMerchant: 50, perRecipient: 3 },

@@ -73,7 +73,7 @@ export const danish: Texts = {
     amount: 'Beløb',
     card: 'Kort',
     confirm: 'Bekræft',
-    refuse: 'Afvis',
+    reject: 'Afvis',
     working: 'Et øjeblik…',
   },
   receipt: {

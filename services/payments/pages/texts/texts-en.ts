@@ -74,7 +74,7 @@ export const english: Texts = {
     amount: 'Amount',
     card: 'Card',
     confirm: 'Confirm',
-    refuse: 'Refuse',
+    reject: 'Refuse',
     working: 'One moment…',
   },
   receipt: {

@@ -76,7 +76,7 @@ interface ChallengeTexts {
   readonly amount: string
   readonly card: string
   readonly confirm: string
-  readonly refuse: string
+  readonly reject: string
   readonly working: string
 }
 

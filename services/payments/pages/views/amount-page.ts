@@ -9,21 +9,21 @@ import { layOut } from './layout.ts'
 interface AmountPage {
   /** The currencies to choose from, if the link has none. */
   readonly currencies: readonly string[]
-  /** The refused input. */
-  readonly refused?: { readonly amount: string; readonly currency: string | null }
+  /** The rejected input. */
+  readonly rejected?: { readonly amount: string; readonly currency: string | null }
 }
 
 /**
  * The point of sale's first screen: asks how much is paid, and in which currency when the link does not
  * say.
  */
-export function amountPage(link: Link, { currencies, refused }: AmountPage): string {
+export function amountPage(link: Link, { currencies, rejected }: AmountPage): string {
   const { amount: texts } = textsOf(link.locale)
   const { merchant, locale } = link
-  const chosen = link.currency ?? refused?.currency ?? merchant.currency
-  const isKnown = refused === undefined || refused.currency !== null
+  const chosen = link.currency ?? rejected?.currency ?? merchant.currency
+  const isKnown = rejected === undefined || rejected.currency !== null
   const example = exampleOf(currencies.includes(chosen) ? chosen : merchant.currency, locale)
-  const amountError = refused !== undefined && isKnown && errorOf(refused.amount, chosen, locale)
+  const amountError = rejected !== undefined && isKnown && errorOf(rejected.amount, chosen, locale)
   const main = html`<div class="sheet">
 ${linkSummary(link)}
 <section class="details">
@@ -33,7 +33,7 @@ ${currencyField(link, currencies, chosen, isKnown ? null : texts.currencyError)}
 <div class="field">
 <label for="amount">${texts.label}</label>
 <div class="with-currency"><input id="amount" name="amount" type="text" inputmode="decimal" autocomplete="off"
-  maxlength="20" required autofocus value="${refused !== undefined && withoutLongNumber(refused.amount)}"
+  maxlength="20" required autofocus value="${rejected !== undefined && withoutLongNumber(rejected.amount)}"
   aria-describedby="amount-hint amount-error"${amountError !== false && html` aria-invalid="true"`}>
 ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
 <p class="hint" id="amount-hint">${texts.hint(example)}</p>
@@ -54,7 +54,7 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
   })
 }
 
-/** Returns the problem of a refused amount, and the form of a valid one. */
+/** Returns the problem of a rejected amount, and the form of a valid one. */
 function errorOf(typed: string, currency: string, locale: Locale): string {
   const { amount: texts } = textsOf(locale)
   const example = exampleOf(currency, locale)

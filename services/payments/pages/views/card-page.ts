@@ -82,7 +82,7 @@ ${code.error}
 </div>`
 }
 
-/** Returns the attributes of a field, and the additional ones of a field that was refused. */
+/** Returns the attributes of a field, and the additional ones of a field that was rejected. */
 function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
   const isWrong = error !== undefined
   const focus = isFirst && html` autofocus`

@@ -26,7 +26,7 @@ export function challengePage(link: PaymentLink, { ticket, card }: ChallengePage
 <form method="post" action="./confirm${queryOf(link)}" data-once="${texts.working}">
 <input type="hidden" name="ticket" value="${ticket}">
 <button type="submit" class="primary" name="answer" value="yes">${texts.confirm}</button>
-<button type="submit" class="secondary" name="answer" value="no">${texts.refuse}</button>
+<button type="submit" class="secondary" name="answer" value="no">${texts.reject}</button>
 </form>
 <p class="note">${texts.explanation}</p>
 </section>

@@ -1,5 +1,5 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
-import type { FieldError } from '../../domain/refusals.ts'
+import type { FieldError } from '../../domain/rejections.ts'
 import { type PaymentLink, queryOf } from '../link.ts'
 import { type Problem, textsOf } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'

@@ -17,7 +17,7 @@ export interface ProcessorException {
  * - `waiting`: its cause may be on its way into the books.
  * - the others are exceptions, for an operator to clear up. `unknown`: there is no transaction, or no
  *   dispute, of the event's reference. `refused`: the event contradicts the books. `failed`: the database
- *   refused it, or the program met a defect. `malformed`: it is no event at all.
+ *   rejected it, or the program met a defect. `malformed`: it is no event at all.
  */
 export const storedOutcomes = ['waiting', 'unknown', 'refused', 'failed', 'malformed'] as const
 export type StoredOutcome = (typeof storedOutcomes)[number]
@@ -45,7 +45,7 @@ export async function insertException(
   return (await tx.query(insert, [id, ...values, toDate(nowMs), due])).length > 0
 }
 
-/** PostgreSQL refuses the zero character in text; messages of errors can have it. */
+/** PostgreSQL rejects the zero character in text; messages of errors can have it. */
 function withoutNul(text: string): string {
   return text.replaceAll('\0', '\ufffd')
 }

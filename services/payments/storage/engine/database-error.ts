@@ -26,7 +26,7 @@ const sqlStatePattern = /^[0-9A-Z]{5}$/
 
 /** Serialisation failure, deadlock, lock not available. */
 const retried = new Set(['40001', '40P01', '55P03'])
-/** A server that has become a standby refuses to write; the next connection may reach the new primary. */
+/** A server that has become a standby rejects to write; the next connection may reach the new primary. */
 const readOnlyServer = '25006'
 const queryCanceled = '57014'
 

@@ -9,9 +9,10 @@ import {
   startPostgres,
 } from '../../../../test/support/postgres-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
+import { accept } from '../../domain/rejections.ts'
 import { captureTransaction } from '../../domain/transaction/change.ts'
 import { saveChange } from '../changes.ts'
-import { createIdempotency } from '../idempotency/idempotency.ts'
+import { Idempotency } from '../idempotency/idempotency.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'
 import { type Storage, StorageError, type Tx } from '../storage.ts'
 import { findLedgerProblems } from '../tables/ledger.ts'
@@ -67,7 +68,7 @@ describe('PostgreSQL under faults', { skip }, () => {
 
   test('an idempotent request finds out the outcome of its commit', async () => {
     const storage = open()
-    const once = createIdempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
+    const once = new Idempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
     for (const fault of ['lose-commit-answer', 'lose-commit'] as const) {
       for (const times of [1, 3]) {
         const key = someId()
@@ -75,9 +76,10 @@ describe('PostgreSQL under faults', { skip }, () => {
         proxy.setFault(fault, times)
         const outcome = await once.runOnce(request, async tx => {
           await tx.query('INSERT INTO facts VALUES ($1)', [key])
-          return { status: 201, body: key, keep: true }
+          return accept({ status: 201, body: key })
         })
-        assert.deepEqual(outcome.kind === 'answered' && outcome.answer, { status: 201, body: key }, fault)
+        assert.ok(outcome.ok && outcome.value.kind === 'answered', fault)
+        assert.deepEqual(outcome.value.answer, { status: 201, body: key }, fault)
         assert.equal(await countFacts(key), 1)
       }
     }
@@ -186,7 +188,7 @@ describe('PostgreSQL under faults', { skip }, () => {
 
   test('repeated kills of the server lose no commit and repeat none', async () => {
     const storage = open({ connectTimeoutMs: 1_000 })
-    const once = createIdempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
+    const once = new Idempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
     const { merchant } = await openMerchant(storage)
     const start = someTransaction(merchant, 10_000_000n)
     await storage.transaction(tx => insertTransaction(tx, start))
@@ -204,11 +206,11 @@ describe('PostgreSQL under faults', { skip }, () => {
             assert.ok(now)
             const input = { amount: 1n, currency: null, descriptor: null }
             const change = captureTransaction(now, input, contextOf(merchant))
-            assert.ok(!('refusal' in change))
-            saveChange(tx, change)
-            return { status: 201, body: '{}', keep: true }
+            assert.ok(change.ok)
+            saveChange(tx, change.value)
+            return accept({ status: 201, body: '{}' })
           })
-          return outcome.kind === 'answered'
+          return outcome.ok && outcome.value.kind === 'answered'
         },
         30_000,
       )

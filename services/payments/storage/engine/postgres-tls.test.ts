@@ -88,7 +88,7 @@ describe('PostgreSQL over TLS', { skip }, () => {
 
     await serve(servers[1], clients[1])
     await endConnections()
-    await waitFor('the refusal', async () =>
+    await waitFor('the rejection', async () =>
       isEncrypted(storage).then(
         () => false,
         () => true,

@@ -253,7 +253,7 @@ function openTx(session: Session, { begun, holdsAll }: Opening) {
     query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
       (await query(sql, params)) as readonly Row[],
     send(sql, params = []) {
-      // The driver may refuse to write such a date, of which the commit behind it would not hear.
+      // The driver may reject to write such a date, of which the commit behind it would not hear.
       if (params.some(value => value instanceof Date && Number.isNaN(value.getTime()))) {
         throw new RangeError(`an invalid date was given to ${sql.slice(0, maxQuotedCharacters)}`)
       }
@@ -310,7 +310,7 @@ async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T
   await settled()
   const earlier = failed()
   if (earlier !== undefined && earlier.consequence !== 'lost') {
-    // The database has refused a statement, and therefore rolls back, also if its answer to the commit is
+    // The database has rejected a statement, and therefore rolls back, also if its answer to the commit is
     // lost.
     session.release(isBroken(earlier) || lost !== undefined)
     return { kind: earlier.consequence === 'fail' ? 'thrown' : 'again', error: earlier.error }

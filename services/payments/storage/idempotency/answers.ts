@@ -5,7 +5,7 @@ import { type KeyId, type KeyRow, saveAnswer } from './idempotency-keys.ts'
 import { hashIdempotencyKey, openAnswer, sealAnswer } from './sealed-answer.ts'
 
 /** A request whose effect happens once, however often the request is repeated. */
-export interface OnceRequest {
+export interface IdempotentRequest {
   /** The owner of the keys, for example `app:ID`: equal keys of two scopes are two keys. */
   readonly scope: string
   /** The caller's Idempotency-Key. */
@@ -23,7 +23,7 @@ export interface Answer {
   readonly body: string
 }
 
-export type Once =
+export type IdempotentResult =
   | { readonly kind: 'answered'; readonly answer: Answer; readonly replayed: boolean }
   /** Another request has used the key before. */
   | { readonly kind: 'key-reused' }
@@ -42,26 +42,26 @@ interface SaveOptions {
   readonly owner: string | null
 }
 
-/** Saves the answer of a request with the transaction; see `saveAnswer`. */
-export function save(
+/** Stores the answer of a request with the transaction; see `saveAnswer`. */
+export function storeAnswer(
   tx: Tx,
-  request: OnceRequest,
+  request: IdempotentRequest,
   { status, body }: Answer,
   { times, randomBytes, owner }: SaveOptions,
-): Once {
+): IdempotentResult {
   const sealed = request.secret === true
   const plain = Buffer.from(body)
-  const [fingerprint] = fingerprintsOf(request)
+  const [fingerprint] = toFingerprints(request)
   const stored = sealed
     ? sealAnswer(request.key, sealContext(request, status, fingerprint), plain, randomBytes)
     : plain
-  saveAnswer(tx, keyIdOf(request), { fingerprint, status, body: stored, sealed }, times, owner)
+  saveAnswer(tx, toKeyId(request), { fingerprint, status, body: stored, sealed }, times, owner)
   return { kind: 'answered', answer: { status, body }, replayed: false }
 }
 
 /** Returns the answer of a row to a request with its key. */
-export function recall(request: OnceRequest, row: KeyRow): Once {
-  const fingerprint = fingerprintsOf(request).find(one => one.equals(row.fingerprint))
+export function replay(request: IdempotentRequest, row: KeyRow): IdempotentResult {
+  const fingerprint = toFingerprints(request).find(one => one.equals(row.fingerprint))
   if (fingerprint === undefined) return { kind: 'key-reused' }
   if (row.state === 'in-progress' || row.status === null || row.body === null) {
     return { kind: 'in-progress', retryAfterMs }
@@ -74,24 +74,24 @@ export function recall(request: OnceRequest, row: KeyRow): Once {
 }
 
 /** Returns the stored form of the key. */
-export function keyIdOf({ scope, key }: OnceRequest): KeyId {
+export function toKeyId({ scope, key }: IdempotentRequest): KeyId {
   return { scope, hash: hashIdempotencyKey(key) }
 }
 
-function sealContext({ scope }: OnceRequest, status: number, fingerprint: Buffer): string {
+function sealContext({ scope }: IdempotentRequest, status: number, fingerprint: Buffer): string {
   return `${scope} ${fingerprint.toString('hex')} ${status}`
 }
 
 /** Returns the accepted fingerprints. The first one is stored. */
-export function fingerprintsOf({
+export function toFingerprints({
   fingerprint,
   earlierFingerprint,
-}: OnceRequest): readonly [Buffer, ...Buffer[]] {
+}: IdempotentRequest): readonly [Buffer, ...Buffer[]] {
   const first = Buffer.from(fingerprint, 'hex')
   return earlierFingerprint === undefined ? [first] : [first, Buffer.from(earlierFingerprint, 'hex')]
 }
 
 /** Returns a lock id of 64 bits. Two keys that share one by chance only wait for each other. */
-export function lockIdOf({ scope, hash }: KeyId): bigint {
+export function toLockId({ scope, hash }: KeyId): bigint {
   return createHash('sha256').update(hash).update(scope).digest().readBigInt64BE()
 }

@@ -1,40 +1,38 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { newId, type RandomBytes } from '../../domain/ids.ts'
-import { isRefused, type Refused } from '../../domain/refusals.ts'
-import type { Tx } from '../storage.ts'
+import { accept, type Result } from '../../domain/rejections.ts'
+import { type Tx, transact } from '../storage.ts'
 import {
   type Answer,
-  fingerprintsOf,
-  keyIdOf,
-  type Once,
-  type OnceRequest,
-  recall,
+  type IdempotentRequest,
+  type IdempotentResult,
+  replay,
   retryAfterMs,
-  save,
+  storeAnswer,
+  toFingerprints,
+  toKeyId,
 } from './answers.ts'
 import {
   type CommitSearch,
   isUnknownCommit,
-  Unkept,
-  unlessUnkept,
-  untilCertain,
-  untilKnown,
+  retryUnknownCommit,
+  retryUntilCommitKnown,
 } from './certain-commit.ts'
-import { endLease, lockMarkedKey, markKey, removeMarker } from './idempotency-keys.ts'
+import { endLease, type KeyRow, lockMarkedKey, markKey, removeMarker } from './idempotency-keys.ts'
 import { canProtectSecret } from './sealed-answer.ts'
 
 /** Work with an effect outside the database. The outside system recognises a repetition by its reference. */
 export interface OutsideWork<P extends object, T> {
-  /** Runs in the transaction that stores the marker, before the effect. A refusal leaves nothing stored. */
-  readonly prepare: (tx: Tx, reference: string) => Promise<P | Refused>
+  /** Runs in the transaction that stores the marker, before the effect. A rejection leaves nothing stored. */
+  readonly prepare: (tx: Tx, reference: string) => Promise<Result<P>>
   /** Performs the effect. May run more than once with the same reference. Must end before the lease does. */
-  readonly outside: (reference: string, prepared: P) => Promise<T>
+  readonly perform: (reference: string, prepared: P) => Promise<T>
   /**
-   * Stores the outcome, in the transaction that saves the answer. A refusal means that no answer is saved.
+   * Stores the outcome, in the transaction that saves the answer. A rejection means that no answer is saved.
    */
-  readonly settle: (tx: Tx, outcome: T) => Promise<Answer | Refused>
-  /** Removes what `prepare` stored, in the transaction that frees the key after a refusal of `settle`. */
-  readonly forget: (tx: Tx, reference: string) => Promise<void>
+  readonly store: (tx: Tx, outcome: T) => Promise<Result<Answer>>
+  /** Removes what `prepare` stored, in the transaction that frees the key after a rejection of `store`. */
+  readonly discard: (tx: Tx, reference: string) => Promise<void>
 }
 
 interface OutsideWorkOptions extends CommitSearch {
@@ -49,27 +47,27 @@ interface OutsideWorkOptions extends CommitSearch {
 /** See `Idempotency.runOnceOutside`. */
 export async function runOutside<P extends object, T>(
   options: OutsideWorkOptions,
-  request: OnceRequest,
+  request: IdempotentRequest,
   work: OutsideWork<P, T>,
-): Promise<Once | Refused> {
+): Promise<Result<IdempotentResult>> {
   const { storage, clock, randomBytes } = options
-  if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
-  const keyId = keyIdOf(request)
+  if (request.secret && !canProtectSecret(request.key)) return accept({ kind: 'weak-key' })
+  const keyId = toKeyId(request)
   const owner = newId(clock.nowMs(), randomBytes)
   const claimed = await claim(options, request, owner, work.prepare)
-  if ('row' in claimed) return recall(request, claimed.row)
-  if (!('prepared' in claimed)) return claimed
-  const { reference, prepared } = claimed
+  if (!claimed.ok) return claimed
+  if (claimed.value.kind === 'taken') return accept(replay(request, claimed.value.row))
+  const { reference, prepared } = claimed.value
   try {
-    const outcome = await work.outside(reference, prepared)
-    const settle = (tx: Tx) => settleMarked(options, tx, request, owner, () => work.settle(tx, outcome))
-    const once = await untilCertain(options, settle)
-    if (isRefused(once)) {
-      const free = (tx: Tx) => Promise.all([removeMarker(tx, keyId, owner), work.forget(tx, reference)])
-      // If this fails, the lease expires, and a repetition gets the same refusal.
+    const outcome = await work.perform(reference, prepared)
+    const store = (tx: Tx) => replaceMarker(options, tx, request, owner, () => work.store(tx, outcome))
+    const result = await retryUntilCommitKnown(options, store)
+    if (!result.ok) {
+      const free = (tx: Tx) => Promise.all([removeMarker(tx, keyId, owner), work.discard(tx, reference)])
+      // If this fails, the lease expires, and a repetition gets the same rejection.
       await storage.transaction(free).catch(() => {})
     }
-    return once
+    return result
   } catch (error) {
     // If the lease cannot be ended now, it expires.
     const end = (tx: Tx) => endLease(tx, keyId, owner, clock.nowMs())
@@ -78,46 +76,47 @@ export async function runOutside<P extends object, T>(
   }
 }
 
-/** Returns the marker's reference and the result of `prepare`, the row in its place, or the refusal. */
+/** The marker is this request's, or the row of another request with the key prevents it. */
+type Claim<P> =
+  | { readonly kind: 'marked'; readonly reference: string; readonly prepared: P }
+  | { readonly kind: 'taken'; readonly row: KeyRow }
+
 async function claim<P extends object>(
   { storage, clock, randomBytes, lifetimeMs, leaseMs }: OutsideWorkOptions,
-  request: OnceRequest,
+  request: IdempotentRequest,
   owner: string,
   prepare: OutsideWork<P, unknown>['prepare'],
-) {
+): Promise<Result<Claim<P>>> {
   const ownReference = newId(clock.nowMs(), randomBytes)
-  const step = async (tx: Tx) => {
+  const step = async (tx: Tx): Promise<Result<Claim<P>>> => {
     const nowMs = clock.nowMs()
     const marker = { owner, reference: ownReference, leaseUntilMs: nowMs + leaseMs }
     const times = { nowMs, expiresMs: nowMs + lifetimeMs }
-    const marked = await markKey(tx, keyIdOf(request), fingerprintsOf(request), marker, times)
-    if ('row' in marked) return marked
-    const prepared = await prepare(tx, marked.reference)
-    if (isRefused(prepared)) throw new Unkept(prepared)
-    return { reference: marked.reference, prepared }
+    const marked = await markKey(tx, toKeyId(request), toFingerprints(request), marker, times)
+    if ('row' in marked) return accept({ kind: 'taken', row: marked.row })
+    const { reference } = marked
+    const prepared = await prepare(tx, reference)
+    return prepared.ok ? accept({ kind: 'marked', reference, prepared: prepared.value }) : prepared
   }
   // The marker names its owner, so a repeated claim finds the marker or stores it.
-  return untilKnown(() => unlessUnkept(() => storage.transaction(step)))
+  return retryUnknownCommit(() => transact(storage, step))
 }
 
-/** Replaces the marker by the answer of `work`. Rolls back, and keeps the marker, if the work refuses. */
-async function settleMarked(
+/** Replaces the marker by the answer of `work`. If the work rejects, the marker stays. */
+async function replaceMarker(
   { clock, randomBytes, lifetimeMs }: OutsideWorkOptions,
   tx: Tx,
-  request: OnceRequest,
+  request: IdempotentRequest,
   owner: string,
-  work: () => Promise<Answer | Refused>,
-): Promise<Once> {
-  const row = await lockMarkedKey(tx, keyIdOf(request))
+  work: () => Promise<Result<Answer>>,
+): Promise<Result<IdempotentResult>> {
+  const row = await lockMarkedKey(tx, toKeyId(request))
   // The lease has expired, and another process has finished, continued or cancelled it.
-  if (row === undefined) return { kind: 'in-progress', retryAfterMs }
-  if (row.state === 'done' || row.owner !== owner) return recall(request, row)
+  if (row === undefined) return accept({ kind: 'in-progress', retryAfterMs })
+  if (row.state === 'done' || row.owner !== owner) return accept(replay(request, row))
   const answer = await work()
-  if (isRefused(answer)) throw new Unkept(answer)
+  if (!answer.ok) return answer
   const nowMs = clock.nowMs()
-  return save(tx, request, answer, {
-    times: { nowMs, expiresMs: nowMs + lifetimeMs },
-    randomBytes,
-    owner,
-  })
+  const times = { nowMs, expiresMs: nowMs + lifetimeMs }
+  return accept(storeAnswer(tx, request, answer.value, { times, randomBytes, owner }))
 }

@@ -2,17 +2,13 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Refused, refuse } from '../../domain/refusals.ts'
-import {
-  type Change,
-  captureTransaction,
-  refundTransaction,
-  voidTransaction,
-} from '../../domain/transaction/change.ts'
+import { mapResult, type Result } from '../../domain/rejections.ts'
+import { captureTransaction, refundTransaction, voidTransaction } from '../../domain/transaction/change.ts'
 import { raiseDispute } from '../../domain/transaction/dispute.ts'
 import { refundableAmount, type Transaction } from '../../domain/transaction/transaction.ts'
 import { saveChange, saveDisputeChange } from '../changes.ts'
-import { createIdempotency, type Settled } from '../idempotency/idempotency.ts'
+import type { Answer } from '../idempotency/answers.ts'
+import { Idempotency } from '../idempotency/idempotency.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'
 import type { Storage, Tx } from '../storage.ts'
 import { findLedgerProblems } from '../tables/ledger.ts'
@@ -60,17 +56,21 @@ async function runHistory(storage: Storage): Promise<void> {
   const start = someTransaction(merchant, total)
   await storage.transaction(tx => insertTransaction(tx, start))
   const context = contextOf(merchant)
-  const once = createIdempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
+  const once = new Idempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
   const done = { capture: 0n, refund: 0n, void: 0n, dispute: 0n }
 
-  async function operate(tx: Tx, operation: (typeof operations)[number], amount: bigint): Promise<Settled> {
+  async function operate(
+    tx: Tx,
+    operation: (typeof operations)[number],
+    amount: bigint,
+  ): Promise<Result<Answer>> {
     const now = await lockTransaction(tx, start.id)
     assert.ok(now)
     assertBuckets(now)
     if (operation === 'dispute') {
       const raised = raiseDispute(now, { amount, reason: null, dueMs: null, earlier: [] }, context)
-      if (!('refusal' in raised)) await saveDisputeChange(tx, raised)
-      return settledOf(raised)
+      if (raised.ok) await saveDisputeChange(tx, raised.value)
+      return mapResult(raised, () => answer)
     }
     const change =
       operation === 'void'
@@ -80,8 +80,8 @@ async function runHistory(storage: Storage): Promise<void> {
             { ...guard, amount },
             context,
           )
-    if (!('refusal' in change)) saveChange(tx, change)
-    return settledOf(change)
+    if (change.ok) saveChange(tx, change.value)
+    return mapResult(change, () => answer)
   }
 
   async function work(): Promise<void> {
@@ -94,7 +94,7 @@ async function runHistory(storage: Storage): Promise<void> {
       Array.from({ length: calls }, () => once.runOnce(request, tx => operate(tx, operation, amount))),
     )
     const effects = outcomes.filter(
-      outcome => outcome.kind === 'answered' && !outcome.replayed && outcome.answer.status === 201,
+      outcome => outcome.ok && outcome.value.kind === 'answered' && !outcome.value.replayed,
     )
     assert.ok(effects.length <= 1, 'one key had two effects')
     if (effects.length === 1) done[operation] += amount
@@ -115,10 +115,7 @@ async function runHistory(storage: Storage): Promise<void> {
   )
 }
 
-function settledOf(change: Change | Refused): Settled {
-  const refused = 'refusal' in change
-  return { status: refused ? refuse('conflict').refusal.status : 201, body: '{}', keep: !refused }
-}
+const answer: Answer = { status: 201, body: '{}' }
 
 function assertBuckets(now: Transaction): void {
   assert.equal(now.pendingAmount + now.capturedAmount + now.voidedAmount, now.amount)

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { refuse } from '../../domain/refusals.ts'
-import type { OnceRequest } from '../idempotency/answers.ts'
-import { createIdempotency, type Idempotency, type Settled } from '../idempotency/idempotency.ts'
+import { accept, reject } from '../../domain/rejections.ts'
+import type { IdempotentRequest } from '../idempotency/answers.ts'
+import { Idempotency } from '../idempotency/idempotency.ts'
 import { removeExpiredKeys } from '../idempotency/idempotency-keys.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'
 import type { Storage, Tx } from '../storage.ts'
@@ -15,7 +15,7 @@ interface Bench {
   readonly once: Idempotency
   /** Another process on the same database. */
   readonly elsewhere: Idempotency
-  readonly request: OnceRequest
+  readonly request: IdempotentRequest
   elapse(ms: number): void
 }
 
@@ -47,8 +47,8 @@ function benchOn(storage: Storage): Bench {
   const key = randomBytes(24).toString('base64url')
   return {
     storage,
-    once: createIdempotency(options),
-    elsewhere: createIdempotency(options),
+    once: new Idempotency(options),
+    elsewhere: new Idempotency(options),
     request: { scope: 'app:1', key, fingerprint: requestFingerprint(key, ['POST', '/x', '{"a":1}']) },
     elapse(ms) {
       elapsedMs += ms
@@ -56,13 +56,11 @@ function benchOn(storage: Storage): Bench {
   }
 }
 
-const kept = (body: string): Settled => ({ status: 201, body, keep: true })
-const inProgress = { kind: 'in-progress', retryAfterMs: 1_000 }
-const answered = (body: string, replayed: boolean) => ({
-  kind: 'answered',
-  answer: { status: 201, body },
-  replayed,
-})
+const kept = (body: string) => accept({ status: 201, body })
+const inProgress = accept({ kind: 'in-progress', retryAfterMs: 1_000 })
+const keyReused = accept({ kind: 'key-reused' })
+const answered = (body: string, replayed: boolean) =>
+  accept({ kind: 'answered', answer: { status: 201, body }, replayed })
 
 function effect(key: string, n = 0) {
   return async (tx: Tx) => {
@@ -76,7 +74,7 @@ async function countEffects(storage: Storage, key: string): Promise<number> {
 }
 
 /** Work that stores nothing before its effect. */
-const unprepared = { prepare: async () => ({}), forget: async () => {} }
+const unprepared = { prepare: async () => accept({}), discard: async () => {} }
 
 const never = () => assert.fail('this must not run')
 
@@ -103,7 +101,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
   }) => {
     await once.runOnce(request, effect(request.key))
     const fingerprint = requestFingerprint(request.key, ['POST', '/x', '{"a":2}'])
-    assert.deepEqual(await once.runOnce({ ...request, fingerprint }, never), { kind: 'key-reused' })
+    assert.deepEqual(await once.runOnce({ ...request, fingerprint }, never), keyReused)
     const elsewhere = await once.runOnce({ ...request, scope: 'app:2', fingerprint }, effect(request.key, 2))
     assert.deepEqual(elsewhere, answered('effect 2', false))
   },
@@ -116,8 +114,9 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
           request,
           effect(request.key, index),
         )
-        if (outcome.kind === 'answered') return outcome.answer.body
-        assert.equal(outcome.kind, 'in-progress')
+        assert.ok(outcome.ok)
+        if (outcome.value.kind === 'answered') return outcome.value.answer.body
+        assert.equal(outcome.value.kind, 'in-progress')
       }
     }
     const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => call(index)))
@@ -131,11 +130,12 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
       throw new Error('own')
     })
     await assert.rejects(failing, /own/)
-    const refused = await once.runOnce(request, async tx => ({
-      ...(await effect(request.key)(tx)),
-      keep: false,
-    }))
-    assert.deepEqual(refused, answered('effect 0', false))
+    const rejected = reject('conflict')
+    const rejecting = async (tx: Tx) => {
+      await effect(request.key)(tx)
+      return rejected
+    }
+    assert.deepEqual(await once.runOnce(request, rejecting), rejected)
     assert.equal(await countEffects(storage, request.key), 0)
     assert.deepEqual(await once.runOnce(request, effect(request.key, 3)), answered('effect 3', false))
   },
@@ -144,7 +144,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     const secret = { ...request, secret: true }
     const work = async () => kept('{"key":"tollway_secret"}')
     const weak = { ...secret, key: 'order-1' }
-    assert.deepEqual(await once.runOnce(weak, never), { kind: 'weak-key' })
+    assert.deepEqual(await once.runOnce(weak, never), accept({ kind: 'weak-key' }))
     await once.runOnce(secret, work)
     assert.deepEqual(await once.runOnce(secret, never), answered('{"key":"tollway_secret"}', true))
     const rows = await storage.transaction(tx =>
@@ -163,16 +163,16 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     const finish = Promise.withResolvers<void>()
     const first = once.runOnceOutside(request, {
       ...unprepared,
-      outside: async reference => {
+      perform: async reference => {
         references.push(reference)
         running.resolve()
         await finish.promise
         return 7
       },
-      settle: (tx, n) => effect(request.key, n)(tx),
+      store: (tx, n) => effect(request.key, n)(tx),
     })
     await Promise.race([running.promise, first])
-    const outside = { ...unprepared, outside: never, settle: never }
+    const outside = { ...unprepared, perform: never, store: never }
     assert.deepEqual(await elsewhere.runOnceOutside(request, outside), inProgress)
     finish.resolve()
     assert.deepEqual(await first, answered('effect 7', false))
@@ -188,19 +188,19 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     const begun = Promise.withResolvers<void>()
     const crashed = once.runOnceOutside(request, {
       ...unprepared,
-      outside: reference => {
+      perform: reference => {
         references.push(reference)
         begun.resolve()
         return hanging.promise
       },
-      settle: (tx, n) => effect(request.key, n)(tx),
+      store: (tx, n) => effect(request.key, n)(tx),
     })
     await Promise.race([begun.promise, crashed])
     const takeOver = () =>
       elsewhere.runOnceOutside(request, {
         ...unprepared,
-        outside: async reference => references.push(reference),
-        settle: (tx, n) => effect(request.key, n)(tx),
+        perform: async reference => references.push(reference),
+        store: (tx, n) => effect(request.key, n)(tx),
       })
     elapse(59_999)
     assert.deepEqual(await takeOver(), inProgress)
@@ -217,48 +217,48 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     async bench => {
       const { once, elsewhere, request, storage, elapse } = bench
       const references: string[] = []
-      const outside = async (reference: string) => references.push(reference)
-      const settle = (tx: Tx, n: number) => effect(request.key, n)(tx)
-      const work = { ...unprepared, outside, settle }
+      const perform = async (reference: string) => references.push(reference)
+      const store = (tx: Tx, n: number) => effect(request.key, n)(tx)
+      const work = { ...unprepared, perform, store }
       const failing = async (reference: string) => {
-        await outside(reference)
+        await perform(reference)
         throw new Error('own')
       }
-      await assert.rejects(once.runOnceOutside(request, { ...work, outside: failing }), /own/)
-      const unstored = { ...work, settle: (tx: Tx) => tx.query('SELECT broken').then(never) }
+      await assert.rejects(once.runOnceOutside(request, { ...work, perform: failing }), /own/)
+      const unstored = { ...work, store: (tx: Tx) => tx.query('SELECT broken').then(never) }
       await assert.rejects(elsewhere.runOnceOutside(request, unstored), { code: 'refused' })
       // The delay does not matter: the outcome is unknown until it is stored.
       elapse(2 * dayMs)
       const other = { ...request, fingerprint: requestFingerprint(request.key, ['other']) }
-      assert.deepEqual(await once.runOnceOutside(other, work), { kind: 'key-reused' })
+      assert.deepEqual(await once.runOnceOutside(other, work), keyReused)
       assert.deepEqual(await once.runOnceOutside(request, work), answered('effect 3', false))
       assert.deepEqual([references.length, new Set(references).size], [3, 1])
       assert.equal(await countEffects(storage, request.key), 1)
     },
 
   'a rejection before or after the effect leaves the key unused': async ({ once, request, storage }) => {
-    const refused = refuse('not_found')
+    const rejected = reject('not_found')
     const references: string[] = []
     const work = {
       ...unprepared,
-      outside: async (reference: string) => references.push(reference),
-      settle: (tx: Tx, n: number) => effect(request.key, n)(tx),
+      perform: async (reference: string) => references.push(reference),
+      store: (tx: Tx, n: number) => effect(request.key, n)(tx),
     }
-    const refusing = { ...work, prepare: async () => refused, outside: never }
-    assert.deepEqual(await once.runOnceOutside(request, refusing), refused)
-    let forgotten = ''
+    const rejecting = { ...work, prepare: async () => rejected, perform: never }
+    assert.deepEqual(await once.runOnceOutside(request, rejecting), rejected)
+    let discarded = ''
     const unsettled = {
       ...work,
-      settle: async (tx: Tx, n: number) => {
+      store: async (tx: Tx, n: number) => {
         await effect(request.key, n)(tx)
-        return refused
+        return rejected
       },
-      forget: async (_: Tx, reference: string) => {
-        forgotten = reference
+      discard: async (_: Tx, reference: string) => {
+        discarded = reference
       },
     }
-    assert.deepEqual(await once.runOnceOutside(request, unsettled), refused)
-    assert.equal(forgotten, references[0])
+    assert.deepEqual(await once.runOnceOutside(request, unsettled), rejected)
+    assert.equal(discarded, references[0])
     assert.equal(await countEffects(storage, request.key), 0)
     assert.deepEqual(await once.runOnceOutside(request, work), answered('effect 2', false))
     assert.notEqual(references[0], references[1])

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { payOut } from '../../domain/ledger/payout.ts'
-import type { Refused } from '../../domain/refusals.ts'
+import type { Result } from '../../domain/rejections.ts'
 import { captureTransaction, refundTransaction, voidTransaction } from '../../domain/transaction/change.ts'
 import { type Dispute, raiseDispute, resolveDispute } from '../../domain/transaction/dispute.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
@@ -62,7 +62,7 @@ export function repositoriesContract(
     for (const [rule, run] of Object.entries({
       ...partyRules,
       ...moneyRules,
-      ...refusalRules,
+      ...rejectionRules,
       ...deliveryRules,
     })) {
       test(rule, async () => {
@@ -190,9 +190,9 @@ const partyRules: Record<string, Rule> = {
   },
 }
 
-function unrefused<T extends object>(change: T | Refused): T {
-  assert.ok(!('refusal' in change), inspect(change))
-  return change
+function unrejected<T extends object>(change: Result<T>): T {
+  assert.ok(change.ok, inspect(change))
+  return change.value
 }
 
 const guard = { currency: null, descriptor: null }
@@ -234,18 +234,18 @@ const moneyRules: Record<string, Rule> = {
         await step(now, tx)
       })
     await change(async (now, tx) =>
-      saveChange(tx, unrefused(captureTransaction(now, { ...guard, amount: 700n }, context))),
+      saveChange(tx, unrejected(captureTransaction(now, { ...guard, amount: 700n }, context))),
     )
     await change(async (now, tx) =>
-      saveChange(tx, unrefused(refundTransaction(now, { ...guard, amount: 50n }, context))),
+      saveChange(tx, unrejected(refundTransaction(now, { ...guard, amount: 50n }, context))),
     )
     await change(async (now, tx) =>
-      saveChange(tx, unrefused(voidTransaction(now, { currency: null, amount: 300n }, context))),
+      saveChange(tx, unrejected(voidTransaction(now, { currency: null, amount: 300n }, context))),
     )
     const disputes: Dispute[] = []
     for (const amount of [100n, 200n]) {
       await change(async (now, tx) => {
-        const raised = unrefused(
+        const raised = unrejected(
           raiseDispute(now, { amount, reason: 'fraud', dueMs: nowMs + 1, earlier: [] }, context),
         )
         await saveDisputeChange(tx, raised)
@@ -258,7 +258,7 @@ const moneyRules: Record<string, Rule> = {
         assert.deepEqual(dispute, disputes[index])
         await saveDisputeChange(
           tx,
-          unrefused(resolveDispute(now, disputes[index] as Dispute, outcome, context)),
+          unrejected(resolveDispute(now, disputes[index] as Dispute, outcome, context)),
         )
       })
     }
@@ -266,7 +266,7 @@ const moneyRules: Record<string, Rule> = {
       const locked = await lockMerchant(tx, merchant.id)
       assert.ok(locked)
       const balance = await balanceOf(tx, merchant.id, merchant.currency)
-      savePayout(tx, unrefused(payOut(balance, balance - 5n, { ...context, merchant: locked })))
+      savePayout(tx, unrejected(payOut(balance, balance - 5n, { ...context, merchant: locked })))
     })
     await storage.transaction(tx => assertBooks(tx, merchant.id, start.id), { isolation: 'repeatable read' })
   },
@@ -315,7 +315,7 @@ const moneyRules: Record<string, Rule> = {
     const { merchant } = await openMerchant(storage)
     const transaction = someTransaction(merchant)
     await storage.transaction(tx => insertTransaction(tx, transaction))
-    const part = unrefused(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
+    const part = unrejected(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
     const countUpdates = `SELECT n_tup_upd AS all, n_tup_hot_upd AS in_place FROM pg_stat_xact_user_tables
       WHERE relname = 'transactions'`
     await storage.transaction(async tx => {
@@ -368,7 +368,7 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
 }
 
 /** Statements that violate a constraint: its name, and the statement with `$1` for a transaction. */
-const refused: readonly (readonly [constraint: string, sql: string])[] = [
+const rejected: readonly (readonly [constraint: string, sql: string])[] = [
   ['transactions_buckets', 'UPDATE transactions SET captured_amount = 1 WHERE id = $1'],
   [
     'transactions_pending',
@@ -418,13 +418,13 @@ const refused: readonly (readonly [constraint: string, sql: string])[] = [
   ],
 ]
 
-const refusalRules: Record<string, Rule> = {
+const rejectionRules: Record<string, Rule> = {
   'the database rejects inconsistent rows': async storage => {
     const { merchant } = await openMerchant(storage)
     await openMerchant(storage)
     const transaction = someTransaction(merchant)
     await storage.transaction(tx => insertTransaction(tx, transaction))
-    for (const [constraint, sql] of refused) {
+    for (const [constraint, sql] of rejected) {
       const breaking = storage.transaction(tx => tx.query(sql, [transaction.id]))
       await assert.rejects(breaking, { code: 'constraint', constraint }, constraint)
     }
@@ -443,9 +443,9 @@ const refusalRules: Record<string, Rule> = {
     const { merchant } = await openMerchant(storage)
     const transaction = someTransaction(merchant)
     await storage.transaction(tx => insertTransaction(tx, transaction))
-    const stale = unrefused(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
+    const stale = unrejected(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
     await storage.transaction(async tx => saveChange(tx, stale))
-    const again = unrefused(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
+    const again = unrejected(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
     await assert.rejects(
       storage.transaction(async tx => saveChange(tx, again)),
       { constraint: 'trail_entries_order' },

@@ -8,7 +8,7 @@ import {
  * Every error of the API by its code, with the HTTP status and the message of its answer. The codes are the
  * specification's 4xx and 5xx, the statuses those of the public API.
  */
-export const refusals = {
+export const rejections = {
   invalid_request: { status: 400, message: 'Some fields are missing or not valid.' },
   malformed_body: { status: 400, message: 'The body does not match its content type.' },
   invalid_idempotency_key: {
@@ -47,24 +47,44 @@ export const refusals = {
   rate_missing: { status: 503, message: 'No exchange rate is available for these currencies.' },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>
 
-type RefusalCode = keyof typeof refusals
+type RejectionCode = keyof typeof rejections
 
 /** An answer other than success, as a value. */
-export interface Refusal {
-  readonly code: RefusalCode
+export interface Rejection {
+  readonly code: RejectionCode
   readonly status: number
   readonly message: string
   /** The invalid fields of an `invalid_request`. Empty for other codes. */
   readonly fields: readonly FieldError[]
   /** The cause of a `processing_error`; null for other codes. */
   readonly processingError: ProcessingError | null
-  /** The time after which the same request can succeed, for `too_many_requests`, if it is known. */
+  /** The time after which the same request can succeed, if it is known. */
   readonly retryAfterMs?: number
 }
 
-/** The result of a function that refuses. */
-export interface Refused {
-  readonly refusal: Refusal
+/** What a function returns that can reject its input. */
+export type Result<T> = Accepted<T> | Rejected
+
+interface Accepted<T> {
+  readonly ok: true
+  readonly value: T
+}
+
+export interface Rejected {
+  readonly ok: false
+  readonly rejection: Rejection
+}
+
+export function accept<T>(value: T): Accepted<T> {
+  return { ok: true, value }
+}
+
+/** The result of a function that only has an effect. */
+export const done: Result<void> = accept(undefined)
+
+/** Returns the result with its value converted. */
+export function mapResult<T, U>(result: Result<T>, convert: (value: T) => U): Result<U> {
+  return result.ok ? accept(convert(result.value)) : result
 }
 
 /** One field that is wrong. */
@@ -105,36 +125,28 @@ export const fieldErrorCodes = [
 export type FieldErrorCode = (typeof fieldErrorCodes)[number]
 
 /** `message` replaces the catalogue's where more can be said. */
-export function refuse(code: RefusalCode, message: string = refusals[code].message): Refused {
-  return { refusal: { code, status: refusals[code].status, message, fields: [], processingError: null } }
+export function reject(
+  code: RejectionCode,
+  message: string = rejections[code].message,
+  details: Partial<Rejection> = {},
+): Rejected {
+  const { status } = rejections[code]
+  return { ok: false, rejection: { code, status, message, fields: [], processingError: null, ...details } }
 }
 
 /** Too many requests, until that time has passed. */
-export function refuseFor(retryAfterMs: number, message: string): Refused {
-  return { refusal: { ...refuse('too_many_requests', message).refusal, retryAfterMs } }
+export function rejectFor(retryAfterMs: number, message?: string): Rejected {
+  return reject('too_many_requests', message, { retryAfterMs })
 }
 
-export function refuseFields(fields: readonly FieldError[]): Refused {
-  const { refusal } = refuse('invalid_request')
-  return { refusal: { ...refusal, fields } }
+export function rejectFields(fields: readonly FieldError[]): Rejected {
+  return reject('invalid_request', undefined, { fields })
 }
 
-export function refuseField(field: string, code: FieldErrorCode, message: string): Refused {
-  return refuseFields([{ field, code, message }])
+export function rejectField(field: string, code: FieldErrorCode, message: string): Rejected {
+  return rejectFields([{ field, code, message }])
 }
 
-export function refuseProcessing(code: ProcessingErrorCode): Refused {
-  const { refusal } = refuse('processing_error')
-  return { refusal: { ...refusal, processingError: processingError(code) } }
-}
-
-/** Checks the status too, because an input of a caller can have a field `refusal`. */
-export function isRefused(outcome: object): outcome is Refused {
-  const refusal = 'refusal' in outcome ? outcome.refusal : undefined
-  return (
-    typeof refusal === 'object' &&
-    refusal !== null &&
-    'status' in refusal &&
-    typeof refusal.status === 'number'
-  )
+export function rejectProcessing(code: ProcessingErrorCode): Rejected {
+  return reject('processing_error', undefined, { processingError: processingError(code) })
 }
