@@ -122,7 +122,7 @@ const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly 
   },
   {
     text: /^import (?!type )[^']*'(@tollway\/proto\/|@bufbuild\/protobuf')/m,
-    where: /^services\/ratelimit\/(?!feeds\/|telemetry\/)/,
+    where: /^services\/ratelimit\/(?!config\/|telemetry\/)/,
     instead: "a codec of its own: a process without a feed has no use for the messages' descriptions",
   },
 ]

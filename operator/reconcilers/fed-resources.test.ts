@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { decodeDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
+import { decodeDomain } from '@tollway/ratelimit/config/domain-codec.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'

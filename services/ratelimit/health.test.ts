@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { filesReading, openConfiguration } from './feeds/testing/open-configuration.ts'
+import { filesReading, openConfiguration } from './config/testing/open-configuration.ts'
 import { createHealth } from './health.ts'
 
 function open(withConfig: boolean, answered = true) {

@@ -1,6 +1,6 @@
 import { createServiceHealth, type ServiceHealth } from '@tollway/chassis/health/service-health.ts'
+import type { Configuration } from './config/configuration.ts'
 import type { Counters } from './counters/counters.ts'
-import type { Configuration } from './feeds/configuration.ts'
 
 interface HealthOptions {
   readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>

@@ -14,6 +14,8 @@ import { createHealthTable } from '@tollway/grpc/server/health.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import { type Configuration, type ConfigurationOptions, createConfiguration } from './config/configuration.ts'
+import { openFeed } from './config/open-feed.ts'
 import {
   createBackendHealth,
   createErrorWatch,
@@ -23,8 +25,6 @@ import {
 import type { Counters } from './counters/counters.ts'
 import { openMemcached } from './counters/memcached/memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
-import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
-import { openFeed } from './feeds/open-feed.ts'
 import { createHealth } from './health.ts'
 import type { ObserverSlot } from './limiter/decision.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'

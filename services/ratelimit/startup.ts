@@ -1,6 +1,6 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
+import type { Configuration } from './config/configuration.ts'
 import type { Counters } from './counters/counters.ts'
-import type { Configuration } from './feeds/configuration.ts'
 import type { FailureMode } from './limiter/counting.ts'
 
 /** Shorter waits are not logged. */

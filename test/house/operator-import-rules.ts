@@ -73,7 +73,7 @@ export const operatorImportRules: readonly ImportRule[] = [
       chassis,
       'operator/kinds/',
       'operator/xds/',
-      'services/ratelimit/feeds/domain-codec.ts',
+      'services/ratelimit/config/domain-codec.ts',
       'services/ratelimit/rules/',
     ],
   },

@@ -8,7 +8,7 @@ import { type Feature, features } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
-import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'
+import { decodeDomain } from '../../../services/ratelimit/config/domain-codec.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'
 
 function rule(more: Partial<RateLimitRule> = {}): RateLimitRule {

@@ -1,6 +1,6 @@
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
-import { encodeDomain, showDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
+import { encodeDomain, showDomain } from '@tollway/ratelimit/config/domain-codec.ts'
 import { featuresOf, type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 import { type Claims, type Keeper, keptDenial } from '../claims.ts'

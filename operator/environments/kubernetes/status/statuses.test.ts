@@ -4,7 +4,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
-import { decodeDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
+import { decodeDomain } from '@tollway/ratelimit/config/domain-codec.ts'
 import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
