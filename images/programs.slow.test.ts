@@ -136,7 +136,7 @@ test('the payments service creates its database and its schema', async t => {
     },
   })
   t.after(() => program.end('SIGKILL'))
-  await program.said('serving', 60_000)
+  await program.said('start service', 60_000)
   const made = await fetch(`http://127.0.0.1:${port}/apps`, { method: 'POST' })
   assert.equal(made.status, 201, await made.text())
 })

@@ -91,7 +91,10 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   })
   health.serve()
   watch.logChanges(log)
-  log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, streams: settings.streamLog })
+  log.info('start service', {
+    grpc: settings.grpcUnixSocket || settings.grpcPort,
+    streams: settings.streamLog,
+  })
   return {
     grpc: bound,
     debugPort: pages.debugPort,

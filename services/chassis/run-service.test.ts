@@ -24,7 +24,7 @@ test('a signal stops a service, which then exits with code 0', async () => {
   const program = startService('start: async () => running')
   await program.said('started')
   assert.equal(await program.end('SIGTERM'), 0)
-  assert.match(program.output(), /msg=stopping.*stopped/s)
+  assert.match(program.output(), /msg="stop service".*stopped/s)
 })
 
 test('a signal stops a service whose start is not complete', async () => {
@@ -61,7 +61,7 @@ for (const [how, start] of [
   test(`a start that ${how} is logged, and the service exits with code 1`, async () => {
     const program = startService(`start: ${start}`)
     assert.equal(await program.exited(), 1)
-    assert.match(program.output(), /msg="start: failed" reason="no disk"/)
+    assert.match(program.output(), /msg="start service failed" reason="no disk"/)
   })
 }
 
@@ -71,6 +71,6 @@ test('an unexpected error is logged as the program describes it', async () => {
       "describeError: () => 'described'",
   )
   assert.equal(await program.exited(), 1)
-  assert.match(program.output(), /msg="exit: internal error" error=described/)
+  assert.match(program.output(), /msg="run service failed" error=described/)
   assert.doesNotMatch(program.output(), /secret/)
 })

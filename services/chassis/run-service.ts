@@ -45,17 +45,17 @@ export async function runService<Settings extends Table>(program: ServiceProgram
   if (!program.startBlocks) showSignsOfLife()
   runUntilStopped({
     async stop(reason) {
-      log.info('stopping', { reason })
+      log.info('stop service', { reason })
       // The service is undefined while it waits for its first configuration, which may never arrive.
       await service?.stop()
     },
-    onFatal: error => log.error('exit: internal error', { error: describeError(error) }),
+    onFatal: error => log.error('run service failed', { error: describeError(error) }),
   })
   try {
     service = await program.start(values, log)
     await service.started
   } catch (error) {
-    log.error('start: failed', { reason: (error as Error).message })
+    log.error('start service failed', { reason: (error as Error).message })
     process.exit(1)
   }
   if (program.startBlocks) showSignsOfLife()

@@ -137,7 +137,7 @@ export async function startService(
     onEvent: countEvents(metrics),
   })
   reportHealth(true)
-  log.info('serving', { http: port, provision: provisionPort, debug: debugPort })
+  log.info('start service', { http: port, provision: provisionPort, debug: debugPort })
   return {
     port,
     debugPort,
@@ -253,7 +253,12 @@ function createProvision(
 function tlsOf(settings: Settings, log: Log): { readonly api?: TlsFiles; readonly provision?: TlsFiles } {
   const open = (cert: TlsFile, key: TlsFile, ca?: TlsFile) =>
     [cert, key, ca].some(file => file !== undefined && file.path !== '')
-      ? openTlsFiles({ cert, key, ca, onWarning: text => log.warn(text) })
+      ? openTlsFiles({
+          cert,
+          key,
+          ca,
+          onReloadFailed: reason => log.warn('reload certificates failed', { reason }),
+        })
       : undefined
   const api = open(
     { setting: 'TLS_CERT', path: settings.tlsCert },

@@ -252,7 +252,7 @@ async function openServers(
     reportHealth(ownHealth, health.problem())
   })
   worker?.onWholeHealth(updateTable)
-  log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
+  log.info('start service', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
     drain: (graceMs: number) => Promise.all([grpc.drain(graceMs), http.drain(graceMs)]),
   }

@@ -195,6 +195,6 @@ test('a process that replaces a killed one gets its ports at once', async t => {
     DEBUG_PORT: `${first.debugPort}`,
   }
   const next = await startRateLimit(t, { ...env, ...ports })
-  await next.program.said('msg=serving')
+  await next.program.said('msg="start service"')
   for (const client of clients) client.destroy()
 })

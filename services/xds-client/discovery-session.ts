@@ -94,7 +94,7 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
     }
     refused = undefined
     inForce = { version: response.versionInfo, content }
-    log.debug('configuration acknowledged', { version: inForce.version })
+    log.debug('acknowledge configuration', { version: inForce.version })
     return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
   }
 

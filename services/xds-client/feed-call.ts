@@ -52,7 +52,7 @@ export function createFeedCall({
       const { message: reason } = state.error
       const isNew = isUnexpected(state.error) && reason !== warned
       if (isNew) warned = reason
-      log[isNew ? 'warn' : 'debug']('call the management server failed', { what, reason })
+      log[isNew ? 'warn' : 'debug']('call management server failed', { what, reason })
     },
   })
 }

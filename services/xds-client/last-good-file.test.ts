@@ -77,7 +77,7 @@ test('an unusable file is logged and ignored', async () => {
     writeFileSync(path, content)
     assert.equal(file.read(), undefined)
     assert.match(warnings.at(-1) ?? '', reason)
-    assert.match(warnings.at(-1) ?? '', /^use the last good configuration: failed/)
+    assert.match(warnings.at(-1) ?? '', /^load last good configuration failed/)
   }
   assert.equal(warnings.length, cases.length)
 })
@@ -90,7 +90,7 @@ test('a failed write is logged once, and has no other effect', async () => {
     await file.close()
   }
   assert.deepEqual(warnings, [
-    `write the last good configuration: failed ${join(folder, 'missing/last-good')} ENOENT`,
+    `write last good configuration failed ${join(folder, 'missing/last-good')} ENOENT`,
   ])
 })
 
@@ -131,7 +131,7 @@ async function keep(t: TestContext, path: string, text: string): Promise<void> {
   await feed.stop()
 }
 
-const isLastGood = /^the management server sent no configuration: use the last good one \S+ 720\d$/
+const isLastGood = /^load last good configuration \S+ 720\d$/
 
 test('the last good configuration is active until the management server answers', async t => {
   const path = join(place(), 'last-good')
@@ -180,7 +180,7 @@ test('a file without a valid configuration is logged, and the feed keeps waiting
   const [port = 0] = await freePorts(1)
   const { inForce, warnings } = startWithFile(t, `127.0.0.1:${port}`, path)
   await waitFor('the warning', () =>
-    warnings.some(text => text.startsWith('use the last good configuration: failed')),
+    warnings.some(text => text.startsWith('load last good configuration failed')),
   )
   assert.equal(inForce(), undefined)
 })

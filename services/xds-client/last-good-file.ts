@@ -48,7 +48,7 @@ export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOpt
         lastReason = undefined
       } catch (error) {
         const reason = reasonOf(error)
-        if (reason !== lastReason) log.warn('write the last good configuration: failed', { path, reason })
+        if (reason !== lastReason) log.warn('write last good configuration failed', { path, reason })
         lastReason = reason
       }
     }
@@ -68,7 +68,7 @@ export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOpt
       } catch (error) {
         const { message: reason, cause } = error as Error
         if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return undefined
-        log.warn('use the last good configuration: failed', { path, reason })
+        log.warn('load last good configuration failed', { path, reason })
         return undefined
       }
     },

@@ -69,6 +69,6 @@ function openTls(settings: FeedSettings, log: Log): WatchedClientTls {
     caFile: settings.xdsCaFile,
     subjectAltName: settings.xdsServerSan,
     host: settings.xdsServer.host || 'localhost',
-    onWarning: text => log.warn(text),
+    onReloadFailed: reason => log.warn('reload certificates failed', { reason }),
   })
 }

@@ -179,7 +179,7 @@ test('an absent server is logged once, and connected when it starts', async t =>
   const { inForce, warnings, feed } = startFeed(t, `127.0.0.1:${port}`)
   await waitFor('the first complaint', () => warnings.length > 0)
   assert.deepEqual(warnings, [
-    `no connection to the management server 127.0.0.1:${port} connect ECONNREFUSED 127.0.0.1:${port} 20`,
+    `connect to management server failed 127.0.0.1:${port} connect ECONNREFUSED 127.0.0.1:${port} 20`,
   ])
   const server = await startServer(t, { port })
   const stream = await server.stream(0)

@@ -133,7 +133,7 @@ export class XdsFeed {
   #logResponse(): void {
     const { connection, log } = this.#options
     this.#hadResponse = true
-    if (this.#isInterrupted) log.info('connected to the management server', { server: connection.server })
+    if (this.#isInterrupted) log.info('connect to management server', { server: connection.server })
     this.#isInterrupted = false
   }
 
@@ -144,13 +144,13 @@ export class XdsFeed {
     const { server } = connection
     const reason = reasonOf(state.error)
     if (state.retryMs === 0) {
-      log.info('open the stream to the management server again', { server, reason })
+      log.info('reopen stream to management server', { server, reason })
       return
     }
     const level = state.isRepeated && this.#isInterrupted ? 'debug' : 'warn'
     this.#isInterrupted = true
     const retryMs = Math.round(state.retryMs)
-    log[level]('no connection to the management server', { server, reason, retryMs })
+    log[level]('connect to management server failed', { server, reason, retryMs })
   }
 }
 
@@ -173,9 +173,9 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
     const [problem] = problems
     if (problem !== undefined) throw new Error(problem)
     const ageSeconds = Math.round(found.ageMs / 1000)
-    log.warn('the management server sent no configuration: use the last good one', { path, ageSeconds })
+    log.warn('load last good configuration', { path, ageSeconds })
   } catch (error) {
-    log.warn('use the last good configuration: failed', { path, reason: (error as Error).message })
+    log.warn('load last good configuration failed', { path, reason: (error as Error).message })
   }
 }
 

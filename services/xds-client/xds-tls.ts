@@ -10,7 +10,7 @@ export interface XdsTlsOptions {
   /** The host of the server: a DNS name or an IP address, without a port. */
   readonly host: string
   /** Called with the reason why changed files are not used. */
-  onWarning(text: string): void
+  onReloadFailed(reason: string): void
 }
 
 /**
@@ -21,7 +21,7 @@ export interface XdsTlsOptions {
  * @throws Error that names every setting with an invalid file, and its problem
  */
 export function openXdsTls(options: XdsTlsOptions): WatchedClientTls {
-  const { certFile, keyFile, caFile, subjectAltName, host, onWarning } = options
+  const { certFile, keyFile, caFile, subjectAltName, host, onReloadFailed } = options
   if (subjectAltName.includes('://')) {
     throw new Error(
       `CONFIG_GRPC_XDS_SERVER_TLS_SAN: "${subjectAltName}" is neither a DNS name nor an IP address`,
@@ -32,7 +32,7 @@ export function openXdsTls(options: XdsTlsOptions): WatchedClientTls {
     key: { setting: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', path: keyFile },
     ca: { setting: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', path: caFile },
     serverName: subjectAltName || host,
-    onWarning,
+    onReloadFailed,
     mayComeLater: true,
   })
 }

@@ -61,7 +61,7 @@ export const missingGoRelay = () => missingGoProgram(goRelay)
 export async function startGoRelay(): Promise<MeasuredServer> {
   const [port = 0] = await freePorts(1)
   const program = startProgram(...onServerCore(goProgramPath(goRelay), [`${port}`]))
-  await program.said('serving')
+  await program.said('start service')
   return { ...measured('grpc-go relay', program, port, port), gcMs: async () => undefined }
 }
 

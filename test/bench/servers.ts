@@ -155,7 +155,7 @@ export async function startContestant(
   const [port = 0] = await freePorts(1)
   const script = join(root, 'test/bench/yardstick', file)
   const program = startOnServerCore([script, `${port}`, ...args])
-  await program.said('serving')
+  await program.said('start service')
   return measured(name, program, port, port)
 }
 

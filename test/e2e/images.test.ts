@@ -135,7 +135,7 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
   for (const name of ['ratelimit', 'broker']) {
     it(`${name} serves soon after its start`, async t => {
       const log = await kubectl('-n', namespace, 'logs', name)
-      const [, servingAt = ''] = /time=(\S+) .*msg=serving/.exec(log) ?? []
+      const [, servingAt = ''] = /time=(\S+) .*msg="start service"/.exec(log) ?? []
       const startMs = Date.parse(servingAt) - Number(await inPod(name, 'node', '--print', whenStarted))
       t.diagnostic(`${name} served ${Math.round(startMs)} ms after its start`)
       // The start takes a second on an idle machine; this one runs a whole cluster.

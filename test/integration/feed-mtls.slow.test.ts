@@ -101,7 +101,7 @@ function createMount() {
   }
 }
 
-const fixed = { subjectAltName: serverName, host: '127.0.0.1', onWarning: () => {} }
+const fixed = { subjectAltName: serverName, host: '127.0.0.1', onReloadFailed: () => {} }
 
 const nowMs = Date.now()
 const soonMs = nowMs + 600_000
@@ -188,7 +188,7 @@ test(`${rotations} rotations of the authority under load close no stream and rej
     mount.swap(files)
   }
   refresh()
-  const options = { ...fixed, ...mount.options, onWarning: assert.fail }
+  const options = { ...fixed, ...mount.options, onReloadFailed: assert.fail }
   const { inForce, warnings } = startServiceFeed(t, address, { tls: openXdsTls(options) })
   await waitFor('the first configuration', () => inForce() === 'a:1')
   const probe = openXdsTls(options)
@@ -241,7 +241,7 @@ test('merchants are provisioned over mutual TLS while the authority rotates', as
     cert: { setting: 'PROVISION_TLS_CERT', path: certFile },
     key: { setting: 'PROVISION_TLS_KEY', path: keyFile },
     ca: { setting: 'PROVISION_TLS_CLIENT_CA', path: caFile },
-    onWarning: assert.fail,
+    onReloadFailed: assert.fail,
   })
   t.after(() => tls.close())
   const server = createProvisionServer({

@@ -36,7 +36,8 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
     const server = await startGoFeedServer(t, permits('350ms'))
     server.publish('1', 'HOUR', 10)
     const lines: string[] = []
-    const say: Log['warn'] = (message, fields) => void lines.push(`${message}: ${fields?.['reason']}`)
+    const say: Log['warn'] = (message, fields) =>
+      void lines.push(`${message}: ${fields?.['reason'] ?? fields?.['text']}`)
     const keepaliveMs = 100
     startFeed(t, server.address, {
       typeUrl,
@@ -61,9 +62,9 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
       )
     }
     for (const expected of [
-      /^gRPC library: .* excess pings. Increasing ping interval to 200 ms/,
-      /^gRPC library: .* excess pings. Increasing ping interval to 400 ms/,
-      /^no connection to the management server: the server closed the connection with ENHANCE_YOUR_CALM$/,
+      /^report library output: .* excess pings. Increasing ping interval to 200 ms/,
+      /^report library output: .* excess pings. Increasing ping interval to 400 ms/,
+      /^connect to management server failed: the server closed the connection with ENHANCE_YOUR_CALM$/,
     ])
       assert.ok(
         lines.some(line => expected.test(line)),

@@ -120,7 +120,7 @@ test('certificates are renewed under load, and no call is dropped', async t => {
     await waitFor('calls after that', () => calls > before + 50)
   }
   write({ cert: 'half written' })
-  await service.program.said('the changed certificate files are not used: GRPC_SERVER_TLS_CERT')
+  await service.program.said('reason="GRPC_SERVER_TLS_CERT')
   assert.ok(await shows('fourth.test')(), 'the last good one stays')
   renew('fifth.test')
   await waitFor('the next good one', shows('fifth.test'))

@@ -65,7 +65,10 @@ test('an address in use is reported with its setting before any configuration ar
     const { program } = await startRateLimit(t, { ...waitsForEver, ...env })
     assert.equal(await program.exited(), 1)
     const name = Object.keys(env).at(-1)
-    assert.match(program.output(), new RegExp(`msg="start: failed" reason="${name}: .*EADDRINUSE.*:${port}"`))
+    assert.match(
+      program.output(),
+      new RegExp(`msg="start service failed" reason="${name}: .*EADDRINUSE.*:${port}"`),
+    )
   }
 })
 
@@ -107,7 +110,7 @@ test('a wrong file or path of a setting is reported before any configuration arr
     wrong.map(async ([env, reason]) => {
       const { program } = await startRateLimit(t, { ...waitsForEver, ...env })
       assert.equal(await program.exited(), 1)
-      assert.match(program.output(), new RegExp(`msg="start: failed" reason="${reason}`))
+      assert.match(program.output(), new RegExp(`msg="start service failed" reason="${reason}`))
     }),
   )
 })
@@ -201,7 +204,7 @@ test('SIGTERM ends a process that still waits for its first configuration', asyn
   await missing.program.said('/nonexistent/config: cannot be read: ENOENT')
   const server = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: '127.0.0.1:1' }
   const waiting = await startRateLimit(t, { BACKEND_TYPE: 'memory', ...server })
-  await waiting.program.said('no connection to the management server')
+  await waiting.program.said('connect to management server failed')
   for (const { program, health } of [missing, waiting]) {
     await assert.rejects(health(), 'it takes no calls yet')
     assert.equal(await program.end('SIGTERM'), 0)

@@ -142,5 +142,8 @@ test('an invalid endpoint ends the process, with the name of its variable', asyn
   const settings = { BACKEND_TYPE: 'memory', TRACING_ENABLED: 'true', RUNTIME_ROOT: '/nonexistent' }
   const { program } = await startRateLimit(t, { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: 'not a url' })
   assert.equal(await program.exited(), 1)
-  assert.match(program.output(), /msg="start: failed" reason="OTEL_EXPORTER_OTLP_ENDPOINT: the value is not/)
+  assert.match(
+    program.output(),
+    /msg="start service failed" reason="OTEL_EXPORTER_OTLP_ENDPOINT: the value is not/,
+  )
 })

@@ -201,7 +201,7 @@ describe('the admin commands of payments with the embedded database', () => {
       env: { ...env, LOG_LEVEL: 'info' },
     })
     t.after(() => service.end('SIGKILL'))
-    await service.said('msg=serving', 60_000)
+    await service.said('msg="start service"', 60_000)
     const file = join(folder, 'payments', 'admin.json')
     assert.equal((await stat(file)).mode & 0o777, 0o600)
     const { port, token } = JSON.parse(await readFile(file, 'utf8'))

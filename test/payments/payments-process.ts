@@ -74,7 +74,7 @@ export async function startPaymentsProcess(
       said += running?.output() ?? ''
       const env = { ...paymentsEnv(databaseUrl), PORT: String(port), LOG_LEVEL: 'info', ...more }
       running = startProgram(process.execPath, [program], { env })
-      await running.said('msg=serving', 30_000)
+      await running.said('msg="start service"', 30_000)
     },
   }
   running = startProgram(process.execPath, ['--version'])

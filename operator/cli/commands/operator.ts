@@ -86,12 +86,12 @@ function readPod(env: NodeJS.ProcessEnv): OwnPod {
 function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): void {
   runUntilStopped({
     async stop(reason) {
-      log.info('stopping', { reason })
+      log.info('stop operator', { reason })
       // A failed start has stopped its parts already.
       const running = await starting.catch(() => undefined)
       await running?.stop()
     },
     forceShutdown: () => process.exit(exitCodes.failed),
-    onFatal: error => log.error('exit: internal error', { error: (error as Error).stack ?? `${error}` }),
+    onFatal: error => log.error('run operator failed', { error: (error as Error).stack ?? `${error}` }),
   })
 }

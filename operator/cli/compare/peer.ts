@@ -56,7 +56,7 @@ export function openPeerTls(
     key: { setting: `--${name}-key`, path: tls.keyFile },
     ca: { setting: `--${name}-ca`, path: tls.caFile },
     serverName: tls.serverName || host,
-    onWarning: text => onWarning(`${name}: ${text}`),
+    onReloadFailed: reason => onWarning(`${name}: changed certificate files are not used: ${reason}`),
   })
 }
 

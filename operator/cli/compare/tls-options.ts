@@ -71,7 +71,7 @@ export function openListenTls(
     cert: { setting: '--listen-cert', path: cert },
     key: { setting: '--listen-key', path: key },
     ca: { setting: '--listen-client-ca', path: ca },
-    onWarning: onProblem,
+    onReloadFailed: reason => onProblem(`changed certificate files are not used: ${reason}`),
   })
   return {
     credentials() {

@@ -139,7 +139,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   notReady = 'there is no certificate for the feed yet'
   await serveFeed(started, options, { ...app, peers }, certificates)
   notReady = ''
-  log.info('serving', { feed: config.feedPort, pages: config.operatorPort, pod: pod.name })
+  log.info('start operator', { feed: config.feedPort, pages: config.operatorPort, pod: pod.name })
   const running = started.move()
   return {
     async stop() {

@@ -169,7 +169,7 @@ async function serveTls(
     cert: file('cert'),
     key: file('key'),
     ca: file('ca'),
-    onWarning: text => assert.fail(text),
+    onReloadFailed: text => assert.fail(text),
   })
   const server = createProvisionServer({
     ...{ payments, clock, randomBytes, tls, log: silentLog, onAnswer: () => {} },

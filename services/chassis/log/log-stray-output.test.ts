@@ -26,9 +26,9 @@ test('output of libraries becomes lines of the log', () => {
     console.log({ a: 1 })
     console.debug('details')`)
   assert.deepEqual(lines.map(readLine), [
-    { level: 'warn', '@message': 'library output', text: 'E Connection to here\nwas closed' },
-    { level: 'info', '@message': 'library output', text: '{ a: 1 }' },
-    { level: 'debug', '@message': 'library output', text: 'details' },
+    { level: 'warn', '@message': 'report library output', text: 'E Connection to here\nwas closed' },
+    { level: 'info', '@message': 'report library output', text: '{ a: 1 }' },
+    { level: 'debug', '@message': 'report library output', text: 'details' },
   ])
 })
 
@@ -43,7 +43,7 @@ test('warnings of Node become lines of the log', () => {
   assert.equal(leak?.['name'], 'MaxListenersExceededWarning')
   assert.deepEqual(deprecation, {
     level: 'warn',
-    '@message': 'Node warning',
+    '@message': 'report Node warning',
     name: 'DeprecationWarning',
     code: 'DEP0000',
     reason: 'do not use it',

@@ -18,13 +18,13 @@ const levels = {
 export function logStrayOutput(log: Log): void {
   for (const [method, level] of Object.entries(levels)) {
     console[method as keyof typeof levels] = (...parts: unknown[]) =>
-      log[level]('library output', { text: format(...parts) })
+      log[level]('report library output', { text: format(...parts) })
   }
   // Node's own listener prints each warning.
   process.removeAllListeners('warning')
   process.on('warning', warning => {
     const { name, message } = warning
     const code = (warning as NodeJS.ErrnoException).code
-    log.warn('Node warning', { name, ...(code !== undefined && { code }), reason: message })
+    log.warn('report Node warning', { name, ...(code !== undefined && { code }), reason: message })
   })
 }

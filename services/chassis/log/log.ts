@@ -1,6 +1,12 @@
 import { type DestinationStream, pino } from 'pino'
 
-/** The log of a process, for its operators. Fields must contain no secrets. */
+/**
+ * The log of a process, for its operators. Fields must contain no secrets.
+ *
+ * A message is a constant that names an event, in lower case: `verb object`, such as `load configuration`, or
+ * `verb object failed`. All that varies is in the fields: `reason` says why something was done or has failed,
+ * and `error` has the stack of an internal error.
+ */
 export interface Log {
   debug(message: string, fields?: LogFields): void
   info(message: string, fields?: LogFields): void

@@ -26,7 +26,7 @@ export interface TlsFilesOptions {
    * Called with the reason, in one line without secrets, why changed files are not used; once for each such
    * change.
    */
-  onWarning(text: string): void
+  onReloadFailed(reason: string): void
   /** The polling interval, after which changes without an event are found. */
   readonly pollMs?: number | undefined
   /**
@@ -68,7 +68,7 @@ const settleMs = 100
  * @throws Error with every problem of the current files, each as `SETTING: path: problem`
  */
 export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
-  const { onWarning, pollMs = defaultPollMs } = options
+  const { onReloadFailed, pollMs = defaultPollMs } = options
   const paths = filesOf(options).map(({ path }) => path)
   const listeners = new Set<() => void>()
   const first = readTlsFiles(options)
@@ -88,7 +88,7 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
       if (missing !== '') missing = read.problems.join('; ')
       // Files appear one by one: while some are missing, no problem is reported.
       if (missing !== '' && read.areAllMissing) return
-      onWarning(`the changed certificate files are not used: ${read.problems.join('; ')}`)
+      onReloadFailed(read.problems.join('; '))
       return
     }
     // Files that were invalid for a while may be unchanged in the end.

@@ -1,7 +1,7 @@
 import type { Span as SdkSpan, TextMapGetter, Tracer } from '@opentelemetry/api'
 import type { SpanExporter } from '@opentelemetry/sdk-trace'
 import { type Clock, systemClock } from '../clock.ts'
-import type { Log } from '../log/log.ts'
+import type { Log, LogFields } from '../log/log.ts'
 
 /**
  * Spans of calls, exported by OTLP to a collector. The SDK is loaded only when tracing starts, so that a
@@ -99,7 +99,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
     },
     async stop(timeoutMs) {
       const inTime = await settlesWithin(provider.shutdown(), timeoutMs)
-      if (!inTime) warnings.warn('export of the last spans timed out', { timeoutMs })
+      if (!inTime) warnings.warn('export last spans failed', { reason: `not done after ${timeoutMs} ms` })
     },
   }
 }
@@ -245,7 +245,7 @@ function shortText(text: string): string {
 }
 
 interface Warnings {
-  warn(message: string, fields?: Readonly<Record<string, unknown>>): void
+  warn(message: string, fields: LogFields): void
   /** Counts lost spans, which the next warning includes. */
   lost(spans: number, reason: string): void
 }
@@ -261,13 +261,13 @@ function createWarnings(log: Log, clock: Clock): Warnings {
     return true
   }
   return {
-    warn(message, fields = {}) {
+    warn(message, fields) {
       if (mayWarn()) log.warn(message, fields)
     },
     lost(spans, reason) {
       lostSpans += spans
       if (!mayWarn()) return
-      log.warn('export of spans failed: they are lost', { spans: lostSpans, reason })
+      log.warn('export spans failed', { lostSpans, reason })
       lostSpans = 0
     },
   }
@@ -281,7 +281,7 @@ function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   const nothing = () => {}
   const warn = (...texts: readonly unknown[]) => {
     const text = texts.filter(part => typeof part === 'string').join(' ')
-    warnings.warn('tracing', { problem: withoutCredentials(shortText(text)) })
+    warnings.warn('report OpenTelemetry problem', { reason: withoutCredentials(shortText(text)) })
   }
   const logger = { error: nothing, warn, info: nothing, debug: nothing, verbose: nothing }
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })

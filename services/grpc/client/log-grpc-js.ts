@@ -7,8 +7,8 @@ import type { Log } from '@tollway/chassis/log/log.ts'
  */
 export function logGrpcJs(log: Log): void {
   setLogger({
-    error: (text: string) => log.warn('gRPC library', { reason: text }),
-    info: (text: string) => log.info('gRPC library', { reason: text }),
-    debug: (text: string) => log.debug('gRPC library', { reason: text }),
+    error: (text: string) => log.warn('report library output', { library: 'grpc-js', text }),
+    info: (text: string) => log.info('report library output', { library: 'grpc-js', text }),
+    debug: (text: string) => log.debug('report library output', { library: 'grpc-js', text }),
   })
 }

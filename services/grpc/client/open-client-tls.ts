@@ -21,7 +21,7 @@ export interface ClientTlsOptions {
   /** The DNS name or the IP address that the certificate of the server must have. */
   readonly serverName: string
   /** Called with the reason why changed files are not used. */
-  onWarning(text: string): void
+  onReloadFailed(reason: string): void
   /** Missing files are waited for; without it they are an error. */
   readonly mayComeLater?: boolean
 }

@@ -32,9 +32,9 @@ export function openServerTls(
     cert: { setting: 'GRPC_SERVER_TLS_CERT', path: grpcServerCertFile },
     key: { setting: 'GRPC_SERVER_TLS_KEY', path: grpcServerKeyFile },
     ca: { setting: 'GRPC_CLIENT_TLS_CACERT', path: grpcClientCaFile },
-    onWarning(text) {
+    onReloadFailed(reason) {
       onLoad(false)
-      log.warn(text)
+      log.warn('reload certificates failed', { reason })
     },
   })
   onLoad(true)
@@ -48,7 +48,7 @@ export function openServerTls(
     verifyClient: certificate =>
       grpcClientSan === '' ? undefined : checkSubjectAltName(certificate, grpcClientSan),
     onChange: files.onChange,
-    onRefused: (error, peer) => log.debug('reject caller', { peer, error: error.message }),
+    onRefused: (error, peer) => log.debug('reject client', { peer, error: error.message }),
   }
 }
 

@@ -89,7 +89,7 @@ export async function startSupervisor(
     if (whole.healthy !== before.healthy) for (const worker of workers) worker.sendWholeHealth(whole.healthy)
     reportHealth(whole.healthy, whole.reason)
     if (whole.started && !before.started) {
-      log.info('serving', { workers: count, grpc: grpcPort, http: port })
+      log.info('start service', { workers: count, grpc: grpcPort, http: port })
       started.resolve()
     }
   }

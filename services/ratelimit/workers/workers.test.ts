@@ -149,7 +149,7 @@ test('a worker that is killed under load loses only its own calls, and is replac
   })
   await waitFor(
     'two workers accept calls',
-    () => service.program.output().split('msg=serving worker=').length > 3,
+    () => service.program.output().split('msg="start service" worker=').length > 3,
   )
   loading = false
   await Promise.all([...load, watch])

@@ -32,11 +32,11 @@ test('the file gets all lines of the operator, and the terminal its warnings and
 test('the terminal shows the warnings and errors of processes', () => {
   const time = '2026-01-01T00:00:00.000Z'
   const table: readonly [string, string, boolean][] = [
-    ['ratelimit-0', `time=${time} level=info msg=serving`, false],
+    ['ratelimit-0', `time=${time} level=info msg="start service"`, false],
     ['ratelimit-0', `time=${time} level=debug msg="level=error"`, false],
     ['ratelimit-0', `time=${time} level=warn msg="level=info"`, true],
     ['ratelimit-10', `time=${time} level=error msg=no`, true],
-    ['ratelimit-0', `{"level":"info","@timestamp":"${time}","@message":"serving"}`, false],
+    ['ratelimit-0', `{"level":"info","@timestamp":"${time}","@message":"start service"}`, false],
     ['ratelimit-0', `{"level":"error","@timestamp":"${time}","@message":"no"}`, true],
     ['ratelimit-0', 'TypeError: a defect', true],
     ['ratelimit-0', '', false],

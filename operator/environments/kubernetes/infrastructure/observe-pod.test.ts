@@ -132,7 +132,7 @@ const obstacles: readonly (readonly [status: object, obstacle: object | undefine
     { ...ofSecret, cause: 'there is no Secret payments-database with the key url' },
   ],
   [
-    endedWith(1, `level=error msg="start: failed" reason="${noFile}"`),
+    endedWith(1, `level=error msg="start service failed" reason="${noFile}"`),
     { ...ofSecret, cause: 'there is no Secret payments-database with the key url' },
   ],
   [
@@ -149,7 +149,7 @@ const obstacles: readonly (readonly [status: object, obstacle: object | undefine
   // The first seconds of an installation: one failure, a database that is late, a container that runs again.
   [endedWith(78, noFile, 0), undefined],
   [
-    endedWith(1, `level=error msg="start: failed" reason="no connection to the database: ${refused}"`),
+    endedWith(1, `level=error msg="start service failed" reason="no connection to the database: ${refused}"`),
     undefined,
   ],
   [endedWith(1, 'level=warn msg="DATABASE_URL_FILE: changed"'), undefined],

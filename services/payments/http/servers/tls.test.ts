@@ -62,7 +62,7 @@ test('the next connection gets a replaced certificate', { skip }, async () => {
   }
   await install(first)
   const files = { cert: { setting: 'TLS_CERT', path: cert }, key: { setting: 'TLS_KEY', path: key } }
-  const tls = openTlsFiles({ ...files, onWarning: () => {}, pollMs: 20 })
+  const tls = openTlsFiles({ ...files, onReloadFailed: () => {}, pollMs: 20 })
   const changed = Promise.withResolvers<void>()
   const server = createApiServer({
     ...shared,
@@ -93,7 +93,7 @@ test('provisioning accepts only clients with a certificate of its authority', { 
     cert: { setting: 'CERT', path: own.certFile },
     key: { setting: 'KEY', path: own.keyFile },
     ca: { setting: 'CA', path: own.certFile },
-    onWarning: () => {},
+    onReloadFailed: () => {},
   })
   const server = createProvisionServer({ ...shared, tls, token: null, demandsCertificate: true })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })

@@ -123,7 +123,7 @@ export function followTlsFiles(settings: TlsFileSettings, log: Log): () => TlsOp
     cert: { setting: `${prefix}CLIENT_CERT`, path: certFile },
     key: { setting: `${prefix}CLIENT_KEY`, path: keyFile },
     ca: { setting: `${prefix}CACERT`, path: caFile },
-    onWarning: text => log.warn(text),
+    onReloadFailed: reason => log.warn('reload certificates failed', { reason }),
   })
   return () => {
     const { identity, ca } = files.credentials()
