@@ -7,10 +7,10 @@ import {
   hasProgram,
   InstallError,
   type KnownCluster,
-  loaderFor,
   makeImages,
-  output,
+  readOutput,
   requireProgram,
+  selectLoader,
 } from '../images/load-images.ts'
 import { architecture } from '../images/make-image.ts'
 
@@ -71,7 +71,7 @@ async function install(args: readonly string[]): Promise<void> {
   requireProgram('kubectl', 'reach the cluster: https://kubernetes.io/docs/tasks/tools')
   requireProgram('helm', 'install the chart: https://helm.sh/docs/intro/install')
   const cluster = await findCluster()
-  const loader = loaderFor(process.env, cluster)
+  const loader = selectLoader(process.env, cluster)
   step(1, `the cluster of the context ${cluster.context}; images get there by: ${loader.title}`)
   step(2, 'make the images')
   const redis = hasProgram('redis-server') ? ['redis'] : []
@@ -86,20 +86,20 @@ async function install(args: readonly string[]): Promise<void> {
     4,
     `install the chart as ${release} in the namespace ${namespace}; helm waits until everything is ready`,
   )
-  await upgrade({ ...valuesOf(loaded), ...(await redisValues(loaded, args)) }, args)
+  await upgrade({ ...toValues(loaded), ...(await redisValues(loaded, args)) }, args)
   say(nextSteps(cluster))
 }
 
 /** @throws InstallError if there is none, if it does not answer, or if its nodes cannot run the images */
 async function findCluster(): Promise<KnownCluster> {
   const create = 'create a cluster, for example with: kind create cluster'
-  const context = await output('kubectl', 'config', 'current-context').then(
+  const context = await readOutput('kubectl', 'config', 'current-context').then(
     text => text.trim(),
     () => {
       throw new InstallError(`the kubeconfig has no current context; set KUBECONFIG, or ${create}`)
     },
   )
-  const answer = await output('kubectl', connectTimeout, 'get', 'nodes', '-o', 'json').catch(
+  const answer = await readOutput('kubectl', connectTimeout, 'get', 'nodes', '-o', 'json').catch(
     ({ message }: Error) => {
       const advice = 'start the cluster, or choose another one with: kubectl config use-context NAME'
       throw new InstallError(`the cluster of the context ${context} does not answer: ${message}; ${advice}`)
@@ -132,7 +132,7 @@ interface NodeObject {
 type Values = { readonly [name: string]: Values | string | boolean }
 
 /** Names the images, and their contents, so that pods are replaced when the image of the same name is another one. */
-function valuesOf(loaded: ReadonlyMap<ArchivedImage, string>): Values {
+function toValues(loaded: ReadonlyMap<ArchivedImage, string>): Values {
   let values: Values = {}
   for (const [{ name, digest }, reference] of loaded) {
     const { image, annotations } = images[name as keyof typeof images]
@@ -157,9 +157,9 @@ async function redisValues(
   loaded: ReadonlyMap<ArchivedImage, string>,
   args: readonly string[],
 ): Promise<{ readonly redis?: Values }> {
-  const bundled = valuesOf(loaded)['redis']
+  const bundled = toValues(loaded)['redis']
   const isNamed = args.some(arg => /\bredis\./.test(arg))
-  const isFirst = await output('helm', 'get', 'values', release, '--namespace', namespace).then(
+  const isFirst = await readOutput('helm', 'get', 'values', release, '--namespace', namespace).then(
     () => false,
     () => true,
   )
@@ -197,7 +197,7 @@ function createProgress(): () => void {
   let printed = ''
   const columns = '{range .items[*]}{.metadata.name} {.status.readyReplicas}/{.spec.replicas}, {end}'
   return () => {
-    output(
+    readOutput(
       'kubectl',
       connectTimeout,
       '--namespace',

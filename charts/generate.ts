@@ -23,7 +23,7 @@ const note = '# Made by charts/generate.ts from the code; run: make generate\n'
 
 /** Stands in the rules where the chart puts the name of the installation. */
 const installation = '$NAME'
-const namesOf = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
+const prefixNames = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
 /** The names of the objects of a resource that the operator creates and updates in its namespace. */
 const updatedNames = (resource: string) =>
   permissions
@@ -31,8 +31,8 @@ const updatedNames = (resource: string) =>
     .flatMap(({ names = [] }) => names)
 const permissionsText = dump(
   {
-    ownSecrets: namesOf(ownSecretNames),
-    ownNames: namesOf([...updatedNames('configmaps'), ...updatedNames('leases')]),
+    ownSecrets: prefixNames(ownSecretNames),
+    ownNames: prefixNames([...updatedNames('configmaps'), ...updatedNames('leases')]),
     pods: madePods(),
     own: makeRules('own', { installation }),
     watched: makeRules('watched'),

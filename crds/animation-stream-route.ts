@@ -4,7 +4,7 @@ import { describeFound } from './describe.ts'
 import type { FieldRule } from './field-rule.ts'
 import { withRules } from './field-rule.ts'
 import { feedColumns } from './generation/printer-columns.ts'
-import type { Resource, ResourceKind } from './resource-kind.ts'
+import type { ResourceKind, ResourceManifest } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Fields, isFields, notRequired } from './schema.ts'
 
@@ -27,7 +27,7 @@ const mebibyte = 1024 * 1024
 
 export type AnimationStreamRouteSpec = DeepReadonly<Static<typeof spec>>
 
-export type AnimationStreamRoute = Resource<
+export type AnimationStreamRoute = ResourceManifest<
   'tollway.dev/v1alpha1',
   'AnimationStreamRoute',
   AnimationStreamRouteSpec
@@ -75,7 +75,7 @@ const lastWithinBuffer: FieldRule = {
   },
   judge({ lateJoiners, limits: written = {} }) {
     const seconds = isFields(lateJoiners) ? lateJoiners['seconds'] : undefined
-    const kept = isFields(written) ? limitOf(written, 'bufferSeconds') : undefined
+    const kept = isFields(written) ? readLimit(written, 'bufferSeconds') : undefined
     if (typeof seconds !== 'number' || typeof kept !== 'number' || seconds <= kept) return []
     const bound = `limits.bufferSeconds, ${kept}, because older messages are not kept`
     return [{ path: 'lateJoiners.seconds', message: `${seconds} must be at most ${bound}` }]
@@ -94,12 +94,12 @@ const limitDefaults = {
 
 type LimitName = keyof typeof limitDefaults
 
-function limitOf(written: Fields, name: LimitName): unknown {
+function readLimit(written: Fields, name: LimitName): unknown {
   return written[name] ?? limitDefaults[name]
 }
 
 function atMost(written: Fields, name: LimitName, bound: LimitName) {
-  const [value, most] = [limitOf(written, name), limitOf(written, bound)]
+  const [value, most] = [readLimit(written, name), readLimit(written, bound)]
   if (typeof value !== 'number' || typeof most !== 'number' || value <= most) return []
   return [{ path: name, message: `${value} must be at most ${bound}, ${most}` }]
 }

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
-import type { Problem, Schema } from './schema.ts'
+import type { Schema, SchemaProblem } from './schema.ts'
 import {
   autoscaling,
   checkService,
@@ -12,7 +12,7 @@ import {
   objectMetadata,
   podSecurityContext,
   podShape,
-  port,
+  portSchema,
   replicas,
   secretKey,
   secretName,
@@ -67,9 +67,9 @@ const rateLimit = Type.Object(
         'The `timeout` of the rate limit filter of Envoy, in milliseconds. The operator sets BACKEND_DEADLINE to ' +
         'three quarters of it.',
     }),
-    grpcPort: port(8081, 'The port of the gRPC server.'),
-    httpPort: port(8080, 'The HTTP port of /json and /healthcheck.'),
-    metricsPort: port(9090, 'The port of the Prometheus metrics.'),
+    grpcPort: portSchema(8081, 'The port of the gRPC server.'),
+    httpPort: portSchema(8080, 'The HTTP port of /json and /healthcheck.'),
+    metricsPort: portSchema(9090, 'The port of the Prometheus metrics.'),
     pods: podShape('ratelimit'),
     objects: objectMetadata(),
   },
@@ -93,7 +93,7 @@ const broker = Type.Object(
       { default: {}, description: 'The storage of the messages of running streams.' },
     ),
     env: settingsOfService(),
-    grpcPort: port(8082, 'The port of the gRPC server.'),
+    grpcPort: portSchema(8082, 'The port of the gRPC server.'),
     tlsSecret: Type.Object(
       { name: secretName() },
       {
@@ -109,7 +109,7 @@ const broker = Type.Object(
           default: false,
           description: 'Whether the pods serve the admin API, with a Service.',
         }),
-        port: port(6075, 'The port of the admin API.'),
+        port: portSchema(6075, 'The port of the admin API.'),
         tokenSecret: secretKey(
           'tokens',
           "The Secret with the tokens, one in each line, in the operator's namespace.",
@@ -117,7 +117,7 @@ const broker = Type.Object(
       },
       { default: {}, description: 'The admin API, which lists, watches and interrupts streams.' },
     ),
-    metricsPort: port(9090, 'The port of the Prometheus metrics and of health.'),
+    metricsPort: portSchema(9090, 'The port of the Prometheus metrics and of health.'),
     pods: podShape('broker'),
     objects: objectMetadata(),
   },
@@ -159,9 +159,9 @@ const payments = Type.Object(
     baseUrl: webAddress('The public URL of the API. By default, it is the address within the cluster.'),
     payPageUrl: webAddress('The public URL of the payment page. By default, it is /pay below baseUrl.'),
     env: settingsOfService(),
-    port: port(8090, 'The port of the API and the payment page.'),
-    provisionPort: port(8091, 'The port through which the operator provisions merchants.'),
-    metricsPort: port(6073, 'The port of the Prometheus metrics and of health.'),
+    port: portSchema(8090, 'The port of the API and the payment page.'),
+    provisionPort: portSchema(8091, 'The port through which the operator provisions merchants.'),
+    metricsPort: portSchema(6073, 'The port of the Prometheus metrics and of health.'),
     pods: podShape('payments'),
     objects: objectMetadata(),
   },
@@ -192,8 +192,8 @@ const config = Type.Object({
     default: 2,
     description: 'The number of operators. They share the rate limit of reads of Secrets.',
   }),
-  operatorPort: port(8000, 'The port of health, metrics, status, API and console.'),
-  feedPort: port(18_000, 'The port of the feed.'),
+  operatorPort: portSchema(8000, 'The port of health, metrics, status, API and console.'),
+  feedPort: portSchema(18_000, 'The port of the feed.'),
   feedCertificates: Type.Object(
     {
       issuer: Type.Enum(['operator', 'cert-manager'], {
@@ -274,8 +274,8 @@ export function validateClusterConfig(found: unknown): Validated<ClusterConfig> 
   return problems.length > 0 ? { problems } : { value }
 }
 
-function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): readonly Problem[] {
-  const problems: Problem[] = []
+function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): readonly SchemaProblem[] {
+  const problems: SchemaProblem[] = []
   const say = (path: string, message: string) => problems.push({ path, message })
   if (lease.renewDeadlineSeconds >= lease.durationSeconds) {
     const found = describeFound(lease.renewDeadlineSeconds)
@@ -309,7 +309,7 @@ function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): r
   ]
 }
 
-function withoutTokens({ enabled, admin }: BrokerPlan): readonly Problem[] {
+function withoutTokens({ enabled, admin }: BrokerPlan): readonly SchemaProblem[] {
   if (!enabled || !admin.enabled || admin.tokenSecret.name !== '') return []
   return [
     { path: 'broker.admin.tokenSecret.name', message: 'is required: the name of the Secret with the tokens' },
@@ -317,7 +317,7 @@ function withoutTokens({ enabled, admin }: BrokerPlan): readonly Problem[] {
 }
 
 /** Rejects payments without a database: data in the memory of a pod would be lost with the pod. */
-function withoutDatabase({ enabled, database: { urlSecret } }: PaymentsPlan): readonly Problem[] {
+function withoutDatabase({ enabled, database: { urlSecret } }: PaymentsPlan): readonly SchemaProblem[] {
   if (!enabled || urlSecret.name !== '') return []
   const message = 'is required: the name of the Secret with the address of PostgreSQL'
   return [{ path: 'payments.database.urlSecret.name', message }]

@@ -3,7 +3,7 @@ import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import { type FieldRule, withRules } from './field-rule.ts'
 import { ageColumn, readyColumn } from './generation/printer-columns.ts'
-import type { Resource, ResourceKind } from './resource-kind.ts'
+import type { ResourceKind, ResourceManifest } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 
@@ -50,19 +50,22 @@ export type CredentialEntry = (typeof credentialEntries)[number]
 
 export type MerchantSpec = DeepReadonly<Static<typeof spec>>
 
-export type Merchant = Resource<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
+export type Merchant = ResourceManifest<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
 
 /**
  * Makes a field immutable, because the payments service never changes it. Only an API server, which knows the
  * previous value, can validate this rule; elsewhere the payments service refuses the change.
  */
-function fixed(field: string, advice: string): { readonly 'x-kubernetes-validations': readonly CelRule[] } {
+function immutable(
+  field: string,
+  advice: string,
+): { readonly 'x-kubernetes-validations': readonly CelRule[] } {
   const message = `${field} is fixed since the Merchant was created; ${advice}`
   return { 'x-kubernetes-validations': [{ rule: 'self == oldSelf', message }] }
 }
 
 /** The same for a field that may be left out. */
-function fixedWhetherThere(field: string, advice: string): CelRule {
+function immutableOptional(field: string, advice: string): CelRule {
   const [now, before] = [`self.${field}`, `oldSelf.${field}`]
   return {
     rule: `has(${now}) ? has(${before}) && ${now} == ${before} : !has(${before})`,
@@ -112,7 +115,7 @@ const company = Type.Object(
     ),
   },
   {
-    ...fixed('company', `another company is another merchant: ${another}`),
+    ...immutable('company', `another company is another merchant: ${another}`),
     required: ['country'],
     description: 'The company that owns the merchant.',
   },
@@ -206,7 +209,7 @@ const secretRef = Type.Object(
   },
   {
     ...notRequired,
-    ...fixed('secretRef', 'copy the Secret where another name is needed'),
+    ...immutable('secretRef', 'copy the Secret where another name is needed'),
     default: {},
     description:
       'The Secret to which the operator writes the credentials, in the namespace of the Merchant. The operator ' +
@@ -283,14 +286,14 @@ const spec = Type.Object(
   {
     name: Type.Optional(text(limits.maxNameLength, 'The display name of the merchant. Mutable.')),
     currency: Type.String({
-      ...fixed('currency', `payouts are in one currency: ${another}`),
+      ...immutable('currency', `payouts are in one currency: ${another}`),
       maxLength: 3,
       pattern: '^[A-Z]{3}$',
       description:
         'The currency of payouts: an ISO 4217 code that the payments service supports, such as DKK. Immutable.',
     }),
     test: Type.Boolean({
-      ...fixed('test', `payments that are real and those that are not are kept apart: ${another}`),
+      ...immutable('test', `payments that are real and those that are not are kept apart: ${another}`),
       default: true,
       description: 'Whether the merchant accepts test cards only, and no money moves. Immutable.',
     }),
@@ -300,7 +303,7 @@ const spec = Type.Object(
       description: 'The e-mail address of the merchant. Mutable.',
     }),
     website: Type.String({
-      ...fixed('website', `another website is another merchant: ${another}`),
+      ...immutable('website', `another website is another merchant: ${another}`),
       maxLength: limits.maxUrlLength,
       pattern: '^https?://[^\\s]+$',
       description: 'The URL of the shop. Immutable.',
@@ -348,28 +351,28 @@ const spec = Type.Object(
     rules: ofWhole.rules,
     'x-kubernetes-validations': [
       ...ofWhole['x-kubernetes-validations'],
-      fixedWhetherThere('bank', `payouts go to one account: ${another}`),
-      fixedWhetherThere('adopt', another),
+      immutableOptional('bank', `payouts go to one account: ${another}`),
+      immutableOptional('adopt', another),
     ],
     description: 'The desired merchant, and the Secret for its credentials.',
   },
 )
 
-const told = (maxLength: number, description: string) =>
+const reported = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ maxLength, description }))
 
 const status = Type.Object(
   {
     ...commonStatus(),
-    merchantId: told(64, 'The id of the merchant. It never changes.'),
-    publicKey: told(64, 'The public key of payment links. It grants no access to the API.'),
-    appId: told(64, 'The id of the app.'),
-    payLink: told(
+    merchantId: reported(64, 'The id of the merchant. It never changes.'),
+    publicKey: reported(64, 'The public key of payment links. It grants no access to the API.'),
+    appId: reported(64, 'The id of the app.'),
+    payLink: reported(
       4096,
       'The beginning of a payment link. Append the amount in minor units, and optional parameters such as &reference=.',
     ),
-    posLink: told(4096, 'The link of a point of sale, whose page asks for the amount.'),
-    secretName: told(253, 'The Secret with the credentials.'),
+    posLink: reported(4096, 'The link of a point of sale, whose page asks for the amount.'),
+    secretName: reported(253, 'The Secret with the credentials.'),
   },
   { description: 'The observed state. Only the operator writes it.' },
 )

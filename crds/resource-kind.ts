@@ -39,7 +39,7 @@ export interface ObjectMeta {
 }
 
 /** A resource as it is written, with the spec of its kind. */
-export interface Resource<ApiVersion extends string, Kind extends string, Spec> {
+export interface ResourceManifest<ApiVersion extends string, Kind extends string, Spec> {
   readonly apiVersion: ApiVersion
   readonly kind: Kind
   readonly metadata: ObjectMeta

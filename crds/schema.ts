@@ -51,12 +51,12 @@ export interface CelRule {
  * A rule between the fields of one object. It is given the object as it was written, so that it must expect
  * any value in any field, and answers with a problem a field; its paths begin below the object (`unit`).
  */
-export type Rule = (fields: Fields) => readonly Problem[]
+export type Rule = (fields: Fields) => readonly SchemaProblem[]
 
 export type Fields = Readonly<Record<string, unknown>>
 
 /** A problem of a resource. */
-export interface Problem {
+export interface SchemaProblem {
   /** `spec.descriptors[2].rateLimit.unit`. */
   readonly path: string
   /** The value and the allowed values: `"minuet" is not one of second, minute, hour, day`. */

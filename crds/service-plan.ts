@@ -1,6 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import Type from 'typebox'
-import { type Problem, typed } from './schema.ts'
+import { type SchemaProblem, typed } from './schema.ts'
 
 /**
  * The common parts of the sections of all services in the operator's configuration: parts of their schemas,
@@ -15,16 +15,16 @@ export const serviceLabel = '[a-z]([-a-z0-9]*[a-z0-9])?'
 const maxReplicas = 100
 
 /** A value that the operator passes to the API server, which validates it. */
-const handedOn = (description: string, value: JsonObject = {}) =>
+const passThrough = (description: string, value: JsonObject = {}) =>
   typed<Readonly<Record<string, unknown>>>({
     type: 'object',
     default: value,
     description,
     'x-kubernetes-preserve-unknown-fields': true,
   })
-const handedOnList = (description: string) =>
+const passThroughList = (description: string) =>
   Type.Array(typed<unknown>({}), { default: [], maxItems: 64, description })
-const handedOnObjects = (description: string) =>
+const passThroughObjects = (description: string) =>
   Type.Array(
     typed<Readonly<Record<string, unknown>>>({
       type: 'object',
@@ -75,7 +75,7 @@ const texts = (description: string) =>
     additionalProperties: { type: 'string', maxLength: 8192 },
   })
 
-export const port = (number: number, description: string) =>
+export const portSchema = (number: number, description: string) =>
   Type.Integer({ minimum: 1, maximum: 65_535, default: number, description })
 
 export const replicas = () =>
@@ -112,8 +112,8 @@ export const autoscaling = () =>
         description:
           'The average use of CPU of the pods, as a percentage of their request. 0 disables this metric.',
       }),
-      metrics: handedOnObjects('Additional metrics of the HorizontalPodAutoscaler (autoscaling/v2).'),
-      behavior: handedOn(
+      metrics: passThroughObjects('Additional metrics of the HorizontalPodAutoscaler (autoscaling/v2).'),
+      behavior: passThrough(
         'The behavior of the HorizontalPodAutoscaler, which limits the rate at which the number of pods changes.',
       ),
     },
@@ -125,7 +125,7 @@ const uid = 65_532
 
 /** The security context that the Pod Security profile `restricted` requires of pods. */
 export const podSecurityContext = () =>
-  handedOn(
+  passThrough(
     'The securityContext of every pod: operators, services, the bundled Redis, and the hook. OpenShift sets ' +
       'the user and the groups; omit them there.',
     {
@@ -140,7 +140,7 @@ export const podSecurityContext = () =>
   )
 
 export const containerSecurityContext = () =>
-  handedOn('The securityContext of every container.', {
+  passThrough('The securityContext of every container.', {
     allowPrivilegeEscalation: false,
     readOnlyRootFilesystem: true,
     capabilities: { drop: ['ALL'] },
@@ -221,13 +221,13 @@ export function podShape(service: string) {
         maxItems: 8,
         description: 'The names of the Secrets with the credentials of the image registry.',
       }),
-      resources: handedOn(
+      resources: passThrough(
         'The resource requests and limits of the container. A CPU limit is not recommended, because it delays answers.',
       ),
       nodeSelector: texts('The labels that a node must have.'),
       tolerations: tolerations(),
-      affinity: handedOn('The affinity of the pods.'),
-      topologySpreadConstraints: handedOnList(
+      affinity: passThrough('The affinity of the pods.'),
+      topologySpreadConstraints: passThroughList(
         'The topology spread constraints of the pods. By default, pods spread over hosts and zones if possible.',
       ),
       priorityClassName: Type.String({
@@ -241,9 +241,9 @@ export function podShape(service: string) {
         'Additional environment variables of the container, also from Secrets and ConfigMaps.',
       ),
       extraVolumes: extraVolumes(),
-      extraVolumeMounts: handedOnObjects('Additional volume mounts of the container.'),
-      initContainers: handedOnObjects('Containers that run before the container of the service.'),
-      extraContainers: handedOnObjects('Additional containers of the pods.'),
+      extraVolumeMounts: passThroughObjects('Additional volume mounts of the container.'),
+      initContainers: passThroughObjects('Containers that run before the container of the service.'),
+      extraContainers: passThroughObjects('Additional containers of the pods.'),
       maxUnavailable: Type.String({
         default: '1',
         pattern: '^([0-9]{1,4}|[0-9]{1,2}%|100%)$',
@@ -302,8 +302,11 @@ export interface ServiceCheck {
 }
 
 /** Returns the contradictions between fields of a section. A service that is not enabled has none. */
-export function checkService(plan: ServicePlan, { field, state, alone }: ServiceCheck): readonly Problem[] {
-  const problems: Problem[] = []
+export function checkService(
+  plan: ServicePlan,
+  { field, state, alone }: ServiceCheck,
+): readonly SchemaProblem[] {
+  const problems: SchemaProblem[] = []
   const say = (path: string, message: string) => problems.push({ path: `${field}.${path}`, message })
   const { enabled, replicas: count, autoscaling: scaling, pods } = plan
   if (!enabled) return problems

@@ -30,7 +30,7 @@ const maxRounds = 10
  * @throws Error with every problem and warning.
  */
 export async function bundle(root: string, name: string, source: string): Promise<Bundle> {
-  const beside: Beside = { programs: new Map([[join(root, source), name]]), folders: new Map() }
+  const beside: BundledPaths = { programs: new Map([[join(root, source), name]]), folders: new Map() }
   await findPrograms(root, beside)
   const made = await build({
     ...common(root, beside),
@@ -49,7 +49,7 @@ export async function bundle(root: string, name: string, source: string): Promis
   ].sort()
   return {
     files: new Map([
-      ...made.outputFiles.map((file): [string, Uint8Array] => [nameOf(file, root), file.contents]),
+      ...made.outputFiles.map((file): [string, Uint8Array] => [toBundleName(file, root), file.contents]),
       ...folders.flatMap(({ files }) => files),
       ...filesOfPackages(root, inputs),
     ]),
@@ -60,7 +60,7 @@ export async function bundle(root: string, name: string, source: string): Promis
 /**
  * Files that sources name relative to their own place: from the path of a source to the name in the bundle.
  */
-interface Beside {
+interface BundledPaths {
   readonly programs: Map<string, string>
   readonly folders: Map<string, string>
 }
@@ -68,11 +68,11 @@ interface Beside {
 /** A folder of a page becomes its bundle; the files of another one are copied. */
 async function filesIn(root: string, path: string, folder: string): Promise<PageBundle> {
   const isPage = existsSync(join(path, pageEntry))
-  const { files, inputs } = isPage ? await bundlePage(root, path) : { files: copiesOf(path), inputs: [] }
+  const { files, inputs } = isPage ? await bundlePage(root, path) : { files: readFolder(path), inputs: [] }
   return { files: files.map(([name, content]) => [`${folder}/${name}`, content]), inputs }
 }
 
-const copiesOf = (path: string) =>
+const readFolder = (path: string) =>
   readdirSync(path)
     .sort()
     .map((name): [string, Uint8Array] => [name, readFileSync(join(path, name))])
@@ -90,7 +90,7 @@ function filesOfPackages(root: string, inputs: readonly string[]): readonly [str
 }
 
 /** Adds the programs that the programs start, recursively. Only Tollway's own sources start programs. */
-async function findPrograms(root: string, beside: Beside): Promise<void> {
+async function findPrograms(root: string, beside: BundledPaths): Promise<void> {
   const { programs } = beside
   for (let round = 0; round < maxRounds; round++) {
     const before = programs.size
@@ -125,7 +125,7 @@ const bundleLateRequires: Plugin = {
   },
 }
 
-function common(root: string, beside: Beside) {
+function common(root: string, beside: BundledPaths) {
   return {
     absWorkingDir: root,
     // Source maps name the sources from here: in the image they are those of the repository, below /.
@@ -138,15 +138,15 @@ function common(root: string, beside: Beside) {
     target: 'node24',
     logLevel: 'silent',
     define: { 'import.meta.main': 'false' },
-    plugins: [findBeside(root, beside), bundleLateRequires],
+    plugins: [findReferencedFiles(root, beside), bundleLateRequires],
   } satisfies BuildOptions
 }
 
-const nameOf = ({ path }: OutputFile, root: string) => relative(join(root, 'app'), path)
+const toBundleName = ({ path }: OutputFile, root: string) => relative(join(root, 'app'), path)
 
 const programBeside = /new URL\('([^']+\.ts)', import\.meta\.url\)/g
 const folderBeside = /new URL\('([^'.]+)\/', import\.meta\.url\)/g
-const placeOfModule = /import\.meta\.(url|dirname|filename)/
+const moduleLocation = /import\.meta\.(url|dirname|filename)/
 
 /**
  * A source that starts another one, as a process or a thread, names it by its place beside itself. That one
@@ -155,15 +155,15 @@ const placeOfModule = /import\.meta\.(url|dirname|filename)/
  *
  * @param beside what is found is added
  */
-function findBeside(root: string, { programs, folders }: Beside): Plugin {
+function findReferencedFiles(root: string, { programs, folders }: BundledPaths): Plugin {
   const nameIn = (path: string) => relative(root, path).replace(/\.ts$/, '').replaceAll('/', '-')
   return {
     name: 'beside',
     setup({ onLoad }) {
       onLoad({ filter: /\.ts$/ }, ({ path }) => {
         const source = readFileSync(path, 'utf8')
-        if (!placeOfModule.test(source)) return undefined
-        if (placeOfModule.test(source.replaceAll(programBeside, '').replaceAll(folderBeside, ''))) {
+        if (!moduleLocation.test(source)) return undefined
+        if (moduleLocation.test(source.replaceAll(programBeside, '').replaceAll(folderBeside, ''))) {
           const allowed =
             "new URL('FILE.ts', import.meta.url), which becomes a program of the bundle, and " +
             "new URL('FOLDER/', import.meta.url), which becomes a folder of it"

@@ -7,12 +7,12 @@ import { test } from 'node:test'
 import { zstdDecompressSync } from 'node:zlib'
 import { textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
-import { launcherOf } from './launcher.ts'
+import { makeLauncher } from './launcher.ts'
 import { createMaker } from './make-image.ts'
 import { nodeLayer } from './node-layer.ts'
 import { ourRecipes } from './our-images.ts'
 import type { Recipe } from './recipe.ts'
-import { readSourceState, type SourceState, tagsOf } from './source-state.ts'
+import { listTags, readSourceState, type SourceState } from './source-state.ts'
 
 const root = join(import.meta.dirname, '..')
 const commit = '0123456789abcdef0123456789abcdef01234567'
@@ -104,7 +104,7 @@ test('an archive has the index, tags and layers that docker, containerd and skop
     layers.map(layer => `sha256:${createHash('sha256').update(zstdDecompressSync(layer)).digest('hex')}`),
   )
   const files = readLayer(layers[1] ?? Buffer.alloc(0))
-  assert.equal(files.get('usr/local/bin/ratelimit'), launcherOf('/app/ratelimit.mjs'))
+  assert.equal(files.get('usr/local/bin/ratelimit'), makeLauncher('/app/ratelimit.mjs'))
   assert.ok(files.has('app/ratelimit.mjs'))
   assert.ok(files.has('bin/ratelimit'), 'the path in the image of the reference')
   assertLicensed(files)
@@ -152,7 +152,7 @@ test('the layer of Node has every file that Node needs, and only root can change
 })
 
 test('tags contain the version and the commit, and mark uncommitted changes', () => {
-  assert.deepEqual(tagsOf({ ...sources, revision: `${commit}-dirty` }), [
+  assert.deepEqual(listTags({ ...sources, revision: `${commit}-dirty` }), [
     'dev',
     '1.2.3',
     '0123456789ab-dirty',

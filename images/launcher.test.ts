@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { startProgram } from '../test/support/program.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
-import { launcherOf } from './launcher.ts'
+import { makeLauncher } from './launcher.ts'
 
 /** Runs a program by its launcher until it is ready. Resolves with how the signal ended it. */
 async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promise<number | string> {
@@ -12,7 +12,7 @@ async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promi
   const module = join(place, 'program.mjs')
   const launcher = join(place, 'launcher')
   writeFileSync(module, `${program}\nconsole.log('there'); setInterval(() => {}, 1000)`)
-  writeFileSync(launcher, launcherOf(module))
+  writeFileSync(launcher, makeLauncher(module))
   const run = startProgram(process.execPath, [launcher])
   await run.said('there')
   return run.end(signal)

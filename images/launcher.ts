@@ -11,7 +11,7 @@ import { nodePath } from './node-layer.ts'
  *
  * @param module the program's, as an absolute path
  */
-export function launcherOf(module: string): string {
+export function makeLauncher(module: string): string {
   return `#!${nodePath}
 for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]]) {
   process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(code))

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
-import { type ClusterNode, loaderFor } from './load-images.ts'
+import { type ClusterNode, selectLoader } from './load-images.ts'
 
 const image = {
   archive: '/tmp/operator.tar',
@@ -69,7 +69,7 @@ const ways: readonly (readonly [
 for (const [env, programs, context, known, ran, reference = image.reference] of ways) {
   test(`images get to ${context} with ${[...Object.keys(env), ...programs]} by ${ran[0]}`, async t => {
     const log = fakePrograms(t, programs)
-    const loader = loaderFor(env, { context, nodes: [{ ...node, ...known }] })
+    const loader = selectLoader(env, { context, nodes: [{ ...node, ...known }] })
     assert.equal(await loader.load(image), reference)
     assert.deepEqual(log(), ran)
   })
@@ -101,13 +101,13 @@ const errors: readonly (readonly [
 for (const [env, programs, context, error] of errors) {
   test(`the error is ${error.source}`, t => {
     fakePrograms(t, programs)
-    assert.throws(() => loaderFor(env, { context, nodes: [node] }), { message: error })
+    assert.throws(() => selectLoader(env, { context, nodes: [node] }), { message: error })
   })
 }
 
 test('a registry that rejects the push is named with what to do', async t => {
   fakePrograms(t, ['skopeo'], 1)
-  const loader = loaderFor({ REGISTRY: 'registry.example.com/team' }, { context: 'x', nodes: [] })
+  const loader = selectLoader({ REGISTRY: 'registry.example.com/team' }, { context: 'x', nodes: [] })
   await assert.rejects(loader.load(image), /skopeo login registry\.example\.com\), or name a registry/)
 })
 

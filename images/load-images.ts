@@ -48,7 +48,7 @@ export class InstallError extends Error {
  *
  * @throws InstallError for a cluster that takes images only from a registry, or if a program is missing
  */
-export function loaderFor(env: NodeJS.ProcessEnv, cluster: KnownCluster): ImageLoader {
+export function selectLoader(env: NodeJS.ProcessEnv, cluster: KnownCluster): ImageLoader {
   const { LOAD_IMAGES: command = '', REGISTRY: registry = '' } = env
   if (command !== '') return commandLoader(command)
   if (registry !== '') return registryLoader(registry)
@@ -75,7 +75,7 @@ export function commandLoader(command: string): ImageLoader {
   return {
     title: command,
     async load({ archive, reference }) {
-      await run('bash', '-c', `${command} "$1"`, 'bash', archive)
+      await runCommand('bash', '-c', `${command} "$1"`, 'bash', archive)
       return reference
     },
   }
@@ -89,7 +89,7 @@ function programLoader(program: string, argumentsOf: (archive: string) => readon
   return {
     title: `${program} ${argumentsOf('ARCHIVE').join(' ')}`,
     async load({ archive, reference }) {
-      await run(program, ...argumentsOf(archive))
+      await runCommand(program, ...argumentsOf(archive))
       return reference
     },
   }
@@ -114,7 +114,7 @@ function registryLoader(registry: string): ImageLoader {
       const pushed = `${registry}/${repository}:${digest.replace('sha256:', '').slice(0, digestDigits)}`
       try {
         if (pushes === 'skopeo') {
-          await run(
+          await runCommand(
             'skopeo',
             'copy',
             '--preserve-digests',
@@ -122,9 +122,9 @@ function registryLoader(registry: string): ImageLoader {
             `docker://${pushed}`,
           )
         } else {
-          await run('docker', 'load', '--input', archive)
-          await run('docker', 'tag', reference, pushed)
-          await run('docker', 'push', pushed)
+          await runCommand('docker', 'load', '--input', archive)
+          await runCommand('docker', 'tag', reference, pushed)
+          await runCommand('docker', 'push', pushed)
         }
       } catch (error) {
         const login = `${pushes} login ${registry.split('/')[0]}`
@@ -144,7 +144,7 @@ function registryLoader(registry: string): ImageLoader {
  */
 export async function makeImages(...names: readonly string[]): Promise<readonly ArchivedImage[]> {
   const list = join(root, 'out/images/images.json')
-  await run(process.execPath, 'images/main.ts', '--list', list, ...names)
+  await runCommand(process.execPath, 'images/main.ts', '--list', list, ...names)
   return JSON.parse(readFileSync(list, 'utf8')) as readonly ArchivedImage[]
 }
 
@@ -167,14 +167,14 @@ export function hasProgram(name: string): boolean {
 }
 
 /** Runs a command that inherits the output. Rejects when it fails. */
-export async function run(program: string, ...args: readonly string[]): Promise<void> {
+export async function runCommand(program: string, ...args: readonly string[]): Promise<void> {
   const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
   const [code, signal] = await once(child, 'exit')
   if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}`)
 }
 
 /** Resolves with the output of a command. Rejects with its last line of errors. */
-export async function output(program: string, ...args: readonly string[]): Promise<string> {
+export async function readOutput(program: string, ...args: readonly string[]): Promise<string> {
   try {
     return (await promisify(execFile)(program, [...args], { cwd: root, maxBuffer: maxOutputBytes })).stdout
   } catch (error) {

@@ -5,7 +5,7 @@ import { createMaker, type MadeImage, type Maker } from './make-image.ts'
 import { type NodeLayer, nodeLayer } from './node-layer.ts'
 import { ourRecipes } from './our-images.ts'
 import type { Recipe } from './recipe.ts'
-import { readSourceState, tagsOf } from './source-state.ts'
+import { listTags, readSourceState } from './source-state.ts'
 import { testServerRecipes } from './test-servers.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -64,7 +64,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   process.stdout.write(renderTable(made))
   if (options.list !== undefined) writeFileSync(options.list, JSON.stringify(made))
-  const tags = tagsOf(sources).join(', ')
+  const tags = listTags(sources).join(', ')
   if (made.length > 0) process.stdout.write(`\nTags: ${tags}. Load an archive with: docker load -i ARCHIVE\n`)
   return failed ? 1 : 0
 }

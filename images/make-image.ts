@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { writeTree } from '@tollway/chassis/archive/file-tree.ts'
 import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
-import { type SourceState, tagsOf } from './source-state.ts'
+import { listTags, type SourceState } from './source-state.ts'
 
 /** An image that lies in its archive. */
 export interface MadeImage {
@@ -49,8 +49,8 @@ export function createMaker(folder: string, sources: SourceState): Maker {
       }
       if (contents.bill !== undefined) writeFileSync(join(folder, `${name}.cdx.json`), contents.bill)
       const archive = join(folder, `${name}.tar`)
-      const annotations = ours ? annotationsOf(title, sources) : { [annotation('title')]: title }
-      const tags = ours ? tagsOf(sources) : ['dev']
+      const annotations = ours ? makeAnnotations(title, sources) : { [annotation('title')]: title }
+      const tags = ours ? listTags(sources) : ['dev']
       const image = { repository, tags, architecture, created, run, annotations, layers }
       const { digest, bytes } = await writeArchive(image, archive)
       const unpackedBytes = layers.reduce((sum, layer) => sum + layer.unpackedBytes, 0)
@@ -61,7 +61,7 @@ export function createMaker(folder: string, sources: SourceState): Maker {
 
 const annotation = (name: string) => `org.opencontainers.image.${name}`
 
-function annotationsOf(title: string, { version, revision, created }: SourceState): Record<string, string> {
+function makeAnnotations(title: string, { version, revision, created }: SourceState): Record<string, string> {
   return {
     [annotation('title')]: title,
     [annotation('version')]: version,

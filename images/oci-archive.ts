@@ -85,11 +85,11 @@ function meter() {
         yield chunk
       }
     },
-    read: () => ({ digest: digestOf(hash), bytes }),
+    read: () => ({ digest: formatDigest(hash), bytes }),
   }
 }
 
-const digestOf = (hash: Hash) => `sha256:${hash.digest('hex')}`
+const formatDigest = (hash: Hash) => `sha256:${hash.digest('hex')}`
 
 /**
  * Writes the image as a tar of the OCI image layout, with every tag, and with the `manifest.json` by which
@@ -100,7 +100,7 @@ export async function writeArchive(
   image: Image,
   path: string,
 ): Promise<{ readonly digest: string; readonly bytes: number }> {
-  const config = jsonBlob(mediaTypes.config, configOf(image))
+  const config = jsonBlob(mediaTypes.config, makeConfig(image))
   const manifest = jsonBlob(mediaTypes.manifest, {
     schemaVersion: 2,
     mediaType: mediaTypes.manifest,
@@ -137,7 +137,7 @@ export async function writeArchive(
   return { digest: manifest.descriptor.digest, bytes: statSync(path).size }
 }
 
-function configOf({ architecture, created, run, annotations, layers }: Image): object {
+function makeConfig({ architecture, created, run, annotations, layers }: Image): object {
   const at = created.toISOString()
   return {
     created: at,
@@ -157,6 +157,6 @@ function blob(digest: string, content: Content): readonly [string, Entry] {
 
 function jsonBlob(mediaType: string, value: object) {
   const content = Buffer.from(JSON.stringify(value))
-  const digest = digestOf(createHash('sha256').update(content))
+  const digest = formatDigest(createHash('sha256').update(content))
   return { content, descriptor: { mediaType, digest, size: content.length } }
 }

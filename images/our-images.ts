@@ -7,7 +7,7 @@ import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './components/component.ts'
 import { npmComponents } from './components/npm-components.ts'
-import { launcherOf } from './launcher.ts'
+import { makeLauncher } from './launcher.ts'
 import { type NodeLayer, nodePath, nonRoot } from './node-layer.ts'
 import type { Contents, Recipe } from './recipe.ts'
 
@@ -82,7 +82,7 @@ export function ourRecipes(root: string, version: string, node: () => NodeLayer)
       User: `${nonRoot}:${nonRoot}`,
       Entrypoint: entrypoint(image),
       ...(image.args.length === 0 ? {} : { Cmd: image.args }),
-      Env: ['PATH=/usr/local/bin', 'NODE_ENV=production', ...variablesOf(image)],
+      Env: ['PATH=/usr/local/bin', 'NODE_ENV=production', ...formatEnvironment(image)],
       WorkingDir: '/tmp',
       ExposedPorts: Object.fromEntries(image.ports.map(port => [`${port}/tcp`, {}])),
     },
@@ -99,9 +99,9 @@ async function gather(root: string, version: string, image: OurImage, node: Node
       `app/${name}`,
       { kind: 'file', mode: 0o644, content },
     ]),
-    aliasOf(image),
+    linkAlias(image),
     [
-      [`usr/local/bin/${image.command}`, textFile(launcherOf(`/app/${image.command}.mjs`), 0o755)],
+      [`usr/local/bin/${image.command}`, textFile(makeLauncher(`/app/${image.command}.mjs`), 0o755)],
       ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
       ['sbom.cdx.json', textFile(bill)],
     ],
@@ -114,11 +114,11 @@ async function gather(root: string, version: string, image: OurImage, node: Node
   return { layers, bill }
 }
 
-function aliasOf({ command, alias }: OurImage): Entries {
+function linkAlias({ command, alias }: OurImage): Entries {
   return alias === undefined ? [] : [[alias, { kind: 'link', target: `/usr/local/bin/${command}` }]]
 }
 
-function variablesOf({ environment = {} }: OurImage): readonly string[] {
+function formatEnvironment({ environment = {} }: OurImage): readonly string[] {
   return Object.entries(environment).map(([name, value]) => `${name}=${value}`)
 }
 

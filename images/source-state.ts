@@ -35,7 +35,7 @@ export function readSourceState(root: string, env: NodeJS.ProcessEnv): SourceSta
 const shownDigits = 12
 
 /** `dev`, the version, and the commit in short: three names of the same image. */
-export function tagsOf({ version, revision }: SourceState): readonly string[] {
+export function listTags({ version, revision }: SourceState): readonly string[] {
   if (revision === undefined) return ['dev', version]
   const [commit = '', ...dirty] = revision.split('-')
   return ['dev', version, [commit.slice(0, shownDigits), ...dirty].join('-')]

@@ -12,23 +12,23 @@ import {
 } from './broker-queries/brokers.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
-import { admitReplicas, watchGoneReplicas } from './infrastructure/replicas.ts'
+import { admitReplicas, watchRemovedReplicas } from './infrastructure/replicas.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
-import type { Reservations } from './kinds/rate-limit-config/rate-limit-config.ts'
+import type { DomainGrants } from './kinds/rate-limit-config/rate-limit-config.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { askLeader } from './leader/ask-leader.ts'
 import { type FeedStates, feedQueries, feedStatesOf, feedStatesViaLeader } from './leader/feed-states.ts'
 import type { LeaderLink } from './leader/leader-link.ts'
 import type { Peers } from './leader/peers.ts'
 import { queryMethods } from './leader/serve-queries.ts'
+import { type ServiceName, serviceNames } from './model.ts'
 import { createSessionTable, type SessionTable } from './pods/session-table.ts'
 import { createStreamLoads, type StreamLoads } from './pods/stream-loads.ts'
 import { createPodSessions } from './ratelimit-queries/create-pod-sessions.ts'
 import type { PodSessions } from './ratelimit-queries/pod-sessions.ts'
 import { processSessions } from './ratelimit-queries/process-session.ts'
 import { podQueries, viaLeader } from './ratelimit-queries/remote-pod-sessions.ts'
-import { type ServiceName, serviceNames } from './translated-types.ts'
 import { Feed } from './xds/feed.ts'
 
 /** The controller of one kind of resource, from its source to its status. */
@@ -41,13 +41,13 @@ export interface Controller {
 }
 
 /** A controller whose contents the feed carries. */
-export interface FedController<Content> {
+export interface PublishedContents<Content> {
   /** Returns what the feed carries, in the order of the names. */
   inForce(): readonly Content[]
 }
 
 /** The parts that an environment uses for its controllers. */
-export interface AppParts {
+export interface OperatorParts {
   readonly feed: Feed
   readonly loads: StreamLoads
   readonly backends: BackendFailures
@@ -61,30 +61,30 @@ export interface Environment<Kind extends Controller> {
   /** The tokens and keys that routes name. */
   readonly routeSecrets: RouteSecrets
   /** The namespaces that may use a domain, by its name. */
-  readonly domainGrants?: Reservations
+  readonly domainGrants?: DomainGrants
   /** The name by which clients of the feed verify this operator. Left out without TLS. */
   readonly operatorName?: string
   /** The acknowledgements of other operators' pods. Left out if there is one operator. */
   readonly peers?: Peers
   /** Answers for all rate limit processes and brokers. Left out if there is one operator. */
   readonly leader?: LeaderLink
-  openKind<Content extends Named, Fed extends object>(
-    kind: KindAdapter<Content, Fed>,
-    parts: AppParts,
-  ): Kind & FedController<Content>
-  openMerchants(parts: AppParts): Kind
+  openKind<Content extends Named, Published extends object>(
+    kind: KindAdapter<Content, Published>,
+    parts: OperatorParts,
+  ): Kind & PublishedContents<Content>
+  openMerchants(parts: OperatorParts): Kind
   /** Starts the controllers in this order. Resolves when the feed may be served. */
   start(kinds: readonly Kind[]): Promise<void>
 }
 
 /** The controllers of the kinds whose contents the feed carries. */
-type FedControllers<Kind> = {
+type PublishedControllers<Kind> = {
   readonly [Name in keyof KindAdapters]: Kind &
-    FedController<KindAdapters[Name] extends KindAdapter<infer Content, infer _> ? Content : never>
+    PublishedContents<KindAdapters[Name] extends KindAdapter<infer Content, infer _> ? Content : never>
 }
 
 /** An operator without its servers: the feed and the controllers that fill it. */
-export interface App<Kind extends Controller> extends AppParts, FedControllers<Kind> {
+export interface OperatorApp<Kind extends Controller> extends OperatorParts, PublishedControllers<Kind> {
   /** The types of the feed. */
   readonly typeUrls: readonly string[]
   /** The sessions of the rate limit processes and brokers that are connected to this operator. */
@@ -96,7 +96,7 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
   /** What all pods have of the feed. */
   readonly feedStates: FeedStates
   /** The namespaces that may use a domain. */
-  readonly domainGrants: Reservations
+  readonly domainGrants: DomainGrants
   /** All controllers, in the order of their start. */
   readonly kinds: readonly Kind[]
   start(): Promise<void>
@@ -105,7 +105,10 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
 }
 
 /** Opens the parts that every operator has. */
-export function openApp<Kind extends Controller>(environment: Environment<Kind>, log: Log): App<Kind> {
+export function openApp<Kind extends Controller>(
+  environment: Environment<Kind>,
+  log: Log,
+): OperatorApp<Kind> {
   const {
     infrastructure,
     services,
@@ -126,13 +129,13 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     log,
     ...(peers && { remotePeers: peers }),
   })
-  const isGone = watchGoneReplicas(infrastructure, 'ratelimit')
+  const isGone = watchRemovedReplicas(infrastructure, 'ratelimit')
   const opened = openSessions({ ...environment, feed, isGone }, log)
   const { sessions, podSessions, brokers, feedStates, closeSessions } = opened
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
-  ) as FedControllers<Kind>
+  ) as PublishedControllers<Kind>
   const kinds = [...Object.values<Kind>(fed), environment.openMerchants(parts)]
   let stopping: Promise<void> | undefined
 
@@ -201,30 +204,33 @@ export function openSessions(
 ): OpenedSessions {
   const clock = systemClock
   const shared = { clock, log, leader, operatorName }
-  const admitOf = (workload: ServiceName) => {
+  const admitReplicasOnly = (workload: ServiceName) => {
     const others = serviceNames.filter(name => name !== workload)
     return admitReplicas({ infrastructure, workload, others, admitsOthers: operatorName === undefined })
   }
-  const processOptions = { ...shared, isGone, admit: admitOf('ratelimit') }
+  const processOptions = { ...shared, isGone, admit: admitReplicasOnly('ratelimit') }
   const processes = createSessionTable(processSessions(clock), processOptions)
-  const ofBrokers = createSessionTable(brokerSessions, { ...shared, admit: admitOf('broker') })
+  const brokerSessionTable = createSessionTable(brokerSessions, {
+    ...shared,
+    admit: admitReplicasOnly('broker'),
+  })
   const expected = () => infrastructure.observe('broker')
   const pods = createPodSessions({
     table: processes,
     expected: () => infrastructure.observe('ratelimit'),
     clock,
   })
-  const brokers = shareLists(createBrokers({ sessions: ofBrokers.sessions, expected }), clock)
+  const brokers = shareLists(createBrokers({ sessions: brokerSessionTable.sessions, expected }), clock)
   const states = feedStatesOf(feed)
   const served = { ...podQueries(pods), ...brokerQueries(brokers), ...feedQueries(states) }
   const queries = operatorName === undefined ? [] : queryMethods(served, operatorName)
   const asked = leader && askLeader(leader)
   return {
     sessions: {
-      methods: [...processes.methods, ...ofBrokers.methods, ...queries],
+      methods: [...processes.methods, ...brokerSessionTable.methods, ...queries],
       close() {
         processes.close()
-        ofBrokers.close()
+        brokerSessionTable.close()
       },
     },
     podSessions: asked === undefined ? pods : viaLeader(pods, asked),

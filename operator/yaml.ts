@@ -12,7 +12,7 @@ type ReadYaml = { readonly value: unknown } | { readonly message: string; readon
  * Reads one document within `yamlLimits`. A mistake has the number of its line, from 1, if the parser knows
  * it.
  */
-export function readYaml(text: string): ReadYaml {
+export function parseYamlDocument(text: string): ReadYaml {
   try {
     const value = load(text, { schema: manifestSchema, ...yamlLimits })
     checkExpanded(value, yamlLimits)

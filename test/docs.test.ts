@@ -10,7 +10,7 @@ import type { Schema } from '@tollway/crds/schema.ts'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { pages } from '../docs/generator/pages.ts'
 import { runFolderCommand } from '../operator/cli/commands/run.ts'
-import { judgeOperatorConfig, parseOperatorConfig } from '../operator/environments/host/operator-config.ts'
+import { parseOperatorConfig, validateOperatorConfig } from '../operator/environments/host/operator-config.ts'
 import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/stream-route.ts'
 import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
@@ -78,7 +78,7 @@ test('the configuration file of the documentation is valid', () => {
   const [, text = ''] = /### Configuration file\n\n```yaml\n(.*?)```/s.exec(operatorPage) ?? []
   const parsed = parseOperatorConfig(text)
   assert.ok('value' in parsed, JSON.stringify(parsed))
-  const judged = judgeOperatorConfig(parsed.value)
+  const judged = validateOperatorConfig(parsed.value)
   assert.ok('value' in judged, JSON.stringify(judged))
   assert.equal(judged.value.replicas, 3)
 })

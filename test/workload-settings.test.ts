@@ -6,13 +6,13 @@ import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings as rateLimitSettings } from '@tollway/ratelimit/settings.ts'
 import { makeEnv } from '../operator/environments/kubernetes/infrastructure/objects/pod-template.ts'
-import type { ServiceName, Workload } from '../operator/translated-types.ts'
+import type { ServiceName, Workload } from '../operator/model.ts'
 import { brokerWorkload } from '../operator/workloads/broker.ts'
 import { paymentsWorkload } from '../operator/workloads/payments.ts'
 import { rateLimitWorkload } from '../operator/workloads/rate-limit.ts'
 import { clusterWorkloads } from '../operator/workloads/registry.ts'
 import type { SharedState } from '../operator/workloads/service.ts'
-import { namesOf } from '../operator/workloads/service-env.ts'
+import { listSettingNames } from '../operator/workloads/service-env.ts'
 
 const tables: Readonly<Record<ServiceName, Readonly<Record<string, Setting<unknown>>>>> = {
   ratelimit: rateLimitSettings,
@@ -65,7 +65,7 @@ for (const { place, state, workload } of cases) {
   const what = `${workload.name} ${place}, with ${state.type}`
 
   test(`${what}, has only settings that the program knows`, () => {
-    const known = new Set(Object.values(table).flatMap(namesOf))
+    const known = new Set(Object.values(table).flatMap(listSettingNames))
     const given = makeEnv(workload, { extraEnv: [] }).map(({ name }) => name)
     assert.deepEqual(
       given.filter(name => !known.has(name) && !ofThePod.test(name)),
@@ -99,7 +99,7 @@ const payments = [paymentsOnOneMachine, ...inCluster('redis').filter(workload =>
 
 for (const [index, workload] of payments.entries()) {
   test(`payments ${index === 0 ? 'on one machine' : 'in a cluster'} accepts its settings`, () => {
-    const known = new Set(Object.values(paymentsSettings).flatMap(namesOf))
+    const known = new Set(Object.values(paymentsSettings).flatMap(listSettingNames))
     const given = makeEnv(workload, { extraEnv: [] }).map(({ name }) => name)
     assert.deepEqual(
       given.filter(name => !known.has(name) && !ofThePod.test(name)),

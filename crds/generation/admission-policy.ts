@@ -71,7 +71,7 @@ const { maxDescriptorLevels } = rateLimitConfigLimits
  * variable of its own, `d1` for those of the first one.
  */
 function forOne(level: number, rules: readonly DescriptorRule[]): readonly string[] {
-  const conditionsOf = (wanted: DescriptorRule['field'], self: string) => {
+  const selectConditions = (wanted: DescriptorRule['field'], self: string) => {
     const ofField = rules.filter(({ field, fromLevel }) => field === wanted && level >= fromLevel)
     const byGuard = Map.groupBy(ofField, ({ rule }) => rule.policyGuard)
     const conditions = [...byGuard].flatMap(([guard, guarded]) => {
@@ -80,10 +80,10 @@ function forOne(level: number, rules: readonly DescriptorRule[]): readonly strin
     })
     return conditions.map(condition => condition.replaceAll(/\bself\b/g, self))
   }
-  const ofMembers = conditionsOf('limits[*]', 'limit')
+  const ofMembers = selectConditions('limits[*]', 'limit')
   return [
-    ...conditionsOf('', `d${level}`),
-    ...conditionsOf('rateLimit', `d${level}.?rateLimit`),
+    ...selectConditions('', `d${level}`),
+    ...selectConditions('rateLimit', `d${level}.?rateLimit`),
     ...(ofMembers.length > 0 ? [`d${level}.?limits.orValue([]).all(limit, ${areTrue(ofMembers)})`] : []),
   ]
 }

@@ -5,9 +5,9 @@ import { isTimeZone } from '@tollway/ratelimit/rules/time-zone.ts'
 import { anchors, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'
-import { type Fields, isFields, type Problem } from '../schema.ts'
+import { type Fields, isFields, type SchemaProblem } from '../schema.ts'
 
-export function problemIf(wrong: boolean, path: string, message: string): readonly Problem[] {
+export function problemIf(wrong: boolean, path: string, message: string): readonly SchemaProblem[] {
   return wrong ? [{ path, message }] : []
 }
 

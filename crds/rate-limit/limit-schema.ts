@@ -22,11 +22,11 @@ export const maxReplaces = 16
 export function fieldSchemas<T extends FieldTable>(
   table: T,
 ): { [Name in keyof T]: TOptional<TUnsafe<ValueOf<T[Name]>> & Schema> } {
-  const schemas = Object.entries(table).map(([name, field]) => [name, Type.Optional(typed(schemaOf(field)))])
+  const schemas = Object.entries(table).map(([name, field]) => [name, Type.Optional(typed(toSchema(field)))])
   return Object.fromEntries(schemas)
 }
 
-function schemaOf(field: Field): Schema {
+function toSchema(field: Field): Schema {
   const { description } = field
   switch (field.kind) {
     case 'flag':
@@ -39,7 +39,7 @@ function schemaOf(field: Field): Schema {
       return { type: 'string', minLength: 1, maxLength: field.maxLength, pattern: field.pattern, description }
     case 'group': {
       const { fields } = field
-      const properties = Object.entries(fields).map(([name, inner]) => [name, schemaOf(inner)])
+      const properties = Object.entries(fields).map(([name, inner]) => [name, toSchema(inner)])
       const required = Object.keys(fields).filter(name => 'required' in (fields[name] ?? {}))
       return { type: 'object', required, properties: Object.fromEntries(properties), description }
     }

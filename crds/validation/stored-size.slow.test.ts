@@ -8,7 +8,7 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts'
 import { customResourceDefinition } from '../generation/definition.ts'
 import { rateLimitConfigKind } from '../rate-limit-config.ts'
-import { maxStoredBytes, storedBytesOf, validateRateLimitConfig } from './validate-rate-limit-config.ts'
+import { countStoredBytes, maxStoredBytes, validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 type Shape = (rules: number) => readonly object[]
 
@@ -96,6 +96,6 @@ it('the stored size is the length of the JSON plus that of the field names in ma
   const noted =
     '"f:domain":{},"f:descriptors":{},"k:{\\"key\\":\\"b\\",\\"value\\":\\"\\"}":{".":{}},"f:key":{},'
   const filledIn = '"value":"","f:value":{},'
-  assert.equal(storedBytesOf(spec), JSON.stringify(spec).length + noted.length + filledIn.length)
-  assert.ok(storedBytesOf(resource(flat(6_000)).spec) < maxStoredBytes)
+  assert.equal(countStoredBytes(spec), JSON.stringify(spec).length + noted.length + filledIn.length)
+  assert.ok(countStoredBytes(resource(flat(6_000)).spec) < maxStoredBytes)
 })

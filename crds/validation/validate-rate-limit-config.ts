@@ -1,6 +1,6 @@
 import { type RateLimitConfigSpec, rateLimitConfigKind } from '../rate-limit-config.ts'
 import { wholeResource } from '../resource-kind.ts'
-import type { Problem } from '../schema.ts'
+import type { SchemaProblem } from '../schema.ts'
 import { type Validated, validate } from './validate.ts'
 
 const schema = wholeResource(rateLimitConfigKind)
@@ -16,11 +16,11 @@ export function validateRateLimitConfig(resource: unknown): Validated<RateLimitC
   const judged = validate(schema, resource)
   if ('problems' in judged) return judged
   const { spec } = judged.value as { readonly spec: RateLimitConfigSpec }
-  const bytes = storedBytesOf((resource as { readonly spec: unknown }).spec)
+  const bytes = countStoredBytes((resource as { readonly spec: unknown }).spec)
   return bytes > maxStoredBytes ? { problems: [tooLarge(bytes)] } : { value: spec }
 }
 
-function tooLarge(bytes: number): Problem {
+function tooLarge(bytes: number): SchemaProblem {
   const size = `takes ${bytes} bytes in an API server, with the names of its fields`
   return { path: 'spec', message: `${size}; allowed are ${maxStoredBytes}: divide it into several domains` }
 }
@@ -32,28 +32,29 @@ export const maxStoredBytes = 1_500_000
  * How many bytes an API server stores of a resource with this spec: the spec as JSON, and the name of each
  * field once more in `managedFields`, for one manager of all fields.
  */
-export function storedBytesOf(spec: unknown): number {
-  return bytesOf(spec) + managedBytesOf(spec)
+export function countStoredBytes(spec: unknown): number {
+  return countJsonBytes(spec) + countManagedBytes(spec)
 }
 
-const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value) ?? '')
+const countJsonBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value) ?? '')
 
 /** `"f:name":{},` for each field, and what `managedElementBytesOf` says for each element of a list. */
-function managedBytesOf(value: unknown): number {
-  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + managedElementBytesOf(item), 0)
+function countManagedBytes(value: unknown): number {
+  if (Array.isArray(value))
+    return value.reduce((sum: number, item) => sum + countManagedElementBytes(item), 0)
   if (value === null || typeof value !== 'object') return 0
   return Object.entries(value).reduce(
-    (sum, [name, field]) => sum + bytesOf(`f:${name}`) + ':{},'.length + managedBytesOf(field),
+    (sum, [name, field]) => sum + countJsonBytes(`f:${name}`) + ':{},'.length + countManagedBytes(field),
     0,
   )
 }
 
 /** `"k:{…}":{".":{},…},` for a descriptor, because lists of descriptors are merged by key and value. */
-function managedElementBytesOf(item: unknown): number {
+function countManagedElementBytes(item: unknown): number {
   const { key, value } = (item ?? {}) as { readonly key?: unknown; readonly value?: unknown }
   if (key === undefined) return 0
-  const element = bytesOf(`k:${JSON.stringify({ key, value: value ?? '' })}`) + ':{".":{}},'.length
+  const element = countJsonBytes(`k:${JSON.stringify({ key, value: value ?? '' })}`) + ':{".":{}},'.length
   // The API server fills in a value that is left out.
   const filledIn = value === undefined ? '"value":"","f:value":{},'.length : 0
-  return element + filledIn + managedBytesOf(item)
+  return element + filledIn + countManagedBytes(item)
 }

@@ -1,6 +1,6 @@
 import { nearestName } from '@tollway/chassis/nearest-name.ts'
 import { describeAllowed, describeFound, fieldPath } from '../describe.ts'
-import { type Fields, isFields, type Problem, type Schema } from '../schema.ts'
+import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
 
 /** Further problems are only counted. */
 export const maxProblems = 100
@@ -8,7 +8,7 @@ export const maxProblems = 100
 /** The maximum nesting of maps and lists in a free field. */
 export const maxFreeDepth = 64
 
-export type Validated<Value> = { readonly value: Value } | { readonly problems: readonly Problem[] }
+export type Validated<Value> = { readonly value: Value } | { readonly problems: readonly SchemaProblem[] }
 
 /**
  * Validates a value as an API server validates a resource under strict field validation: null equals a field
@@ -16,7 +16,7 @@ export type Validated<Value> = { readonly value: Value } | { readonly problems: 
  * `maxProblems`, then the number of the others.
  */
 export function validate(schema: Schema, value: unknown, path = ''): Validated<unknown> {
-  const problems: Problem[] = []
+  const problems: SchemaProblem[] = []
   let unlisted = 0
   const report: Report = (place, message) => {
     if (problems.length < maxProblems) problems.push({ path: place, message })
@@ -91,7 +91,7 @@ function judgeObject(schema: Schema, value: unknown, path: string, report: Repor
   }
   const judged: [string, unknown][] = []
   for (const [name, field] of written) {
-    const known = propertyOf(schema, name)
+    const known = findProperty(schema, name)
     if (known === undefined) report(fieldPath(path, name), describeUnknown(schema, name))
     else if (field !== null) judged.push([name, judge(known, field, fieldPath(path, name), report)])
   }
@@ -112,7 +112,7 @@ function judgeObject(schema: Schema, value: unknown, path: string, report: Repor
   return Object.fromEntries(judged)
 }
 
-function propertyOf(schema: Schema, name: string): Schema | undefined {
+function findProperty(schema: Schema, name: string): Schema | undefined {
   const { properties = {}, additionalProperties } = schema
   return Object.hasOwn(properties, name) ? properties[name] : additionalProperties
 }

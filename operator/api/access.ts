@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
-import type { Right } from './endpoints.ts'
+import type { ApiRight } from './endpoints.ts'
 
 /** Authenticates callers of the API. */
-export interface ApiAccess {
+export interface CallerAuthentication {
   /** Resolves with the caller of a request. Rejects with an `ApiError` of status 401, or 503. */
   authenticate(request: Pick<IncomingMessage, 'headers'>): Promise<ApiCaller>
 }
@@ -13,10 +13,10 @@ export interface ApiCaller {
   /** The bearer token in a cluster, for calls of the API server in the name of the caller. Never logged. */
   readonly token?: string
   /** Rejects with an `ApiError` of status 403, or 503, if the caller does not have the right there. */
-  authorize(right: Right, place: RightPlace): Promise<void>
+  authorize(right: ApiRight, place: RightScope): Promise<void>
 }
 
-export interface RightPlace {
+export interface RightScope {
   /** All namespaces if left out. */
   readonly namespace?: string | undefined
   /** The resource; any resource if left out. */
@@ -29,7 +29,7 @@ export interface RightPlace {
 }
 
 /** Every process of this machine that reaches the loopback address may call the API. */
-export const openAccess: ApiAccess = {
+export const openAccess: CallerAuthentication = {
   async authenticate() {
     return { name: 'a user of this machine', async authorize() {} }
   },

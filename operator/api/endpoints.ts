@@ -6,7 +6,7 @@ import * as shapes from './shapes.ts'
 import * as streams from './stream-shapes.ts'
 
 /** One call of the API. */
-export interface Endpoint {
+export interface ApiEndpoint {
   /** The same as the name of its handler. */
   readonly id: string
   readonly method: 'GET' | 'POST'
@@ -20,7 +20,7 @@ export interface Endpoint {
   readonly events?: Readonly<Record<string, TSchema>>
   readonly example: unknown
   /** The right in a cluster, in the words of RBAC. Left out if no right is needed. */
-  readonly right?: Right
+  readonly right?: ApiRight
   /** The caller is authenticated although no right is needed. */
   readonly needsCaller?: boolean
 }
@@ -35,15 +35,15 @@ export interface Parameter {
   readonly schema: TSchema
 }
 
-export interface Right {
+export interface ApiRight {
   readonly verb: 'get' | 'update' | 'list' | 'patch'
   /** A resource of the API group tollway.dev. */
   readonly resource: string
 }
 
-const readCounters: Right = { verb: 'get', resource: 'ratelimitconfigs/counters' }
-const changeCounters: Right = { verb: 'update', resource: 'ratelimitconfigs/counters' }
-const listRules: Right = { verb: 'list', resource: 'ratelimitconfigs' }
+const readCounters: ApiRight = { verb: 'get', resource: 'ratelimitconfigs/counters' }
+const changeCounters: ApiRight = { verb: 'update', resource: 'ratelimitconfigs/counters' }
+const listRules: ApiRight = { verb: 'list', resource: 'ratelimitconfigs' }
 
 /** The most items of a page. */
 export const maxPageItems = 1_000
@@ -96,7 +96,7 @@ const kind = query(
 )
 
 /** The calls of the API, in the order of the documentation. */
-export const endpoints = [
+export const apiEndpoints = [
   {
     id: 'openapi',
     method: 'GET',
@@ -349,6 +349,6 @@ export const endpoints = [
     example: examples.merchantList,
     right: { verb: 'list', resource: 'merchants' },
   },
-] as const satisfies readonly Endpoint[]
+] as const satisfies readonly ApiEndpoint[]
 
-export type EndpointId = (typeof endpoints)[number]['id']
+export type EndpointId = (typeof apiEndpoints)[number]['id']

@@ -1,5 +1,5 @@
 /** One entry of a descriptor. */
-export interface Entry {
+export interface DescriptorEntry {
   readonly key: string
   readonly value: string
 }
@@ -10,8 +10,8 @@ export interface Entry {
  * percent-encoded. Spaces before a key are ignored, and all others count. Returns a text that names what is
  * wrong if it cannot.
  */
-export function parseEntries(text: string): readonly Entry[] | string {
-  const entries: Entry[] = []
+export function parseDescriptorEntries(text: string): readonly DescriptorEntry[] | string {
+  const entries: DescriptorEntry[] = []
   for (const part of splitParts(text)) {
     const at = part.indexOf('=')
     const key = decodeKey(withoutEscapes(part.slice(0, at)).trimStart())
@@ -46,11 +46,11 @@ const decodeKey = (key: string) =>
   })
 
 /** Returns a text that `parseEntries` reads as these entries. */
-export const writeEntries = (entries: readonly Entry[]) =>
+export const formatDescriptorEntries = (entries: readonly DescriptorEntry[]) =>
   entries.map(({ key, value }) => `${writeKey(key)}=${value.replaceAll(/[\\,]/g, '\\$&')}`).join(',')
 
 const writeKey = (key: string) => key.replaceAll(/[%=,]|^\s+/g, encodeURIComponent).replaceAll('\\', '\\\\')
 
 /** The parameters `descriptor` of a call for a counter. */
-export const descriptorParameters = (entries: readonly Entry[]) =>
+export const formatDescriptorParameters = (entries: readonly DescriptorEntry[]) =>
   entries.map(({ key, value }) => `${key.replaceAll(/[%=,+]/g, encodeURIComponent)}=${value}`)

@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test'
 import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { QueryError, type QueryErrorCode } from '../pods/query-error.ts'
-import type { ApiAccess } from './access.ts'
+import type { CallerAuthentication } from './access.ts'
 import { clientErrorAnswer } from './answers.ts'
 import { ApiError, type ApiErrorCode, apiErrors, busy } from './errors.ts'
 import * as examples from './examples.ts'
@@ -47,8 +47,8 @@ const ofPods = (code: QueryErrorCode, status: number): Case => ({
   },
 })
 
-const rejecting = (error: Error): ApiAccess => ({ authenticate: () => Promise.reject(error) })
-const without = (error: ApiError): ApiAccess => ({
+const rejecting = (error: Error): CallerAuthentication => ({ authenticate: () => Promise.reject(error) })
+const without = (error: ApiError): CallerAuthentication => ({
   authenticate: async () => ({ name: 'alice', authorize: () => Promise.reject(error) }),
 })
 const applied =

@@ -1,5 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
+import { type FieldProblem, formatFieldProblem } from '../kinds/kind-adapter.ts'
 import { QueryError, type QueryErrorCode } from '../pods/query-error.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
@@ -178,7 +178,7 @@ export class ApiError extends ExpectedError {
 }
 
 /** The error of invalid input. Its message names the first field, the value found and the values allowed. */
-export function invalid(problems: readonly FieldProblem[]): ApiError {
+export function invalidInput(problems: readonly FieldProblem[]): ApiError {
   const [first = { path: '', message: 'is invalid' }] = problems
   return new ApiError('invalid', formatFieldProblem(first), { problems })
 }

@@ -84,7 +84,7 @@ export const ruleList: shapes.RuleList = {
 export const resetBody: shapes.ResetBody = { domain: 'checkout', entries }
 export const raiseBody: shapes.RaiseBody = { domain: 'checkout', entries, by: 5 }
 
-export const counter: shapes.Counter = {
+export const counter: shapes.CounterAnswer = {
   domain: 'checkout',
   entries,
   ...state,
@@ -94,7 +94,7 @@ export const counter: shapes.Counter = {
 
 const emptied = { ...state, value: 0, remaining: 10 }
 
-export const counterChange: shapes.CounterChange = {
+export const counterChange: shapes.CounterChangeAnswer = {
   domain: 'checkout',
   entries,
   ...emptied,
@@ -105,7 +105,7 @@ export const counterChange: shapes.CounterChange = {
 
 const granted = { ...state, value: 5, remaining: 5 }
 
-export const raised: shapes.CounterChange = { ...counterChange, ...granted, counters: [granted] }
+export const raised: shapes.CounterChangeAnswer = { ...counterChange, ...granted, counters: [granted] }
 
 export const topKeys: shapes.TopKeysAnswer = {
   domain: 'checkout',

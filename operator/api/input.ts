@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { Schema } from '@tollway/crds/schema.ts'
 import { validate } from '@tollway/crds/validation/validate.ts'
 import type { Parameter } from './endpoints.ts'
-import { ApiError, invalid } from './errors.ts'
+import { ApiError, invalidInput } from './errors.ts'
 
 /** The parameters of a call by their names, validated and with their defaults. */
-export type Parameters = Readonly<Record<string, unknown>>
+export type CallParameters = Readonly<Record<string, unknown>>
 
 /**
  * Reads the parameters of a call.
@@ -17,25 +17,25 @@ export function readParameters(
   parameters: readonly Parameter[],
   inPath: Readonly<Record<string, string>>,
   query: string,
-): Parameters {
+): CallParameters {
   const given: Record<string, unknown> = { ...inPath }
   for (const [name, values] of readQuery(query)) {
     const known = parameters.find(parameter => parameter.in === 'query' && parameter.name === name)
     if (known?.isList) given[name] = values
     else if (values.length > 1)
-      throw invalid([{ path: name, message: `is given ${values.length} times; expected one value` }])
+      throw invalidInput([{ path: name, message: `is given ${values.length} times; expected one value` }])
     else given[name] = known === undefined ? values[0] : readValue(known, values[0] ?? '')
   }
-  const checked = validate(schemaOf(parameters), given)
-  if ('problems' in checked) throw invalid(checked.problems)
-  return checked.value as Parameters
+  const checked = validate(toObjectSchema(parameters), given)
+  if ('problems' in checked) throw invalidInput(checked.problems)
+  return checked.value as CallParameters
 }
 
 function readValue({ schema }: Parameter, text: string): unknown {
   return (schema as Schema).type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text
 }
 
-function schemaOf(parameters: readonly Parameter[]): Schema {
+function toObjectSchema(parameters: readonly Parameter[]): Schema {
   return {
     type: 'object',
     properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema as Schema])),
@@ -54,7 +54,7 @@ function readQuery(query: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
   const pairs = query.split('&').filter(pair => pair !== '')
   if (pairs.length > maxParameters) {
-    throw invalid([
+    throw invalidInput([
       { path: '', message: `has ${pairs.length} parameters; at most ${maxParameters} are allowed` },
     ])
   }
@@ -82,7 +82,7 @@ export function readEntry(raw: string, field: string): { readonly key: string; r
   const end = pair.indexOf('=')
   if (end <= 0) {
     const message = `${JSON.stringify(pair.slice(0, 100))} is not allowed; expected KEY=VALUE`
-    throw invalid([{ path: field, message }])
+    throw invalidInput([{ path: field, message }])
   }
   const key = decode(pair.slice(0, end), field)
   const value = pair.slice(end + 1)
@@ -94,7 +94,7 @@ function decode(text: string, field: string): string {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
     const message = `${JSON.stringify(text.slice(0, 100))} is not percent-encoded UTF-8`
-    throw invalid([{ path: field, message }])
+    throw invalidInput([{ path: field, message }])
   }
 }
 
@@ -110,7 +110,7 @@ interface ExpectedBody {
  * A page of another site can send a POST without asking the browser's permission only with three content
  * types, none of which is this one.
  */
-export async function readBody(
+export async function readRequestBody(
   request: IncomingMessage,
   { schema, maxBytes }: ExpectedBody,
 ): Promise<unknown> {
@@ -121,7 +121,7 @@ export async function readBody(
   }
   const text = await readText(request, maxBytes)
   const checked = validate(schema as Schema, parseJson(text))
-  if ('problems' in checked) throw invalid(checked.problems)
+  if ('problems' in checked) throw invalidInput(checked.problems)
   return checked.value
 }
 
@@ -159,6 +159,6 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw invalid([{ path: '', message: 'the body is not JSON; expected a map' }])
+    throw invalidInput([{ path: '', message: 'the body is not JSON; expected a map' }])
   }
 }

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { answer, text, warnings } from './shape-parts.ts'
+import { answerShape, textShape, warnings } from './shape-parts.ts'
 
 /** The JSON of calls that read and write resources as their authors write them. */
 
@@ -36,27 +36,29 @@ export const applyBody = Type.Object(
   { description: 'A resource to apply.' },
 )
 
-export const applyAnswer = answer(
+export const applyAnswer = answerShape(
   {
-    namespace: text('The namespace.'),
-    name: text('The name.'),
+    namespace: textShape('The namespace.'),
+    name: textShape('The name.'),
     created: Type.Boolean({ description: 'Whether the resource did not exist before.' }),
-    origin: text('The file, or `cluster`.'),
-    version: text('The version of the manifest after the change.'),
+    origin: textShape('The file, or `cluster`.'),
+    version: textShape('The version of the manifest after the change.'),
     dryRun: Type.Boolean({ description: 'Whether nothing was written.' }),
     warnings,
   },
   'The applied resource.',
 )
 
-export const manifestAnswer = answer(
+export const manifestAnswer = answerShape(
   {
-    kind: text('The kind.'),
-    namespace: text('The namespace.'),
-    name: text('The name.'),
-    origin: text('The file, or `cluster`.'),
-    version: text('For `version` of an apply: a hash of the text.'),
-    manifest: text('YAML: the document of the file with its comments, or the object without its status.'),
+    kind: textShape('The kind.'),
+    namespace: textShape('The namespace.'),
+    name: textShape('The name.'),
+    origin: textShape('The file, or `cluster`.'),
+    version: textShape('For `version` of an apply: a hash of the text.'),
+    manifest: textShape(
+      'YAML: the document of the file with its comments, or the object without its status.',
+    ),
   },
   'A resource as its author wrote it.',
 )

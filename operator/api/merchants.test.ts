@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { shareBooks } from '../kinds/merchant/merchant-books.ts'
+import { cacheBalances } from '../kinds/merchant/merchant-books.ts'
 import type { MerchantList } from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
 
@@ -44,7 +44,7 @@ test('a list of one namespace has no findings of merchants elsewhere', async t =
 })
 
 test('merchants are listed while the payments service does not answer, with the cause', async t => {
-  const books = shareBooks(undefined, { monotonicMs: () => 0 })
+  const books = cacheBalances(undefined, { monotonicMs: () => 0 })
   const { ask } = await serveApi(t, { books })
   const { items, booksProblem, lastVerify } = await listOf(ask)
   assert.equal(items[0]?.name, 'cafe')
@@ -66,7 +66,7 @@ test('equal requests share an answer of the payments service for five seconds', 
       }
     },
   }
-  const read = shareBooks(reader, { monotonicMs: () => nowMs })
+  const read = cacheBalances(reader, { monotonicMs: () => nowMs })
   const many = Array.from({ length: 250 }, (_, index) => `uid-${index}`)
   const [one, same] = await Promise.all([read(many), read(many)])
   assert.equal(one, same)

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import Value from 'typebox/value'
-import { type Endpoint, endpoints } from './endpoints.ts'
+import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
 import { errorAnswer as errorExample } from './examples.ts'
 import { openApiDocument } from './openapi-document.ts'
 import { errorAnswer } from './shapes.ts'
 
 describe('the OpenAPI document', () => {
-  for (const endpoint of endpoints as readonly Endpoint[]) {
+  for (const endpoint of apiEndpoints as readonly ApiEndpoint[]) {
     test(`has an example of ${endpoint.method} ${endpoint.path} that its schema allows`, () => {
       assert.deepEqual(Value.Errors(endpoint.answer, endpoint.example), [])
       if (endpoint.body) assert.deepEqual(Value.Errors(endpoint.body.schema, endpoint.body.example), [])

@@ -1,5 +1,5 @@
 import { eventText, maxHeaderBytes } from './answers.ts'
-import { type Endpoint, endpoints } from './endpoints.ts'
+import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
 import { errorAnswer as errorExample } from './examples.ts'
 import { errorAnswer } from './shapes.ts'
 
@@ -8,7 +8,7 @@ export const apiPath = '/api/v1'
 
 /** Returns the OpenAPI 3.1 document of the API. */
 export function openApiDocument() {
-  const paths = Object.groupBy<string, Endpoint>(endpoints, ({ path }) => `${apiPath}${path}`)
+  const paths = Object.groupBy<string, ApiEndpoint>(apiEndpoints, ({ path }) => `${apiPath}${path}`)
   return {
     openapi: '3.1.0',
     info: {
@@ -33,7 +33,7 @@ export function openApiDocument() {
   }
 }
 
-function operation({ id, summary, parameters, body, answer, events, example, right }: Endpoint) {
+function operation({ id, summary, parameters, body, answer, events, example, right }: ApiEndpoint) {
   const type = events === undefined ? 'application/json' : 'text/event-stream'
   const streamed = Object.keys(events ?? {}).map(name => `\`${name}\``)
   return {

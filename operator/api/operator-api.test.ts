@@ -5,8 +5,8 @@ import { describe, test } from 'node:test'
 import Value from 'typebox/value'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { QueryError } from '../pods/query-error.ts'
-import type { ApiAccess, RightPlace } from './access.ts'
-import { type Endpoint, endpoints } from './endpoints.ts'
+import type { CallerAuthentication, RightScope } from './access.ts'
+import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
 import { ApiError } from './errors.ts'
 import * as examples from './examples.ts'
 import { errorAnswer, type RightList, type TryAnswer } from './shapes.ts'
@@ -38,7 +38,7 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
 }
 
 describe('each response has the shape that the OpenAPI document gives it', () => {
-  for (const { id, events, answer } of endpoints as readonly Endpoint[]) {
+  for (const { id, events, answer } of apiEndpoints as readonly ApiEndpoint[]) {
     if (events !== undefined) continue
     test(id, async t => {
       const { ask, post } = await serveApi(t)
@@ -57,7 +57,7 @@ describe('each response has the shape that the OpenAPI document gives it', () =>
       const end = new AbortController()
       const response = await fetch(`${url}/${id}?domain=checkout`, { signal: end.signal })
       assert.equal(response.headers.get('content-type'), 'text/event-stream')
-      const endpoint = (endpoints as readonly Endpoint[]).find(one => one.id === id)
+      const endpoint = (apiEndpoints as readonly ApiEndpoint[]).find(one => one.id === id)
       const [event = '', schema] = Object.entries(endpoint?.events ?? {})[0] ?? []
       const { name, data } = await firstEvent(response)
       assert.equal(name, event)
@@ -146,8 +146,8 @@ test('an explanation of a request has the rules in force, descriptor by descript
 })
 
 test('a caller has the rights of its token, and an invalid token is rejected', async t => {
-  const asked: RightPlace[] = []
-  const access: ApiAccess = {
+  const asked: RightScope[] = []
+  const access: CallerAuthentication = {
     async authenticate({ headers }) {
       if (headers.authorization !== 'Bearer alice') throw new ApiError('unauthenticated', 'not valid')
       return {

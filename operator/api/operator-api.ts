@@ -1,47 +1,47 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { version } from '@tollway/chassis/version.ts'
-import type { ApiAccess } from './access.ts'
+import type { CallerAuthentication } from './access.ts'
 import { answerHeaders, dropBody, type StreamEnd, sendEvents, sendJson, streamHeaders } from './answers.ts'
-import { type Endpoint, type EndpointId, endpoints } from './endpoints.ts'
+import { type ApiEndpoint, apiEndpoints, type EndpointId } from './endpoints.ts'
 import { ApiError, busy, errorBody, toApiError } from './errors.ts'
-import { counter, raise, reset, top } from './handlers/counters.ts'
+import { counterHandler, raise, reset, top } from './handlers/counters.ts'
 import { series, tap, tryRequest } from './handlers/decisions.ts'
-import { domains, history, rules } from './handlers/domains.ts'
+import { domains, historyHandler, rules } from './handlers/domains.ts'
 import type { Handler, StreamHandler } from './handlers/handler.ts'
-import { merchants } from './handlers/merchants.ts'
-import { apply, whatIf } from './handlers/proposals.ts'
-import { manifest, resources, rights } from './handlers/resources.ts'
-import { preview, streams } from './handlers/streams.ts'
-import { readBody, readParameters } from './input.ts'
+import { merchantsHandler } from './handlers/merchants.ts'
+import { apply, whatIfHandler } from './handlers/proposals.ts'
+import { manifest, resources, rightsHandler } from './handlers/resources.ts'
+import { preview, streamsHandler } from './handlers/streams.ts'
+import { readParameters, readRequestBody } from './input.ts'
 import { apiPath, openApiDocument } from './openapi-document.ts'
 import type { ApiSources, CounterChangeEvent } from './sources.ts'
 
-const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocument() }
-const versionOf: Handler = { placeOf: () => ({}), answer: async () => ({ version }) }
+const openapi: Handler = { resolveScope: () => ({}), answer: async () => openApiDocument() }
+const versionHandler: Handler = { resolveScope: () => ({}), answer: async () => ({ version }) }
 
 /** The handler of each endpoint. */
 const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   openapi,
   domains,
   rules,
-  counter,
+  counter: counterHandler,
   reset,
   raise,
   top,
-  history,
+  history: historyHandler,
   series,
   tap,
-  whatIf,
+  whatIf: whatIfHandler,
   try: tryRequest,
   apply,
   manifest,
-  rights,
-  version: versionOf,
+  rights: rightsHandler,
+  version: versionHandler,
   resources,
-  streams,
+  streams: streamsHandler,
   preview,
-  merchants,
+  merchants: merchantsHandler,
 }
 
 export interface ApiLimits {
@@ -67,7 +67,7 @@ const defaultLimits: ApiLimits = {
 
 interface ApiOptions {
   readonly sources: ApiSources
-  readonly access: ApiAccess
+  readonly access: CallerAuthentication
   readonly log: Log
   /** Called after each change of a counter, known or possible. Each is logged before. */
   readonly onCounterChange?: (change: CounterChangeEvent) => void
@@ -88,7 +88,7 @@ export class OperatorApi {
 
   /** Answers a request if its path belongs to the API, and returns whether it does. */
   handle(request: IncomingMessage, response: ServerResponse): boolean {
-    const path = pathOf(request)
+    const path = readPath(request)
     if (path !== apiPath && !path.startsWith(`${apiPath}/`)) return false
     this.#answer(request, response).catch(error => this.#fail(request, response, error))
     return true
@@ -102,7 +102,7 @@ export class OperatorApi {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     rejectOtherSites(request)
     if (this.#closing.signal.aborted) throw busy('stopping', 'the operator stops')
-    const found = findEndpoint(request.method ?? '', pathOf(request))
+    const found = findEndpoint(request.method ?? '', readPath(request))
     const handler = handlers[found.endpoint.id]
     const end = this.#begin(found, handler)
     try {
@@ -134,22 +134,28 @@ export class OperatorApi {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const gone = new AbortController()
-    response.once('close', () => gone.abort())
+    const disconnected = new AbortController()
+    response.once('close', () => disconnected.abort())
     const closing = this.#closing.signal
     const { maxStreamMs, slowReaderMs: slowMs } = this.#limits
     const renew = 'stream' in handler ? AbortSignal.timeout(maxStreamMs) : undefined
-    const signal = AbortSignal.any([closing, gone.signal, ...(renew ? [renew] : [])])
+    const signal = AbortSignal.any([closing, disconnected.signal, ...(renew ? [renew] : [])])
 
     const { sources, access } = this.#options
-    const { body: expected, right, needsCaller = right !== undefined, parameters: known }: Endpoint = endpoint
+    const {
+      body: expected,
+      right,
+      needsCaller = right !== undefined,
+      parameters: known,
+    }: ApiEndpoint = endpoint
     const caller = needsCaller ? await access.authenticate(request) : nobody
     const [, query = ''] = (request.url ?? '').split(/\?(.*)/s)
     const parameters = readParameters(known, inPath, query)
-    const body = expected && (await readBody(request, expected))
+    const body = expected && (await readRequestBody(request, expected))
     const changed = (change: CounterChangeEvent) => this.#changed(change)
     const call = { parameters, body, caller, sources, changed, signal }
-    if (right !== undefined) await caller.authorize(handler.rightOf?.(call) ?? right, handler.placeOf(call))
+    if (right !== undefined)
+      await caller.authorize(handler.resolveRight?.(call) ?? right, handler.resolveScope(call))
 
     if (!('stream' in handler)) return sendJson(response, 200, await handler.answer(call))
     await handler.check(call)
@@ -170,7 +176,7 @@ export class OperatorApi {
   #fail(request: IncomingMessage, response: ServerResponse, error: unknown): void {
     const known = toApiError(error)
     if (known === undefined) {
-      const fields = { path: pathOf(request), error: `${error}` }
+      const fields = { path: readPath(request), error: `${error}` }
       this.#options.log.error('answer a call of the API: internal error', fields)
     }
     if (response.headersSent) return void response.destroy()
@@ -181,7 +187,7 @@ export class OperatorApi {
 }
 
 /** The path without the query, which may have keys of users. */
-const pathOf = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
+const readPath = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
 
 /** The caller of calls that need no right. */
 const nobody = { name: '', async authorize() {} }
@@ -194,14 +200,14 @@ function rejectOtherSites({ headers }: IncomingMessage): void {
 }
 
 interface FoundEndpoint {
-  readonly endpoint: (typeof endpoints)[number]
+  readonly endpoint: (typeof apiEndpoints)[number]
   /** The parameters in the path, decoded. */
   readonly inPath: Readonly<Record<string, string>>
 }
 
 /** @throws ApiError with 404 for an unknown path, and with 405 for another method */
 function findEndpoint(method: string, path: string): FoundEndpoint {
-  const found = endpoints.flatMap(endpoint => {
+  const found = apiEndpoints.flatMap(endpoint => {
     const inPath = matchPath(endpoint, path)
     return inPath === undefined ? [] : [{ endpoint, inPath }]
   })
@@ -214,7 +220,7 @@ function findEndpoint(method: string, path: string): FoundEndpoint {
   throw new ApiError('method', `${method} is not allowed; expected ${allow}`, { headers: { allow } })
 }
 
-function matchPath(endpoint: Endpoint, path: string): Record<string, string> | undefined {
+function matchPath(endpoint: ApiEndpoint, path: string): Record<string, string> | undefined {
   const expected = `${apiPath}${endpoint.path}`.split('/')
   const given = path.split('/')
   if (given.length !== expected.length) return undefined

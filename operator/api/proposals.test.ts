@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ApiAccess } from './access.ts'
+import type { CallerAuthentication } from './access.ts'
 import { ApiError } from './errors.ts'
 import { whatIfBody } from './examples.ts'
 import type { WhatIfAnswer } from './shapes.ts'
@@ -44,7 +44,7 @@ for (const { path, bodyOf } of calls) {
   })
 
   test(`${path}: a caller without the right does not learn the owner`, async t => {
-    const access: ApiAccess = {
+    const access: CallerAuthentication = {
       authenticate: async () => ({
         name: 'eve',
         async authorize() {

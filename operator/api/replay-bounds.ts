@@ -8,7 +8,11 @@ type Hits = WhatIfAnswer['rules'][number]['now']
 type Bounded = Pick<Hits, 'refused'> & Partial<Hits>
 
 /** `34 to 41`; empty if the number is exact. */
-export function boundsOf({ refused, refusedAtLeast = refused, refusedAtMost = refused }: Bounded): string {
+export function formatBounds({
+  refused,
+  refusedAtLeast = refused,
+  refusedAtMost = refused,
+}: Bounded): string {
   return refusedAtLeast === refusedAtMost
     ? ''
     : `${formatCount(refusedAtLeast)} to ${formatCount(refusedAtMost)}`
@@ -22,13 +26,15 @@ const smallClocksMs = 100
  *
  * @param display makes the name of a pod safe for the page or the terminal
  */
-export function caveatsOf(
+export function describeCaveats(
   { rules, coverage }: Pick<WhatIfAnswer, 'rules' | 'coverage'>,
   display: (name: string) => string,
 ): readonly string[] {
   const { share, resolutionMs = 1, clocksMs = 0, started = [] } = coverage as Partial<typeof coverage>
   const isSampled = share !== undefined && share < 1
-  const hasBounds = rules.some(({ now, proposed }) => boundsOf(now) !== '' || boundsOf(proposed) !== '')
+  const hasBounds = rules.some(
+    ({ now, proposed }) => formatBounds(now) !== '' || formatBounds(proposed) !== '',
+  )
   const found: readonly (readonly [boolean, string])[] = [
     [
       isSampled,

@@ -1,13 +1,13 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
 
-export const text = (description: string) => Type.String({ description })
-export const count = (description: string) => Type.Integer({ minimum: 0, description })
-export const rate = (description: string) => Type.Number({ minimum: 0, description })
+export const textShape = (description: string) => Type.String({ description })
+export const countShape = (description: string) => Type.Integer({ minimum: 0, description })
+export const rateShape = (description: string) => Type.Number({ minimum: 0, description })
 export const unixMs = (description: string) =>
   Type.Integer({ description: `${description} Unix time in milliseconds.` })
 
 /** Unknown fields are an error in what callers send; answers may get more fields in later versions. */
-export const answer = <Fields extends TProperties>(fields: Fields, description: string) =>
+export const answerShape = <Fields extends TProperties>(fields: Fields, description: string) =>
   Type.Object(fields, { description })
 
 /** One page of a list. `next` is missing on the last page. */
@@ -19,23 +19,23 @@ export const paged = <Item extends TSchema, More extends TProperties>(
   Type.Object(
     {
       items: Type.Array(item),
-      next: Type.Optional(text('The value of `after` for the next page. Missing on the last page.')),
+      next: Type.Optional(textShape('The value of `after` for the next page. Missing on the last page.')),
       ...more,
     },
     { description },
   )
 
 export const warnings = Type.Array(
-  answer({ field: text('The field.'), message: text('The reason.') }, 'A warning.'),
+  answerShape({ field: textShape('The field.'), message: textShape('The reason.') }, 'A warning.'),
   { description: 'Settings of the resource that are valid and probably mistakes.' },
 )
 
 export const hits = {
-  calls: count('Calls. 0 from pods of an earlier version.'),
-  allowed: count('Allowed hits.'),
-  refused: count('Refused hits.'),
-  near: count('Allowed hits near the limit.'),
-  shadow: count('Hits over the limit that were allowed because of the shadow mode.'),
+  calls: countShape('Calls. 0 from pods of an earlier version.'),
+  allowed: countShape('Allowed hits.'),
+  refused: countShape('Refused hits.'),
+  near: countShape('Allowed hits near the limit.'),
+  shadow: countShape('Hits over the limit that were allowed because of the shadow mode.'),
 }
 
 export const missing = {
@@ -72,11 +72,11 @@ export const sentDomain = Type.String({
   description: 'The domain, such as `checkout`.',
 })
 
-export const entry = answer(
-  { key: text('The key, such as `user`.'), value: text('The value, such as `alice`.') },
+export const entry = answerShape(
+  { key: textShape('The key, such as `user`.'), value: textShape('The value, such as `alice`.') },
   'One entry of a descriptor.',
 )
 
 export const entries = Type.Array(entry, { description: 'The entries of one descriptor, in order.' })
 
-export const domain = text('The domain, such as `checkout`.')
+export const domain = textShape('The domain, such as `checkout`.')

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import {
-  answer,
-  count,
+  answerShape,
+  countShape,
   domain,
   entries,
   entry,
@@ -9,10 +9,10 @@ import {
   hits,
   missing,
   paged,
-  rate,
+  rateShape,
   sentDomain,
   sentEntries,
-  text,
+  textShape,
   unixMs,
   warnings,
 } from './shape-parts.ts'
@@ -62,25 +62,25 @@ export const tryBody = Type.Object(
   { description: 'A request as Envoy sends it.' },
 )
 
-export const tryAnswer = answer(
+export const tryAnswer = answerShape(
   {
     domain,
     descriptors: Type.Array(
-      answer(
+      answerShape(
         {
           entries: Type.Array(
-            answer(
+            answerShape(
               {
-                key: text('The key.'),
-                value: text('The value.'),
-                how: text('`exact`, `wildcard`, `any value`, `stopped` or `not reached`.'),
-                rule: Type.Optional(text('The rule that matched, such as `checkout.user_alice`.')),
-                reason: Type.Optional(text('Why matching stopped at this entry.')),
+                key: textShape('The key.'),
+                value: textShape('The value.'),
+                how: textShape('`exact`, `wildcard`, `any value`, `stopped` or `not reached`.'),
+                rule: Type.Optional(textShape('The rule that matched, such as `checkout.user_alice`.')),
+                reason: Type.Optional(textShape('Why matching stopped at this entry.')),
               },
               'One entry, and how it was matched.',
             ),
           ),
-          result: text('The limit, or why there is none, in one line.'),
+          result: textShape('The limit, or why there is none, in one line.'),
           hasLimit: Type.Boolean({ description: 'Whether a limit counts the descriptor.' }),
           details: Type.Array(Type.String(), {
             description: 'Properties of the limit, such as its window, for people.',
@@ -96,15 +96,17 @@ export const tryAnswer = answer(
   'The rules that a request matches. No counter changes.',
 )
 
-export const rightList = answer(
+export const rightList = answerShape(
   {
-    user: text('The name of the caller.'),
-    namespace: Type.Optional(text('The namespace that was asked for. Missing for all namespaces.')),
+    user: textShape('The name of the caller.'),
+    namespace: Type.Optional(textShape('The namespace that was asked for. Missing for all namespaces.')),
     rights: Type.Array(
-      answer(
+      answerShape(
         {
-          verb: text('The verb, such as `get`.'),
-          resource: text('The resource of the API group tollway.dev, such as `ratelimitconfigs/counters`.'),
+          verb: textShape('The verb, such as `get`.'),
+          resource: textShape(
+            'The resource of the API group tollway.dev, such as `ratelimitconfigs/counters`.',
+          ),
           allowed: Type.Boolean({ description: 'Whether the caller has the right.' }),
         },
         'One right.',
@@ -114,27 +116,27 @@ export const rightList = answer(
   'The rights of the caller, of those that calls of this API need.',
 )
 
-export const versionAnswer = answer({ version: text('The version of the operator.') }, 'What runs.')
+export const versionAnswer = answerShape({ version: textShape('The version of the operator.') }, 'What runs.')
 
 const rates = {
-  callsPerSecond: rate('Calls of the last 5 s, as a rate.'),
-  hitsPerSecond: rate('Hits of the last 5 s, as a rate. A call has one hit, or its hits addend.'),
-  rejectedPerSecond: rate('Rejected hits of the last 5 s, as a rate.'),
+  callsPerSecond: rateShape('Calls of the last 5 s, as a rate.'),
+  hitsPerSecond: rateShape('Hits of the last 5 s, as a rate. A call has one hit, or its hits addend.'),
+  rejectedPerSecond: rateShape('Rejected hits of the last 5 s, as a rate.'),
 }
 
 export const domainList = paged(
-  answer(
+  answerShape(
     {
       domain,
       owner: Type.Union(
         [
-          Type.Object({ namespace: text('The namespace.'), name: text('The name.') }),
+          Type.Object({ namespace: textShape('The namespace.'), name: textShape('The name.') }),
           Type.Null({ description: 'No resource defines the domain any more.' }),
         ],
         { description: 'The RateLimitConfig that defines the domain.' },
       ),
-      rules: count('The number of limits, with unlimited ones.'),
-      pods: count('The number of pods that enforce the domain.'),
+      rules: countShape('The number of limits, with unlimited ones.'),
+      pods: countShape('The number of pods that enforce the domain.'),
       ...hits,
       ...rates,
     },
@@ -144,24 +146,24 @@ export const domainList = paged(
   'Domains, sorted by name.',
 )
 
-const condition = answer(
+const condition = answerShape(
   {
-    type: text('The type, such as `Ready`.'),
-    status: text('`True`, `False` or `Unknown`.'),
-    reason: text('The reason, for programs.'),
-    message: text('The reason, for people.'),
-    lastTransitionTime: Type.Optional(text('When the status last changed.')),
-    observedGeneration: Type.Optional(count('The generation of the resource.')),
+    type: textShape('The type, such as `Ready`.'),
+    status: textShape('`True`, `False` or `Unknown`.'),
+    reason: textShape('The reason, for programs.'),
+    message: textShape('The reason, for people.'),
+    lastTransitionTime: Type.Optional(textShape('When the status last changed.')),
+    observedGeneration: Type.Optional(countShape('The generation of the resource.')),
   },
   'A condition of a resource.',
 )
 
-const limit = answer(
+const limit = answerShape(
   {
-    requestsPerUnit: count('The hits that a window admits.'),
-    window: text('The length of the window: `minute`, `15 seconds`, `month of Europe/Copenhagen`.'),
-    algorithm: text('`FixedWindow`, `SlidingWindow` or `TokenBucket`.'),
-    burst: count('The hits that are admitted at once.'),
+    requestsPerUnit: countShape('The hits that a window admits.'),
+    window: textShape('The length of the window: `minute`, `15 seconds`, `month of Europe/Copenhagen`.'),
+    algorithm: textShape('`FixedWindow`, `SlidingWindow` or `TokenBucket`.'),
+    burst: countShape('The hits that are admitted at once.'),
     unlimited: Type.Boolean({ description: 'Whether every call is admitted and none is counted.' }),
     shadowMode: Type.Boolean({ description: 'Whether calls over the limit are admitted.' }),
     quotaMode: Type.Boolean({ description: 'Whether the limit is one of several quotas.' }),
@@ -170,18 +172,18 @@ const limit = answer(
 )
 
 export const ruleList = paged(
-  answer(
+  answerShape(
     {
-      rule: text('`domain.key_value.key2`, as in listings of the configuration.'),
+      rule: textShape('`domain.key_value.key2`, as in listings of the configuration.'),
       path: Type.Array(Type.String(), {
         description: 'The descriptors from the first level down, and the name of a limit of several.',
       }),
       limit: Type.Union([limit, Type.Null({ description: 'The resource has no such rule any more.' })]),
       ...hits,
       ...rates,
-      nearPerSecond: rate('Allowed hits near the limit of the last 5 s, as a rate.'),
-      shadowPerSecond: rate('Hits of the last 5 s that only the shadow mode allowed, as a rate.'),
-      pods: Type.Record(Type.String(), answer(hits, 'The totals of one pod.'), {
+      nearPerSecond: rateShape('Allowed hits near the limit of the last 5 s, as a rate.'),
+      shadowPerSecond: rateShape('Hits of the last 5 s that only the shadow mode allowed, as a rate.'),
+      pods: Type.Record(Type.String(), answerShape(hits, 'The totals of one pod.'), {
         description: 'The totals of each pod, by its uid. Empty with the parameter `totals=sum`.',
       }),
     },
@@ -195,30 +197,30 @@ export const ruleList = paged(
 )
 
 const counterFields = {
-  rule: text('The rule that matches the entries.'),
-  key: text('The key of the counter in the backend, including its window.'),
+  rule: textShape('The rule that matches the entries.'),
+  key: textShape('The key of the counter in the backend, including its window.'),
   value: Type.Integer({
     description: 'The hits that are counted. Negative after a raise by more than them.',
   }),
-  limit: count('The limit. With counters in the memory of several pods, the sum of their limits.'),
-  remaining: count('The hits that are left.'),
-  reset: count('Whole seconds until the window ends.'),
+  limit: countShape('The limit. With counters in the memory of several pods, the sum of their limits.'),
+  remaining: countShape('The hits that are left.'),
+  reset: countShape('Whole seconds until the window ends.'),
 }
 
 const reading = {
   domain,
   entries,
   ...counterFields,
-  counters: Type.Array(answer(counterFields, 'One counter.'), {
+  counters: Type.Array(answerShape(counterFields, 'One counter.'), {
     description:
       'One counter for each limit of the rule. The fields above are those of the counter with the least left.',
   }),
   ...missing,
 }
 
-export const counter = answer(reading, 'The counter of one descriptor.')
+export const counter = answerShape(reading, 'The counter of one descriptor.')
 
-export const counterChange = answer(
+export const counterChange = answerShape(
   {
     ...reading,
     confirmed: Type.Array(Type.String(), {
@@ -229,44 +231,48 @@ export const counterChange = answer(
   'The counter after the change.',
 )
 
-export const topKeys = answer(
+export const topKeys = answerShape(
   {
     domain,
-    rule: text('The rule.'),
-    by: text('`refused` or `hits`: which hits are counted.'),
+    rule: textShape('The rule.'),
+    by: textShape('`refused` or `hits`: which hits are counted.'),
     keys: Type.Array(
-      answer(
-        { entries, count: count('The hits.'), error: count('The count is too high by at most this number.') },
+      answerShape(
+        {
+          entries,
+          count: countShape('The hits.'),
+          error: countShape('The count is too high by at most this number.'),
+        },
         'One key.',
       ),
       { maxItems: 100, description: 'The keys with the most hits, most first.' },
     ),
-    missingAtMost: count('The most hits that a key can have that is not listed.'),
-    sinceMs: count('For how many milliseconds the keys have been counted.'),
+    missingAtMost: countShape('The most hits that a key can have that is not listed.'),
+    sinceMs: countShape('For how many milliseconds the keys have been counted.'),
     hashed,
     ...missing,
   },
   'The keys of a rule with the most hits.',
 )
 
-export const seriesPoint = answer(
-  { atMs: unixMs('The end of the second.'), ...hits, pods: count('The number of pods that reported.') },
+export const seriesPoint = answerShape(
+  { atMs: unixMs('The end of the second.'), ...hits, pods: countShape('The number of pods that reported.') },
   'The hits of one second: the data of an event `point`.',
 )
 
-export const history = answer(
+export const history = answerShape(
   {
     points: Type.Array(
-      answer(
+      answerShape(
         {
           atMs: unixMs('The end of the interval.'),
-          calls: rate('Calls, as a rate.'),
-          allowed: rate('Allowed hits, as a rate.'),
-          refused: rate('Rejected hits, as a rate.'),
-          near: rate('Allowed hits near the limit, as a rate.'),
-          shadow: rate('Hits that only the shadow mode allowed, as a rate.'),
-          p50Ms: rate('Half of the decisions of the slowest pod took at most this time.'),
-          p99Ms: rate('99 % of the decisions of the slowest pod took at most this time.'),
+          calls: rateShape('Calls, as a rate.'),
+          allowed: rateShape('Allowed hits, as a rate.'),
+          refused: rateShape('Rejected hits, as a rate.'),
+          near: rateShape('Allowed hits near the limit, as a rate.'),
+          shadow: rateShape('Hits that only the shadow mode allowed, as a rate.'),
+          p50Ms: rateShape('Half of the decisions of the slowest pod took at most this time.'),
+          p99Ms: rateShape('99 % of the decisions of the slowest pod took at most this time.'),
         },
         'An interval of 5 s.',
       ),
@@ -276,51 +282,51 @@ export const history = answer(
   'The last 15 minutes.',
 )
 
-export const tapBatch = answer(
+export const tapBatch = answerShape(
   {
     decisions: Type.Array(
-      answer(
+      answerShape(
         {
           atMs: unixMs('The time of the decision.'),
-          pod: text('The pod.'),
+          pod: textShape('The pod.'),
           entries: Type.Array(entry),
-          rule: text('The rule; empty if no rule with a limit matched.'),
+          rule: textShape('The rule; empty if no rule with a limit matched.'),
           over: Type.Boolean({ description: 'Whether the call was over the limit.' }),
-          reason: text('The reason, in one line for people.'),
-          hits: count('The hits of the call.'),
-          limit: count('The hits that are admitted at once: the limit, or the burst of a token bucket.'),
-          remaining: count('The hits that were left.'),
+          reason: textShape('The reason, in one line for people.'),
+          hits: countShape('The hits of the call.'),
+          limit: countShape('The hits that are admitted at once: the limit, or the burst of a token bucket.'),
+          remaining: countShape('The hits that were left.'),
         },
         'One decision.',
       ),
     ),
-    skipped: count('The decisions of this second that were not sampled.'),
+    skipped: countShape('The decisions of this second that were not sampled.'),
     hashed,
   },
   'Sampled decisions: the data of an event `decisions`.',
 )
 
 const replayedHits = (description: string) =>
-  answer(
+  answerShape(
     {
       allowed: hits.allowed,
       refused: hits.refused,
-      refusedAtLeast: count('The least rejected hits; of sampled keys in most cases.'),
-      refusedAtMost: count(
+      refusedAtLeast: countShape('The least rejected hits; of sampled keys in most cases.'),
+      refusedAtMost: countShape(
         'The most rejected hits, whatever was counted before; of sampled keys in most cases.',
       ),
     },
     description,
   )
 
-export const whatIfAnswer = answer(
+export const whatIfAnswer = answerShape(
   {
     domain,
     warnings,
     rules: Type.Array(
-      answer(
+      answerShape(
         {
-          rule: text('The rule.'),
+          rule: textShape('The rule.'),
           now: replayedHits('With the active configuration.'),
           proposed: replayedHits('With the proposed configuration.'),
         },
@@ -328,31 +334,31 @@ export const whatIfAnswer = answer(
       ),
       { maxItems: 10_000, description: 'The rules with hits, sorted by name.' },
     ),
-    unlistedRules: count('The rules with hits beyond the first 10,000.'),
+    unlistedRules: countShape('The rules with hits beyond the first 10,000.'),
     keys: Type.Array(
-      answer(
+      answerShape(
         {
           entries,
-          hits: count('All recorded hits of the key.'),
-          refusedNow: count('Refused with the active configuration.'),
-          refusedProposed: count('Refused with the proposed configuration.'),
+          hits: countShape('All recorded hits of the key.'),
+          refusedNow: countShape('Refused with the active configuration.'),
+          refusedProposed: countShape('Refused with the proposed configuration.'),
         },
         'One key.',
       ),
       { maxItems: 100, description: 'The keys whose refused hits change most.' },
     ),
-    coverage: answer(
+    coverage: answerShape(
       {
         fromMs: Type.Optional(unixMs('The first counted call. Missing if there is none.')),
-        recordedCalls: count('The recorded calls of the domain since then.'),
-        calls: count('All calls of the domain since then.'),
+        recordedCalls: countShape('The recorded calls of the domain since then.'),
+        calls: countShape('All calls of the domain since then.'),
         share: Type.Number({
           description:
             'The recorded part of the keys, the same at all pods. A recorded key has all its calls.',
         }),
-        resolutionMs: count('The times of calls are multiples of this: 1 or 1,000 ms.'),
-        clocksMs: count('The most by which the clocks of two pods differ.'),
-        pods: count('The pods whose recordings are replayed completely.'),
+        resolutionMs: countShape('The times of calls are multiples of this: 1 or 1,000 ms.'),
+        clocksMs: countShape('The most by which the clocks of two pods differ.'),
+        pods: countShape('The pods whose recordings are replayed completely.'),
         started: Type.Array(Type.String(), {
           description:
             'Those of them that started after `fromMs`: calls of pods that they replaced are missing.',
@@ -368,39 +374,44 @@ export const whatIfAnswer = answer(
 )
 
 export const resourceList = paged(
-  answer(
+  answerShape(
     {
-      kind: text('`RateLimitConfig`, `AnimationStreamRoute` or `Merchant`.'),
-      namespace: text('The namespace.'),
-      name: text('The name.'),
-      subject: text('The domain, the prefix of the stream ids, or the name of the merchant.'),
-      origin: text('The file on one machine; the namespace and the name in a cluster.'),
-      observedGeneration: count('The generation that the conditions describe.'),
+      kind: textShape('`RateLimitConfig`, `AnimationStreamRoute` or `Merchant`.'),
+      namespace: textShape('The namespace.'),
+      name: textShape('The name.'),
+      subject: textShape('The domain, the prefix of the stream ids, or the name of the merchant.'),
+      origin: textShape('The file on one machine; the namespace and the name in a cluster.'),
+      observedGeneration: countShape('The generation that the conditions describe.'),
       counts: Type.Record(Type.String(), Type.Number(), {
         description: 'Numbers of the kind, such as `rules`.',
       }),
-      enforced: text('The pods that enforce the resource, of those that take calls: `2/2`.'),
+      enforced: textShape('The pods that enforce the resource, of those that take calls: `2/2`.'),
       rejections: Type.Array(
-        answer({ pod: text('The pod.'), message: text('The text of its NACK.') }, 'A rejection by a pod.'),
+        answerShape(
+          { pod: textShape('The pod.'), message: textShape('The text of its NACK.') },
+          'A rejection by a pod.',
+        ),
         { maxItems: 100, description: 'The pods that rejected the resource, at any operator.' },
       ),
-      unlistedRejections: count('The rejections beyond the first 100.'),
-      problems: Type.Array(answer({ path: text('The field.'), message: text('The problem.') }, 'A problem.')),
+      unlistedRejections: countShape('The rejections beyond the first 100.'),
+      problems: Type.Array(
+        answerShape({ path: textShape('The field.'), message: textShape('The problem.') }, 'A problem.'),
+      ),
       conditions: Type.Array(condition),
     },
     'One resource.',
   ),
   {
     feeds: Type.Array(
-      answer(
+      answerShape(
         {
-          kind: text('The kind whose resources the feed carries.'),
-          version: text('The published version; empty before the first one.'),
+          kind: textShape('The kind whose resources the feed carries.'),
+          version: textShape('The published version; empty before the first one.'),
           versions: Type.Array(
-            answer(
+            answerShape(
               {
-                version: text('The version; empty for pods that enforce none.'),
-                pods: count('The pods that enforce it.'),
+                version: textShape('The version; empty for pods that enforce none.'),
+                pods: countShape('The pods that enforce it.'),
               },
               'A version.',
             ),
@@ -411,17 +422,17 @@ export const resourceList = paged(
       { description: 'The pods of all operators by the version of the feed that they enforce.' },
     ),
     pods: Type.Array(
-      answer(
+      answerShape(
         {
-          pod: text('The name.'),
-          namespace: text('The namespace.'),
+          pod: textShape('The name.'),
+          namespace: textShape('The namespace.'),
           isReporting: Type.Boolean({ description: 'False if the pod has not reported for 7.5 s.' }),
-          lastReportMsAgo: count('Milliseconds since its last report.'),
-          backend: text('`memory`, `redis` or `memcache`.'),
-          backendProblem: text('The cause of a failure of the backend; empty if it answers.'),
-          decisionsPerSecond: rate('Decisions of the last 5 s, as a rate.'),
-          p50Ms: rate('Half of the decisions took at most this time.'),
-          p99Ms: rate('99 % of the decisions took at most this time.'),
+          lastReportMsAgo: countShape('Milliseconds since its last report.'),
+          backend: textShape('`memory`, `redis` or `memcache`.'),
+          backendProblem: textShape('The cause of a failure of the backend; empty if it answers.'),
+          decisionsPerSecond: rateShape('Decisions of the last 5 s, as a rate.'),
+          p50Ms: rateShape('Half of the decisions took at most this time.'),
+          p99Ms: rateShape('99 % of the decisions took at most this time.'),
           features: Type.Array(Type.String(), { description: '`tap`, `replay`, `hashed-keys`.' }),
         },
         'A pod of the rate limit service.',
@@ -431,21 +442,21 @@ export const resourceList = paged(
         description: 'The pods of the rate limit service. The first page has them; later ones have none.',
       },
     ),
-    unlistedPods: count('The pods beyond the first 1,000.'),
+    unlistedPods: countShape('The pods beyond the first 1,000.'),
   },
   'Resources, sorted by kind, namespace and name.',
 )
 
-const money = answer(
+const money = answerShape(
   {
-    currency: text('The code of ISO 4217, such as `DKK`.'),
-    amount: text('Minor units in decimal digits, such as `49165` or `-5`: a sum may exceed 2^53.'),
-    exponent: count('The digits of the minor unit: with 2, `49165` are 491.65.'),
+    currency: textShape('The code of ISO 4217, such as `DKK`.'),
+    amount: textShape('Minor units in decimal digits, such as `49165` or `-5`: a sum may exceed 2^53.'),
+    exponent: countShape('The digits of the minor unit: with 2, `49165` are 491.65.'),
   },
   'A sum of money.',
 )
 
-const balances = answer(
+const balances = answerShape(
   {
     available: {
       ...money,
@@ -458,21 +469,21 @@ const balances = answer(
   'The balances. Missing if the payments service has no merchant of the resource, or did not answer.',
 )
 
-const lastVerify = answer(
+const lastVerify = answerShape(
   {
     beganMs: unixMs('The begin.'),
     endedMs: unixMs('The end.'),
     passed: Type.Boolean({ description: 'Whether the books are right: without findings.' }),
-    findings: count('The number of inconsistencies.'),
+    findings: countShape('The number of inconsistencies.'),
     records: Type.Record(Type.String(), Type.Integer(), {
       description: 'The number of replayed records, such as `transactions`.',
     }),
     shown: Type.Array(
-      answer(
+      answerShape(
         {
-          merchant: text('`namespace/name` of the Merchant; empty if there is none.'),
-          record: text('The record, such as `transaction 0190…`.'),
-          message: text('The inconsistency.'),
+          merchant: textShape('`namespace/name` of the Merchant; empty if there is none.'),
+          record: textShape('The record, such as `transaction 0190…`.'),
+          message: textShape('The inconsistency.'),
         },
         'An inconsistency.',
       ),
@@ -483,17 +494,17 @@ const lastVerify = answer(
 )
 
 export const merchantList = paged(
-  answer(
+  answerShape(
     {
-      namespace: text('The namespace.'),
-      name: text('The name.'),
-      subject: text('The name that people see.'),
+      namespace: textShape('The namespace.'),
+      name: textShape('The name.'),
+      subject: textShape('The name that people see.'),
       details: Type.Record(Type.String(), Type.String(), { description: 'Ids and links. No secret.' }),
-      credentials: answer(
+      credentials: answerShape(
         {
           ready: Type.Boolean({ description: 'Whether the Secret has the API key and the ids.' }),
-          reason: text('The reason, for programs.'),
-          message: text('The reason, for people.'),
+          reason: textShape('The reason, for programs.'),
+          message: textShape('The reason, for people.'),
         },
         'The state of the credentials.',
       ),
@@ -503,7 +514,7 @@ export const merchantList = paged(
     'One merchant.',
   ),
   {
-    booksProblem: text('Why balances are not known; empty if the payments service has answered.'),
+    booksProblem: textShape('Why balances are not known; empty if the payments service has answered.'),
     lastVerify: Type.Union([lastVerify, Type.Null()], {
       description: 'The last proof of the books. Null if none has ended, or the service did not answer.',
     }),
@@ -511,16 +522,19 @@ export const merchantList = paged(
   'Merchants, sorted by namespace and name.',
 )
 
-export const errorAnswer = answer(
+export const errorAnswer = answerShape(
   {
-    error: answer(
+    error: answerShape(
       {
-        code: text('For programs: `invalid`, `unknown-domain`, `forbidden`.'),
-        message: text('For people: the field, what was found, and what is allowed.'),
-        field: Type.Optional(text('The parameter or field at fault, such as `entries[0].key`.')),
+        code: textShape('For programs: `invalid`, `unknown-domain`, `forbidden`.'),
+        message: textShape('For people: the field, what was found, and what is allowed.'),
+        field: Type.Optional(textShape('The parameter or field at fault, such as `entries[0].key`.')),
         problems: Type.Optional(
           Type.Array(
-            answer({ field: text('The parameter or field.'), message: text('The problem.') }, 'A problem.'),
+            answerShape(
+              { field: textShape('The parameter or field.'), message: textShape('The problem.') },
+              'A problem.',
+            ),
             { description: 'All problems of the input, at most 100.' },
           ),
         ),
@@ -539,8 +553,8 @@ export type DomainList = Static<typeof domainList>
 export type RuleList = Static<typeof ruleList>
 export type ResetBody = Static<typeof resetBody>
 export type RaiseBody = Static<typeof raiseBody>
-export type Counter = Static<typeof counter>
-export type CounterChange = Static<typeof counterChange>
+export type CounterAnswer = Static<typeof counter>
+export type CounterChangeAnswer = Static<typeof counterChange>
 export type TopKeysAnswer = Static<typeof topKeys>
 export type SeriesPointEvent = Static<typeof seriesPoint>
 export type HistoryAnswer = Static<typeof history>

@@ -2,12 +2,12 @@ import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import type { Brokers } from '../broker-queries/brokers.ts'
-import type { ReadBooks } from '../kinds/merchant/merchant-books.ts'
-import type { Reservations } from '../kinds/rate-limit-config/rate-limit-config.ts'
+import type { ReadMerchantBooks } from '../kinds/merchant/merchant-books.ts'
+import type { DomainGrants } from '../kinds/rate-limit-config/rate-limit-config.ts'
 import type { FeedStates } from '../leader/feed-states.ts'
 import type { PodSessions } from '../ratelimit-queries/pod-sessions.ts'
 import type { StatusReport } from '../status/status-report.ts'
-import type { RightPlace } from './access.ts'
+import type { RightScope } from './access.ts'
 import { errorOfField } from './errors.ts'
 
 /** The sources of the API's answers. */
@@ -19,14 +19,14 @@ export interface ApiSources {
   /** The domains in force, each with the `namespace/name` of its resource. */
   readonly domains: () => readonly RateLimitDomain[]
   /** The namespaces that may use a domain. Every namespace may use a domain that is not listed. */
-  readonly domainGrants: Reservations
+  readonly domainGrants: DomainGrants
   readonly feedStates: FeedStates
   readonly brokers: Brokers
   /**
    * Reads the balances of the merchants of resources, and the result of the last proof of the books. Rejects
    * with the cause if the payments service does not answer.
    */
-  readonly books: ReadBooks
+  readonly books: ReadMerchantBooks
   /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */
   readonly apply: (request: ApplyRequest) => Promise<AppliedResource>
   /** Reads a resource as its author wrote it. Rejects with an `ApiError`: 404 if there is none. */
@@ -34,7 +34,7 @@ export interface ApiSources {
 }
 
 /** A resource to read. */
-export interface ManifestRequest extends Owner {
+export interface ManifestRequest extends NamedResource {
   readonly kind: string
   /** The bearer token of the caller in a cluster. */
   readonly token?: string | undefined
@@ -52,7 +52,7 @@ export interface WrittenResource {
 }
 
 /** A RateLimitConfig to apply. It is valid. */
-export interface ApplyRequest extends Owner {
+export interface ApplyRequest extends NamedResource {
   readonly resource: Readonly<Record<string, unknown>>
   /** The same resource as YAML, with the comments of its author. */
   readonly manifest?: string | undefined
@@ -88,32 +88,35 @@ export interface CounterChangeEvent {
   /** Hits; undefined for a reset. */
   readonly by?: number | undefined
   /** The RateLimitConfig of the domain. */
-  readonly owner: Owner | undefined
+  readonly owner: NamedResource | undefined
 }
 
-export interface Owner {
+export interface NamedResource {
   readonly namespace: string
   readonly name: string
 }
 
 /** Returns the content of a domain; undefined if there is none. */
-export const contentOf = ({ domains }: Pick<ApiSources, 'domains'>, domain: string) =>
+export const findDomain = ({ domains }: Pick<ApiSources, 'domains'>, domain: string) =>
   domains().find(content => content.domain === domain)
 
 /** Returns the resource that defines a domain; undefined if there is none. */
-export function ownerOf(sources: Pick<ApiSources, 'domains'>, domain: string): Owner | undefined {
-  const found = contentOf(sources, domain)
-  return found && readOwner(found.name)
+export function findDomainOwner(
+  sources: Pick<ApiSources, 'domains'>,
+  domain: string,
+): NamedResource | undefined {
+  const found = findDomain(sources, domain)
+  return found && parseResourceName(found.name)
 }
 
 /** Returns where a caller needs the right for a domain: at its resource; everywhere if there is none. */
-export const placeOfDomain = (sources: Pick<ApiSources, 'domains'>, domain: string): RightPlace => ({
-  ...ownerOf(sources, domain),
+export const resolveDomainScope = (sources: Pick<ApiSources, 'domains'>, domain: string): RightScope => ({
+  ...findDomainOwner(sources, domain),
   domain,
 })
 
 /** Splits `namespace/name`. */
-export function readOwner(text: string): Owner {
+export function parseResourceName(text: string): NamedResource {
   const [namespace = '', name = ''] = text.split('/')
   return { namespace, name }
 }
@@ -121,7 +124,7 @@ export function readOwner(text: string): Owner {
 const versionLength = 32
 
 /** Returns the version of a manifest: a hash of its text, so that a change of its status has no effect. */
-export const versionOf = (manifest: string) => hash('sha256', manifest, 'hex').slice(0, versionLength)
+export const hashManifest = (manifest: string) => hash('sha256', manifest, 'hex').slice(0, versionLength)
 
 /**
  * @param expected the version that the caller has read; undefined for any

@@ -1,50 +1,55 @@
 import Type, { type Static } from 'typebox'
-import { answer, count, paged, rate, text } from './shape-parts.ts'
+import { answerShape, countShape, paged, rateShape, textShape } from './shape-parts.ts'
 
 /** The JSON of calls about the requests of brokers. */
 
 export const streamList = paged(
-  answer(
+  answerShape(
     {
-      key: text('Identifies the request at every broker.'),
-      streamId: text('The stream id.'),
-      requestId: text('The request id.'),
-      targetObjectId: text('The target object id.'),
-      sourceServiceId: text('The source service id.'),
-      route: text('`namespace/name` of the route, or `default`.'),
-      state: text('`running` or `ended`.'),
-      end: text('How the request ended; empty while it runs.'),
-      ageMs: rate('Milliseconds since its begin.'),
+      key: textShape('Identifies the request at every broker.'),
+      streamId: textShape('The stream id.'),
+      requestId: textShape('The request id.'),
+      targetObjectId: textShape('The target object id.'),
+      sourceServiceId: textShape('The source service id.'),
+      route: textShape('`namespace/name` of the route, or `default`.'),
+      state: textShape('`running` or `ended`.'),
+      end: textShape('How the request ended; empty while it runs.'),
+      ageMs: rateShape('Milliseconds since its begin.'),
       producers: Type.Array(Type.String(), { description: 'The addresses of the producers.' }),
       consumers: Type.Array(
-        answer(
+        answerShape(
           {
-            broker: text('The broker.'),
-            peer: text('The address of the consumer.'),
-            messagesBehind: count('The messages that it has not taken.'),
-            bytesBehind: count('Their bytes.'),
+            broker: textShape('The broker.'),
+            peer: textShape('The address of the consumer.'),
+            messagesBehind: countShape('The messages that it has not taken.'),
+            bytesBehind: countShape('Their bytes.'),
           },
           'A consumer.',
         ),
         { description: 'The consumers.' },
       ),
-      messages: Type.Optional(count('The messages of the producer, if a broker knows them.')),
-      bytes: Type.Optional(count('Their bytes.')),
+      messages: Type.Optional(countShape('The messages of the producer, if a broker knows them.')),
+      bytes: Type.Optional(countShape('Their bytes.')),
     },
     'One request.',
   ),
   {
     missing: Type.Array(
-      answer({ broker: text('The broker.'), problem: text('The cause.') }, 'A broker without an answer.'),
+      answerShape(
+        { broker: textShape('The broker.'), problem: textShape('The cause.') },
+        'A broker without an answer.',
+      ),
     ),
-    unlisted: count('The requests that brokers with too many of them leave out, counted at each broker.'),
+    unlisted: countShape(
+      'The requests that brokers with too many of them leave out, counted at each broker.',
+    ),
   },
   'Requests of the brokers, sorted by key.',
 )
 
-const curve = answer(
+const curve = answerShape(
   {
-    name: text('The name, at most 64 characters.'),
+    name: textShape('The name, at most 64 characters.'),
     values: Type.Array(Type.Number(), { maxItems: 200, description: 'A value for each of `times`.' }),
   },
   'The weights of one blend shape.',
@@ -57,20 +62,20 @@ const envelope = Type.Array(
   { maxItems: 400, description: 'Equal parts of the time from `seconds.from` to `seconds.to`.' },
 )
 
-export const streamPreview = answer(
+export const streamPreview = answerShape(
   {
-    key: text('Identifies the request.'),
-    streamId: text('The stream id.'),
-    requestId: text('The request id.'),
-    targetObjectId: text('The target object id.'),
+    key: textShape('Identifies the request.'),
+    streamId: textShape('The stream id.'),
+    requestId: textShape('The request id.'),
+    targetObjectId: textShape('The target object id.'),
     ended: Type.Boolean({ description: 'Whether the request has ended.' }),
     preview: Type.Union(
       [
-        answer(
+        answerShape(
           {
             seconds: Type.Union(
               [
-                answer(
+                answerShape(
                   {
                     from: Type.Number({ description: 'The first.' }),
                     to: Type.Number({ description: 'The last.' }),
@@ -81,13 +86,13 @@ export const streamPreview = answer(
               ],
               { description: 'The range of the time codes, in seconds after the start of the header.' },
             ),
-            messages: count('The messages that were read, the last ones of the request.'),
+            messages: countShape('The messages that were read, the last ones of the request.'),
             audio: Type.Union(
               [
-                answer(
+                answerShape(
                   {
-                    samplesPerSecond: count('The sample rate.'),
-                    channelCount: count('The number of channels.'),
+                    samplesPerSecond: countShape('The sample rate.'),
+                    channelCount: countShape('The number of channels.'),
                     envelope,
                   },
                   'The audio.',

@@ -7,8 +7,14 @@ import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import { isConflict } from '../controller/lease-elector.ts'
 import { type LeafName, leafNames, trustedBy } from './certificate-state.ts'
-import { type Identity, issueAuthority, issueLeaf, purposes } from './issue.ts'
-import { type Action, type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
+import { type CertificateIdentity, issueAuthority, issueLeaf, purposes } from './issue.ts'
+import {
+  type CertificateAction,
+  type CertificateTiming,
+  checkTiming,
+  defaultCertificateTiming,
+  plan,
+} from './plan.ts'
 import {
   authorityContent,
   type LeafSpec,
@@ -79,7 +85,7 @@ export class Certificates {
   readonly #options: CertificatesOptions
   readonly #timing: CertificatesTiming
   readonly #leafSpecs: Readonly<Record<LeafName, LeafSpec>>
-  readonly #held = createHeldCredentials()
+  readonly #credentials = createCurrentCredentials()
   readonly #problems: Problems
   readonly #stopped = new AbortController()
   readonly #pause = createWakeablePause()
@@ -100,7 +106,7 @@ export class Certificates {
     this.#problems = new Problems(options.log)
     const { firstCheckEveryMs: initialMs, longestRetryMs: maxMs } = this.#timing
     this.#backoff = createBackoff({ initialMs, maxMs, factor: 2, jitter: 0.5, random: options.random })
-    const { required: credentials, onChange } = this.#held
+    const { required: credentials, onChange } = this.#credentials
     this.serverTls = { requireClientCert: true, credentials, onChange }
   }
 
@@ -115,7 +121,7 @@ export class Certificates {
 
   /** Resolves when there is a certificate. Until then no address can be served with `serverTls`. */
   ready(): Promise<void> {
-    return this.#held.ready()
+    return this.#credentials.ready()
   }
 
   /** Checks the Secrets now, because one has changed, or because this operator may write from now on. */
@@ -125,7 +131,7 @@ export class Certificates {
 
   /** Returns the TLS of a client that shows the same certificate as the server. */
   clientTls(serverName: string): ClientTls {
-    const { required, onChange } = this.#held
+    const { required, onChange } = this.#credentials
     return {
       serverName,
       onChange,
@@ -170,7 +176,7 @@ export class Certificates {
     const server = await this.#get('server')
     this.#adopt(server)
     if (issuer === 'other') {
-      const contents = contentsOf({ server, client: await this.#get('client'), authority: undefined })
+      const contents = pickData({ server, client: await this.#get('client'), authority: undefined })
       const expected = { leafSpecs: this.#leafSpecs, secretNames, nowMs: clock.nowMs() }
       this.#problems.set('contents', checkForeignLeaves(contents, expected))
     } else if (mayWrite()) {
@@ -179,14 +185,14 @@ export class Certificates {
     } else {
       this.#problems.set('contents', [])
     }
-    return this.#held.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
+    return this.#credentials.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
   }
 
   /** Uses the credentials of the operators' Secret, if it has any. */
   #adopt(server: StoredSecret | undefined): void {
     const credentials = readCredentials(server?.data)
-    if (credentials) this.#held.set(credentials)
-    const isLost = credentials === undefined && this.#held.current() !== undefined
+    if (credentials) this.#credentials.set(credentials)
+    const isLost = credentials === undefined && this.#credentials.current() !== undefined
     const lost = `${this.#options.secretNames.server}: has no certificate that can be used`
     this.#problems.set('own', isLost ? [lost] : [])
   }
@@ -198,7 +204,7 @@ export class Certificates {
     let secrets = read
     for (let writes = 0; writes < maxWritesPerCheck; writes++) {
       const nowMs = clock.nowMs()
-      const contents = contentsOf(secrets)
+      const contents = pickData(secrets)
       const { state, problems } = readSecrets(contents, { leafSpecs, nowMs })
       this.#problems.set('contents', problems)
       const action = plan(state, nowMs, this.#timing)
@@ -223,7 +229,7 @@ export class Certificates {
   }
 }
 
-function contentsOf({ authority, server, client }: StoredSecrets): SecretContents {
+function pickData({ authority, server, client }: StoredSecrets): SecretContents {
   return { authority: authority?.data, server: server?.data, client: client?.data }
 }
 
@@ -262,14 +268,14 @@ function checkForeignLeaves(
   { leafSpecs, secretNames, nowMs }: ForeignLeaves,
 ): readonly string[] {
   return leafNames.flatMap(name => {
-    const problem = problemOf(contents[name], leafSpecs[name], nowMs)
+    const problem = findLeafProblem(contents[name], leafSpecs[name], nowMs)
     return problem === undefined ? [] : [`${secretNames[name]}: ${problem}`]
   })
 }
 
 const entries = ['tls.crt', 'tls.key', 'ca.crt'] as const
 
-function problemOf(
+function findLeafProblem(
   data: SecretContents[LeafName],
   { dnsNames, usage }: LeafSpec,
   nowMs: number,
@@ -289,12 +295,12 @@ function problemOf(
 }
 
 /** The certificate for handshakes with its key, which is secret, and the trusted authorities. */
-interface Credentials extends Identity {
+interface Credentials extends CertificateIdentity {
   readonly ca: string
 }
 
 /** The credentials of this process, as they were read last. */
-interface HeldCredentials {
+interface CurrentCredentials {
   /** undefined until they were read for the first time. */
   current(): Credentials | undefined
   /** @throws Error until there are credentials */
@@ -306,7 +312,7 @@ interface HeldCredentials {
   onChange(listener: () => void): () => void
 }
 
-function createHeldCredentials(): HeldCredentials {
+function createCurrentCredentials(): CurrentCredentials {
   const listeners = new Set<() => void>()
   const { promise: ready, resolve: onReady } = Promise.withResolvers<void>()
   let current: Credentials | undefined
@@ -346,7 +352,7 @@ const authorityName = 'tollway feed'
  * @param contents the present contents of the Secrets, from which a kept leaf is taken
  */
 function writeAction(
-  action: Exclude<Action, { readonly kind: 'wait' }>,
+  action: Exclude<CertificateAction, { readonly kind: 'wait' }>,
   contents: SecretContents,
   { leafSpecs, nowMs, timing }: WriteOptions,
 ): { readonly secret: keyof SecretContents; readonly data: SecretData } {
@@ -359,7 +365,7 @@ function writeAction(
   }
   const { name, authority, certificate, expiresAtMs, trustedSinceMs } = action
   const { pem, key = '' } = authority.issuing
-  const kept: Identity = {
+  const kept: CertificateIdentity = {
     cert: contents[name]?.['tls.crt'] ?? '',
     key: contents[name]?.['tls.key'] ?? '',
   }

@@ -96,7 +96,7 @@ export function time(ms: number): Buffer {
  */
 
 /** A certificate and its key in PEM. The key is a secret. */
-export interface Identity {
+export interface CertificateIdentity {
   readonly cert: string
   readonly key: string
 }
@@ -121,7 +121,7 @@ export interface LeafOptions extends Validity {
 export const backdateMs = 5 * 60_000
 
 /** Issues a self-signed authority that may sign leaves and no other authority. Its name has a unique part. */
-export function issueAuthority(name: string, validity: Validity): Identity {
+export function issueAuthority(name: string, validity: Validity): CertificateIdentity {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const serial = newSerial()
   const subject = commonName(`${name} ${serial.toString('hex').slice(0, 8)}`)
@@ -135,7 +135,7 @@ export function issueAuthority(name: string, validity: Validity): Identity {
 }
 
 /** @throws Error when `issueAuthority` did not issue the authority, or the key is not its key */
-export function issueLeaf(authority: Identity, options: LeafOptions): Identity {
+export function issueLeaf(authority: CertificateIdentity, options: LeafOptions): CertificateIdentity {
   const issuer = readIssuer(authority)
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const subject = commonName(options.dnsNames[0] ?? '')
@@ -164,7 +164,7 @@ interface Issuer {
   readonly privateKey: KeyObject
 }
 
-function readIssuer({ cert, key }: Identity): Issuer {
+function readIssuer({ cert, key }: CertificateIdentity): Issuer {
   const certificate = new X509Certificate(cert)
   const name = ownName(certificate)
   const privateKey = createPrivateKey(key)

@@ -11,7 +11,13 @@ import {
   leafNames,
   trustedBy,
 } from './certificate-state.ts'
-import { type Action, type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
+import {
+  type CertificateAction,
+  type CertificateTiming,
+  checkTiming,
+  defaultCertificateTiming,
+  plan,
+} from './plan.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 100)
 const spreadMs = 300_000
@@ -48,7 +54,7 @@ function createWorld() {
     state = { ...state, leaves: { ...state.leaves, [name]: secret } }
   }
 
-  function write(action: Action): void {
+  function write(action: CertificateAction): void {
     if (action.kind === 'wait') return
     if (action.kind === 'write-authority') {
       const next = action.next && issuerOf(action.next)
@@ -74,7 +80,7 @@ function createWorld() {
     state: () => state,
     done,
     /** Crashes after this number of writes. Returns the last action. */
-    step(writes: number): Action {
+    step(writes: number): CertificateAction {
       let action = plan(state, nowMs, timing)
       for (let count = 0; count < writes && action.kind !== 'wait'; count++) {
         write(action)

@@ -10,7 +10,7 @@ import {
 } from './certificate-state.ts'
 
 /** The next write, or the time until the next check if no write is needed. `why` is for the log. */
-export type Action =
+export type CertificateAction =
   | {
       readonly kind: 'write-authority'
       /** The authority that issues; `new` to create one. */
@@ -80,7 +80,7 @@ export function checkTiming({ authorityLifeMs, leafLifeMs, spreadMs }: Certifica
  * authority whose key is lost is replaced in the same way, because readers still trust it; the new one issues
  * at once only if a reader would otherwise have no valid certificate.
  */
-export function plan(state: CertificateState, nowMs: number, timing: CertificateTiming): Action {
+export function plan(state: CertificateState, nowMs: number, timing: CertificateTiming): CertificateAction {
   const { leaves } = state
   const authority = state.authority ?? recoverAuthority(leaves, nowMs)
   if (authority === undefined) return replaceAuthority('there is none')
@@ -114,7 +114,7 @@ function recoverAuthority(leaves: CertificateState['leaves'], nowMs: number): Au
   return { issuing: { ...issuing, key: undefined }, next: undefined, old }
 }
 
-function replaceAuthority(why: string): Action {
+function replaceAuthority(why: string): CertificateAction {
   return { kind: 'write-authority', issuing: 'new', next: undefined, old: [], why }
 }
 
@@ -123,10 +123,10 @@ function planAuthority(
   leaves: CertificateState['leaves'],
   nowMs: number,
   timing: CertificateTiming,
-): Action | undefined {
+): CertificateAction | undefined {
   const { issuing, next, old } = authority
   type Change = Partial<Omit<Authority, 'next'> & { readonly next: Issuer | 'new' | undefined }>
-  const write = (change: Change, why: string): Action => ({
+  const write = (change: Change, why: string): CertificateAction => ({
     kind: 'write-authority',
     ...authority,
     ...change,
@@ -169,7 +169,9 @@ function hasSpread(
 ): boolean {
   return leafNames.every(name => {
     const secret = leaves[name]
-    return secret !== undefined && tells(secret, authority) && sinceMs(secret) + spreadMs <= nowMs
+    return (
+      secret !== undefined && publishesAuthorities(secret, authority) && sinceMs(secret) + spreadMs <= nowMs
+    )
   })
 }
 
@@ -195,13 +197,13 @@ function planLeaf(
   leaves: CertificateState['leaves'],
   nowMs: number,
   timing: CertificateTiming,
-): Action | undefined {
+): CertificateAction | undefined {
   const secret = leaves[name]
   const { issuing } = authority
   const expiresAtMs = Math.min(nowMs + timing.leafLifeMs, issuing.expiresAtMs)
-  const isTold = secret !== undefined && tells(secret, authority)
+  const isTold = secret !== undefined && publishesAuthorities(secret, authority)
   const trustedSinceMs = isTold && secret.trustedSinceMs !== undefined ? secret.trustedSinceMs : nowMs
-  const write = (certificate: 'new' | 'keep', why: string): Action => ({
+  const write = (certificate: 'new' | 'keep', why: string): CertificateAction => ({
     ...{ kind: 'write-leaf', name, certificate, authority, expiresAtMs, trustedSinceMs, why },
   })
   const reason = reasonToIssue(secret, issuing, expiresAtMs, nowMs, timing)
@@ -229,7 +231,7 @@ function reasonToIssue(
   return wouldLast && nowMs >= renewalMs(leaf, leafLifeMs) ? 'its renewal is due' : undefined
 }
 
-function tells({ trusted }: LeafSecret, authority: Authority): boolean {
+function publishesAuthorities({ trusted }: LeafSecret, authority: Authority): boolean {
   const wanted = trustedBy(authority)
   return trusted.length === wanted.length && wanted.every(({ id }, index) => trusted[index]?.id === id)
 }

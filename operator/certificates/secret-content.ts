@@ -10,7 +10,7 @@ import {
   type LeafSecret,
   trustedBy,
 } from './certificate-state.ts'
-import { backdateMs, type Identity, isOwnAuthority, type LeafOptions, purposes } from './issue.ts'
+import { backdateMs, type CertificateIdentity, isOwnAuthority, type LeafOptions, purposes } from './issue.ts'
 
 /**
  * The Secret of the authority has `ca.crt` and `ca.key`, `next.crt` and `next.key`, and `old.crt` with
@@ -37,18 +37,20 @@ export function readSecrets(
   options: ReadOptions,
 ): { readonly state: CertificateState; readonly problems: readonly string[] } {
   const problems: string[] = []
-  const readerOf = (secret: keyof SecretContents) =>
+  const openReader = (secret: keyof SecretContents) =>
     createReader(contents[secret], problem => problems.push(`${secret}: ${problem}`))
-  const authority = contents.authority && readAuthority(readerOf('authority'))
+  const authority = contents.authority && readAuthority(openReader('authority'))
   const known = authority ? trustedBy(authority) : []
-  const leaf = (name: LeafName) => contents[name] && readLeaf(readerOf(name), known, options, name)
+  const leaf = (name: LeafName) => contents[name] && readLeaf(openReader(name), known, options, name)
   return { state: { authority, leaves: { server: leaf('server'), client: leaf('client') } }, problems }
 }
 
 const toPem = (certificates: readonly X509Certificate[]) => certificates.map(one => one.toString()).join('')
 
 /** Returns the credentials in the Secret of a leaf; undefined if they cannot be used. */
-export function readCredentials(data: SecretData | undefined): (Identity & { ca: string }) | undefined {
+export function readCredentials(
+  data: SecretData | undefined,
+): (CertificateIdentity & { ca: string }) | undefined {
   const reader = createReader(data, () => {})
   const identity = reader.identity('tls')
   const trusted = reader.certificates('ca.crt')
@@ -69,7 +71,7 @@ export function authorityContent({ issuing, next, old }: Authority): SecretData 
 }
 
 export function leafContent(
-  { cert, key }: Identity,
+  { cert, key }: CertificateIdentity,
   trusted: readonly KnownCertificate[],
   trustedSinceMs: number,
 ): SecretData {
@@ -77,7 +79,7 @@ export function leafContent(
   return { 'tls.crt': cert, 'tls.key': key, 'ca.crt': toBundle(trusted), 'trusted-since': since }
 }
 
-export function toIssuer({ cert, key }: Identity): Issuer {
+export function toIssuer({ cert, key }: CertificateIdentity): Issuer {
   return { ...toKnown(new X509Certificate(cert)), key }
 }
 

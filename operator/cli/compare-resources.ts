@@ -7,7 +7,7 @@ import {
   type RateLimitRule,
 } from '@tollway/ratelimit/rules/model.ts'
 import { isOurs } from '../kinds/registry.ts'
-import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../sources/source.ts'
+import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../kinds/source.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 import { type Diagnostic, formatDiagnostic, validateFolder } from './validate-folder.ts'

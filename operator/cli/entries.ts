@@ -14,7 +14,7 @@ export function requireEntries(texts: readonly string[]): readonly (readonly Ent
  * @throws UsageError that names the text
  */
 export function parseEntriesOption(text: string): readonly Entry[] {
-  const entries = written.parseEntries(text)
+  const entries = written.parseDescriptorEntries(text)
   if (typeof entries === 'string') throw new UsageError(`--entries ${text}: ${entries}`)
   return entries
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { Completion } from '@tollway/chassis/command-line/option.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { stateDirOf } from '../environments/host/state-dir.ts'
+import { readStateDir } from '../environments/host/state-dir.ts'
 import { callApi } from './call-api.ts'
 import { findOperator } from './find-operator.ts'
 import { readFolder } from './read-folder.ts'
@@ -53,7 +53,7 @@ async function listItems(path: string, given: ReadonlyMap<string, string>): Prom
   const operator = await findOperator({
     operator: given.get('operator'),
     'token-file': given.get('token-file'),
-    'state-dir': given.get('state-dir') ?? stateDirOf(process.env),
+    'state-dir': given.get('state-dir') ?? readStateDir(process.env),
   })
   return (await callApi<{ readonly items: readonly Item[] }>(operator, path)).items
 }
@@ -61,5 +61,5 @@ async function listItems(path: string, given: ReadonlyMap<string, string>): Prom
 function readGivenFolder(given: ReadonlyMap<string, string>) {
   const file = given.get('file')
   if (file !== undefined && !existsSync(file)) throw new Error('no such folder')
-  return readFolder(file, given.get('state-dir') ?? stateDirOf(process.env), { printError() {} })
+  return readFolder(file, given.get('state-dir') ?? readStateDir(process.env), { printError() {} })
 }

@@ -7,10 +7,10 @@ import { createFileSource } from '../environments/host/resources.ts'
 import { folderSecrets } from '../environments/host/secrets.ts'
 import { readStatusReport } from '../environments/host/status-file.ts'
 import type { RouteSecrets } from '../kinds/animation-stream-route/route-secrets.ts'
+import type { ResourceMemory } from '../kinds/choose-contents.ts'
 import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
-import type { Memory } from '../reconcilers/remembered.ts'
-import type { SourcedResource, SourceProblem } from '../sources/source.ts'
+import type { SourcedResource, SourceProblem } from '../kinds/source.ts'
 import type { SourceOf } from './run-program.ts'
 import { folderOptions } from './shared-options.ts'
 
@@ -33,7 +33,7 @@ export interface FolderContent {
   /** The kinds, as they are in this folder. */
   readonly kinds: KindAdapters
   /** Returns the operator's memory of the resources of a kind; empty for a folder that was named. */
-  memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, Memory<Content>>
+  memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, ResourceMemory<Content>>
 }
 
 /**

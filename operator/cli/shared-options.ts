@@ -1,5 +1,5 @@
 import { aDomain, aFile, aFolder, oneOf, text, textOr, texts } from '@tollway/chassis/command-line/option.ts'
-import { defaultStateDir, stateDirOf, stateDirVariable } from '../environments/host/state-dir.ts'
+import { defaultStateDir, readStateDir, stateDirVariable } from '../environments/host/state-dir.ts'
 import { type Format, formats } from './render.ts'
 
 /** The format of the output; the first one is the default. */
@@ -17,7 +17,7 @@ export function outputOption(first: Format = 'table', without?: Format) {
 }
 
 export const stateDirOption = {
-  ...textOr(stateDirOf(process.env), {
+  ...textOr(readStateDir(process.env), {
     placeholder: 'DIR',
     help: 'the state folder of the operator on this machine',
     completion: aFolder,

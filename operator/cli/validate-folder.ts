@@ -2,13 +2,18 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import type { Doubt, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
+import {
+  type ChosenResource,
+  chooseContents,
+  qualifiedName,
+  translateResource,
+} from '../kinds/choose-contents.ts'
+import type { Advisory, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
+import { type FieldProblem, formatFieldProblem } from '../kinds/kind-adapter.ts'
 import { translateMerchant } from '../kinds/merchant/translate-merchant.ts'
+import { gather } from '../kinds/published-resources.ts'
 import { isOurs, knownKinds } from '../kinds/registry.ts'
-import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
-import { type Chosen, chooseContents, nameOf, translateResource } from '../reconcilers/choose-contents.ts'
-import { gather } from '../reconcilers/fed-resources.ts'
-import type { SourcedResource } from '../sources/source.ts'
+import type { SourcedResource } from '../kinds/source.ts'
 import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
@@ -57,8 +62,8 @@ export async function validateFolder(content: FolderContent): Promise<ValidatedF
   return { diagnostics, domains: limits.contents, published: [limits, routes] }
 }
 
-async function validateKind<Content extends Named, Fed>(
-  kind: KindAdapter<Content, Fed>,
+async function validateKind<Content extends Named, Published>(
+  kind: KindAdapter<Content, Published>,
   { resources, unread, memoriesOf }: FolderContent,
 ) {
   const sighting = { resources, unread, memories: memoriesOf(kind), nowMs: systemClock.nowMs() }
@@ -66,15 +71,19 @@ async function validateKind<Content extends Named, Fed>(
   const { gathered } = await gather(kind, sighting, resource => translateResource(kind, resource), slices)
   const chosen = await chooseContents(gathered, kind.openClaims(), slices)
   const completed = chosen.map(item => {
-    const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : noContent
-    return { ...item, fed, lacking }
+    const { published, unmet } = item.content
+      ? kind.complete(item.content, item.memory.firstSeenMs)
+      : noContent
+    return { ...item, published, unmet }
   })
-  const doubts = kind.doubtsOf?.(completed.flatMap(({ content }) => content ?? []))
-  const owners = new Map(completed.map(({ resource }) => [nameOf(resource), resource.origin]))
-  const encoded = completed.flatMap(({ fed }) => (fed === undefined ? [] : [kind.encode(fed)]))
+  const doubts = kind.findAdvisories?.(completed.flatMap(({ content }) => content ?? []))
+  const owners = new Map(completed.map(({ resource }) => [qualifiedName(resource), resource.origin]))
+  const encoded = completed.flatMap(({ published }) =>
+    published === undefined ? [] : [kind.encode(published)],
+  )
   return {
     diagnostics: completed.flatMap(item => [
-      ...diagnoseChosen(item, owners, item.lacking),
+      ...diagnoseChosen(item, owners, item.unmet),
       ...diagnoseDoubt(item, doubts?.get(item.name)),
     ]),
     contents: completed.flatMap(({ content }) => content ?? []),
@@ -87,26 +96,29 @@ async function validateKind<Content extends Named, Fed>(
 function diagnoseMerchant(resource: SourcedResource): readonly Diagnostic[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
   const translation = translateResource({ translate: translateMerchant }, resource)
-  const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
+  const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
   return 'problems' in translation
     ? translation.problems.map(one => ({ severity: 'error', ...place, ...one }))
     : translation.warnings.map(one => ({ severity: 'warning', ...place, ...one }))
 }
 
-function diagnoseDoubt({ resource }: Chosen<Named>, doubt: Doubt | undefined): readonly Diagnostic[] {
+function diagnoseDoubt(
+  { resource }: ChosenResource<Named>,
+  doubt: Advisory | undefined,
+): readonly Diagnostic[] {
   if (doubt === undefined) return []
-  const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
+  const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
   return [{ severity: 'warning', ...place, path: '', message: doubt.message }]
 }
 
-const noContent = { fed: undefined, lacking: undefined }
+const noContent = { published: undefined, unmet: undefined }
 
 function diagnoseChosen(
-  { resource, translation, denial, memory, content }: Chosen<Named>,
+  { resource, translation, denial, memory, content }: ChosenResource<Named>,
   owners: ReadonlyMap<string, string>,
-  lacking: UnmetDependency | undefined,
+  unmet: UnmetDependency | undefined,
 ): readonly Diagnostic[] {
-  const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
+  const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
   const toDiagnostic = (severity: Diagnostic['severity']) => (one: FieldProblem) => ({
     severity,
     ...place,
@@ -124,8 +136,8 @@ function diagnoseChosen(
       message: 'the last good version is in force',
     })
   }
-  if (lacking !== undefined) {
-    diagnostics.push({ severity: 'warning', ...place, path: '', message: lacking.message })
+  if (unmet !== undefined) {
+    diagnostics.push({ severity: 'warning', ...place, path: '', message: unmet.message })
   }
   if ('problems' in translation || denial === undefined) return diagnostics
   const { path, owner } = denial

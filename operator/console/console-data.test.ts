@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { descriptorParameters, parseEntries, writeEntries } from '../api/entries.ts'
+import {
+  formatDescriptorEntries,
+  formatDescriptorParameters,
+  parseDescriptorEntries,
+} from '../api/entries.ts'
 import { readEntry } from '../api/input.ts'
-import { boundsOf, caveatsOf } from '../api/replay-bounds.ts'
+import { describeCaveats, formatBounds } from '../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../api/shapes.ts'
 import { parseEntriesOption as parseArgument } from '../cli/entries.ts'
-import { readYaml } from '../yaml.ts'
+import { parseYamlDocument } from '../yaml.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { diffLines } from './browser/data/diff-lines.ts'
 import { findFieldLine } from './browser/data/find-line.ts'
@@ -24,11 +28,11 @@ test('entries are formatted and parsed without a loss, and the API reads their p
     ['empty', ''],
   ] as const) {
     const entries = [{ key, value }]
-    assert.deepEqual(parseEntries(writeEntries(entries)), entries)
-    const [sent = ''] = descriptorParameters(entries)
+    assert.deepEqual(parseDescriptorEntries(formatDescriptorEntries(entries)), entries)
+    const [sent = ''] = formatDescriptorParameters(entries)
     assert.deepEqual(readEntry(new URLSearchParams({ d: sent }).toString().slice(2), 'd'), { key, value })
   }
-  assert.deepEqual(parseEntries('user=alice, path=C:\\temp\\,x,100%=a=b '), [
+  assert.deepEqual(parseDescriptorEntries('user=alice, path=C:\\temp\\,x,100%=a=b '), [
     { key: 'user', value: 'alice' },
     { key: 'path', value: 'C:\\temp,x' },
     { key: '100%', value: 'a=b ' },
@@ -39,7 +43,7 @@ test('entries are formatted and parsed without a loss, and the API reads their p
     ['user', /"user" is not KEY=VALUE/],
     ['=x', /is not KEY=VALUE/],
   ] as const)
-    assert.match(`${parseEntries(text)}`, message)
+    assert.match(`${parseDescriptorEntries(text)}`, message)
 })
 
 test('all entries are written and parsed without a loss, by the console and by commands', () => {
@@ -52,9 +56,9 @@ test('all entries are written and parsed without a loss, by the console and by c
   fc.assert(
     fc.property(entries, all => {
       const plain = all.map(({ key, value }) => ({ key, value }))
-      assert.deepEqual(parseEntries(writeEntries(plain)), plain)
-      assert.deepEqual(parseArgument(writeEntries(plain)), plain)
-      for (const [index, sent] of descriptorParameters(plain).entries()) {
+      assert.deepEqual(parseDescriptorEntries(formatDescriptorEntries(plain)), plain)
+      assert.deepEqual(parseArgument(formatDescriptorEntries(plain)), plain)
+      for (const [index, sent] of formatDescriptorParameters(plain).entries()) {
         const raw = new URLSearchParams({ d: sent }).toString().slice(2)
         assert.deepEqual(readEntry(raw, 'd'), plain[index])
       }
@@ -65,7 +69,7 @@ test('all entries are written and parsed without a loss, by the console and by c
 
 test('YAML has the schema of manifests: merge keys, and dates and yes as texts', () => {
   const text = 'a: &a {unit: hour}\nb: {<<: *a, on: yes}\nc: 2026-01-01\n'
-  assert.deepEqual(readYaml(text), {
+  assert.deepEqual(parseYamlDocument(text), {
     value: { a: { unit: 'hour' }, b: { unit: 'hour', on: 'yes' }, c: '2026-01-01' },
   })
 })
@@ -75,10 +79,10 @@ test('a document of YAML has limits, since a few aliases can stand for more than
     { length: 20 },
     (_, level) => `l${level + 1}: &l${level + 1} [*l${level}, *l${level}]`,
   )
-  const [bomb, deep] = [readYaml(`l0: &l0 ${'x'.repeat(100)}\n${levels.join('\n')}`), '['.repeat(70)]
+  const [bomb, deep] = [parseYamlDocument(`l0: &l0 ${'x'.repeat(100)}\n${levels.join('\n')}`), '['.repeat(70)]
   assert.match(JSON.stringify(bomb), /with its aliases written out the document has over 4000000 characters/)
-  const aliases = readYaml(`a: &a 1\nb: [${'*a, '.repeat(101)}]`)
-  for (const rejected of [aliases, readYaml(deep + ']'.repeat(70))]) {
+  const aliases = parseYamlDocument(`a: &a 1\nb: [${'*a, '.repeat(101)}]`)
+  for (const rejected of [aliases, parseYamlDocument(deep + ']'.repeat(70))]) {
     assert.ok('message' in rejected && rejected.line !== undefined, JSON.stringify(rejected).slice(0, 200))
   }
 })
@@ -221,16 +225,16 @@ const caveats: Readonly<Record<string, Caveat>> = {
 for (const [what, { now, covered, expected }] of Object.entries(caveats)) {
   test(`a what-if tells what limits ${what}`, () => {
     const rules = [{ rule: 'r', now: { ...hits, ...now }, proposed: hits }]
-    const told = caveatsOf({ rules, coverage: { ...coverage, ...covered } }, name => displayText(name))
+    const told = describeCaveats({ rules, coverage: { ...coverage, ...covered } }, name => displayText(name))
     assert.equal(told.length, expected.length, told.join(' '))
     for (const [index, pattern] of expected.entries()) assert.match(told[index] ?? '', pattern)
   })
 }
 
 test('the bounds of an exact number are not shown', () => {
-  assert.equal(boundsOf(hits), '')
-  assert.equal(boundsOf({ refused: 3 }), '', 'of an earlier operator')
-  assert.equal(boundsOf({ ...hits, refusedAtMost: 1_500 }), '3 to 1,500')
+  assert.equal(formatBounds(hits), '')
+  assert.equal(formatBounds({ refused: 3 }), '', 'of an earlier operator')
+  assert.equal(formatBounds({ ...hits, refusedAtMost: 1_500 }), '3 to 1,500')
 })
 
 test('only none and all are shown as 0 and 100 %', () => {

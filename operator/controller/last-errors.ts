@@ -3,7 +3,7 @@ export interface LastErrors {
   /** Passes the outcome of an attempt on, and records its error, or that it succeeded. */
   watch<Result>(task: string, attempt: Promise<Result>): Promise<Result>
   /** Returns the error of the last attempt; undefined when it succeeded. */
-  of(task: string): string | undefined
+  get(task: string): string | undefined
   /** Returns each task whose last attempt failed, with its error; empty when all succeeded. */
   current(): string
   /** Forgets all errors without a call of `onChange`. */
@@ -43,7 +43,7 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
         throw error
       }
     },
-    of: task => errors.get(task),
+    get: task => errors.get(task),
     current: () => [...errors].map(([task, message]) => describeRepeated(task, message)).join('; '),
     clear: () => errors.clear(),
   }

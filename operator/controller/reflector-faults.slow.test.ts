@@ -7,7 +7,11 @@ import {
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { collectionOf, createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
+import {
+  createKubeClient,
+  createReflectorSource,
+  type KubeClient,
+} from '../environments/kubernetes/api/client.ts'
 import type { ApiResource, KubeObject } from '../environments/kubernetes/api/kube-object.ts'
 import {
   accessThrough,
@@ -76,7 +80,7 @@ describe('reflectors of a real API server behind a faulty proxy', { skip: missin
 
   function startReflector(changed: Partial<ReflectorTiming> = {}): Reflector<KubeObject> {
     const reflector = createReflector<KubeObject>({
-      source: collectionOf(client, configMaps),
+      source: createReflectorSource(client, configMaps),
       namespaces,
       onError: error => errors.push((error as Error).message),
       random,

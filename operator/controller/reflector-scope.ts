@@ -39,7 +39,7 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
     if (hasFailed) scope.onRecovered()
     hasFailed = false
   }
-  const goesWell = () => {
+  const onSuccess = () => {
     failures = 0
     backoff.reset()
     recovered()
@@ -55,12 +55,12 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
     try {
       await watch(scope, progress.version(), event => {
         progress.take(event)
-        goesWell()
+        onSuccess()
       })
     } finally {
       clearTimeout(steady)
     }
-    goesWell()
+    onSuccess()
     await pause(untilNextWatchMs())
   }
 
@@ -90,7 +90,7 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   let staleSinceMs: number | undefined
 
   /** A list from a server with an outdated cache would remove new objects. */
-  function refuseStale(resourceVersion: string): void {
+  function rejectStale(resourceVersion: string): void {
     if (seen === undefined || !isOlderVersion(resourceVersion, seen)) {
       staleSinceMs = undefined
       return
@@ -122,7 +122,7 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
         more = page.continue
       } while (more !== undefined)
       signal.throwIfAborted()
-      refuseStale(resourceVersion)
+      rejectStale(resourceVersion)
       store.replace(namespace, items)
       if (seen === undefined) scope.onFirstList()
       seen = resourceVersion

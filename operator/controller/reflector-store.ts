@@ -34,7 +34,7 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
   }
 
   function put(object: T): void {
-    const key = keyOf(object)
+    const key = toKey(object)
     const known = objects.get(key)
     if (known !== undefined && isOlderVersion(versionOf(object), versionOf(known))) return
     objects.set(key, object)
@@ -42,9 +42,9 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
   }
 
   function remove(object: ReflectedObject): void {
-    const known = objects.get(keyOf(object))
+    const known = objects.get(toKey(object))
     if (known === undefined || isOlderVersion(versionOf(object), versionOf(known))) return
-    objects.delete(keyOf(object))
+    objects.delete(toKey(object))
     notify(object)
   }
 
@@ -57,7 +57,7 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
     put,
     remove,
     replace(namespace, fresh) {
-      const kept = new Set(fresh.map(keyOf))
+      const kept = new Set(fresh.map(toKey))
       for (const object of fresh) put(object)
       for (const [key, object] of objects) {
         if (kept.has(key) || (namespace !== undefined && object.metadata.namespace !== namespace)) continue
@@ -68,7 +68,7 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
   }
 }
 
-function keyOf({ metadata: { namespace = '', name } }: ReflectedObject): string {
+function toKey({ metadata: { namespace = '', name } }: ReflectedObject): string {
   return `${namespace}/${name}`
 }
 

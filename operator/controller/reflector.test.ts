@@ -4,11 +4,11 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import {
   createReflector,
   type ListedPage,
-  type ListRequest,
   type Reflector,
+  type ReflectorListRequest,
   type ReflectorTiming,
+  type ReflectorWatchRequest,
   type WatchedEvent,
-  type WatchRequest,
 } from './reflector.ts'
 import type { ReflectedObject } from './reflector-store.ts'
 
@@ -71,8 +71,8 @@ describe('a reflector', () => {
   ) {
     const scriptsOf = typeof scripts === 'function' ? scripts : () => scripts
     const calls: ('list' | 'watch')[] = []
-    const lists: ListRequest[] = []
-    const watches: WatchRequest[] = []
+    const lists: ReflectorListRequest[] = []
+    const watches: ReflectorWatchRequest[] = []
     const errors: string[] = []
     const states: string[] = []
     const changes: string[] = []

@@ -9,14 +9,14 @@ import { createObjectStore, type ObjectStore, type ReflectedObject } from './ref
  */
 export interface ReflectorSource<T extends ReflectedObject> {
   /** Resolves with one page, and with `continue` if there are more. All pages are of the same time. */
-  list(request: ListRequest): Promise<ListedPage<T>>
+  list(request: ReflectorListRequest): Promise<ListedPage<T>>
   /**
    * Yields the events after `resourceVersion`, with bookmarks. Ends when the server or the signal ends it.
    */
-  watch(request: WatchRequest): AsyncIterable<WatchedEvent<T>>
+  watch(request: ReflectorWatchRequest): AsyncIterable<WatchedEvent<T>>
 }
 
-export interface ListRequest {
+export interface ReflectorListRequest {
   /** The namespace; all namespaces without it. */
   readonly namespace?: string | undefined
   readonly limit: number
@@ -30,7 +30,7 @@ export interface ListedPage<T extends ReflectedObject> {
   readonly continue?: string
 }
 
-export interface WatchRequest {
+export interface ReflectorWatchRequest {
   readonly namespace?: string | undefined
   readonly resourceVersion: string
   readonly timeoutSeconds: number

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createRunner, type Runner, type RunnerRest } from './runner.ts'
+import { createRunner, type Runner, type RunnerCooldown } from './runner.ts'
 
-const noRest: RunnerRest = { factor: 0, shortestMs: 0, longestMs: 0, owedMs: 0 }
+const noRest: RunnerCooldown = { factor: 0, shortestMs: 0, longestMs: 0, owedMs: 0 }
 
 /** Starts a runner whose runs end when the test ends them. */
 function startRunner(rest = noRest) {
@@ -151,7 +151,7 @@ test('changes after a run are merged until the pause ends, and a stop ends the p
 })
 
 /** The time between each run and the one after it, of runs that take 20 ms and follow each other. */
-async function restsOf(count: number, rest: RunnerRest): Promise<readonly number[]> {
+async function restsOf(count: number, rest: RunnerCooldown): Promise<readonly number[]> {
   const lengthsMs: number[] = []
   let endedMs = 0
   const runner = createRunner({

@@ -16,14 +16,14 @@ interface RunnerOptions {
   readonly onError: (error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
-  readonly rest?: RunnerRest
+  readonly rest?: RunnerCooldown
 }
 
 /**
  * The rest after each run, in which changes gather. It grows with the work of the run, so that a stream of
  * changes costs a bounded share of the event loop, and a single change after a quiet time waits for nothing.
  */
-export interface RunnerRest {
+export interface RunnerCooldown {
   /** The length of the rest, as a multiple of the time in which the event loop was busy during the run. */
   readonly factor: number
   readonly shortestMs: number
@@ -35,7 +35,7 @@ export interface RunnerRest {
   readonly owedMs: number
 }
 
-const defaultRest: RunnerRest = { factor: 3, shortestMs: 10, longestMs: 1_000, owedMs: 300 }
+const defaultRest: RunnerCooldown = { factor: 3, shortestMs: 10, longestMs: 1_000, owedMs: 300 }
 
 /** The waits between runs that fail one after the other. */
 const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { type Outcome, WorkQueue } from './work-queue.ts'
+import { type ReconcileOutcome, WorkQueue } from './work-queue.ts'
 
 interface Run {
   readonly key: string
-  end(outcome: Outcome): void
+  end(outcome: ReconcileOutcome): void
   fail(error?: unknown): void
 }
 
@@ -20,7 +20,7 @@ function startQueue(t: TestContext, concurrency = 2) {
       assert.ok(!active.has(key), `${key} has two workers`)
       active.add(key)
       mostAtOnce = Math.max(mostAtOnce, active.size)
-      const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
+      const { promise, resolve, reject } = Promise.withResolvers<ReconcileOutcome>()
       runs.push({ key, end: resolve, fail: (error = new Error('not now')) => reject(error) })
       return promise.finally(() => active.delete(key))
     },

@@ -1,14 +1,14 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 
 /** `done`: no work is left. `afterMs`: another run is due after this time, even without an event. */
-export type Outcome = 'done' | { readonly afterMs: number }
+export type ReconcileOutcome = 'done' | { readonly afterMs: number }
 
 interface WorkQueueOptions {
   /**
    * Level-based: compares the present state, and may run at any time. A rejection is retried later, not
    * before its `retryAfterMs`, if it has one.
    */
-  readonly reconcile: (key: string) => Promise<Outcome>
+  readonly reconcile: (key: string) => Promise<ReconcileOutcome>
   /**
    * The most runs at a time. A run that fails with the reason `Timeout` halves the number, and successes
    * restore it gradually: a server that is too slow for many requests at once never completes any of them.
@@ -65,7 +65,7 @@ export class WorkQueue {
    */
   add(key: string): void {
     if (this.#stopped) return
-    const state = this.#stateOf(key)
+    const state = this.#getOrAddState(key)
     if (state.held) return
     state.queued = true
     clearTimeout(state.timer)
@@ -88,7 +88,7 @@ export class WorkQueue {
     await Promise.all(this.#running)
   }
 
-  #stateOf(key: string): KeyState {
+  #getOrAddState(key: string): KeyState {
     let state = this.#keys.get(key)
     if (state === undefined) {
       state = { queued: false, running: false, timer: undefined, held: false, backoff: undefined }
@@ -110,7 +110,7 @@ export class WorkQueue {
   }
 
   async #run(key: string): Promise<void> {
-    const state = this.#stateOf(key)
+    const state = this.#getOrAddState(key)
     state.queued = false
     state.running = true
     const { waitMs, isHeld = false } = await this.#reconcile(key, state)
@@ -123,7 +123,7 @@ export class WorkQueue {
   }
 
   #retry(key: string): void {
-    this.#stateOf(key).held = false
+    this.#getOrAddState(key).held = false
     this.add(key)
   }
 
@@ -141,7 +141,7 @@ export class WorkQueue {
       const { random, retries = defaultRetries, onError } = this.#options
       state.backoff ??= createBackoff({ ...retries, factor: 2, jitter: 0.5, random })
       if (isTimeout(error)) this.#allowed = Math.max(1, this.#allowed / 2)
-      const retryAfterMs = retryAfterOf(error)
+      const retryAfterMs = readRetryAfter(error)
       const waitMs = (retryAfterMs ?? 0) + state.backoff.nextMs()
       onError(key, error, waitMs)
       return { waitMs, isHeld: retryAfterMs !== undefined }
@@ -154,7 +154,7 @@ function isTimeout(error: unknown): boolean {
 }
 
 /** Returns the wait that the rejecting server asks for, in milliseconds. */
-function retryAfterOf(error: unknown): number | undefined {
+function readRetryAfter(error: unknown): number | undefined {
   const { retryAfterMs } = (error ?? {}) as { readonly retryAfterMs?: unknown }
   return typeof retryAfterMs === 'number' ? retryAfterMs : undefined
 }

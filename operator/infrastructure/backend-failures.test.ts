@@ -20,7 +20,7 @@ function open(t: TestContext) {
   })
   t.after(failures.stop)
   const changes: string[] = []
-  failures.onChange(workload => changes.push(failures.of(workload) === undefined ? 'answers' : 'fails'))
+  failures.onChange(workload => changes.push(failures.get(workload) === undefined ? 'answers' : 'fails'))
   function report(problems: readonly (string | undefined)[], ready = true): void {
     replicas = problems.map((problem, index) => ({
       ...{ name: `ratelimit-${index}`, uid: `${index}`, ready, reason: '', restarts: 0, addresses: {} },
@@ -34,16 +34,16 @@ function open(t: TestContext) {
 test('a failure keeps the cause of its first report, and ends after a minute without one', t => {
   const { failures, changes, report } = open(t)
   report([undefined, 'refused'])
-  const message = failures.of('ratelimit') ?? ''
+  const message = failures.get('ratelimit') ?? ''
   assert.match(message, /^The backend of ratelimit fails\. ratelimit-1: refused\. /)
   report(['reset', 'reset'])
-  assert.equal(failures.of('ratelimit'), message)
+  assert.equal(failures.get('ratelimit'), message)
   report([undefined, undefined])
   t.mock.timers.tick(59_999)
   assert.deepEqual(changes, ['fails'])
   t.mock.timers.tick(1)
   assert.deepEqual(changes, ['fails', 'answers'])
-  assert.equal(failures.of('ratelimit'), undefined)
+  assert.equal(failures.get('ratelimit'), undefined)
 })
 
 test('repeated failures of a backend are one failure', t => {
@@ -59,5 +59,5 @@ test('repeated failures of a backend are one failure', t => {
 test('processes that are not ready, and other workloads, report no failure', t => {
   const { failures, changes, report } = open(t)
   report(['refused'], false)
-  assert.deepEqual([failures.of('ratelimit'), failures.of('broker'), changes], [undefined, undefined, []])
+  assert.deepEqual([failures.get('ratelimit'), failures.get('broker'), changes], [undefined, undefined, []])
 })

@@ -6,7 +6,7 @@ export interface BackendFailures {
    * Returns the message of a condition while the backend of the workload fails, and for `holdMs` after that.
    * The text does not change during one failure.
    */
-  of(workload: string): string | undefined
+  get(workload: string): string | undefined
   /** Called when the answer of `of` changes. */
   onChange(listener: (workload: string) => void): void
   stop(): void
@@ -46,7 +46,7 @@ export function watchBackendFailures(options: BackendFailuresOptions): BackendFa
       clearTimeout(known.end)
       known.end = undefined
     } else if (failing !== undefined) {
-      failures.set(workload, { message: messageOf(workload, failing), end: undefined })
+      failures.set(workload, { message: describeFailure(workload, failing), end: undefined })
       notify(workload)
     } else if (known !== undefined) {
       known.end ??= setTimeout(forget, holdMs, workload).unref()
@@ -63,7 +63,7 @@ export function watchBackendFailures(options: BackendFailuresOptions): BackendFa
   })
   for (const workload of workloads) check(workload)
   return {
-    of: workload => failures.get(workload)?.message,
+    get: workload => failures.get(workload)?.message,
     onChange: listener => void listeners.push(listener),
     stop() {
       for (const { end } of failures.values()) clearTimeout(end)
@@ -76,7 +76,7 @@ export function failingReplicas(replicas: readonly Replica[]): readonly Replica[
   return replicas.filter(({ ready, backendProblem }) => ready && backendProblem !== undefined)
 }
 
-function messageOf(workload: string, { name, backendProblem }: Replica): string {
+function describeFailure(workload: string, { name, backendProblem }: Replica): string {
   const advice = 'Calls get the answers of its failure modes; tollway status lists the processes concerned'
   return `The backend of ${workload} fails. ${name}: ${backendProblem}. ${advice}`
 }

@@ -1,4 +1,4 @@
-import type { Workload } from '../translated-types.ts'
+import type { Workload } from '../model.ts'
 
 /**
  * Runs workloads: in a cluster as Deployments, on one machine as processes. testing/provider.contract.ts
@@ -37,7 +37,7 @@ export interface Replica {
   readonly reason: string
   readonly restarts: number
   /** What only a change by a person removes; absent if the replica may become ready by itself. */
-  readonly obstacle?: Obstacle
+  readonly obstacle?: ReplicaObstacle
   /** Why its backend fails (Redis, memcached, a database); absent while the backend answers. */
   readonly backendProblem?: string
   /** The addresses for people: `debug` -> `http://127.0.0.1:6070`. */
@@ -45,7 +45,7 @@ export interface Replica {
 }
 
 /** A cause for which a replica does not become ready by itself. */
-export interface Obstacle {
+export interface ReplicaObstacle {
   /** The cause, for people: `there is no Secret payments-database with the key url`. */
   readonly cause: string
   /** What a person has to change: the image, the settings, a Secret, or the rest of the pod. */

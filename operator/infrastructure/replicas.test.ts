@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Replica } from './provider.ts'
-import { admitReplicas, watchGoneReplicas } from './replicas.ts'
+import { admitReplicas, watchRemovedReplicas } from './replicas.ts'
 
 const replicas: Readonly<Record<string, readonly { uid: string; name: string }[]>> = {
   ratelimit: [{ uid: 'u1', name: 'ratelimit-0' }],
@@ -27,7 +27,7 @@ test('a replica counts as gone once the infrastructure no longer has it, and an 
   const replica = (uid: string): Replica => ({
     ...{ name: uid, uid, ready: true, reason: '', restarts: 0, addresses: {} },
   })
-  const isGone = watchGoneReplicas(
+  const isGone = watchRemovedReplicas(
     { observe: () => uids.map(replica), onChange: listener => void listeners.push(listener) },
     'ratelimit',
   )

@@ -47,7 +47,7 @@ const maxKnown = 10_000
  * Returns a function that says whether a replica of the workload existed, and does not any more. False for a
  * process that the infrastructure has never had: it may run elsewhere.
  */
-export function watchGoneReplicas(
+export function watchRemovedReplicas(
   infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>,
   workload: string,
 ): (uid: string) => boolean {

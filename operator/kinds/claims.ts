@@ -4,7 +4,7 @@
  */
 export interface Claims<Content> {
   /** Returns why this content of the claimant must not be in force; undefined when it may be. */
-  denialOf(content: Content, claimant: Claimant): ClaimDenial | undefined
+  findDenial(content: Content, claimant: Claimant): ClaimDenial | undefined
   /** Gives the claim of the content to the claimant. */
   grant(content: Content, claimant: Claimant): void
   /**
@@ -13,9 +13,9 @@ export interface Claims<Content> {
    *
    * @param until the end of this, for messages
    */
-  keep(content: Content, claimant: Claimant, until: string): void
+  reserve(content: Content, claimant: Claimant, until: string): void
   /** Returns a key that is equal for contents with the same claim. */
-  keyOf(content: Content): string
+  toKey(content: Content): string
 }
 
 export interface Claimant {
@@ -34,21 +34,25 @@ export interface ClaimDenial {
   /** The resource that has the claim, as `namespace/name`; left out if no single resource has it. */
   readonly owner?: string
   /** Whether the claim is free, and is kept for the namespace of a deleted resource for a short time. */
-  readonly isKept?: boolean
+  readonly isReserved?: boolean
 }
 
 /** A resource for whose namespace a claim is kept. */
-export interface Keeper extends Claimant {
+export interface ReservedClaim extends Claimant {
   readonly until: string
 }
 
 /** Returns the denial of a claim that is kept for another namespace. */
-export function keptDenial(path: string, claim: string, { name, namespace, until }: Keeper): ClaimDenial {
+export function denyReserved(
+  path: string,
+  claim: string,
+  { name, namespace, until }: ReservedClaim,
+): ClaimDenial {
   const whose = `belonged to ${name}, which was deleted; it is kept for the namespace ${namespace} until ${until}`
   return {
     reason: 'ClaimKept',
     path,
     message: `${claim} ${whose}, and this resource gets it then`,
-    isKept: true,
+    isReserved: true,
   }
 }

@@ -1,7 +1,26 @@
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
+import type { StreamLoads } from '../pods/stream-loads.ts'
 import type { Resource } from '../xds/snapshot.ts'
+import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
 import type { Claims } from './claims.ts'
-import type { Translation } from './translation.ts'
+import type { DomainGrants } from './rate-limit-config/rate-limit-config.ts'
+
+/** The content of a custom resource, or all its problems. */
+export type Translation<Content> =
+  | { readonly value: Content; readonly warnings: readonly FieldProblem[] }
+  | { readonly problems: readonly FieldProblem[] }
+
+/** A problem or a warning of a resource: the field, what was found and what is allowed. */
+export interface FieldProblem {
+  /** The field: `spec.descriptors[2].rateLimit.unit`. Empty for the whole resource. */
+  readonly path: string
+  readonly message: string
+}
+
+/** Returns a problem in one line, without the location of the resource. */
+export function formatFieldProblem({ path, message }: FieldProblem): string {
+  return path === '' ? message : `${path}: ${message}`
+}
 
 /** A content with the `namespace/name` of its resource, before and after its completion. */
 export interface Named {
@@ -12,10 +31,10 @@ export interface Named {
  * The specifics of one kind of custom resource whose contents are fed to processes. The common code of all
  * kinds (contents in force, feed, acknowledgements, statuses) uses a kind only by this interface.
  *
- * `Content` is the translated content of a resource, which is remembered; `Fed` is the published content,
+ * `Content` is the translated content of a resource, which is remembered; `Published` is the published content,
  * completed with content from elsewhere.
  */
-export interface KindAdapter<Content extends Named = Named, Fed = unknown> extends KindColumns {
+export interface KindAdapter<Content extends Named = Named, Published = unknown> extends KindColumns {
   readonly definition: ResourceKind
   /** The workload whose processes enforce the contents. */
   readonly workload: string
@@ -26,10 +45,10 @@ export interface KindAdapter<Content extends Named = Named, Fed = unknown> exten
   /** Returns whether a stored value, written by this version or another one, is a valid content. */
   isContent(value: unknown): value is Content
   /** Returns the subject of a resource, from its content, or else from a spec that may be invalid. */
-  subjectOf(content: Content | undefined, spec: unknown): string
+  readSubject(content: Content | undefined, spec: unknown): string
   openClaims(): Claims<Content>
   /** Returns doubts about contents that are valid together and probably not intended, by their names. */
-  doubtsOf?(contents: readonly Content[]): ReadonlyMap<string, Doubt>
+  findAdvisories?(contents: readonly Content[]): ReadonlyMap<string, Advisory>
   /**
    * Reads the values that these contents, and no others, need from elsewhere. Resolves after a time limit in
    * any case.
@@ -42,12 +61,12 @@ export interface KindAdapter<Content extends Named = Named, Fed = unknown> exten
    *
    * @param createdMs the creation time of the resource, in milliseconds since the epoch
    */
-  complete(content: Content, createdMs: number): Completed<Fed>
-  encode(fed: Fed): Resource
+  complete(content: Content, createdMs: number): CompletedContent<Published>
+  encode(fed: Published): Resource
   /** Returns the message of an encoded resource as JSON for people. */
   show(bytes: Uint8Array): unknown
   /** Returns the counts that `counts` names; those of nothing in force when the content is undefined. */
-  countsOf(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
+  count(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
 }
 
 /** The columns of the statuses of one kind. */
@@ -69,10 +88,10 @@ interface Column {
   readonly heading: string
 }
 
-export interface Completed<Fed> {
-  readonly fed: Fed
+export interface CompletedContent<Published> {
+  readonly published: Published
   /** An unmet dependency: the resource is in force, but not as its author intends. */
-  readonly lacking?: UnmetDependency | undefined
+  readonly unmet?: UnmetDependency | undefined
 }
 
 export interface UnmetDependency {
@@ -82,7 +101,7 @@ export interface UnmetDependency {
 }
 
 /** A doubt about a valid resource. It has a condition while it lasts; the resource is ready all the same. */
-export interface Doubt {
+export interface Advisory {
   /** The reason of a condition, for programs: `OpenOverlap`. */
   readonly reason: string
   readonly message: string
@@ -95,4 +114,21 @@ interface Count {
   readonly heading: string
   /** The count changes all the time, so its writes may be delayed. */
   readonly isLoad: boolean
+}
+
+/** The parts of an operator that kinds use beside their resources. */
+export interface KindContext {
+  /** The namespaces that may use a domain, by its name. */
+  readonly domainGrants?: DomainGrants | undefined
+  /** The tokens and keys that routes name. */
+  readonly routeSecrets: RouteSecrets
+  readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
+}
+
+/** The entry in the registry of a kind whose contents the feed carries. */
+export interface FeedKind<Content extends Named, Published>
+  extends Pick<KindAdapter<Content, Published>, 'definition' | 'isContent'> {
+  /** The columns in tables of resources. */
+  readonly columns: KindColumns
+  open(context: KindContext): KindAdapter<Content, Published>
 }

@@ -1,11 +1,10 @@
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { animationStreamRoute } from './animation-stream-route/animation-stream-route.ts'
-import type { KindContext } from './feed-kind.ts'
-import type { KindAdapter, KindColumns } from './kind-adapter.ts'
-import { merchants } from './merchant/merchant.ts'
+import type { KindAdapter, KindColumns, KindContext } from './kind-adapter.ts'
+import { merchantsKind } from './merchant/merchant.ts'
 import { rateLimitConfig } from './rate-limit-config/rate-limit-config.ts'
+import type { SourcedResource, SourceProblem } from './source.ts'
 
 /**
  * The kinds whose contents the feed carries, in the order of their start. A new kind has its definition in
@@ -29,7 +28,7 @@ export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isConte
 /** The columns of each kind in tables of resources. */
 export const columnsOfKinds: Readonly<Record<string, KindColumns>> = Object.fromEntries([
   ...Object.values(feedKinds).map(({ definition, columns }) => [definition.kind, columns]),
-  [merchants.definition.kind, merchants],
+  [merchantsKind.definition.kind, merchantsKind],
 ])
 
 const names: readonly string[] = resourceKinds.map(({ kind }) => kind)

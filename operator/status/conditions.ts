@@ -1,5 +1,5 @@
 /** A condition of a resource's status, in the form that Kubernetes gives it. */
-export interface Condition {
+export interface StatusCondition {
   readonly type: string
   readonly status: 'True' | 'False' | 'Unknown'
   /** One CamelCase word for programs. */
@@ -11,15 +11,15 @@ export interface Condition {
   readonly lastTransitionTime: string
 }
 
-export type NewCondition = Omit<Condition, 'lastTransitionTime' | 'observedGeneration'>
+export type NewCondition = Omit<StatusCondition, 'lastTransitionTime' | 'observedGeneration'>
 
 /** Returns the new conditions. An unchanged condition keeps the time of its last change. */
 export function withTransitionTimes(
-  old: readonly Condition[],
+  old: readonly StatusCondition[],
   fresh: readonly NewCondition[],
   observedGeneration: number,
   nowMs: number,
-): readonly Condition[] {
+): readonly StatusCondition[] {
   return fresh.map(condition => {
     const before = old.find(({ type }) => type === condition.type)
     const lastTransitionTime =

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deriveConditions, type Facts } from './resource-status.ts'
+import { deriveConditions, type StatusFacts } from './resource-status.ts'
 
-const right: Facts = {
+const right: StatusFacts = {
   problems: [],
   denial: undefined,
   paused: false,
   inForce: 'present',
   unpublished: undefined,
-  lacking: undefined,
+  unmet: undefined,
   running: 2,
   enforcing: 2,
   rejections: [],
@@ -19,11 +19,11 @@ const taken = {
   message: '"checkout" belongs to shop/other, which is older; name another',
   owner: 'shop/other',
 }
-const lacking = { reason: 'SecretMissing', message: 'the Secret shop/tokens does not exist' }
+const unmet = { reason: 'SecretMissing', message: 'the Secret shop/tokens does not exist' }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
 /** The facts, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
-const table: readonly [string, Partial<Facts>, string][] = [
+const table: readonly [string, Partial<StatusFacts>, string][] = [
   ['enforced by all', {}, 'True Valid, True InFeed, True Enforced, True Enforced'],
   ['pending', { enforcing: 1 }, 'True Valid, True InFeed, False Pending, False Pending'],
   [
@@ -57,14 +57,10 @@ const table: readonly [string, Partial<Facts>, string][] = [
     { denial: taken, inForce: 'last-good' },
     'False DomainConflict, False LastGoodInForce, False LastGoodInForce, False DomainConflict',
   ],
-  [
-    'a missing dependency',
-    { lacking },
-    'True Valid, False SecretMissing, True Enforced, False SecretMissing',
-  ],
+  ['a missing dependency', { unmet }, 'True Valid, False SecretMissing, True Enforced, False SecretMissing'],
   [
     'invalid, with a missing dependency',
-    { lacking, problems, inForce: 'last-good' },
+    { unmet, problems, inForce: 'last-good' },
     'False Invalid, False LastGoodInForce, False LastGoodInForce, False Invalid',
   ],
   [
@@ -86,7 +82,7 @@ for (const [name, facts, expected] of table) {
   })
 }
 
-const messageOf = (facts: Partial<Facts>, type: string) =>
+const messageOf = (facts: Partial<StatusFacts>, type: string) =>
   deriveConditions({ ...right, ...facts }).find(condition => condition.type === type)?.message
 
 test('the messages contain the fix and what stays in force', () => {
@@ -113,15 +109,15 @@ test('a condition shows the first problems, and the number of the others', () =>
 })
 
 test('the conditions that kstatus reads exist only while they are true', () => {
-  const others = (facts: Partial<Facts>) =>
+  const others = (facts: Partial<StatusFacts>) =>
     deriveConditions({ ...right, ...facts })
       .slice(4)
       .map(({ type, status, reason }) => `${type} ${status} ${reason}`)
   assert.deepEqual(others({}), [])
   assert.deepEqual(others({ enforcing: 1 }), ['Reconciling True Pending'])
   assert.deepEqual(others({ problems, inForce: 'last-good' }), ['Stalled True Invalid'])
-  assert.deepEqual(others({ lacking }), ['Stalled True SecretMissing'])
+  assert.deepEqual(others({ unmet }), ['Stalled True SecretMissing'])
   const unknown = { reason: 'SecretUnknown', message: 'not read yet' }
-  assert.deepEqual(others({ lacking: unknown }), ['Reconciling True SecretUnknown'])
+  assert.deepEqual(others({ unmet: unknown }), ['Reconciling True SecretUnknown'])
   assert.deepEqual(others({ paused: true }), ['Paused True Annotated'])
 })

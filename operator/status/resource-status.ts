@@ -1,7 +1,11 @@
 import type { ClaimDenial } from '../kinds/claims.ts'
-import type { Doubt, UnmetDependency } from '../kinds/kind-adapter.ts'
-import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
-import type { Condition, NewCondition } from './conditions.ts'
+import {
+  type Advisory,
+  type FieldProblem,
+  formatFieldProblem,
+  type UnmetDependency,
+} from '../kinds/kind-adapter.ts'
+import type { NewCondition, StatusCondition } from './conditions.ts'
 
 /** The status of a resource, as `tollway status` shows it and the API server stores it. */
 export interface ResourceStatus {
@@ -24,13 +28,13 @@ export interface ResourceStatus {
   readonly problems: readonly FieldProblem[]
   /** The details of its kind, by their names in the status. They contain no secret. */
   readonly details?: Readonly<Record<string, string>>
-  readonly conditions: readonly Condition[]
+  readonly conditions: readonly StatusCondition[]
   /** The number of resources of a `groupResources`, which have no names; left out for one resource. */
   readonly resources?: number
 }
 
 /** The facts from which the conditions are derived. */
-export interface Facts {
+export interface StatusFacts {
   readonly problems: readonly FieldProblem[]
   /** Why the claim of the resource is denied. */
   readonly denial: ClaimDenial | undefined
@@ -41,9 +45,9 @@ export interface Facts {
   /** Why the feed rejected the contents. */
   readonly unpublished: string | undefined
   /** An unmet dependency, without which the feed does not carry the content that the author intends. */
-  readonly lacking: UnmetDependency | undefined
+  readonly unmet: UnmetDependency | undefined
   /** A doubt about a valid resource that is probably not intended. */
-  readonly doubt?: Doubt | undefined
+  readonly advisory?: Advisory | undefined
   /** Why no process runs that would enforce it; undefined if processes run. */
   readonly switchedOff?: string | undefined
   /** The last error of repeated requests that change the processes; undefined for none. */
@@ -71,7 +75,7 @@ const maxShownProblems = 5
  * Doubtful, the resource is valid and probably not intended; Degraded, the backend of the processes fails.
  * `kstatus` reads Reconciling and Stalled.
  */
-export function deriveConditions(facts: Facts): readonly NewCondition[] {
+export function deriveConditions(facts: StatusFacts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
   const programmed = programmedCondition(facts)
   const enforced = enforcedCondition(facts)
@@ -85,9 +89,9 @@ export function deriveConditions(facts: Facts): readonly NewCondition[] {
     programmed,
     enforced,
     ready,
-    ...passing(ready),
+    ...describeTransition(ready),
     ...(facts.paused ? [paused] : []),
-    ...doubtful(facts),
+    ...advise(facts),
     ...degraded(facts.backendFailure),
   ]
 }
@@ -105,12 +109,12 @@ export function degraded(backendFailure: string | undefined): readonly NewCondit
   return [{ type: 'Degraded', status: 'True', reason: 'BackendUnavailable', message: backendFailure }]
 }
 
-function doubtful({ doubt }: Facts): readonly NewCondition[] {
-  return doubt === undefined ? [] : [{ type: 'Doubtful', status: 'True', ...doubt }]
+function advise({ advisory }: StatusFacts): readonly NewCondition[] {
+  return advisory === undefined ? [] : [{ type: 'Doubtful', status: 'True', ...advisory }]
 }
 
 /** The transient reasons. */
-const onItsWay: ReadonlySet<string> = new Set([
+const transientReasons: ReadonlySet<string> = new Set([
   'Pending',
   'FeatureMissing',
   'NoProcess',
@@ -119,17 +123,17 @@ const onItsWay: ReadonlySet<string> = new Set([
 ])
 
 /** Returns whether the reason for which a resource is not ready may be transient. */
-export function isPassing({ reason }: Pick<Condition, 'reason'>): boolean {
-  return onItsWay.has(reason)
+export function isTransient({ reason }: Pick<StatusCondition, 'reason'>): boolean {
+  return transientReasons.has(reason)
 }
 
-function passing({ status, reason, message }: NewCondition): readonly NewCondition[] {
+function describeTransition({ status, reason, message }: NewCondition): readonly NewCondition[] {
   if (status === 'True') return []
-  const type = isPassing({ reason }) ? 'Reconciling' : 'Stalled'
+  const type = isTransient({ reason }) ? 'Reconciling' : 'Stalled'
   return [{ type, status: 'True', reason, message }]
 }
 
-function acceptedCondition({ problems, denial, inForce }: Facts): NewCondition {
+function acceptedCondition({ problems, denial, inForce }: StatusFacts): NewCondition {
   const type = 'Accepted'
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
@@ -144,7 +148,7 @@ function acceptedCondition({ problems, denial, inForce }: Facts): NewCondition {
   return { type, status: 'True', reason: 'Valid', message: 'The resource is valid' }
 }
 
-function programmedCondition({ inForce, rejections, unpublished, lacking }: Facts): NewCondition {
+function programmedCondition({ inForce, rejections, unpublished, unmet }: StatusFacts): NewCondition {
   const type = 'Programmed'
   if (unpublished !== undefined) {
     const message = `The feed is unchanged, because it cannot hold all resources: ${unpublished}`
@@ -161,14 +165,14 @@ function programmedCondition({ inForce, rejections, unpublished, lacking }: Fact
       message: 'The last good version is published to the feed',
     }
   }
-  if (lacking !== undefined) return { type, status: 'False', ...lacking }
+  if (unmet !== undefined) return { type, status: 'False', ...unmet }
   if (rejections.length === 0)
     return { type, status: 'True', reason: 'InFeed', message: 'Published to the feed' }
   const message = rejections.map(({ pod, message }) => `${pod} rejected it: ${message}`).join('; ')
   return { type, status: 'False', reason: 'Refused', message }
 }
 
-function enforcedCondition(facts: Facts): NewCondition {
+function enforcedCondition(facts: StatusFacts): NewCondition {
   const { inForce, running, enforcing, switchedOff, obstacle, lackingFeatures = 0, missingFeatures } = facts
   const type = 'Enforced'
   const what = inForce === 'last-good' ? 'the last good version' : 'it'

@@ -1,6 +1,6 @@
 import type { Replica } from '../infrastructure/provider.ts'
-import type { SourceProblem } from '../sources/source.ts'
-import type { Condition } from './conditions.ts'
+import type { SourceProblem } from '../kinds/source.ts'
+import type { StatusCondition } from './conditions.ts'
 import type { ResourceStatus } from './resource-status.ts'
 
 /**
@@ -31,9 +31,9 @@ export interface StatusReport {
  * @param exceptStalled ignores resources that wait for their authors.
  */
 export function isReady({ resources, replicas, problems }: StatusReport, exceptStalled = false): boolean {
-  const isStalled = (resource: ResourceStatus) => conditionOf(resource, 'Stalled').status === 'True'
+  const isStalled = (resource: ResourceStatus) => findCondition(resource, 'Stalled').status === 'True'
   const counted = exceptStalled ? resources.filter(resource => !isStalled(resource)) : resources
-  const ready = counted.every(resource => conditionOf(resource, 'Ready').status === 'True')
+  const ready = counted.every(resource => findCondition(resource, 'Ready').status === 'True')
   return (
     ready &&
     problems.every(({ isWarning }) => isWarning === true) &&
@@ -65,9 +65,9 @@ const nameless = {
   ...{ observedGeneration: 0, counts: {}, problems: [] },
 }
 
-export function conditionOf(
+export function findCondition(
   { conditions }: Pick<ResourceStatus, 'conditions'>,
   type: string,
-): Pick<Condition, 'status' | 'reason' | 'message'> {
+): Pick<StatusCondition, 'status' | 'reason' | 'message'> {
   return conditions.find(one => one.type === type) ?? { status: 'Unknown', reason: '', message: '' }
 }

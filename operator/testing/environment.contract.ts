@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { type App, type Controller, type Environment, openApp } from '../app.ts'
+import { type Controller, type Environment, type OperatorApp, openApp } from '../app.ts'
 import type { Provisioner } from '../kinds/merchant/provisioner.ts'
 import {
   type ProvisioningUnderTest,
   startProvisioning,
 } from '../kinds/merchant/testing/start-provisioning.ts'
-import type { Condition } from '../status/conditions.ts'
+import type { StatusCondition } from '../status/conditions.ts'
 
 export interface Manifest {
   readonly apiVersion: string
@@ -27,7 +27,7 @@ export interface EnvironmentUnderTest {
   /** Creates or replaces a resource. */
   apply(manifest: Manifest): Promise<void>
   remove(manifest: Manifest): Promise<void>
-  conditions(manifest: Manifest): Promise<readonly Condition[]>
+  conditions(manifest: Manifest): Promise<readonly StatusCondition[]>
   /** Returns the entries of a Secret that the operator wrote; undefined if there is none. */
   readSecret(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>
   close(): Promise<void>
@@ -89,7 +89,7 @@ export function environmentContract(
   describe(`an operator ${name}`, { skip, timeout: 110_000 }, () => {
     let place: EnvironmentUnderTest
     let service: ProvisioningUnderTest
-    let app: App<Controller>
+    let app: OperatorApp<Controller>
     let stop: () => Promise<void> = async () => {}
 
     before(async () => {

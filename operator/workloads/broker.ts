@@ -2,14 +2,14 @@ import { join } from 'node:path'
 import { nodeOptions } from '@tollway/broker/node-options.ts'
 import { settings } from '@tollway/broker/settings.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { SecretFiles, ServicePort, Workload } from '../translated-types.ts'
+import type { SecretFiles, ServicePort, Workload } from '../model.ts'
 import {
   type CommonConfig,
   type HostConfig,
   maxReplicas,
-  port,
-  settingsOf,
-  wholeNumber,
+  numberOption,
+  portOption,
+  settingsOption,
 } from './host-option.ts'
 import {
   type ClusterService,
@@ -22,11 +22,11 @@ import {
 import {
   closeMs,
   createServiceEnv,
-  feedAddressOf,
   feedClientEnv,
+  formatFeedAddress,
+  makeSecretFiles,
   podEnv,
-  secretFilesOf,
-  sharedStateOf,
+  toSharedState,
 } from './service-env.ts'
 
 export const brokerEnv = createServiceEnv({
@@ -52,20 +52,24 @@ export const brokerEnv = createServiceEnv({
 })
 
 const options = {
-  brokerReplicas: wholeNumber({
+  brokerReplicas: numberOption({
     flag: 'broker-replicas',
     fallback: 1,
     min: 0,
     max: maxReplicas,
     help: 'the number of brokers, 0 to run none; several share their streams in a Redis',
   }),
-  brokerPort: port({ flag: 'broker-port', fallback: 8082, help: 'the port of animation streams by gRPC' }),
-  brokerDebugPort: port({
+  brokerPort: portOption({
+    flag: 'broker-port',
+    fallback: 8082,
+    help: 'the port of animation streams by gRPC',
+  }),
+  brokerDebugPort: portOption({
     flag: 'broker-debug-port',
     fallback: 6072,
     help: 'the debug port of the first broker, on loopback',
   }),
-  brokerEnv: settingsOf(brokerEnv, {
+  brokerEnv: settingsOption(brokerEnv, {
     flag: 'broker-env',
     help: 'a setting of the broker; repeat it for each setting',
   }),
@@ -155,9 +159,9 @@ function workload(config: ClusterConfig, namespace: string): Workload {
   const env = { ...podEnv(config, namespace), ...ownEnv(broker), ...broker.env }
   const shared = brokerWorkload({
     replicas: broker.replicas,
-    streamLog: sharedStateOf(streamLog),
+    streamLog: toSharedState(streamLog),
     grpcPort,
-    feedAddress: feedAddressOf(config, namespace),
+    feedAddress: formatFeedAddress(config, namespace),
     logLevel,
     stopGraceMs: brokerEnv.drainMs(env) + closeMs,
     // Installations that share a Redis may have streams with equal ids, and must not mix them up.
@@ -168,8 +172,8 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     ...shared,
     ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [
-      ...secretFilesOf(config, streamLog, 'broker.streamLog.urlSecret or redis'),
-      ...filesOf(broker),
+      ...makeSecretFiles(config, streamLog, 'broker.streamLog.urlSecret or redis'),
+      ...listSecretFiles(broker),
     ],
     ports: [...shared.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
@@ -186,7 +190,7 @@ function adminPorts({ admin }: Plan): readonly ServicePort[] {
 }
 
 /** The certificates and the tokens, which pods read again when they change. */
-function filesOf({ tlsSecret, admin }: Plan): readonly SecretFiles[] {
+function listSecretFiles({ tlsSecret, admin }: Plan): readonly SecretFiles[] {
   const tls = { name: 'tls', secretName: tlsSecret.name, keys: ['tls.crt', 'tls.key'], folder: tlsFolder }
   const { name: secretName, key } = admin.tokenSecret
   const tokens = { name: 'admin', secretName, keys: [key], folder: adminFolder }

@@ -4,7 +4,7 @@ import type { ServiceEnv } from './service-env.ts'
 
 /** The options of `tollway run` that several services use. */
 export const commonOptions = {
-  redisUrl: text({
+  redisUrl: textOption({
     flag: 'redis-url',
     placeholder: 'URL',
     fallback: '',
@@ -12,13 +12,13 @@ export const commonOptions = {
       'the address of Redis: host:port, the path of a Unix socket, or redis://…; without it, the operator ' +
       'starts the redis-server of the PATH for several processes of a service',
   }),
-  host: text({
+  host: textOption({
     flag: 'host',
     placeholder: 'ADDRESS',
     fallback: '127.0.0.1',
     help: 'the address on which the services accept calls',
   }),
-  logLevel: oneOf(logLevels, {
+  logLevel: choice(logLevels, {
     flag: 'log-level',
     placeholder: 'LEVEL',
     fallback: 'info',
@@ -58,7 +58,7 @@ export type HostConfig<Options> = {
 }
 
 /** The description of an option. */
-interface About<Value> {
+interface OptionDescription<Value> {
   readonly flag: string
   readonly help: string
   readonly fallback: Value
@@ -67,8 +67,12 @@ interface About<Value> {
 export const maxReplicas = 64
 export const maxPort = 65_535
 
-export function wholeNumber(
-  about: About<number> & { readonly placeholder?: string; readonly min?: number; readonly max: number },
+export function numberOption(
+  about: OptionDescription<number> & {
+    readonly placeholder?: string
+    readonly min?: number
+    readonly max: number
+  },
 ): HostOption<number> {
   const { placeholder = 'N', min = 1, max, ...rest } = about
   return {
@@ -83,11 +87,11 @@ export function wholeNumber(
   }
 }
 
-export function port(about: About<number>): HostOption<number> {
-  return wholeNumber({ ...about, placeholder: 'PORT', max: maxPort })
+export function portOption(about: OptionDescription<number>): HostOption<number> {
+  return numberOption({ ...about, placeholder: 'PORT', max: maxPort })
 }
 
-export function switchedOn(about: Omit<About<boolean>, 'fallback'>): HostOption<boolean> {
+export function switchOption(about: Omit<OptionDescription<boolean>, 'fallback'>): HostOption<boolean> {
   return {
     ...about,
     fallback: false,
@@ -100,7 +104,7 @@ export function switchedOn(about: Omit<About<boolean>, 'fallback'>): HostOption<
 }
 
 /** Returns an option with text. A problem does not quote the text, which may be a secret. */
-function text(about: About<string> & { readonly placeholder: string }): HostOption<string> {
+function textOption(about: OptionDescription<string> & { readonly placeholder: string }): HostOption<string> {
   return {
     ...about,
     read: found =>
@@ -108,9 +112,9 @@ function text(about: About<string> & { readonly placeholder: string }): HostOpti
   }
 }
 
-function oneOf<const Name extends string>(
+function choice<const Name extends string>(
   names: readonly Name[],
-  about: About<Name> & { readonly placeholder: string },
+  about: OptionDescription<Name> & { readonly placeholder: string },
 ): HostOption<Name> {
   return {
     ...about,
@@ -125,7 +129,10 @@ function oneOf<const Name extends string>(
 type Settings = Readonly<Record<string, string>>
 
 /** Settings of a service by their names. They take precedence over those that the operator sets. */
-export function settingsOf(env: ServiceEnv, about: Omit<About<Settings>, 'fallback'>): HostOption<Settings> {
+export function settingsOption(
+  env: ServiceEnv,
+  about: Omit<OptionDescription<Settings>, 'fallback'>,
+): HostOption<Settings> {
   return {
     ...about,
     env,

@@ -2,11 +2,17 @@ import { join } from 'node:path'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { settings } from '@tollway/payments/settings.ts'
 import type { PaymentAddresses } from '../kinds/merchant/merchant-reconciler.ts'
-import type { Workload } from '../translated-types.ts'
+import type { Workload } from '../model.ts'
 import { feedHost, paymentsHost, paymentsSecret, rateLimitHost } from './cluster-names.ts'
-import { type CommonConfig, type HostConfig, port, settingsOf, switchedOn } from './host-option.ts'
+import {
+  type CommonConfig,
+  type HostConfig,
+  portOption,
+  settingsOption,
+  switchOption,
+} from './host-option.ts'
 import { type ClusterService, closeOnHostMs, type HostService, hostDrainDelay } from './service.ts'
-import { closeMs, createServiceEnv, feedFilesOf, feedFolder } from './service-env.ts'
+import { closeMs, createServiceEnv, feedFolder, makeFeedFiles } from './service-env.ts'
 
 export const paymentsEnv = createServiceEnv({
   settings,
@@ -28,26 +34,26 @@ export const paymentsEnv = createServiceEnv({
 })
 
 const options = {
-  payments: switchedOn({
+  payments: switchOption({
     flag: 'payments',
     help: 'run the payments service, with its database in the state folder',
   }),
-  paymentsPort: port({
+  paymentsPort: portOption({
     flag: 'payments-port',
     fallback: 8090,
     help: 'the port of the API and the payment page',
   }),
-  paymentsDebugPort: port({
+  paymentsDebugPort: portOption({
     flag: 'payments-debug-port',
     fallback: 6073,
     help: 'the debug port of the payments service, on loopback',
   }),
-  paymentsProvisionPort: port({
+  paymentsProvisionPort: portOption({
     flag: 'payments-provision-port',
     fallback: 8091,
     help: 'the port on which the operator provisions merchants, on loopback',
   }),
-  paymentsEnv: settingsOf(paymentsEnv, {
+  paymentsEnv: settingsOption(paymentsEnv, {
     flag: 'payments-env',
     help: 'a setting of the payments service; repeat it for each setting',
   }),
@@ -191,7 +197,7 @@ export const paymentsInCluster: ClusterService = {
   field: 'payments',
   workload,
   addresses(config, _, namespace) {
-    const { baseUrl, payPageUrl } = paymentAddressesOf(config, namespace)
+    const { baseUrl, payPageUrl } = readPaymentAddresses(config, namespace)
     return { payments: baseUrl, payPage: payPageUrl }
   },
 }
@@ -221,7 +227,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
       caFile: join(feedFolder, 'ca.crt'),
       clientName: feedHost(name, namespace),
     },
-    rateLimit: rateLimitOf(config, namespace),
+    rateLimit: readRateLimit(config, namespace),
     logLevel,
     stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
     env,
@@ -231,7 +237,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     ...shared,
     ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [
-      feedFilesOf(name),
+      makeFeedFiles(name),
       {
         ...{ name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
         namedBy: 'payments.database.urlSecret',
@@ -247,7 +253,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
   }
 }
 
-function rateLimitOf({ name, rateLimit }: ClusterConfig, namespace: string) {
+function readRateLimit({ name, rateLimit }: ClusterConfig, namespace: string) {
   if (!rateLimit.enabled) return null
   const address = `${rateLimitHost(name, namespace)}:${rateLimit.grpcPort}`
   return { address, domain: `${name}-payments-api` }
@@ -263,7 +269,7 @@ function mailEnv({ urlSecret: { name, key } }: Mail): Readonly<Record<string, st
 function pageCheckEnv(config: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
   const { baseUrl, payPageUrl } = config.payments
   if (baseUrl === '' && payPageUrl === '') return {}
-  return { PAY_PAGE_CHECK_URL: `${paymentAddressesOf(config, namespace).payPageUrl}/` }
+  return { PAY_PAGE_CHECK_URL: `${readPaymentAddresses(config, namespace).payPageUrl}/` }
 }
 
 function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['secretFiles']> {
@@ -289,7 +295,7 @@ function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
 }
 
 /** Returns the addresses for programs and payers: the configured ones, or those within the cluster. */
-export function paymentAddressesOf({ name, payments }: ClusterConfig, namespace: string): PaymentAddresses {
+export function readPaymentAddresses({ name, payments }: ClusterConfig, namespace: string): PaymentAddresses {
   const { baseUrl, payPageUrl, port } = payments
   const base = baseUrl === '' ? `http://${paymentsHost(name, namespace)}:${port}` : baseUrl.replace(/\/$/, '')
   return { baseUrl: base, payPageUrl: payPageUrl === '' ? `${base}/pay` : payPageUrl.replace(/\/$/, '') }

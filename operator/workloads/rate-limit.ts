@@ -2,15 +2,15 @@ import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
-import type { Workload } from '../translated-types.ts'
+import type { Workload } from '../model.ts'
 import {
   type CommonConfig,
   type HostConfig,
   maxReplicas,
-  port,
-  settingsOf,
-  switchedOn,
-  wholeNumber,
+  numberOption,
+  portOption,
+  settingsOption,
+  switchOption,
 } from './host-option.ts'
 import {
   type ClusterService,
@@ -23,12 +23,12 @@ import {
 import {
   closeMs,
   createServiceEnv,
-  feedAddressOf,
   feedClientEnv,
-  namesOf,
+  formatFeedAddress,
+  listSettingNames,
+  makeSecretFiles,
   podEnv,
-  secretFilesOf,
-  sharedStateOf,
+  toSharedState,
 } from './service-env.ts'
 
 export const rateLimitEnv = createServiceEnv({
@@ -55,33 +55,33 @@ export const rateLimitEnv = createServiceEnv({
 })
 
 const options = {
-  replicas: wholeNumber({
+  replicas: numberOption({
     flag: 'replicas',
     fallback: 1,
     max: maxReplicas,
     help: 'the number of rate limit processes; several share their counters in a Redis',
   }),
-  grpcPort: port({ flag: 'grpc-port', fallback: 8081, help: 'the port of rate limit calls by gRPC' }),
-  httpPort: port({ flag: 'http-port', fallback: 8080, help: 'the port of rate limit calls by HTTP' }),
-  debugPort: port({
+  grpcPort: portOption({ flag: 'grpc-port', fallback: 8081, help: 'the port of rate limit calls by gRPC' }),
+  httpPort: portOption({ flag: 'http-port', fallback: 8080, help: 'the port of rate limit calls by HTTP' }),
+  debugPort: portOption({
     flag: 'debug-port',
     fallback: 6070,
     help: 'the debug port of the first process, on loopback',
   }),
-  metrics: switchedOn({ flag: 'metrics', help: 'serve Prometheus metrics of each process, on loopback' }),
-  metricsPort: port({
+  metrics: switchOption({ flag: 'metrics', help: 'serve Prometheus metrics of each process, on loopback' }),
+  metricsPort: portOption({
     flag: 'metrics-port',
     fallback: 9090,
     help: 'the port of the metrics of the first process',
   }),
-  envoyTimeoutMs: wholeNumber({
+  envoyTimeoutMs: numberOption({
     flag: 'envoy-timeout-ms',
     fallback: 20,
     min: 2,
     max: 3_600_000,
     help: "the timeout of Envoy's rate limit filter; with a Redis, BACKEND_DEADLINE is three quarters of it",
   }),
-  rateLimitEnv: settingsOf(rateLimitEnv, {
+  rateLimitEnv: settingsOption(rateLimitEnv, {
     flag: 'env',
     help: 'a setting of the rate limit service; repeat it for each setting',
   }),
@@ -143,7 +143,7 @@ export const rateLimitOnHost = {
 function sinksBeside(env: Readonly<Record<string, string>>): readonly string[] {
   const { usePushStats, useAgentStats, disableStats } = settings
   return [usePushStats, useAgentStats, disableStats].flatMap(setting =>
-    namesOf(setting).filter(name => env[name] && setting.kind.parse(env[name]) === true),
+    listSettingNames(setting).filter(name => env[name] && setting.kind.parse(env[name]) === true),
   )
 }
 
@@ -214,11 +214,11 @@ function workload(config: ClusterConfig, namespace: string): Workload {
   const env = { ...podEnv(config, namespace), ...ownEnv(metricsPort), ...rateLimit.env }
   const shared = rateLimitWorkload({
     replicas: rateLimit.replicas,
-    backend: sharedStateOf(backend),
+    backend: toSharedState(backend),
     envoyTimeoutMs,
     grpcPort,
     httpPort,
-    feedAddress: feedAddressOf(config, namespace),
+    feedAddress: formatFeedAddress(config, namespace),
     logLevel,
     stopGraceMs: rateLimitEnv.drainMs(env) + closeMs,
     env,
@@ -227,7 +227,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
   return {
     ...shared,
     ...(isAutoscaled && { autoscaling: scaling }),
-    secretFiles: secretFilesOf(config, backend, 'redis'),
+    secretFiles: makeSecretFiles(config, backend, 'redis'),
     ports: [
       { name: 'grpc', port: grpcPort, reach: 'each' },
       { name: 'http', port: httpPort, reach: 'any' },

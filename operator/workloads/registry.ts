@@ -1,5 +1,5 @@
 import type { ClusterConfig, PodShape } from '@tollway/crds/cluster-config.ts'
-import type { ServiceName, Workload } from '../translated-types.ts'
+import type { ServiceName, Workload } from '../model.ts'
 import { brokerEnv, brokerInCluster, brokerOnHost } from './broker.ts'
 import { commonOptions, type HostConfig } from './host-option.ts'
 import { paymentsEnv, paymentsInCluster, paymentsOnHost } from './payments.ts'
@@ -23,7 +23,7 @@ export const services: Readonly<Record<ServiceName, Service<ServicesConfig>>> = 
   payments: { env: paymentsEnv, onHost: paymentsOnHost, inCluster: paymentsInCluster },
 }
 
-export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {
+export function makePodShape(config: ClusterConfig, service: ServiceName): PodShape {
   const { podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations } = config
   const { pods, objects } = config[services[service].inCluster.field]
   return { ...pods, objects, podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations }
@@ -41,7 +41,7 @@ export function clusterWorkloads(
 }
 
 /** Returns why a service does not run, with the value to change; undefined if it is enabled. */
-export function switchedOff(config: ClusterConfig, service: string): string | undefined {
+export function explainDisabledInCluster(config: ClusterConfig, service: string): string | undefined {
   const off = Object.entries(services).find(
     ([name, { inCluster }]) => name === service && !config[inCluster.field].enabled,
   )

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { SecretFiles } from '../translated-types.ts'
+import type { SecretFiles } from '../model.ts'
 import { feedClientSecret, feedHost } from './cluster-names.ts'
 import type { SharedState } from './service.ts'
 
@@ -13,20 +13,22 @@ export interface ServiceEnv {
    *
    * @param place the configuration that has them: that of `tollway run`, or that of a cluster
    */
-  validate(env: Readonly<Record<string, string>>, place: Place): readonly string[]
+  validate(env: Readonly<Record<string, string>>, place: SettingsTarget): readonly string[]
   /** Returns whether the value is a secret. */
   isSecret(name: string): boolean
   /** Returns the time limit of a process with these settings from SIGTERM to its end. */
   drainMs(env: Readonly<Record<string, string>>): number
 }
 
-type Place = 'machine' | 'cluster'
+type SettingsTarget = 'machine' | 'cluster'
 
 /**
  * The settings that the operator sets for each process, each with its field of the configuration, if it has
  * one.
  */
-type DecidedSetting = { readonly setting: Setting<unknown> } & Readonly<Partial<Record<Place, string>>>
+type DecidedSetting = { readonly setting: Setting<unknown> } & Readonly<
+  Partial<Record<SettingsTarget, string>>
+>
 
 type Table = Readonly<Record<string, Setting<unknown>>> & {
   readonly drainDelayMs: Setting<number>
@@ -49,10 +51,10 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
   const isKnown = (name: string) =>
     tracingNames.test(name) ||
     openNames?.test(name) === true ||
-    table.some(setting => namesOf(setting).includes(name))
+    table.some(setting => listSettingNames(setting).includes(name))
 
-  const notTheirs = (name: string, place: Place): readonly string[] => {
-    const found = decided.find(({ setting }) => namesOf(setting).includes(name))
+  const notTheirs = (name: string, place: SettingsTarget): readonly string[] => {
+    const found = decided.find(({ setting }) => listSettingNames(setting).includes(name))
     if (found === undefined) return isKnown(name) ? [] : [`${name}: there is no such setting`]
     const field = found[place]
     return [`${name}: the operator decides it${field === undefined ? '' : `; set ${field} instead`}`]
@@ -77,7 +79,7 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
 }
 
 /** Returns all names of a setting in an environment. */
-export function namesOf({ name, aliases = [], secret }: Setting<unknown>): readonly string[] {
+export function listSettingNames({ name, aliases = [], secret }: Setting<unknown>): readonly string[] {
   const names = [name, ...aliases]
   return secret ? [...names, ...names.map(one => `${one}_FILE`)] : names
 }
@@ -97,7 +99,7 @@ interface StatePlan {
 }
 
 /** Returns the same settings, as fields of a workload. */
-export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
+export function toSharedState({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }
 
@@ -106,24 +108,24 @@ export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
  *
  * @param namedBy the values of the chart that name the Secret of the plan
  */
-export function secretFilesOf(
+export function makeSecretFiles(
   { name }: Pick<ClusterConfig, 'name'>,
   { type, urlSecret }: StatePlan,
   namedBy: string,
 ): readonly SecretFiles[] {
-  const feed = feedFilesOf(name)
+  const feed = makeFeedFiles(name)
   if (type === 'memory') return [feed]
   const { name: secretName, key } = urlSecret
   return [feed, { name: 'redis', secretName, keys: [key], folder: redisFolder, namedBy }]
 }
 
 /** The certificate of the pods, which every service reads again when it changes. */
-export function feedFilesOf(installation: string): SecretFiles {
+export function makeFeedFiles(installation: string): SecretFiles {
   return { name: 'feed', secretName: feedClientSecret(installation), folder: feedFolder, isReread: true }
 }
 
 /** Returns `host:port` of the feed. */
-export function feedAddressOf({ name, feedPort }: ClusterConfig, namespace: string): string {
+export function formatFeedAddress({ name, feedPort }: ClusterConfig, namespace: string): string {
   return `${feedHost(name, namespace)}:${feedPort}`
 }
 

@@ -1,5 +1,5 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { OwnPorts, Workload } from '../translated-types.ts'
+import type { OwnPorts, Workload } from '../model.ts'
 import type { HostOptions } from './host-option.ts'
 import type { ServiceEnv } from './service-env.ts'
 

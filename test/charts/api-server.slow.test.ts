@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { loadAll } from 'js-yaml'
 import { paymentsApiLimits } from '../../operator/environments/host/folder/payments-limits.ts'
-import { objectPath, placeOf, withQuery } from '../../operator/environments/kubernetes/api/client.ts'
+import { creationPath, objectPath, withQuery } from '../../operator/environments/kubernetes/api/client.ts'
 import type { ApiResource, KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { type Permission, permissions } from '../../operator/environments/kubernetes/api/permissions.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -112,7 +112,7 @@ waitUntilReady: {enabled: false}
     const resource = await resourceOf(object)
     await assertDone('PATCH', withQuery(objectPath(resource, key), { fieldManager, ...query }), object)
     const pod = podOf(object)
-    if (pod !== undefined) await assertDone('POST', withQuery(placeOf(pods, key), dryRun), pod)
+    if (pod !== undefined) await assertDone('POST', withQuery(creationPath(pods, key), dryRun), pod)
   }
 
   // The definitions are the same in every case, and each costs the server a second.

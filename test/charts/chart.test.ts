@@ -7,7 +7,7 @@ import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { makeRules } from '../../operator/environments/kubernetes/api/permissions.ts'
-import { podShapeOf } from '../../operator/workloads/registry.ts'
+import { makePodShape } from '../../operator/workloads/registry.ts'
 import { goldenTests } from '../support/golden.ts'
 import {
   chart,
@@ -99,7 +99,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     for (const { kind, metadata, spec } of pods)
       assert.doesNotMatch(JSON.stringify(spec), ids, `${kind} ${metadata.name}`)
     for (const service of ['ratelimit', 'broker', 'payments'] as const) {
-      const { podSecurityContext } = podShapeOf(judged.value, service)
+      const { podSecurityContext } = makePodShape(judged.value, service)
       assert.doesNotMatch(JSON.stringify(podSecurityContext), ids)
       assert.equal(podSecurityContext['runAsNonRoot'], true)
     }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { workloadObjects } from '../../operator/environments/kubernetes/infrastructure/objects/workload-objects.ts'
-import { clusterWorkloads, podShapeOf } from '../../operator/workloads/registry.ts'
+import { clusterWorkloads, makePodShape } from '../../operator/workloads/registry.ts'
 import { configOf, missingHelm, namespace, release, render } from './helm.ts'
 
 type Labels = Readonly<Record<string, string>>
@@ -38,7 +38,7 @@ function objectsOfRelease(value: string): readonly KubeObject[] {
   const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: '1' }
   const place = { name: release, namespace, owner, revision: '' }
   const made = clusterWorkloads(config, namespace).flatMap(({ workload }) =>
-    workloadObjects(workload, podShapeOf(config, workload.service), place),
+    workloadObjects(workload, makePodShape(config, workload.service), place),
   )
   return [...objects, ...made]
 }

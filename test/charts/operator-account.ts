@@ -3,7 +3,7 @@ import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { workloadObjects } from '../../operator/environments/kubernetes/infrastructure/objects/workload-objects.ts'
 import { operatorName } from '../../operator/workloads/cluster-names.ts'
-import { clusterWorkloads, podShapeOf } from '../../operator/workloads/registry.ts'
+import { clusterWorkloads, makePodShape } from '../../operator/workloads/registry.ts'
 import type { KubeApiServer } from '../support/kube-api-server.ts'
 import { configOf, namespace, type RenderedObject } from './helm.ts'
 
@@ -48,5 +48,5 @@ export function madeObjects(objects: readonly RenderedObject[], name: string): r
   const place = { name, namespace, owner, revision: 'b5bb9d8014a0f9b1' }
   return clusterWorkloads(config, namespace)
     .filter(({ enabled }) => enabled)
-    .flatMap(({ workload }) => workloadObjects(workload, podShapeOf(config, workload.service), place))
+    .flatMap(({ workload }) => workloadObjects(workload, makePodShape(config, workload.service), place))
 }

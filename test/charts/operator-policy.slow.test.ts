@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { objectPath, withQuery } from '../../operator/environments/kubernetes/api/client.ts'
 import type { KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
-import { kindOf, kinds } from '../../operator/environments/kubernetes/infrastructure/kinds.ts'
+import { kinds, requireKind } from '../../operator/environments/kubernetes/infrastructure/kinds.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { missingHelm, namespace, release, render } from './helm.ts'
@@ -491,7 +491,7 @@ describe('the policies of the operator', { skip, timeout: 180_000 }, () => {
   const rateLimit = (kind = 'Deployment') => find(kind, 'tollway-ratelimit')
 
   function apply(call: KubeApiServer['call'], object: KubeObject, query = {}) {
-    const path = objectPath(kinds[kindOf(object)], object.metadata)
+    const path = objectPath(kinds[requireKind(object)], object.metadata)
     return call('PATCH', withQuery(path, { fieldManager: 'tollway', force: 'true', ...query }), object)
   }
 

@@ -5,13 +5,13 @@ import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { ApiAccess } from '../../operator/environments/kubernetes/api/access.ts'
+import type { KubeApiAccess } from '../../operator/environments/kubernetes/api/access.ts'
 import { createKubeClient } from '../../operator/environments/kubernetes/api/client.ts'
 import { secretAccess } from '../../operator/environments/kubernetes/api/secrets.ts'
 import { addressOf } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { createGrantedSecrets } from '../../operator/environments/kubernetes/tenant-secrets/granted-secrets.ts'
 import { PolledSecrets } from '../../operator/environments/kubernetes/tenant-secrets/polled-secrets.ts'
-import { createReadPace } from '../../operator/environments/kubernetes/tenant-secrets/read-pace.ts'
+import { createReadRateLimiter } from '../../operator/environments/kubernetes/tenant-secrets/read-pace.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { chart, helm, missingHelm, namespace, release, render } from './helm.ts'
@@ -385,7 +385,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
         granted.attempt(place, name, async () => {
           return (await secretAccess(client, { namespace: place }).get(name, signal))?.data
         }),
-      pace: createReadPace({ readsPerSecond: 20, clock: systemClock, random: Math.random }),
+      pace: createReadRateLimiter({ readsPerSecond: 20, clock: systemClock, random: Math.random }),
       random: Math.random,
       onError: () => {},
       timing: { pollMs: 50 },
@@ -421,7 +421,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
   })
 })
 
-function accessAs(token: string, server: string, ca: string): ApiAccess {
+function accessAs(token: string, server: string, ca: string): KubeApiAccess {
   const headers = { authorization: `Bearer ${token}` }
   return { server: new URL(server), namespace, credentials: async () => ({ headers, tls: { ca } }) }
 }

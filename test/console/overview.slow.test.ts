@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
-import type { Endpoint } from '../../operator/api/endpoints.ts'
+import type { ApiEndpoint } from '../../operator/api/endpoints.ts'
 import {
   domainList,
   merchantList,
@@ -54,7 +54,7 @@ interface Played {
   readonly merchants?: readonly string[]
   readonly streams?: readonly string[]
   /** Answers in place of others. */
-  readonly errorOf?: (of: Endpoint, parameters: URLSearchParams) => PlayedAnswer
+  readonly errorOf?: (of: ApiEndpoint, parameters: URLSearchParams) => PlayedAnswer
 }
 
 describe('lists of the console in Chromium', { skip: missingChromium }, () => {

@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import type { Endpoint } from '../../operator/api/endpoints.ts'
+import type { ApiEndpoint } from '../../operator/api/endpoints.ts'
 import {
   domainList,
   manifestAnswer,
@@ -20,7 +20,7 @@ const error = (status: number, code: string, message: string): PlayedAnswer => (
   error: { code, message },
 })
 
-const answers: Readonly<Record<PageState, (of: Endpoint) => PlayedAnswer>> = {
+const answers: Readonly<Record<PageState, (of: ApiEndpoint) => PlayedAnswer>> = {
   empty: of => ({ data: of.id === 'rights' ? of.example : empty(of) }),
   quiet: of => ({ data: quiet[of.id] ?? empty(of) }),
   loading: () => undefined,
@@ -51,7 +51,7 @@ const quiet: Readonly<Record<string, unknown>> = {
 /** Shows the pages in this state. */
 export const showState = (page: Page, state: PageState) => playAnswers(page, answers[state])
 
-const empty = ({ id, example }: Endpoint) => emptied[id] ?? withoutItems(example)
+const empty = ({ id, example }: ApiEndpoint) => emptied[id] ?? withoutItems(example)
 
 const withoutItems = (example: unknown) =>
   Object.fromEntries(

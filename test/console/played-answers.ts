@@ -1,5 +1,5 @@
 import type { Page, Route } from 'playwright-core'
-import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
+import { type ApiEndpoint, apiEndpoints } from '../../operator/api/endpoints.ts'
 import { apiPath } from '../../operator/api/openapi-document.ts'
 
 /** The answer to a call: data, or an error with its status; undefined for none at all. */
@@ -11,11 +11,11 @@ export type PlayedAnswer =
 /** Answers the calls of a page in place of the operator. An event stream has one event. */
 export async function playAnswers(
   page: Page,
-  answerOf: (of: Endpoint, parameters: URLSearchParams) => PlayedAnswer,
+  answerOf: (of: ApiEndpoint, parameters: URLSearchParams) => PlayedAnswer,
 ): Promise<void> {
   await page.route(`**${apiPath}/**`, route => {
     const { pathname, searchParams } = new URL(route.request().url())
-    const found = (endpoints as readonly Endpoint[]).find(({ path, method }) => {
+    const found = (apiEndpoints as readonly ApiEndpoint[]).find(({ path, method }) => {
       const pattern = new RegExp(`^${apiPath}${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
       return method === route.request().method() && pattern.test(pathname)
     })
@@ -23,7 +23,7 @@ export async function playAnswers(
   })
 }
 
-async function send(route: Route, { events }: Endpoint, answer: PlayedAnswer): Promise<void> {
+async function send(route: Route, { events }: ApiEndpoint, answer: PlayedAnswer): Promise<void> {
   if (answer === undefined) return
   if ('error' in answer) return route.fulfill({ status: answer.status, json: { error: answer.error } })
   if (events === undefined) return route.fulfill({ json: answer.data })

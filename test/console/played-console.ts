@@ -1,6 +1,6 @@
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import type { ApiAccess } from '../../operator/api/access.ts'
+import type { CallerAuthentication } from '../../operator/api/access.ts'
 import { ApiError } from '../../operator/api/errors.ts'
 import type { ApiSources } from '../../operator/api/sources.ts'
 import { serveApi } from '../../operator/api/testing/serve-api.ts'
@@ -18,7 +18,7 @@ const users = new Map([
 ])
 
 /** The editor has all rights, the viewer only those that read, and the third user those in one namespace. */
-const threeUsers: ApiAccess = {
+const threeUsers: CallerAuthentication = {
   async authenticate({ headers }) {
     const name = users.get(headers.authorization?.replace('Bearer ', '') ?? '')
     if (name === undefined) throw new ApiError('unauthenticated', 'the token is not valid')

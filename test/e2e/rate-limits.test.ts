@@ -11,8 +11,8 @@ import { apiVersion } from '../../crds/resource-kind.ts'
 import { createReflector, type Reflector } from '../../operator/controller/reflector.ts'
 import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/access.ts'
 import {
-  collectionOf,
   createKubeClient,
+  createReflectorSource,
   type KubeClient,
 } from '../../operator/environments/kubernetes/api/client.ts'
 import { customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
@@ -63,7 +63,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop' } })
     client = createKubeClient(await accessFromEnvironment(process.env), { random: Math.random })
     limits = createReflector({
-      source: collectionOf(client, rateLimitConfigs),
+      source: createReflectorSource(client, rateLimitConfigs),
       namespaces: 'all',
       onError: error => console.log(`the resources could not be followed: ${error}`),
       random: Math.random,

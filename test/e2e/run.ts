@@ -12,8 +12,8 @@ import {
   type ImageLoader,
   kindLoader,
   makeImages,
-  output,
-  run,
+  readOutput,
+  runCommand,
 } from '../../images/load-images.ts'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
@@ -208,8 +208,8 @@ async function loadPreviousImages({ loader }: Cluster): Promise<void> {
 /** Removes what single files of tests leave. */
 async function removeRelease(keep: boolean): Promise<void> {
   if (keep) return
-  await run('helm', 'uninstall', 'tollway', '-n', 'tollway-system', '--ignore-not-found', '--wait')
-  await run('kubectl', 'delete', 'namespace', 'databases', '--ignore-not-found', '--wait=false')
+  await runCommand('helm', 'uninstall', 'tollway', '-n', 'tollway-system', '--ignore-not-found', '--wait')
+  await runCommand('kubectl', 'delete', 'namespace', 'databases', '--ignore-not-found', '--wait=false')
 }
 
 function givenCluster(kubeconfig: string, loadCommand: string): Cluster {
@@ -232,12 +232,12 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
       say(`the cluster is kept: KUBECONFIG=${kubeconfig}; remove it: ${command}`)
       return
     }
-    await run('kind', 'delete', 'cluster', ...named)
+    await runCommand('kind', 'delete', 'cluster', ...named)
     rmSync(folder, { recursive: true, force: true })
   }
   try {
     const config = join(import.meta.dirname, 'kind.yaml')
-    await run(
+    await runCommand(
       'kind',
       'create',
       'cluster',
@@ -262,14 +262,25 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
  * container of the nodes' own image sets the route, which needs no root on this machine.
  */
 async function routeToPods(kubeconfig: string): Promise<void> {
-  const image = (await output('docker', 'inspect', '--format', '{{.Image}}', `${name}-control-plane`)).trim()
+  const image = (
+    await readOutput('docker', 'inspect', '--format', '{{.Image}}', `${name}-control-plane`)
+  ).trim()
   const fields = '{.spec.podCIDR} {.status.addresses[?(@.type=="InternalIP")].address}{"\\n"}'
   const template = `jsonpath={range .items[*]}${fields}{end}`
-  const nodes = await output('kubectl', '--kubeconfig', kubeconfig, 'get', 'nodes', '-o', template)
+  const nodes = await readOutput('kubectl', '--kubeconfig', kubeconfig, 'get', 'nodes', '-o', template)
   for (const node of nodes.trim().split('\n')) {
     const [cidr = '', address = ''] = node.split(' ')
     const route = ['route', 'replace', cidr, 'via', address]
-    await run('docker', 'run', '--rm', '--privileged', '--network=host', '--entrypoint=ip', image, ...route)
+    await runCommand(
+      'docker',
+      'run',
+      '--rm',
+      '--privileged',
+      '--network=host',
+      '--entrypoint=ip',
+      image,
+      ...route,
+    )
   }
 }
 

@@ -3,7 +3,7 @@ import {
   pausedConditions,
 } from '../../operator/kinds/merchant/merchant-conditions.ts'
 import { type NewCondition, withTransitionTimes } from '../../operator/status/conditions.ts'
-import { degraded, deriveConditions, type Facts } from '../../operator/status/resource-status.ts'
+import { degraded, deriveConditions, type StatusFacts } from '../../operator/status/resource-status.ts'
 
 /** A resource with the status that the operator writes, and the health that GitOps tools must report. */
 export interface HealthCase {
@@ -15,17 +15,17 @@ export interface HealthCase {
 const generation = 4
 const nowMs = Date.parse('2026-03-01T12:00:00Z')
 
-const right: Facts = {
+const right: StatusFacts = {
   ...{ problems: [], denial: undefined, paused: false, inForce: 'present', unpublished: undefined },
-  ...{ lacking: undefined, running: 2, enforcing: 2, rejections: [] },
+  ...{ unmet: undefined, running: 2, enforcing: 2, rejections: [] },
 }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 const failure = 'redis.default.svc:6379 refuses connections; 2 of 2 processes answer with errors'
 
 /** The statuses of the kinds that processes enforce. */
-const fed: Readonly<Record<string, Partial<Facts>>> = {
+const fed: Readonly<Record<string, Partial<StatusFacts>>> = {
   healthy_enforced: {},
-  healthy_doubtful: { doubt: { reason: 'OpenOverlap', message: 'avatar- is open to all callers' } },
+  healthy_doubtful: { advisory: { reason: 'OpenOverlap', message: 'avatar- is open to all callers' } },
   progressing_older_version: { enforcing: 1 },
   progressing_no_process: { running: 0, enforcing: 0 },
   progressing_feature_missing: { enforcing: 1, lackingFeatures: 1, missingFeatures: 'windows' },
@@ -79,7 +79,7 @@ const values = {
 
 /** The status that the operator derives from some facts, of the present generation or an earlier one. */
 export interface FactCombination {
-  readonly facts: Facts
+  readonly facts: StatusFacts
   readonly isPresent: boolean
   readonly resource: HealthCase['resource']
 }
@@ -90,7 +90,7 @@ export function factCombinations(): readonly FactCombination[] {
   for (const [name, choices] of Object.entries(values))
     chosen = chosen.flatMap(others => choices.map(choice => ({ ...others, [name]: choice })))
   return chosen.map(({ processes, isPresent, ...others }) => {
-    const facts = { ...right, ...others, ...(processes as Pick<Facts, 'running' | 'enforcing'>) }
+    const facts = { ...right, ...others, ...(processes as Pick<StatusFacts, 'running' | 'enforcing'>) }
     return {
       ...{ facts, isPresent: isPresent === true },
       resource: resourceWith(deriveConditions(facts), isPresent === true ? generation : generation - 1),

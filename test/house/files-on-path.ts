@@ -20,7 +20,7 @@ const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
     'the status of the edit: acknowledgements, conditions, log, files of the state',
     [
       'operator/status/',
-      'operator/reconcilers/derive-statuses.ts',
+      'operator/kinds/derive-statuses.ts',
       'operator/xds/acknowledgements.ts',
       'operator/xds/client-state.ts',
       'operator/environments/host/terminal/',

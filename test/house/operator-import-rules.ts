@@ -12,9 +12,7 @@ const operatorParts = [
   'operator/api/',
   'operator/infrastructure/',
   'operator/kinds/',
-  'operator/reconcilers/',
   'operator/workloads/',
-  'operator/sources/',
   'operator/status/',
   'operator/xds/',
 ]
@@ -22,7 +20,7 @@ const operatorParts = [
 const environmentParts = [
   ...operatorParts,
   'operator/app.ts',
-  'operator/translated-types.ts',
+  'operator/model.ts',
   'operator/console/create-console.ts',
   'operator/controller/',
 ]
@@ -39,7 +37,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'the ordered parts of any operator, and `Environment`, the contract of the place where it runs',
     mayImport: [
       chassis,
-      'operator/translated-types.ts',
+      'operator/model.ts',
       'operator/broker-queries/',
       'operator/infrastructure/',
       'operator/kinds/',
@@ -50,20 +48,22 @@ export const operatorImportRules: readonly ImportRule[] = [
     ],
   },
   {
-    place: 'operator/translated-types.ts',
-    content: 'the intermediate representation into which all resources are translated',
+    place: 'operator/model.ts',
+    content: 'the model: the types into which all resources are translated',
     mayImport: ['services/broker/routes/route.ts', 'services/payments/domain/merchant/merchant.ts'],
-  },
-  {
-    place: 'operator/sources/',
-    content: 'the contract of a source of resources',
-    mayImport: [],
   },
   {
     place: 'operator/kinds/',
     content:
-      'one folder for each kind: translation to the ir (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `kind-adapter.ts` is the contract, `registry.ts` lists the kinds',
-    mayImport: ['crds/', 'operator/pods/', 'operator/sources/', 'operator/xds/'],
+      'one folder for each kind: translation to the model (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `kind-adapter.ts` is the contract, `registry.ts` lists the kinds; `source.ts` is the contract of a source of resources; `published-resources.ts` reconciles all kinds of the feed: gather, translate, choose, publish, status',
+    mayImport: [
+      'crds/',
+      chassis,
+      'operator/infrastructure/',
+      'operator/pods/',
+      'operator/status/',
+      'operator/xds/',
+    ],
   },
   {
     place: 'operator/kinds/rate-limit-config/',
@@ -84,7 +84,7 @@ export const operatorImportRules: readonly ImportRule[] = [
       'crds/',
       'proto/',
       chassis,
-      'operator/translated-types.ts',
+      'operator/model.ts',
       'operator/kinds/',
       'operator/pods/',
       'operator/xds/',
@@ -97,10 +97,9 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/',
       chassis,
-      'operator/translated-types.ts',
+      'operator/model.ts',
       'operator/controller/',
       'operator/kinds/',
-      'operator/sources/',
       'operator/status/',
       'services/payments/domain/',
     ],
@@ -112,7 +111,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
-      'operator/translated-types.ts',
+      'operator/model.ts',
       'operator/kinds/merchant/',
       'services/ratelimit/settings.ts',
       'services/broker/settings.ts',
@@ -124,7 +123,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/status/',
     content: 'conditions, the status of a resource, and the report of an operator',
-    mayImport: ['operator/infrastructure/', 'operator/kinds/', 'operator/sources/'],
+    mayImport: ['operator/infrastructure/', 'operator/kinds/'],
   },
   {
     place: 'operator/xds/',
@@ -198,7 +197,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/infrastructure/',
     content: '`provider.ts`, the contract of what runs the services',
-    mayImport: ['operator/translated-types.ts'],
+    mayImport: ['operator/model.ts'],
   },
   {
     place: 'operator/certificates/',
@@ -209,19 +208,6 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: 'operator/controller/',
     content: 'reflector, work queue, lease elector, runner. Independent of kinds and clients',
     mayImport: [chassis],
-  },
-  {
-    place: 'operator/reconcilers/',
-    content: 'one for all kinds of the feed: gather, translate, claim, publish, status',
-    mayImport: [
-      chassis,
-      'crds/resource-kind.ts',
-      'operator/infrastructure/',
-      'operator/kinds/',
-      'operator/sources/',
-      'operator/status/',
-      'operator/xds/',
-    ],
   },
   {
     place: host,
@@ -237,7 +223,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/environments/host/processes/',
     content: 'processes on this machine, and a Redis for them',
-    mayImport: [chassis, 'operator/translated-types.ts', 'operator/infrastructure/'],
+    mayImport: [chassis, 'operator/model.ts', 'operator/infrastructure/'],
   },
   {
     place: kubernetes,
@@ -253,7 +239,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/environments/kubernetes/api/',
     content: 'the API server: client, events, permissions',
-    mayImport: ['crds/resource-kind.ts', chassis, 'operator/translated-types.ts', 'operator/controller/'],
+    mayImport: ['crds/resource-kind.ts', chassis, 'operator/model.ts', 'operator/controller/'],
   },
   {
     place: 'operator/environments/kubernetes/infrastructure/',
@@ -261,7 +247,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
-      'operator/translated-types.ts',
+      'operator/model.ts',
       'operator/controller/',
       'operator/infrastructure/',
       'operator/workloads/cluster-names.ts',
@@ -273,7 +259,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'the objects of a workload. Pure',
     mayImport: [
       'crds/cluster-config.ts',
-      'operator/translated-types.ts',
+      'operator/model.ts',
       'operator/workloads/cluster-names.ts',
       'operator/environments/kubernetes/api/kube-object.ts',
     ],

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
+import { type ApiEndpoint, apiEndpoints } from '../../operator/api/endpoints.ts'
 import type { StreamList } from '../../operator/api/stream-shapes.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
 import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
@@ -113,7 +113,7 @@ test('no answer of the API, file of the console or log contains a secret, token 
     end.abort()
   }
   const query = 'domain=shop&rule=shop.user&descriptor=user=alice&name=shop&key=k'
-  for (const { method, path, parameters, events } of endpoints as readonly Endpoint[]) {
+  for (const { method, path, parameters, events } of apiEndpoints as readonly ApiEndpoint[]) {
     const place = `/api/v1${path.replace('{domain}', 'shop')}`
     const known = query.split('&').filter(pair => parameters.some(({ name }) => pair.startsWith(`${name}=`)))
     if (method === 'POST') for (const body of bodies) await ask(place, { method, body })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { conditionOf } from '../../operator/status/status-report.ts'
+import { findCondition } from '../../operator/status/status-report.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { startTollway } from '../support/tollway.ts'
@@ -38,12 +38,12 @@ test('processes stay ready when their Redis fails, and the status reports the fa
   await allFail('no connection')
   const { resources, replicas } = await waitFor('the conditions', () => {
     const status = tollway.status()
-    return status.resources.every(one => conditionOf(one, 'Degraded').status === 'True') && status
+    return status.resources.every(one => findCondition(one, 'Degraded').status === 'True') && status
   })
   assert.ok(replicas.every(({ ready }) => ready))
   for (const resource of resources) {
-    assert.equal(conditionOf(resource, 'Ready').status, 'True')
-    assert.equal(conditionOf(resource, 'Degraded').reason, 'BackendUnavailable')
+    assert.equal(findCondition(resource, 'Ready').status, 'True')
+    assert.equal(findCondition(resource, 'Degraded').reason, 'BackendUnavailable')
   }
   assert.match(tollway.program.output(), /ratelimit-0: its backend fails: /)
   await redis.restart()

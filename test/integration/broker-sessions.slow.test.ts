@@ -12,7 +12,7 @@ import { BrokerReportSchema } from '@tollway/proto/tollway/operator/v1/stream_re
 import { openSessions } from '../../operator/app.ts'
 import { brokerSessionPath } from '../../operator/broker-queries/broker-session.ts'
 import type { ExpectedBroker } from '../../operator/broker-queries/brokers.ts'
-import { streamRouteTypeUrl } from '../../operator/kinds/animation-stream-route/stream-route.ts'
+import { streamRouteType } from '../../operator/kinds/animation-stream-route/stream-route.ts'
 import { createLeaderLink } from '../../operator/leader/leader-link.ts'
 import { encodedCodec } from '../../operator/leader/pass-on.ts'
 import { askingCodec, queryPath } from '../../operator/leader/query-codec.ts'
@@ -42,9 +42,9 @@ const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) =
 async function startOperator(t: TestContext, expected: readonly ExpectedBroker[]) {
   let streams = 0
   const feed = new Feed({
-    ...{ typeUrls: [streamRouteTypeUrl], ids: () => `${++streams}`, clock: systemClock, log: silentLog },
+    ...{ typeUrls: [streamRouteType], ids: () => `${++streams}`, clock: systemClock, log: silentLog },
   })
-  feed.publish(createSnapshot(streamRouteTypeUrl, []))
+  feed.publish(createSnapshot(streamRouteType, []))
   const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
   const replicas: Readonly<Record<string, readonly ExpectedBroker[]>> = {
     broker: expected,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { ApiAccess } from '../../operator/api/access.ts'
+import type { CallerAuthentication } from '../../operator/api/access.ts'
 import { ApiError } from '../../operator/api/errors.ts'
 import { serveApi } from '../../operator/api/testing/serve-api.ts'
 import { startProgram } from '../support/program.ts'
@@ -15,7 +15,7 @@ const config = '{domain: shop, descriptors: [{key: user, rate_limit: {unit: day,
 const token = 'a-token-of-the-test'
 
 /** Only calls with the token are answered. */
-const access: ApiAccess = {
+const access: CallerAuthentication = {
   async authenticate({ headers }) {
     if (headers.authorization !== `Bearer ${token}`)
       throw new ApiError('unauthenticated', 'the bearer token is not valid')

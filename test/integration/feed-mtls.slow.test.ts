@@ -21,7 +21,7 @@ import {
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
-import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
+import { type CertificateIdentity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testing/store-in-memory.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
@@ -108,10 +108,14 @@ const soonMs = nowMs + 600_000
 const strangers = issueAuthority('tollway feed', { nowMs, expiresAtMs: soonMs })
 const ofPods = { dnsNames: [podName], usage: ['client'], nowMs, expiresAtMs: soonMs } as const
 
-const filesOf = ({ cert, key }: Identity, ca = '') => ({ 'tls.crt': cert, 'tls.key': key, 'ca.crt': ca })
+const filesOf = ({ cert, key }: CertificateIdentity, ca = '') => ({
+  'tls.crt': cert,
+  'tls.key': key,
+  'ca.crt': ca,
+})
 
 /** The files of a client, derived from valid ones. */
-const wrong: Readonly<Record<string, (right: Files, authority: Identity) => Files>> = {
+const wrong: Readonly<Record<string, (right: Files, authority: CertificateIdentity) => Files>> = {
   'a certificate of another authority': right => filesOf(issueLeaf(strangers, ofPods), right['ca.crt']),
   'another authority of the operator': right => ({ ...right, 'ca.crt': strangers.cert }),
   'a certificate that has expired': (right, authority) => {

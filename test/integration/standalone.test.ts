@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Condition } from '../../operator/status/conditions.ts'
+import type { StatusCondition } from '../../operator/status/conditions.ts'
 import type { ResourceStatus } from '../../operator/status/resource-status.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-function condition(resource: ResourceStatus | undefined, type: string): Condition {
+function condition(resource: ResourceStatus | undefined, type: string): StatusCondition {
   const found = resource?.conditions.find(one => one.type === type)
   assert.ok(found, `there is no condition ${type}`)
   return found

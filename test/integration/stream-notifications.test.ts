@@ -7,9 +7,9 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   encodeStreamRoute,
-  streamRouteTypeUrl,
+  streamRouteType,
 } from '../../operator/kinds/animation-stream-route/stream-route.ts'
-import type { OpenedStreamRoute } from '../../operator/translated-types.ts'
+import type { OpenedStreamRoute } from '../../operator/model.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { defaultRoute } from '../../services/broker/routes/route.ts'
@@ -53,7 +53,7 @@ function routeOf(name: string, webhook: OpenedStreamRoute['webhook']): OpenedStr
 async function startRouteFeed(t: TestContext) {
   let nonce = 0
   const ids = () => `${++nonce}`
-  const feed = new Feed({ typeUrls: [streamRouteTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [streamRouteType], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({ methods: feed.methods, onDefect: (_, error) => assert.fail(`${error}`) })
   const bound = await server.listen({ host: '127.0.0.1', port: 0 })
   assert.ok('port' in bound)
@@ -64,7 +64,7 @@ async function startRouteFeed(t: TestContext) {
   return {
     env: { ROUTES: 'feed', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${bound.port}` },
     publish(routes: readonly OpenedStreamRoute[]) {
-      feed.publish(createSnapshot(streamRouteTypeUrl, routes.map(encodeStreamRoute)))
+      feed.publish(createSnapshot(streamRouteType, routes.map(encodeStreamRoute)))
     },
   }
 }

@@ -5,19 +5,19 @@ import type {
   CounterState,
   CounterChange as PodsChange,
 } from '../../ratelimit-queries/pod-sessions.ts'
-import { invalid } from '../errors.ts'
+import { invalidInput } from '../errors.ts'
 import { readEntry } from '../input.ts'
-import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
-import { type CounterChangeEvent, ownerOf, placeOfDomain } from '../sources.ts'
+import type { CounterAnswer, CounterChangeAnswer, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
+import { type CounterChangeEvent, findDomainOwner, resolveDomainScope } from '../sources.ts'
 import { checkRule } from './domains.ts'
-import { type ApiCall, type Handler, textOf } from './handler.ts'
+import { type ApiCall, type Handler, requiredText } from './handler.ts'
 
-export const counter: Handler = {
-  placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
-  async answer(call): Promise<Counter> {
+export const counterHandler: Handler = {
+  resolveScope: call => resolveDomainScope(call.sources, requiredText(call, 'domain')),
+  async answer(call): Promise<CounterAnswer> {
     const descriptor = call.parameters['descriptor'] as readonly string[]
     const entries = descriptor.map((raw, index) => readEntry(raw, `descriptor[${index}]`))
-    const at = { domain: textOf(call, 'domain'), entries }
+    const at = { domain: requiredText(call, 'domain'), entries }
     try {
       return describeReading(at, await call.sources.pods.counter(at))
     } catch (error) {
@@ -33,13 +33,13 @@ function inParameters(error: unknown): unknown {
 }
 
 export const reset: Handler = {
-  placeOf: call => placeOfDomain(call.sources, (call.body as ResetBody).domain),
-  async answer(call): Promise<CounterChange> {
+  resolveScope: call => resolveDomainScope(call.sources, (call.body as ResetBody).domain),
+  async answer(call): Promise<CounterChangeAnswer> {
     const { domain, entries, by } = call.body as ResetBody
     // The schema cannot require null: validation takes null for a field that is left out.
-    if (by !== undefined) throw invalid([{ path: 'by', message: noNumber(by) }])
+    if (by !== undefined) throw invalidInput([{ path: 'by', message: noNumber(by) }])
     const at = { domain, entries }
-    return await recorded(call, at, { action: 'reset' }, () => call.sources.pods.reset(at))
+    return await recordChange(call, at, { action: 'reset' }, () => call.sources.pods.reset(at))
   },
 }
 
@@ -48,23 +48,23 @@ const noNumber = (by: unknown) =>
   'and POST /counters/raise grants hits'
 
 export const raise: Handler = {
-  placeOf: call => placeOfDomain(call.sources, (call.body as RaiseBody).domain),
-  async answer(call): Promise<CounterChange> {
+  resolveScope: call => resolveDomainScope(call.sources, (call.body as RaiseBody).domain),
+  async answer(call): Promise<CounterChangeAnswer> {
     const { domain, entries, by } = call.body as RaiseBody
     const at = { domain, entries }
-    return await recorded(call, at, { action: 'raise', by }, () => call.sources.pods.raise(at, by))
+    return await recordChange(call, at, { action: 'raise', by }, () => call.sources.pods.raise(at, by))
   },
 }
 
 /** Makes a change, and records it, also if its outcome is unknown. */
-async function recorded(
+async function recordChange(
   { sources, caller, changed }: ApiCall,
   at: CounterAddress,
   change: Pick<CounterChangeEvent, 'action' | 'by'>,
   make: () => Promise<PodsChange>,
-): Promise<CounterChange> {
+): Promise<CounterChangeAnswer> {
   const { domain } = at
-  const about = { ...change, user: caller.name, domain, owner: ownerOf(sources, domain) }
+  const about = { ...change, user: caller.name, domain, owner: findDomainOwner(sources, domain) }
   const made = await make().catch(error => {
     if (!mayHaveChanged(error)) throw error
     const problem = error instanceof QueryError ? error.message : 'internal error'
@@ -77,7 +77,7 @@ async function recorded(
   return { ...answer, confirmed: [...made.confirmed] }
 }
 
-function describeReading({ domain, entries }: CounterAddress, reading: CounterReading): Counter {
+function describeReading({ domain, entries }: CounterAddress, reading: CounterReading): CounterAnswer {
   const counters = reading.counters.map(describeState)
   const [first, ...others] = counters
   if (first === undefined) {
@@ -97,11 +97,11 @@ const describeState = ({ rule, key, value, limit, remaining, resetSeconds }: Cou
 })
 
 export const top: Handler = {
-  placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
+  resolveScope: call => resolveDomainScope(call.sources, requiredText(call, 'domain')),
   async answer(call): Promise<TopKeysAnswer> {
-    const domain = textOf(call, 'domain')
-    const rule = textOf(call, 'rule')
-    const by = textOf(call, 'by') as 'refused' | 'hits'
+    const domain = requiredText(call, 'domain')
+    const rule = requiredText(call, 'rule')
+    const by = requiredText(call, 'by') as 'refused' | 'hits'
     await checkRule(call)
     const found = await call.sources.pods.top({ domain, rule, by })
     const { keys, missingAtMost, sinceMs, missing, hashed = false } = found

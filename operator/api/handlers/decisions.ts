@@ -3,40 +3,40 @@ import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
 import { errorOfField } from '../errors.ts'
 import type { TryAnswer, TryBody } from '../shapes.ts'
-import { placeOfDomain } from '../sources.ts'
+import { resolveDomainScope } from '../sources.ts'
 import { checkRule } from './domains.ts'
-import { type ApiCall, type Handler, optionalText, type StreamHandler, textOf } from './handler.ts'
+import { type ApiCall, type Handler, optionalText, requiredText, type StreamHandler } from './handler.ts'
 
-const placeOf = (call: ApiCall) => placeOfDomain(call.sources, textOf(call, 'domain'))
-const watchedBy = (call: ApiCall) => ({
-  domain: textOf(call, 'domain'),
+const resolveScope = (call: ApiCall) => resolveDomainScope(call.sources, requiredText(call, 'domain'))
+const readSelection = (call: ApiCall) => ({
+  domain: requiredText(call, 'domain'),
   rule: optionalText(call, 'rule'),
 })
 
 export const series: StreamHandler = {
   event: 'point',
-  placeOf,
+  resolveScope,
   check: checkRule,
-  stream: call => call.sources.pods.series(watchedBy(call), call.signal),
+  stream: call => call.sources.pods.series(readSelection(call), call.signal),
 }
 
 export const tap: StreamHandler = {
   event: 'decisions',
-  placeOf,
+  resolveScope,
   check: checkRule,
   async *stream(call) {
-    const batches = call.sources.pods.tap(watchedBy(call), call.signal)
+    const batches = call.sources.pods.tap(readSelection(call), call.signal)
     for await (const { hashed = false, ...batch } of batches) yield { ...batch, hashed }
   },
 }
 
-const bodyOf = ({ body }: ApiCall) => body as TryBody
+const readTryBody = ({ body }: ApiCall) => body as TryBody
 
 /** Explains a request by the rules in force. */
 export const tryRequest: Handler = {
-  placeOf: call => placeOfDomain(call.sources, bodyOf(call).domain),
+  resolveScope: call => resolveDomainScope(call.sources, readTryBody(call).domain),
   async answer(call): Promise<TryAnswer> {
-    const { domain, descriptors } = bodyOf(call)
+    const { domain, descriptors } = readTryBody(call)
     const domains = call.sources.domains().filter(content => content.domain === domain)
     if (domains.length === 0) {
       const message = `domain: no RateLimitConfig in force defines ${JSON.stringify(domain.slice(0, 100))}`

@@ -11,15 +11,15 @@ import type {
 } from '../../ratelimit-queries/pod-sessions.ts'
 import { errorOfField } from '../errors.ts'
 import type { DomainList, HistoryAnswer, RuleList } from '../shapes.ts'
-import { contentOf, placeOfDomain, readOwner } from '../sources.ts'
-import { type ApiCall, type Handler, optionalText, pageIn, textOf } from './handler.ts'
+import { findDomain, parseResourceName, resolveDomainScope } from '../sources.ts'
+import { type ApiCall, type Handler, optionalText, readPage, requiredText } from './handler.ts'
 
 const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }
 
 /** The domains of resources and of pods: one may be missing in the other for a moment. */
 export const domains: Handler = {
-  placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
+  resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<DomainList> {
     const { sources } = call
     const namespace = optionalText(call, 'namespace')
@@ -30,7 +30,7 @@ export const domains: Handler = {
     const names = [...new Set([...contents.keys(), ...totals.keys()])]
     const listed = names.map(name => ({ name, owner: ownerIn(contents.get(name)?.name) }))
     const chosen = listed.filter(({ owner }) => namespace === undefined || owner?.namespace === namespace)
-    const page = pageOf(chosen, ({ name }) => name, pageIn(call))
+    const page = pageOf(chosen, ({ name }) => name, readPage(call))
     return {
       ...page,
       items: page.items.map(({ name, owner }) => ({
@@ -42,7 +42,7 @@ export const domains: Handler = {
   },
 }
 
-const ownerIn = (name: string | undefined) => (name === undefined ? null : readOwner(name))
+const ownerIn = (name: string | undefined) => (name === undefined ? null : parseResourceName(name))
 
 /** The number of rules is that of the resource, if there is one: pods may enforce an earlier version for a moment. */
 function describeTotals(totals: DomainTotals | undefined, content: RateLimitDomain | undefined) {
@@ -68,15 +68,18 @@ function describeHits({ calls, allowed, refused, near, shadow, perSecond }: Coun
 }
 
 export const rules: Handler = {
-  placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
+  resolveScope: call => resolveDomainScope(call.sources, requiredText(call, 'domain')),
   async answer(call): Promise<RuleList> {
     const { sources } = call
-    const domain = textOf(call, 'domain')
-    const sumsOnly = textOf(call, 'totals') === 'sum'
-    const content = contentOf(sources, domain)
-    const owner = content && readOwner(content.name)
-    const page = pageIn(call)
-    const reported = await ofDomain(sources.pods.rules(domain, { ...page, sumsOnly }), owner !== undefined)
+    const domain = requiredText(call, 'domain')
+    const sumsOnly = requiredText(call, 'totals') === 'sum'
+    const content = findDomain(sources, domain)
+    const owner = content && parseResourceName(content.name)
+    const page = readPage(call)
+    const reported = await toleratingUnknownDomain(
+      sources.pods.rules(domain, { ...page, sumsOnly }),
+      owner !== undefined,
+    )
     const described = new Map(content && listedRules(content).map(rule => [rule.rule, rule]))
     const { items, next } = withoutHits(reported, content, page)
     const resource = sources
@@ -112,11 +115,11 @@ export async function checkRule(call: ApiCall): Promise<void> {
   const domain = optionalText(call, 'domain')
   const rule = optionalText(call, 'rule')
   if (rule === undefined || domain === undefined) return
-  const content = contentOf(sources, domain)
+  const content = findDomain(sources, domain)
   // The pods reject a domain that they do not know either.
   if (content === undefined || listedRules(content).some(each => each.rule === rule)) return
   const reported = await readAll(page =>
-    ofDomain(sources.pods.rules(domain, { ...page, sumsOnly: true }), true),
+    toleratingUnknownDomain(sources.pods.rules(domain, { ...page, sumsOnly: true }), true),
   )
   if (reported.some(each => each.rule === rule)) return
   const shown = JSON.stringify(rule.slice(0, 100))
@@ -140,7 +143,10 @@ function withoutHits(
 }
 
 /** Pods learn of a new domain after the resource is accepted: such a domain has no hits yet. */
-async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Promise<Paged<Item>> {
+async function toleratingUnknownDomain<Item>(
+  asked: Promise<Paged<Item>>,
+  isOwned: boolean,
+): Promise<Paged<Item>> {
   try {
     return await withoutPods(asked)
   } catch (error) {
@@ -151,11 +157,11 @@ async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Pr
 }
 
 /** Without a domain, the sum of those of the namespace, or of all. */
-export const history: Handler = {
-  placeOf(call) {
+export const historyHandler: Handler = {
+  resolveScope(call) {
     const domain = optionalText(call, 'domain')
     const namespace = optionalText(call, 'namespace')
-    return domain === undefined ? { namespace } : placeOfDomain(call.sources, domain)
+    return domain === undefined ? { namespace } : resolveDomainScope(call.sources, domain)
   },
   async answer(call): Promise<HistoryAnswer> {
     await checkRule(call)
@@ -164,7 +170,7 @@ export const history: Handler = {
     const namespace = optionalText(call, 'namespace')
     const owned = sources
       .domains()
-      .filter(({ name }) => [undefined, readOwner(name).namespace].includes(namespace))
+      .filter(({ name }) => [undefined, parseResourceName(name).namespace].includes(namespace))
     const domains = domain === undefined ? owned.map(content => content.domain) : [domain]
     return { points: [...(await sources.pods.history({ domains, rule: optionalText(call, 'rule') }))] }
   },

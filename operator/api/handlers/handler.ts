@@ -1,12 +1,12 @@
 import type { Page } from '../../ratelimit-queries/pod-sessions.ts'
-import type { ApiCaller, RightPlace } from '../access.ts'
-import type { Right } from '../endpoints.ts'
-import type { Parameters } from '../input.ts'
+import type { ApiCaller, RightScope } from '../access.ts'
+import type { ApiRight } from '../endpoints.ts'
+import type { CallParameters } from '../input.ts'
 import type { ApiSources, CounterChangeEvent } from '../sources.ts'
 
 /** One call of the API, with its parameters and its body validated. */
 export interface ApiCall {
-  readonly parameters: Parameters
+  readonly parameters: CallParameters
   readonly body: unknown
   readonly caller: ApiCaller
   readonly sources: ApiSources
@@ -18,15 +18,15 @@ export interface ApiCall {
 
 export interface Handler {
   /** Returns where the caller needs the right of the endpoint. */
-  placeOf(call: ApiCall): RightPlace
+  resolveScope(call: ApiCall): RightScope
   /** Returns the right if it depends on the call. */
-  rightOf?(call: ApiCall): Right
+  resolveRight?(call: ApiCall): ApiRight
   /** Resolves with the answer. Rejects with an `ApiError` or a `QueryError`. */
   answer(call: ApiCall): Promise<unknown>
 }
 
 /** A handler that answers with a stream of events. */
-export interface StreamHandler extends Pick<Handler, 'placeOf' | 'rightOf'> {
+export interface StreamHandler extends Pick<Handler, 'resolveScope' | 'resolveRight'> {
   /** The name of its events. */
   readonly event: string
   /** Rejects with the error of the answer before the stream begins. */
@@ -35,7 +35,7 @@ export interface StreamHandler extends Pick<Handler, 'placeOf' | 'rightOf'> {
 }
 
 /** Reads a text parameter that the endpoint requires. */
-export const textOf = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
+export const requiredText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
   parameters[name] as string
 
 /** Reads a text parameter that may be left out. */
@@ -43,4 +43,4 @@ export const optionalText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: 
   parameters[name] as string | undefined
 
 /** The page of a list that the parameters `after` and `limit` name. */
-export const pageIn = ({ parameters }: Pick<ApiCall, 'parameters'>) => parameters as Page
+export const readPage = ({ parameters }: Pick<ApiCall, 'parameters'>) => parameters as Page

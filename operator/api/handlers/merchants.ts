@@ -1,19 +1,24 @@
-import type { Books, LastVerify, MerchantBalances, Money } from '../../kinds/merchant/merchant-books.ts'
+import type {
+  BooksVerification,
+  MerchantBalances,
+  MerchantBooks,
+  MoneyAmount,
+} from '../../kinds/merchant/merchant-books.ts'
 import { pageOf } from '../../ratelimit-queries/pages.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import { conditionOf } from '../../status/status-report.ts'
+import { findCondition } from '../../status/status-report.ts'
 import type { MerchantList } from '../shapes.ts'
-import { type Handler, optionalText, pageIn } from './handler.ts'
-import { chosenBy, nameOf } from './resources.ts'
+import { type Handler, optionalText, readPage } from './handler.ts'
+import { nameOf, selectResources } from './resources.ts'
 
 type Item = MerchantList['items'][number]
 
 /** The merchants of resources. Without an answer of the payments service, their balances are left out. */
-export const merchants: Handler = {
-  placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
+export const merchantsHandler: Handler = {
+  resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<MerchantList> {
-    const chosen = chosenBy(call, 'Merchant')
-    const page = pageOf(chosen, nameOf, pageIn(call))
+    const chosen = selectResources(call, 'Merchant')
+    const page = pageOf(chosen, nameOf, readPage(call))
     const uids = page.items.map(({ uid }) => uid)
     const { problem, ...books } = await call.sources.books(uids).then(
       found => ({ ...found, problem: '' }),
@@ -30,10 +35,10 @@ export const merchants: Handler = {
   },
 }
 
-const noBooks: Books = { balances: new Map(), lastVerify: undefined }
+const noBooks: MerchantBooks = { balances: new Map(), lastVerify: undefined }
 
 function describeMerchant(resource: ResourceStatus, balances: MerchantBalances | undefined): Item {
-  const { status, reason, message } = conditionOf(resource, 'CredentialsReady')
+  const { status, reason, message } = findCondition(resource, 'CredentialsReady')
   const { namespace, name, subject, details, conditions } = resource
   return {
     namespace,
@@ -51,11 +56,11 @@ const describeBalances = ({ available, pending }: MerchantBalances) => ({
   pending: pending.map(describeMoney),
 })
 
-const describeMoney = ({ currency, amount, exponent }: Money) => ({ currency, amount, exponent })
+const describeMoney = ({ currency, amount, exponent }: MoneyAmount) => ({ currency, amount, exponent })
 
 /** A caller with the right for one namespace gets no ids of merchants of others. */
 function describeVerify(
-  { beganMs, endedMs, findings, records, shown }: LastVerify,
+  { beganMs, endedMs, findings, records, shown }: BooksVerification,
   merchants: readonly ResourceStatus[],
   isOneNamespace: boolean,
 ): MerchantList['lastVerify'] {

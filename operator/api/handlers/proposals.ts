@@ -1,26 +1,27 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
+import type { FieldProblem } from '../../kinds/kind-adapter.ts'
 import { encodeRateLimitDomain, openDomainClaims } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
-import type { FieldProblem } from '../../kinds/translation.ts'
 import type { ReplayedRule, WhatIfResult } from '../../ratelimit-queries/pod-sessions.ts'
 import { maxWhatIfBytes } from '../endpoints.ts'
-import { ApiError, invalid } from '../errors.ts'
+import { ApiError, invalidInput } from '../errors.ts'
 import { bodyTooLarge } from '../input.ts'
 import type { ApplyAnswer, ApplyBody } from '../manifest-shapes.ts'
 import type { WhatIfAnswer } from '../shapes.ts'
-import { type ApiSources, contentOf, placeOfDomain, readOwner } from '../sources.ts'
+import { type ApiSources, findDomain, parseResourceName, resolveDomainScope } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
 
-const applyBodyOf = ({ body }: ApiCall) => body as ApplyBody
-const placeOfApply = (call: ApiCall) => readOwner(proposalOf(applyBodyOf(call).resource).domain.name)
+const readApplyBody = ({ body }: ApiCall) => body as ApplyBody
+const resolveApplyScope = (call: ApiCall) =>
+  parseResourceName(translateProposal(readApplyBody(call).resource).domain.name)
 
 /** Applies a RateLimitConfig with the rights of the caller: in its file, or in the cluster. */
 export const apply: Handler = {
-  placeOf: placeOfApply,
+  resolveScope: resolveApplyScope,
   async answer(call): Promise<ApplyAnswer> {
-    const { resource, manifest, dryRun = false, force = false, version } = applyBodyOf(call)
-    const warnings = describeWarnings(checkClaim(proposalOf(resource), call.sources))
-    const { namespace, name } = placeOfApply(call)
+    const { resource, manifest, dryRun = false, force = false, version } = readApplyBody(call)
+    const warnings = describeWarnings(checkClaim(translateProposal(resource), call.sources))
+    const { namespace, name } = resolveApplyScope(call)
     const place = { namespace, name }
     const { token } = call.caller
     const request = { resource, manifest, version, ...place, dryRun, force, token, signal: call.signal }
@@ -31,14 +32,14 @@ export const apply: Handler = {
 const maxRules = 10_000
 
 /** A proposal is validated before the right is checked, because its domain says where the right is needed. */
-export const whatIf: Handler = {
-  placeOf(call) {
-    const { domain, name } = proposalIn(call).domain
+export const whatIfHandler: Handler = {
+  resolveScope(call) {
+    const { domain, name } = readProposal(call).domain
     const [namespace = ''] = name.split('/')
-    return { namespace, ...placeOfDomain(call.sources, domain) }
+    return { namespace, ...resolveDomainScope(call.sources, domain) }
   },
   async answer(call): Promise<WhatIfAnswer> {
-    const proposal = checkClaim(proposalIn(call), call.sources)
+    const proposal = checkClaim(readProposal(call), call.sources)
     const { domain } = proposal.domain
     const { bytes } = encodeRateLimitDomain(proposal.domain)
     if (bytes.length > maxWhatIfBytes)
@@ -52,14 +53,14 @@ export const whatIf: Handler = {
   },
 }
 
-const proposalIn = ({ body }: ApiCall) => proposalOf(body as Readonly<Record<string, unknown>>)
+const readProposal = ({ body }: ApiCall) => translateProposal(body as Readonly<Record<string, unknown>>)
 
 function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: WhatIfResult): WhatIfAnswer {
   const none = { allowed: 0, refused: 0, refusedAtLeast: 0, refusedAtMost: 0 }
   const nowByRule = new Map(now.map(rule => [rule.rule, rule]))
   const proposedByRule = new Map(proposed.map(rule => [rule.rule, rule]))
   const names = [...new Set([...nowByRule.keys(), ...proposedByRule.keys()])].sort()
-  const hitsOf = ({
+  const pickHits = ({
     allowed,
     refused,
     refusedAtLeast,
@@ -75,8 +76,8 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
     warnings: describeWarnings(proposal),
     rules: names.slice(0, maxRules).map(rule => ({
       rule,
-      now: hitsOf(nowByRule.get(rule)),
-      proposed: hitsOf(proposedByRule.get(rule)),
+      now: pickHits(nowByRule.get(rule)),
+      proposed: pickHits(proposedByRule.get(rule)),
     })),
     unlistedRules: Math.max(0, names.length - maxRules),
     keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
@@ -105,23 +106,23 @@ interface Proposal {
  *
  * @throws ApiError with all problems of the resource
  */
-function proposalOf(resource: Readonly<Record<string, unknown>>): Proposal {
+function translateProposal(resource: Readonly<Record<string, unknown>>): Proposal {
   const known = proposals.get(resource)
   if (known !== undefined) return known
   const problems = [
-    ...unlike('apiVersion', resource['apiVersion'], apiVersion),
-    ...unlike('kind', resource['kind'], 'RateLimitConfig'),
+    ...requireEqual('apiVersion', resource['apiVersion'], apiVersion),
+    ...requireEqual('kind', resource['kind'], 'RateLimitConfig'),
   ]
-  if (problems.length > 0) throw invalid(problems)
+  if (problems.length > 0) throw invalidInput(problems)
   const { namespace = 'default', name } = (resource['metadata'] ?? {}) as Record<string, unknown>
   for (const [field, value] of Object.entries({ namespace, name })) {
     if (typeof value !== 'string' || !/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(value)) {
       const message = `${shown(value)} is not allowed; expected a name of lower-case letters, digits and -`
-      throw invalid([{ path: `metadata.${field}`, message }])
+      throw invalidInput([{ path: `metadata.${field}`, message }])
     }
   }
   const translation = translateRateLimitConfig(`${namespace}/${name}`, resource)
-  if ('problems' in translation) throw invalid(translation.problems)
+  if ('problems' in translation) throw invalidInput(translation.problems)
   const proposal = { domain: translation.value, warnings: translation.warnings }
   proposals.set(resource, proposal)
   return proposal
@@ -141,15 +142,15 @@ function checkClaim(
 ): Proposal {
   const { domain } = proposal
   const claims = openDomainClaims(sources.domainGrants)
-  const claimantOf = ({ name }: RateLimitDomain) => ({ name, namespace: readOwner(name).namespace })
-  const notGranted = claims.denialOf(domain, claimantOf(domain))
-  if (notGranted !== undefined) throw invalid([notGranted])
-  const inForce = contentOf(sources, domain.domain)
+  const toClaimant = ({ name }: RateLimitDomain) => ({ name, namespace: parseResourceName(name).namespace })
+  const notGranted = claims.findDenial(domain, toClaimant(domain))
+  if (notGranted !== undefined) throw invalidInput([notGranted])
+  const inForce = findDomain(sources, domain.domain)
   if (inForce === undefined || inForce.name === domain.name) return proposal
-  claims.grant(inForce, claimantOf(inForce))
-  const denial = claims.denialOf(domain, claimantOf(domain))
+  claims.grant(inForce, toClaimant(inForce))
+  const denial = claims.findDenial(domain, toClaimant(domain))
   if (denial === undefined) return proposal
-  if (!isKnown(domain.name, sources)) throw invalid([denial])
+  if (!isKnown(domain.name, sources)) throw invalidInput([denial])
   const message = `"${domain.domain}" belongs to ${inForce.name}, unless this resource is older`
   return { domain, warnings: [...proposal.warnings, { path: denial.path, message }] }
 }
@@ -163,7 +164,7 @@ const isKnown = (name: string, { report }: Pick<ApiSources, 'report'>): boolean 
 const describeWarnings = ({ warnings }: Proposal) =>
   warnings.map(({ path, message }) => ({ field: path, message }))
 
-function unlike(path: string, found: unknown, expected: string) {
+function requireEqual(path: string, found: unknown, expected: string) {
   return found === expected ? [] : [{ path, message: `${shown(found)} is not ${expected}` }]
 }
 

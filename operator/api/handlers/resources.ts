@@ -1,30 +1,30 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
-import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/stream-route.ts'
+import { streamRouteType } from '../../kinds/animation-stream-route/stream-route.ts'
 import type { FeedRejections } from '../../leader/feed-states.ts'
 import { pageOf, readAll } from '../../ratelimit-queries/pages.ts'
 import type { PodState } from '../../ratelimit-queries/pod-sessions.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import type { ApiCaller, RightPlace } from '../access.ts'
-import { type Endpoint, endpoints, maxPageItems, type Right } from '../endpoints.ts'
+import type { ApiCaller, RightScope } from '../access.ts'
+import { type ApiEndpoint, type ApiRight, apiEndpoints, maxPageItems } from '../endpoints.ts'
 import { ApiError } from '../errors.ts'
 import type { ManifestAnswer } from '../manifest-shapes.ts'
 import type { ResourceList, RightList } from '../shapes.ts'
-import { type ApiCall, type Handler, optionalText, pageIn, textOf } from './handler.ts'
+import { type ApiCall, type Handler, optionalText, readPage, requiredText } from './handler.ts'
 
 const feeds = [
   { kind: 'RateLimitConfig', typeUrl: rateLimitTypeUrl },
-  { kind: 'AnimationStreamRoute', typeUrl: streamRouteTypeUrl },
+  { kind: 'AnimationStreamRoute', typeUrl: streamRouteType },
 ]
 
 /** Returns the right for the resources of a kind. */
-function rightOn(verb: Right['verb'], kind: string): Right {
+function makeRight(verb: ApiRight['verb'], kind: string): ApiRight {
   const { plural = '' } = resourceKinds.find(known => known.kind === kind) ?? {}
   return { verb, resource: plural }
 }
 
 /** Returns the resources of a kind, in the namespace of the call if it names one. */
-export function chosenBy(call: ApiCall, kind: string): readonly ResourceStatus[] {
+export function selectResources(call: ApiCall, kind: string): readonly ResourceStatus[] {
   const namespace = optionalText(call, 'namespace')
   return call.sources
     .report()
@@ -36,12 +36,12 @@ export function chosenBy(call: ApiCall, kind: string): readonly ResourceStatus[]
 export const nameOf = ({ namespace, name }: ResourceStatus) => `${namespace}/${name}`
 
 export const resources: Handler = {
-  placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
-  rightOf: call => rightOn('list', textOf(call, 'kind')),
+  resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
+  resolveRight: call => makeRight('list', requiredText(call, 'kind')),
   async answer(call): Promise<ResourceList> {
     const { sources, parameters } = call
-    const kind = textOf(call, 'kind')
-    const page = pageOf(chosenBy(call, kind), nameOf, pageIn(call))
+    const kind = requiredText(call, 'kind')
+    const page = pageOf(selectResources(call, kind), nameOf, readPage(call))
     const { typeUrl } = feeds.find(feed => feed.kind === kind) ?? {}
     const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(nameOf)))
     const withPods = kind === 'RateLimitConfig' && parameters['after'] === undefined
@@ -92,33 +92,33 @@ const describePod = (item: PodState): ResourceList['pods'][number] => ({
   features: [...item.features],
 })
 
-const placeOfManifest = (call: ApiCall) => ({
-  namespace: textOf(call, 'namespace'),
-  name: textOf(call, 'name'),
+const resolveManifestScope = (call: ApiCall) => ({
+  namespace: requiredText(call, 'namespace'),
+  name: requiredText(call, 'name'),
 })
 
 /** Returns a resource as its author wrote it. */
 export const manifest: Handler = {
-  placeOf: placeOfManifest,
-  rightOf: call => rightOn('get', textOf(call, 'kind')),
+  resolveScope: resolveManifestScope,
+  resolveRight: call => makeRight('get', requiredText(call, 'kind')),
   async answer(call): Promise<ManifestAnswer> {
-    const asked = { kind: textOf(call, 'kind'), ...placeOfManifest(call) }
+    const asked = { kind: requiredText(call, 'kind'), ...resolveManifestScope(call) }
     const { token } = call.caller
     return { ...asked, ...(await call.sources.manifest({ ...asked, token, signal: call.signal })) }
   },
 }
 
 /** The rights that calls of the API need, each once. */
-const neededRights: readonly Right[] = [
+const neededRights: readonly ApiRight[] = [
   ...new Map(
-    (endpoints as readonly Endpoint[]).flatMap(({ right }) =>
+    (apiEndpoints as readonly ApiEndpoint[]).flatMap(({ right }) =>
       right === undefined ? [] : [[`${right.verb} ${right.resource}`, right] as const],
     ),
   ).values(),
 ]
 
-export const rights: Handler = {
-  placeOf: () => ({}),
+export const rightsHandler: Handler = {
+  resolveScope: () => ({}),
   async answer(call): Promise<RightList> {
     const namespace = optionalText(call, 'namespace')
     const found = neededRights.map(async right => ({
@@ -134,7 +134,7 @@ export const rights: Handler = {
   },
 }
 
-async function isAllowed(caller: ApiCaller, right: Right, place: RightPlace): Promise<boolean> {
+async function isAllowed(caller: ApiCaller, right: ApiRight, place: RightScope): Promise<boolean> {
   try {
     await caller.authorize(right, place)
     return true

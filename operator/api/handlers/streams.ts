@@ -2,31 +2,31 @@ import { type BrokerLook, rowsOf, type StreamRow } from '../../broker-queries/st
 import { pageOf } from '../../ratelimit-queries/pages.ts'
 import { ApiError, errorOfField } from '../errors.ts'
 import type { StreamList } from '../stream-shapes.ts'
-import { type Handler, pageIn, textOf } from './handler.ts'
+import { type Handler, readPage, requiredText } from './handler.ts'
 
-export const streams: Handler = {
-  placeOf: () => ({}),
+export const streamsHandler: Handler = {
+  resolveScope: () => ({}),
   async answer(call): Promise<StreamList> {
     const brokers = await call.sources.brokers.list()
-    const page = pageOf(rowsOf({ brokers }), ({ key }) => key, pageIn(call))
+    const page = pageOf(rowsOf({ brokers }), ({ key }) => key, readPage(call))
     return {
       ...page,
       items: page.items.map(describeRow),
       missing: brokers.flatMap(look =>
         'problem' in look ? [{ broker: look.address, problem: look.problem }] : [],
       ),
-      unlisted: brokers.reduce((sum, look) => sum + unlistedOf(look), 0),
+      unlisted: brokers.reduce((sum, look) => sum + countUnlisted(look), 0),
     }
   },
 }
 
-const unlistedOf = (look: BrokerLook) => ('page' in look ? look.page.total - look.page.streams.length : 0)
+const countUnlisted = (look: BrokerLook) => ('page' in look ? look.page.total - look.page.streams.length : 0)
 
 /** Relays the preview of a broker, whose JSON has the shape of the answer. */
 export const preview: Handler = {
-  placeOf: () => ({}),
+  resolveScope: () => ({}),
   async answer(call): Promise<object> {
-    const result = await call.sources.brokers.preview(textOf(call, 'key'))
+    const result = await call.sources.brokers.preview(requiredText(call, 'key'))
     if ('preview' in result) return result.preview
     if ('problem' in result) throw new ApiError('broker-failed', result.problem)
     const message = 'key: no broker keeps a request with this key'

@@ -6,15 +6,15 @@ import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import type { BrokerLook } from '../../broker-queries/stream-rows.ts'
 import { createOperatorServer } from '../../environments/host/start.ts'
-import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/stream-route.ts'
+import { streamRouteType } from '../../kinds/animation-stream-route/stream-route.ts'
 import { feedStatesOf } from '../../leader/feed-states.ts'
 import { Feed } from '../../xds/feed.ts'
-import { type ApiAccess, openAccess } from '../access.ts'
+import { type CallerAuthentication, openAccess } from '../access.ts'
 import { streamPreview } from '../examples.ts'
 import { apiPath } from '../openapi-document.ts'
 import { type ApiLimits, OperatorApi } from '../operator-api.ts'
-import type { CounterChange, ErrorAnswer } from '../shapes.ts'
-import type { ApiSources, CounterChangeEvent, Owner } from '../sources.ts'
+import type { CounterChangeAnswer, ErrorAnswer } from '../shapes.ts'
+import type { ApiSources, CounterChangeEvent, NamedResource } from '../sources.ts'
 import { playPods } from './played-pods.ts'
 
 const rule = (key: string, unlimited = false) => ({
@@ -42,14 +42,14 @@ export const playedResource = (kind: string, namespace: string, name: string) =>
 })
 
 /** The fields of answers that tests read. */
-export type AnswerBody = Omit<CounterChange, 'counters'> &
+export type AnswerBody = Omit<CounterChangeAnswer, 'counters'> &
   ErrorAnswer & {
-    readonly items: readonly { domain: string; owner: Owner; name: string; callsPerSecond: number }[]
+    readonly items: readonly { domain: string; owner: NamedResource; name: string; callsPerSecond: number }[]
     readonly next?: string
   }
 
 interface ServedApi {
-  readonly access?: ApiAccess
+  readonly access?: CallerAuthentication
   readonly limits?: Partial<ApiLimits>
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
@@ -106,7 +106,7 @@ export async function serveApi(
   const pods = playPods()
   const changes: CounterChangeEvent[] = []
   const feed = new Feed({
-    typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
+    typeUrls: [rateLimitTypeUrl, streamRouteType],
     ids: () => 'id',
     clock: systemClock,
     log,

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { type Entry, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
 import { tarOf } from '@tollway/chassis/archive/tar.ts'
-import { conditionOf, type StatusReport } from '../../status/status-report.ts'
+import { findCondition, type StatusReport } from '../../status/status-report.ts'
 import { redactObject, redactText } from './redact.ts'
 
 /** The limits of a bundle, before it is compressed. */
@@ -144,7 +144,7 @@ function countReasons(
 ): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {}
   for (const resource of resources) {
-    const { status, reason } = conditionOf(resource, type)
+    const { status, reason } = findCondition(resource, type)
     const key = reason || 'Unknown'
     if (isProblem(status)) counts[key] = (counts[key] ?? 0) + (resource.resources ?? 1)
   }

@@ -7,8 +7,8 @@ import {
 } from '@tollway/chassis/command-line/command.ts'
 import { aRule, oneOf, optional, text, wholeNumber } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
-import { type Entry, writeEntries } from '../../api/entries.ts'
-import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
+import { type DescriptorEntry, formatDescriptorEntries } from '../../api/entries.ts'
+import type { CounterAnswer, CounterChangeAnswer, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { callApi, followApi } from '../call-api.ts'
 import { parseEntriesOption } from '../entries.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
@@ -99,8 +99,8 @@ function createCounterAction(action: 'get' | 'reset' | 'raise', source: SourceOf
       const operator = await source.open(sourceValues, output)
       const answer =
         action === 'get'
-          ? await callApi<Counter>(operator, `/counters?${toQuery(domain, entries)}`)
-          : await callApi<CounterChange>(operator, `/counters/${action}`, body)
+          ? await callApi<CounterAnswer>(operator, `/counters?${toQuery(domain, entries)}`)
+          : await callApi<CounterChangeAnswer>(operator, `/counters/${action}`, body)
       output.print(format === 'table' ? counterTable(answer) : render(answer, format))
       return reportMissing(
         answer.missing,
@@ -121,7 +121,7 @@ function toQuery(
   return [`domain=${encodeURIComponent(domain)}`, ...descriptors].join('&')
 }
 
-function counterTable({ counters }: Counter): string {
+function counterTable({ counters }: CounterAnswer): string {
   const heading = ['RULE', 'VALUE', 'LIMIT', 'REMAINING', 'RESET', 'KEY']
   return renderTable(
     heading,
@@ -148,7 +148,7 @@ async function top(
   if (entries && values.rule !== undefined) throw new UsageError('--rule and --entries exclude each other')
   const named = entries ? '' : required('--rule', values.rule)
   const operator = await source.open(sourceValues, output)
-  const matched = entries && (await callApi<Counter>(operator, `/counters?${toQuery(domain, entries)}`))
+  const matched = entries && (await callApi<CounterAnswer>(operator, `/counters?${toQuery(domain, entries)}`))
   const rule = matched?.rule ?? named
   const query = new URLSearchParams({ rule, by: values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
@@ -156,7 +156,7 @@ async function top(
   if (format !== 'table') output.print(render(answer, format))
   else {
     const rows = answer.keys.map(({ entries, count, error }) => [
-      writeEntries(entries),
+      formatDescriptorEntries(entries),
       `${count}`,
       `${error}`,
     ])
@@ -205,12 +205,14 @@ async function tap(
   return exitCodes.ok
 }
 
-const hasEntries = (entries: readonly Entry[], wanted: readonly Entry[]) =>
+const hasEntries = (entries: readonly DescriptorEntry[], wanted: readonly DescriptorEntry[]) =>
   wanted.every(({ key, value }) => entries.some(entry => entry.key === key && entry.value === value))
 
 function describeDecision(decision: TapBatchEvent['decisions'][number]): string {
   const { atMs, pod, entries, rule, over, reason } = decision
   const time = new Date(atMs).toISOString()
   const answer = over ? 'OVER' : 'OK'
-  return printable(`${time} ${pod} ${writeEntries(entries)} ${rule || '-'} ${answer} ${reason}`.trimEnd())
+  return printable(
+    `${time} ${pod} ${formatDescriptorEntries(entries)} ${rule || '-'} ${answer} ${reason}`.trimEnd(),
+  )
 }

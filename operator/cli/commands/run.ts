@@ -5,10 +5,10 @@ import { aFile, noValues, type Option, type Options, text } from '@tollway/chass
 import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import {
-  type Judged,
-  judgeOperatorConfig,
   parseOperatorConfig,
   options as table,
+  type ValidatedConfig,
+  validateOperatorConfig,
   type WrittenConfig,
 } from '../../environments/host/operator-config.ts'
 import { startStandalone } from '../../environments/host/start.ts'
@@ -130,7 +130,10 @@ function readOptions(args: readonly string[]) {
 }
 
 /** Validates the options of the command line together with the fields of the file. */
-function validateOptions(values: Readonly<Record<string, unknown>>, file: string | undefined): Judged {
+function validateOptions(
+  values: Readonly<Record<string, unknown>>,
+  file: string | undefined,
+): ValidatedConfig {
   const fromFile = file === undefined ? {} : readConfigFile(file)
   const written: Record<string, unknown> = { ...fromFile }
   const spellings = new Map(Object.keys(fromFile).map(field => [field, `${file}: ${field}`]))
@@ -144,7 +147,7 @@ function validateOptions(values: Readonly<Record<string, unknown>>, file: string
         : mergeEnv(fromFile[field], parseEnv(value as string[], `--${flag}`, field, env))
     spellings.set(field, `--${flag}`)
   }
-  return judgeOperatorConfig(written, field => spellings.get(field) ?? field)
+  return validateOperatorConfig(written, field => spellings.get(field) ?? field)
 }
 
 function rejectPassword(redisUrl: string): void {

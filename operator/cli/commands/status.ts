@@ -11,12 +11,12 @@ import {
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
-import { complaintsOf } from '../../environments/host/terminal/problem-log.ts'
+import { listProblems } from '../../environments/host/terminal/problem-log.ts'
 import type { KindColumns } from '../../kinds/kind-adapter.ts'
 import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { columnsOfKinds } from '../../kinds/registry.ts'
-import type { SourceProblem } from '../../sources/source.ts'
-import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
+import type { SourceProblem } from '../../kinds/source.ts'
+import { findCondition, isReady, type StatusReport } from '../../status/status-report.ts'
 import { printable, render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
@@ -199,9 +199,9 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
     resource.subject,
     ...counts.map(({ field }) => `${resource.counts[field] ?? ''}`),
     ...details.map(({ field }) => resource.details?.[field] ?? ''),
-    ...steps.map(({ field }) => conditionOf(resource, field).status),
+    ...steps.map(({ field }) => findCondition(resource, field).status),
     ...(isPublished ? [resource.enforced] : []),
-    conditionOf(resource, 'Ready').status,
+    findCondition(resource, 'Ready').status,
   ])
   return renderTable(heading, rows)
 }
@@ -209,7 +209,7 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
 /** The resources of a report without names. */
 function groupTable(resources: StatusReport['resources']): string {
   const rows = resources.map(resource => {
-    const { status, reason } = conditionOf(resource, 'Ready')
+    const { status, reason } = findCondition(resource, 'Ready')
     return [resource.kind, `${resource.resources}`, status, reason]
   })
   return renderTable(['KIND', 'RESOURCES', 'READY', 'REASON'], rows)
@@ -232,7 +232,7 @@ const maxProblems = 10
 /** Returns a line for each of the obstacles, or else for each of the first problems. */
 function describeProblems(report: StatusReport, obstacles: readonly SourceProblem[]): string {
   const alone = obstacles.length > 0 && { resources: [], replicas: [], problems: obstacles }
-  const complaints = complaintsOf({ ...report, ...alone })
+  const complaints = listProblems({ ...report, ...alone })
   const shown = complaints
     .slice(0, maxProblems)
     .map(({ place, message }) => printable(`${place}: ${message}`))
@@ -254,7 +254,7 @@ function describe(report: StatusReport): string {
     ...resourceTables(report.resources),
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
-  const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
+  const wrong = listProblems(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
   if (report.resources.length === 0) parts.push('No resource is in force: no call is limited.\n')
   if (wrong.length > 0) parts.push(`Problems:\n${wrong.join('')}`)
   return parts.join('\n')

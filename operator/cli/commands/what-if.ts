@@ -3,11 +3,11 @@ import { aFile, text } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { deadlines } from '../../api/deadlines.ts'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
-import { writeEntries } from '../../api/entries.ts'
-import { boundsOf, caveatsOf } from '../../api/replay-bounds.ts'
+import { formatDescriptorEntries } from '../../api/entries.ts'
+import { describeCaveats, formatBounds } from '../../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
-import { formatFieldProblem } from '../../kinds/translation.ts'
-import { readYaml } from '../../yaml.ts'
+import { formatFieldProblem } from '../../kinds/kind-adapter.ts'
+import { parseYamlDocument } from '../../yaml.ts'
 import { callApi } from '../call-api.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
 import { readInput } from '../read-input.ts'
@@ -63,7 +63,7 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
 export const whatIfCommand = createWhatIf(operatorSource)
 
 function readResource(path: string): unknown {
-  const read = readYaml(readInput('--file', path, maxWhatIfBytes))
+  const read = parseYamlDocument(readInput('--file', path, maxWhatIfBytes))
   if ('value' in read) return read.value
   const { message, line } = read
   throw new Error(`--file ${path}: ${line === undefined ? '' : `line ${line}: `}${message}`)
@@ -74,19 +74,19 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
     ...[rule, `${now.allowed}`, describeRejected(now), `${proposed.allowed}`, describeRejected(proposed)],
   ])
   const changed = keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
-    writeEntries(entries),
+    formatDescriptorEntries(entries),
     ...[`${hits}`, `${refusedNow}`, `${refusedProposed}`],
   ])
   return [
     renderTable(['RULE', 'ALLOWED HITS', 'REJECTED', 'ALLOWED WITH IT', 'REJECTED WITH IT'], rows),
     ...(unlistedRules > 0 ? [`${unlistedRules} more rules are not listed.\n`] : []),
     ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REJECTED', 'REJECTED WITH IT'], changed)] : []),
-    `${[describeCoverage(coverage), ...caveatsOf({ rules, coverage }, printable)].join('\n')}\n`,
+    `${[describeCoverage(coverage), ...describeCaveats({ rules, coverage }, printable)].join('\n')}\n`,
   ].join('\n')
 }
 
 function describeRejected(hits: WhatIfAnswer['rules'][number]['now']): string {
-  const bounds = boundsOf(hits)
+  const bounds = formatBounds(hits)
   return bounds === '' ? `${hits.refused}` : `${hits.refused} (${bounds})`
 }
 

@@ -6,8 +6,8 @@ import { folderSecrets } from '../../environments/host/secrets.ts'
 import { collectionPath, objectPath } from '../../environments/kubernetes/api/client.ts'
 import { customResource } from '../../environments/kubernetes/api/custom-resources.ts'
 import type { KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
-import type { RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
-import type { SourcedResource } from '../../sources/source.ts'
+import type { RouteSecrets, SecretReference } from '../../kinds/animation-stream-route/route-secrets.ts'
+import type { SourcedResource } from '../../kinds/source.ts'
 import type { DiffTarget } from '../compare-resources.ts'
 import { type FolderContent, openKinds } from '../read-folder.ts'
 import type { SourceOf } from '../run-program.ts'
@@ -81,7 +81,7 @@ async function readSecretNames(
   resources: readonly SourcedResource[],
 ): Promise<RouteSecrets> {
   const inFolder = folderSecrets({ list: () => resources, onChange() {} })
-  const isInFolder = ({ namespace, secret }: SecretPlace) =>
+  const isInFolder = ({ namespace, secret }: SecretReference) =>
     resources.some(one => one.kind === 'Secret' && one.namespace === namespace && one.name === secret)
   const states = new Map<string, 'exists' | 'missing' | MissingRightError>()
   for (const { kind, namespace, spec } of resources) {
@@ -91,7 +91,7 @@ async function readSecretNames(
       if (!states.has(key)) states.set(key, await checkSecret(cluster, { namespace, name }))
     }
   }
-  const known = ({ namespace, secret }: SecretPlace) => {
+  const known = ({ namespace, secret }: SecretReference) => {
     const state = states.get(`${namespace}/${secret}`)
     if (state === 'exists') return undefined
     return state instanceof MissingRightError

@@ -12,7 +12,7 @@ import { createKubernetesSource, type ReflectedKind } from '../../environments/k
 import { describeStored, type StoredKind } from '../../environments/kubernetes/status/cluster-report.ts'
 import { withAdvice } from '../../environments/kubernetes/status/describe-services.ts'
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
-import type { SourcedResource } from '../../sources/source.ts'
+import type { SourcedResource } from '../../kinds/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { ReportSource } from '../commands/status.ts'
 import type { OperatorAddress } from '../find-operator.ts'

@@ -2,12 +2,12 @@ import { aFile, noValues, text } from '@tollway/chassis/command-line/option.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { parseJson } from '@tollway/chassis/json.ts'
 import {
-  type ApiAccess,
   accessFromEnvironment,
   accessFromKubeconfig,
+  type KubeApiAccess,
 } from '../../environments/kubernetes/api/access.ts'
 import { connectionError, KubeApiError, statusError } from '../../environments/kubernetes/api/api-error.ts'
-import { Caller } from '../../environments/kubernetes/api/caller.ts'
+import { KubeCaller } from '../../environments/kubernetes/api/caller.ts'
 import {
   collectionPath,
   createKubeClient,
@@ -15,7 +15,7 @@ import {
   type Selection,
 } from '../../environments/kubernetes/api/client.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
-import { createTransport, readBody } from '../../environments/kubernetes/api/transport.ts'
+import { createTransport, readWholeBody } from '../../environments/kubernetes/api/transport.ts'
 import type { SourceValues } from '../run-program.ts'
 
 /** A cluster with the rights of a user. Each call rejects with an error that names a missing right. */
@@ -54,7 +54,7 @@ export async function openCluster(
   const access = impersonate(await readAccess(values), values.as)
   const options = { random: Math.random }
   const client = createKubeClient(access, options)
-  const caller = new Caller(access, options)
+  const caller = new KubeCaller(access, options)
   const transport = createTransport(access)
   const explained = async <T>(answer: Promise<T>): Promise<T> => {
     try {
@@ -91,7 +91,7 @@ export async function openCluster(
     const signal = AbortSignal.timeout(answerMs)
     try {
       const response = await transport.open({ method: 'GET', path, headers, signal })
-      const text = await readBody(response, call, maxBytes)
+      const text = await readWholeBody(response, call, maxBytes)
       if (response.statusCode === 200) return text
       throw statusError(call, response.statusCode ?? 0, parseJson(text) ?? text)
     } catch (error) {
@@ -101,7 +101,7 @@ export async function openCluster(
 }
 
 /** The API server answers every user about their own rights and name. */
-async function requireRight(caller: Caller, resourceAttributes: NamespacedRight): Promise<void> {
+async function requireRight(caller: KubeCaller, resourceAttributes: NamespacedRight): Promise<void> {
   const access = await review(caller, 'authorization.k8s.io', 'SelfSubjectAccessReview', {
     spec: { resourceAttributes },
   })
@@ -114,7 +114,7 @@ async function requireRight(caller: Caller, resourceAttributes: NamespacedRight)
 }
 
 /** Resolves with the status of a review. */
-async function review(caller: Caller, group: string, kind: string, body: object) {
+async function review(caller: KubeCaller, group: string, kind: string, body: object) {
   const resource = { group, version: 'v1', plural: `${kind.toLowerCase()}s`, namespaced: false }
   const path = collectionPath(resource, undefined)
   const object = { apiVersion: `${group}/v1`, kind, ...body }
@@ -143,7 +143,7 @@ async function readAccess({ context, kubeconfig }: Pick<ClusterValues, 'context'
   return accessFromKubeconfig(kubeconfig ?? (KUBECONFIG || `${HOME}/.kube/config`), context)
 }
 
-function impersonate(access: ApiAccess, user: string | undefined): ApiAccess {
+function impersonate(access: KubeApiAccess, user: string | undefined): KubeApiAccess {
   if (user === undefined) return access
   return {
     ...access,

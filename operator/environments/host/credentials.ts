@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type {
-  CredentialPlace,
+  CredentialReference,
   CredentialStore,
-  KeptCredentials,
+  StoredCredentials,
 } from '../../kinds/merchant/credential-store.ts'
 import { isTexts } from './secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -29,22 +29,22 @@ const folderName = 'secrets'
 /** Returns the path of the file of a Secret. A namespace has no dot, so no two Secrets share a file. */
 export function credentialFile(
   stateDir: string,
-  { namespace, name }: Pick<CredentialPlace, 'namespace' | 'name'>,
+  { namespace, name }: Pick<CredentialReference, 'namespace' | 'name'>,
 ): string {
   return join(stateDir, folderName, `${namespace}.${name}.json`)
 }
 
 export interface CredentialFiles extends CredentialStore {
   /** Removes the files of this resource only. */
-  remove(place: CredentialPlace): void
+  remove(place: CredentialReference): void
 }
 
 /** The credentials of merchants in files that only their owner reads, below the state folder. */
 export function createCredentialFiles(stateDir: string): CredentialFiles {
-  function read(place: CredentialPlace): KeptCredentials | undefined {
-    const text = readIfThere(credentialFile(stateDir, place))
+  function read(place: CredentialReference): StoredCredentials | undefined {
+    const text = readIfExists(credentialFile(stateDir, place))
     if (text === undefined) return undefined
-    const version = versionOf(text)
+    const version = hashText(text)
     const found = parse(text)
     if (found === undefined) return { entries: {}, notes: {}, isOurs: false, version }
     const { metadata, stringData: entries } = found
@@ -69,7 +69,7 @@ export function createCredentialFiles(stateDir: string): CredentialFiles {
       const text = `${JSON.stringify(file, null, 2)}\n`
       writeAtomically(credentialFile(stateDir, place), text)
       const { metadata, stringData } = file
-      return { entries: stringData, notes: metadata.notes, isOurs: true, version: versionOf(text) }
+      return { entries: stringData, notes: metadata.notes, isOurs: true, version: hashText(text) }
     },
     remove(place) {
       if (read(place)?.isOurs) rmSync(credentialFile(stateDir, place), { force: true })
@@ -77,11 +77,11 @@ export function createCredentialFiles(stateDir: string): CredentialFiles {
   }
 }
 
-function versionOf(text: string): string {
+function hashText(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-function readIfThere(path: string): string | undefined {
+function readIfExists(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {

@@ -2,15 +2,15 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import type { Controller, Environment, FedController } from '../../app.ts'
+import type { Controller, Environment, PublishedContents } from '../../app.ts'
 import { createRunner } from '../../controller/runner.ts'
 import type { Infrastructure } from '../../infrastructure/provider.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
+import { createPublishedResources } from '../../kinds/published-resources.ts'
 import { rememberedKinds } from '../../kinds/registry.ts'
-import { createFedResources } from '../../reconcilers/fed-resources.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../kinds/source.ts'
+import type { ServiceName } from '../../model.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import type { ServiceName } from '../../translated-types.ts'
 import type { Feed } from '../../xds/feed.ts'
 import { openRememberedFile, type RememberedFile } from './memory.ts'
 import { type HostMerchantsOptions, openHostMerchants } from './merchants.ts'
@@ -51,7 +51,7 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
       openHostController(kind, {
         ...{ source, infrastructure, log, remembered, feed },
         switchedOff: options.whySwitchedOff(kind.workload),
-        backendFailure: backends.of,
+        backendFailure: backends.get,
         writeStatus: ofKind => write(kind.definition.kind, ofKind),
       }),
     openMerchants({ backends }) {
@@ -59,7 +59,7 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
         ...options.merchants,
         source,
         log,
-        backendFailure: () => backends.of('payments'),
+        backendFailure: () => backends.get('payments'),
         writeStatus: ofKind => write(merchantKind.kind, ofKind),
       })
       return {
@@ -92,11 +92,11 @@ interface HostControllerOptions {
 }
 
 /** Opens the controller of one kind whose resources are manifests in a folder. */
-function openHostController<Content extends Named, Fed extends object>(
-  kind: KindAdapter<Content, Fed>,
+function openHostController<Content extends Named, Published extends object>(
+  kind: KindAdapter<Content, Published>,
   { source, remembered, feed, log, ...options }: HostControllerOptions,
-): Controller & FedController<Content> {
-  const resources = createFedResources(kind, {
+): Controller & PublishedContents<Content> {
+  const resources = createPublishedResources(kind, {
     ...options,
     source,
     remembered: remembered.of(kind),

@@ -20,7 +20,7 @@ function oneProcess(t: TestContext) {
     workloads: [{ name: 'ratelimit' }],
     signal: stopping.signal,
     deadlineMs,
-    isFed: () => state.fed,
+    isFeedPublished: () => state.fed,
     advice: 'read the log',
   }
   const change = (to: Partial<typeof state>) => {

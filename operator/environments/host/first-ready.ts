@@ -1,5 +1,5 @@
 import { type Infrastructure, InfrastructureError } from '../../infrastructure/provider.ts'
-import type { Workload } from '../../translated-types.ts'
+import type { Workload } from '../../model.ts'
 
 export interface FirstReadyOptions {
   readonly host: Pick<Infrastructure, 'observe' | 'onChange'>
@@ -8,7 +8,7 @@ export interface FirstReadyOptions {
   /** The time limit of the processes, from the moment at which the feed carries resources. */
   readonly deadlineMs: number
   /** Whether the feed carries every kind of resource. Without it no process can be ready. */
-  readonly isFed: () => boolean
+  readonly isFeedPublished: () => boolean
   /** The end of the error's text. */
   readonly advice: string
 }
@@ -19,10 +19,10 @@ export interface FirstReadyOptions {
  * nothing: then the cause is in the resources, not in the processes.
  */
 export function firstReady(options: FirstReadyOptions): Promise<void> {
-  const { host, workloads, signal, deadlineMs, isFed, advice } = options
+  const { host, workloads, signal, deadlineMs, isFeedPublished, advice } = options
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const expire = () => {
-    if (!isFed()) {
+    if (!isFeedPublished()) {
       timer.refresh()
       return
     }

@@ -1,9 +1,9 @@
 import { isIPv6 } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { type ServiceName, serviceNames, type Workload } from '../../translated-types.ts'
+import { type ServiceName, serviceNames, type Workload } from '../../model.ts'
 import { services } from '../../workloads/registry.ts'
 import type { HostFacts } from '../../workloads/service.ts'
-import { flagOf, type OperatorConfig } from './operator-config.ts'
+import { type OperatorConfig, toFlag } from './operator-config.ts'
 import type { ReplicaCommand } from './processes/launch-child.ts'
 
 interface HostWorkloadsOptions extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {
@@ -34,7 +34,7 @@ export function redisUsers(config: OperatorConfig): readonly ServiceName[] {
 }
 
 /** Returns why no process runs for the workload; undefined if one does. */
-export function switchedOff(config: OperatorConfig, workload: string): string | undefined {
+export function explainDisabledOnHost(config: OperatorConfig, workload: string): string | undefined {
   const { onHost } = services[workload as ServiceName]
   return onHost.processes(config) > 0 ? undefined : `No process is to enforce it: ${onHost.offBy}`
 }
@@ -51,7 +51,7 @@ export function portAdvice(portName: string, service: ServiceName): string {
 
 /** Returns the option to use if the port of a field is not free. */
 export function adviceForPort(field: string): string {
-  return `choose another one with ${option(`${flagOf(field)} PORT`)}`
+  return `choose another one with ${option(`${toFlag(field)} PORT`)}`
 }
 
 /** Spells an option for `make run`, if that is how the operator was started. */

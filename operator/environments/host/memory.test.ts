@@ -8,9 +8,9 @@ import { nearlyRightResource } from '../../../crds/testing/arbitrary-rate-limit-
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { animationStreamRoutes } from '../../kinds/animation-stream-route/animation-stream-route.ts'
 import { translateAnimationStreamRoute } from '../../kinds/animation-stream-route/stream-route.ts'
+import type { ResourceMemory } from '../../kinds/choose-contents.ts'
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
-import type { Memory } from '../../reconcilers/remembered.ts'
 import { openRememberedFile } from './memory.ts'
 
 const limits = rateLimitConfigs()
@@ -33,8 +33,8 @@ function place(): string {
 }
 
 const failOnWarning = (text: string) => assert.fail(text)
-const plain: Memory<RateLimitDomain> = { firstSeenMs: 5, origin: 'a.yaml' }
-const withContent: Memory<RateLimitDomain> = {
+const plain: ResourceMemory<RateLimitDomain> = { firstSeenMs: 5, origin: 'a.yaml' }
+const withContent: ResourceMemory<RateLimitDomain> = {
   ...plain,
   lastGood: { name: 'shop/a', domain: 'd', descriptors: [] },
 }

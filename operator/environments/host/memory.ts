@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import type { MemoryStore, ResourceMemory } from '../../kinds/choose-contents.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
-import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 /** Returns the path of the file with the memories. */
@@ -16,14 +16,14 @@ export interface RememberedFile {
   of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
 }
 
-interface FiledMemories<Content> extends Remembered<Content> {
-  all(): ReadonlyMap<string, Memory<Content>>
+interface FiledMemories<Content> extends MemoryStore<Content> {
+  all(): ReadonlyMap<string, ResourceMemory<Content>>
 }
 
 /** The part of a kind that decides which content can be remembered. */
 type RememberedKind<Content extends Named = Named> = Pick<KindAdapter<Content>, 'definition' | 'isContent'>
 
-interface Entry extends Memory<Named> {
+interface Entry extends ResourceMemory<Named> {
   readonly kind: string
 }
 
@@ -43,7 +43,7 @@ export function openRememberedFile(
   const byKind = new Map(read([path, `${path}.1`], kinds, onWarning))
   let isWritten = true
 
-  function replace(kind: string, fresh: ReadonlyMap<string, Memory<Named>>): void {
+  function replace(kind: string, fresh: ReadonlyMap<string, ResourceMemory<Named>>): void {
     if (isWritten && isSame(fresh, byKind.get(kind) ?? new Map())) return
     // Set before the write: a full disk must not restore an older version.
     byKind.set(kind, fresh)
@@ -56,14 +56,14 @@ export function openRememberedFile(
     of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): FiledMemories<Content> {
       return {
         // The kind validated these entries when they were read, or they come from its own reconciler.
-        all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, Memory<Content>>,
+        all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, ResourceMemory<Content>>,
         replace: fresh => replace(kind, fresh),
       }
     },
   }
 }
 
-type ByKind = ReadonlyMap<string, ReadonlyMap<string, Memory<Named>>>
+type ByKind = ReadonlyMap<string, ReadonlyMap<string, ResourceMemory<Named>>>
 
 function toEntries(byKind: ByKind): Readonly<Record<string, Entry>> {
   const all = [...byKind].flatMap(([kind, memories]) =>
@@ -73,7 +73,10 @@ function toEntries(byKind: ByKind): Readonly<Record<string, Entry>> {
 }
 
 /** Contents are the same objects until they change, so that nothing large is compared. */
-function isSame(a: ReadonlyMap<string, Memory<unknown>>, b: ReadonlyMap<string, Memory<unknown>>): boolean {
+function isSame(
+  a: ReadonlyMap<string, ResourceMemory<unknown>>,
+  b: ReadonlyMap<string, ResourceMemory<unknown>>,
+): boolean {
   if (a.size !== b.size) return false
   for (const [uid, { firstSeenMs, origin, lastGood, lastGoodGeneration, ...rest }] of a) {
     const other = b.get(uid)
@@ -100,7 +103,9 @@ function read(
     if (code !== 'ENOENT') onWarning(`${path} cannot be read: ${message}`)
     return read(others, kinds, onWarning)
   }
-  const byKind = new Map(kinds.map(({ definition }) => [definition.kind, new Map<string, Memory<Named>>()]))
+  const byKind = new Map(
+    kinds.map(({ definition }) => [definition.kind, new Map<string, ResourceMemory<Named>>()]),
+  )
   for (const [uid, value] of found) {
     const entry = readEntry(value, kinds)
     if (entry !== undefined) byKind.get(entry.kind)?.set(uid, entry.memory)
@@ -112,7 +117,7 @@ function read(
 function readEntry(
   value: unknown,
   kinds: readonly RememberedKind[],
-): { readonly kind: string; readonly memory: Memory<Named> } | undefined {
+): { readonly kind: string; readonly memory: ResourceMemory<Named> } | undefined {
   if (!isObject<Entry>(value)) return undefined
   const { kind: name = firstKind, firstSeenMs, origin, lastGood, lastGoodGeneration } = value
   const { goneSinceMs, heirOf } = value

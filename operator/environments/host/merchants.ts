@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { CredentialPlace } from '../../kinds/merchant/credential-store.ts'
-import { merchants as kind, merchantSubject } from '../../kinds/merchant/merchant.ts'
+import { qualifiedName } from '../../kinds/choose-contents.ts'
+import type { CredentialReference } from '../../kinds/merchant/credential-store.ts'
+import { merchantsKind as kind, merchantSubject } from '../../kinds/merchant/merchant.ts'
 import {
   createMerchantController,
   type MerchantController,
@@ -14,10 +15,9 @@ import type { PaymentAddresses } from '../../kinds/merchant/merchant-reconciler.
 import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
 import type { MerchantStatus, MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
-import { nameOf } from '../../reconcilers/choose-contents.ts'
-import type { Source, SourcedResource } from '../../sources/source.ts'
+import type { Source, SourcedResource } from '../../kinds/source.ts'
+import type { MerchantAccount } from '../../model.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import type { MerchantAccount } from '../../translated-types.ts'
 import { type CredentialFiles, createCredentialFiles } from './credentials.ts'
 import { readFolderSecret } from './secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -43,7 +43,7 @@ interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reco
 
 /** The steps of a deletion of the resource, stored before the merchant is created. */
 interface Remembered {
-  readonly place: CredentialPlace
+  readonly place: CredentialReference
   readonly onDeletion: MerchantAccount['onDeletion']
 }
 
@@ -149,7 +149,8 @@ function toDeleted(uid: string, { place, onDeletion }: Remembered): HostMerchant
 /** The statuses, in memory: the operator writes them to its report. */
 function createStatuses(writeStatus: HostMerchantsOptions['writeStatus']) {
   const known = new Map<string, ResourceStatus>()
-  const publish = () => writeStatus([...known.values()].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)))
+  const publish = () =>
+    writeStatus([...known.values()].sort((a, b) => (qualifiedName(a) < qualifiedName(b) ? -1 : 1)))
   const store: MerchantStatusStore<HostMerchant> = {
     read({ uid }) {
       const status = known.get(uid)

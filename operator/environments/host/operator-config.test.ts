@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ServiceName } from '../../translated-types.ts'
+import type { ServiceName } from '../../model.ts'
 import { brokerEnv } from '../../workloads/broker.ts'
 import { rateLimitEnv } from '../../workloads/rate-limit.ts'
 import { services } from '../../workloads/registry.ts'
-import { judgeOperatorConfig, type OperatorConfig, parseOperatorConfig } from './operator-config.ts'
+import { type OperatorConfig, parseOperatorConfig, validateOperatorConfig } from './operator-config.ts'
 
-const { value: defaultOperatorConfig } = judgeOperatorConfig({}) as { readonly value: OperatorConfig }
+const { value: defaultOperatorConfig } = validateOperatorConfig({}) as { readonly value: OperatorConfig }
 
 test('absent and null fields have the default, and numbers may be texts', () => {
   const { host, replicas, grpcPort, feedPort } = defaultOperatorConfig
   assert.deepEqual([host, replicas, grpcPort, feedPort], ['127.0.0.1', 1, 8081, 18_000])
-  assert.deepEqual(judgeOperatorConfig({ host: null, rateLimitEnv: null }), { value: defaultOperatorConfig })
-  const judged = judgeOperatorConfig({ replicas: '3', grpcPort: 9081, rateLimitEnv: { QUOTA_MODE: true } })
+  assert.deepEqual(validateOperatorConfig({ host: null, rateLimitEnv: null }), {
+    value: defaultOperatorConfig,
+  })
+  const judged = validateOperatorConfig({ replicas: '3', grpcPort: 9081, rateLimitEnv: { QUOTA_MODE: true } })
   assert.deepEqual(judged, {
     value: { ...defaultOperatorConfig, replicas: 3, grpcPort: 9081, rateLimitEnv: { QUOTA_MODE: 'true' } },
   })
@@ -80,7 +82,7 @@ const wrong: readonly [Readonly<Record<string, unknown>>, readonly RegExp[]][] =
 
 test('each problem names the field, the value found and the allowed values', () => {
   for (const [written, expected] of wrong) {
-    const judged = judgeOperatorConfig(written)
+    const judged = validateOperatorConfig(written)
     assert.ok('problems' in judged, JSON.stringify(written))
     assert.equal(judged.problems.length, expected.length, judged.problems.join('\n'))
     for (const [index, pattern] of expected.entries()) assert.match(judged.problems[index] ?? '', pattern)
@@ -88,11 +90,11 @@ test('each problem names the field, the value found and the allowed values', () 
 })
 
 test('the ports of the broker are free without a broker', () => {
-  assert.ok('value' in judgeOperatorConfig({ brokerReplicas: 0, brokerPort: 8081, brokerDebugPort: 6070 }))
+  assert.ok('value' in validateOperatorConfig({ brokerReplicas: 0, brokerPort: 8081, brokerDebugPort: 6070 }))
 })
 
 test('a problem names the field as the caller spells it', () => {
-  const judged = judgeOperatorConfig({ grpcPort: 'x' }, field =>
+  const judged = validateOperatorConfig({ grpcPort: 'x' }, field =>
     field === 'grpcPort' ? '--grpc-port' : field,
   )
   assert.deepEqual(judged, { problems: ['--grpc-port: "x" is not a whole number from 1 to 65535'] })
@@ -108,7 +110,9 @@ test('a file that is not YAML is rejected with the line, and without its content
 })
 
 test('no problem contains a secret', () => {
-  const judged = judgeOperatorConfig({ rateLimitEnv: { KVSTORE_AUTH: 'secret', REDIS_AUTH: 'other secret' } })
+  const judged = validateOperatorConfig({
+    rateLimitEnv: { KVSTORE_AUTH: 'secret', REDIS_AUTH: 'other secret' },
+  })
   assert.ok('problems' in judged)
   assert.doesNotMatch(judged.problems.join(), /secret/)
 })

@@ -1,14 +1,14 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
-import { type ServiceName, serviceNames } from '../../translated-types.ts'
-import { type HostConfig, maxPort, port } from '../../workloads/host-option.ts'
+import { type ServiceName, serviceNames } from '../../model.ts'
+import { type HostConfig, maxPort, portOption } from '../../workloads/host-option.ts'
 import { serviceOptions, services } from '../../workloads/registry.ts'
 
 /** The options of `tollway run`, by the fields of its configuration file. */
 export const options = {
   ...serviceOptions,
-  feedPort: port({ flag: 'feed-port', fallback: 18_000, help: 'the port of the feed, on loopback' }),
-  operatorPort: port({
+  feedPort: portOption({ flag: 'feed-port', fallback: 18_000, help: 'the port of the feed, on loopback' }),
+  operatorPort: portOption({
     flag: 'operator-port',
     fallback: 8000,
     help: 'the port of the console, the API and health, on loopback',
@@ -22,7 +22,7 @@ type Field = keyof OperatorConfig
 const fields = Object.keys(options) as readonly Field[]
 
 /** Returns the flag of a field: `--grpc-port`. */
-export function flagOf(field: string): string {
+export function toFlag(field: string): string {
   return `--${options[field as Field].flag}`
 }
 
@@ -50,13 +50,16 @@ export function parseOperatorConfig(
   return { problem: `it must be a mapping of ${fields.join(', ')}` }
 }
 
-export type Judged = { readonly value: OperatorConfig } | { readonly problems: readonly string[] }
+export type ValidatedConfig = { readonly value: OperatorConfig } | { readonly problems: readonly string[] }
 
 /**
  * Validates the given fields and adds the defaults. Null counts as left out, and numbers may be text, as on a
  * command line. Reports every problem; each begins with the field as `spell` spells it.
  */
-export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string) => field): Judged {
+export function validateOperatorConfig(
+  found: WrittenConfig,
+  spell = (field: string) => field,
+): ValidatedConfig {
   const problems = Object.keys(found)
     .filter(name => !fields.some(field => field === name))
     .map(name => `${spell(name)}: there is no such field; there are ${fields.join(', ')}`)
@@ -69,15 +72,15 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
   }
   if (problems.length > 0) return { problems }
   const value = values as OperatorConfig
-  const conflicts = [...sharedTwice(value, spell), ...excluded(value, spell)]
+  const conflicts = [...findPortConflicts(value, spell), ...findExclusions(value, spell)]
   return conflicts.length > 0 ? { problems: conflicts } : { value }
 }
 
 /** Returns the ports that two processes would listen on. */
-function sharedTwice(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
+function findPortConflicts(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
   const owners = new Map<number, string>()
   const problems: string[] = []
-  for (const { field, port, owner = spell(field) } of portsOf(config)) {
+  for (const { field, port, owner = spell(field) } of listPorts(config)) {
     const before = owners.get(port)
     owners.set(port, owner)
     if (port > maxPort)
@@ -95,12 +98,12 @@ interface PortUse {
   readonly owner?: string
 }
 
-function portsOf(config: OperatorConfig): readonly PortUse[] {
+function listPorts(config: OperatorConfig): readonly PortUse[] {
   const ofOperator = (['feedPort', 'operatorPort'] as const).map(field => ({ field, port: config[field] }))
-  return [...ofOperator, ...serviceNames.flatMap(name => portsOfService(config, name))]
+  return [...ofOperator, ...serviceNames.flatMap(name => listServicePorts(config, name))]
 }
 
-function portsOfService(config: OperatorConfig, name: ServiceName): readonly PortUse[] {
+function listServicePorts(config: OperatorConfig, name: ServiceName): readonly PortUse[] {
   const { onHost } = services[name]
   const count = onHost.processes(config)
   if (count === 0) return []
@@ -118,7 +121,7 @@ function portsOfService(config: OperatorConfig, name: ServiceName): readonly Por
 }
 
 /** Returns the options that exclude each other. */
-function excluded(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
+function findExclusions(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
   return Object.values(services)
     .flatMap(({ onHost }) => onHost.problems?.(config) ?? [])
     .map(({ field, problem, with: other }) => `${spell(field)}: ${problem} ${spell(other)}`)

@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../kinds/source.ts'
 import { createFileTable } from './folder/file-table.ts'
 import { type FolderLimits, folderLimits, scanFolder } from './folder/folder-scan.ts'
 import { watchFolders } from './folder/folder-watch.ts'

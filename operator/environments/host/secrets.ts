@@ -5,9 +5,9 @@ import {
   noSecret,
   type RouteSecrets,
   readSigningSecrets,
-  type SecretPlace,
+  type SecretReference,
 } from '../../kinds/animation-stream-route/route-secrets.ts'
-import type { Source, SourcedResource } from '../../sources/source.ts'
+import type { Source, SourcedResource } from '../../kinds/source.ts'
 
 /**
  * The Secrets among the manifests of a folder, with the rules of `kubectl apply`: `data` is in base64, and
@@ -15,16 +15,16 @@ import type { Source, SourcedResource } from '../../sources/source.ts'
  */
 export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
   /** Each result is remembered for its resource, which is another object after a change. */
-  function createReader<Known>(readEntry: (entries: Entries, place: SecretPlace) => Known) {
+  function createReader<Known>(readEntry: (entries: Entries, place: SecretReference) => Known) {
     const known = new WeakMap<SourcedResource, Map<string, Known | NoEntry>>()
-    return (place: SecretPlace): Known | NoEntry => {
+    return (place: SecretReference): Known | NoEntry => {
       const resource = findSecret(source, place.namespace, place.secret)
       if (resource === undefined) return noSecret
       const ofResource = known.get(resource) ?? new Map<string, Known | NoEntry>()
       known.set(resource, ofResource)
       const before = ofResource.get(place.key)
       if (before !== undefined) return before
-      const entries = entriesOf(resource.spec)
+      const entries = decodeEntries(resource.spec)
       const found = entries === undefined ? noEntries : readEntry(entries, place)
       ofResource.set(place.key, found)
       return found
@@ -50,7 +50,7 @@ export function readFolderSecret(
 ): Entries | undefined {
   const found = findSecret(source, namespace, name)
   if (found === undefined) return undefined
-  const entries = entriesOf(found.spec)
+  const entries = decodeEntries(found.spec)
   if (entries === undefined) throw new Error(`the Secret ${namespace}/${name} ${noEntries.missing}`)
   return entries
 }
@@ -69,10 +69,10 @@ const noEntries = { missing: 'has data that is not base64, or entries that are n
 type Entries = Readonly<Record<string, string>>
 
 /** Returns undefined for a value that no API server would accept. */
-function entriesOf(spec: unknown): Entries | undefined {
+function decodeEntries(spec: unknown): Entries | undefined {
   const { data, stringData } = spec as { readonly data?: unknown; readonly stringData?: unknown }
-  const encoded = textsOf(data)
-  const plain = textsOf(stringData)
+  const encoded = readTexts(data)
+  const plain = readTexts(stringData)
   if (encoded === undefined || plain === undefined) return undefined
   const entries: [string, string][] = []
   for (const [name, text] of Object.entries(encoded)) {
@@ -83,7 +83,7 @@ function entriesOf(spec: unknown): Entries | undefined {
   return Object.fromEntries([...entries, ...Object.entries(plain)])
 }
 
-function textsOf(found: unknown): Entries | undefined {
+function readTexts(found: unknown): Entries | undefined {
   if (found === undefined || found === null) return {}
   return isTexts(found) ? found : undefined
 }

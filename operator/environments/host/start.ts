@@ -16,15 +16,15 @@ import { openAccess } from '../../api/access.ts'
 import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
 import { OperatorApi } from '../../api/operator-api.ts'
 import type { ApiSources } from '../../api/sources.ts'
-import { type App, type Controller, openApp } from '../../app.ts'
+import { type Controller, type OperatorApp, openApp } from '../../app.ts'
 import { createConsole } from '../../console/create-console.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
-import { shareBooks } from '../../kinds/merchant/merchant-books.ts'
+import { cacheBalances } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
-import { type Source, withBuiltIn } from '../../sources/source.ts'
+import { type Source, withBuiltIn } from '../../kinds/source.ts'
+import { type ServiceName, serviceNames } from '../../model.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { type ServiceName, serviceNames } from '../../translated-types.ts'
 import { paymentsOnHost } from '../../workloads/payments.ts'
 import { services } from '../../workloads/registry.ts'
 import { hostEnvironment } from './environment.ts'
@@ -35,6 +35,7 @@ import { readFromFolder } from './folder/read-from-folder.ts'
 import {
   adviceForPort,
   commandFor,
+  explainDisabledOnHost,
   firstReadyMs,
   hostWorkloads,
   option,
@@ -42,7 +43,6 @@ import {
   redisUsers,
   serviceAddresses,
   shownHost,
-  switchedOff,
 } from './host-services.ts'
 import { rememberedPath } from './memory.ts'
 import type { OperatorConfig } from './operator-config.ts'
@@ -95,7 +95,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     source,
     infrastructure: host,
     services: serviceNames,
-    whySwitchedOff: workload => switchedOff(config, workload),
+    whySwitchedOff: workload => explainDisabledOnHost(config, workload),
     rememberedPath: rememberedPath(stateDir),
     merchants: { stateDir, ...payments },
     log,
@@ -112,7 +112,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
   const manifests = { apply: applyToFolder(folder, files), manifest: readFromFolder(folder, files) }
-  const books = shareBooks(payments.provisioner, systemClock)
+  const books = cacheBalances(payments.provisioner, systemClock)
   const api = openApi(app, { ...manifests, books, report: report.current }, log)
   const pages = createOperatorServer(report.current, api)
   await serve(started, config, app, pages, log)
@@ -129,7 +129,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     workloads,
     signal,
     deadlineMs: firstReadyMs(config),
-    isFed: () => app.typeUrls.every(typeUrl => app.feed.published(typeUrl) !== undefined),
+    isFeedPublished: () => app.typeUrls.every(typeUrl => app.feed.published(typeUrl) !== undefined),
     advice: adviceFor(config, logFile),
   })
   print(welcome(options, app, { ...report.current(), replicas: observeAll(host) }, logFile))
@@ -209,7 +209,7 @@ function openHost(
 async function serve(
   started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
-  { feed, loads, sessions }: Pick<App<Controller>, 'feed' | 'loads' | 'sessions'>,
+  { feed, loads, sessions }: Pick<OperatorApp<Controller>, 'feed' | 'loads' | 'sessions'>,
   pages: Server,
   log: Log,
 ): Promise<void> {
@@ -231,7 +231,7 @@ async function serve(
 const lastAnswersMs = 200
 
 function openApi(
-  { podSessions: pods, brokers, feedStates, domainGrants, limits }: App<Controller>,
+  { podSessions: pods, brokers, feedStates, domainGrants, limits }: OperatorApp<Controller>,
   answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
   log: Log,
 ): OperatorApi {
@@ -245,7 +245,7 @@ function openApi(
   })
 }
 
-const placeOfState = (config: OperatorConfig, service: ServiceName) =>
+const describeStateStore = (config: OperatorConfig, service: ServiceName) =>
   redisUsers(config).includes(service) ? 'Redis' : 'memory'
 
 /**
@@ -289,7 +289,7 @@ async function startRedis(
 /** Returns the text for the person who started the operator. */
 function welcome(
   { stateDir, config }: StandaloneOptions,
-  { limits, routes }: Pick<App<Controller>, 'limits' | 'routes'>,
+  { limits, routes }: Pick<OperatorApp<Controller>, 'limits' | 'routes'>,
   report: StatusReport,
   logFile: string,
 ): string {
@@ -297,9 +297,9 @@ function welcome(
     report,
     stateDir,
     logFile,
-    counters: placeOfState(config, 'ratelimit'),
+    counters: describeStateStore(config, 'ratelimit'),
     inForce: limits.inForce(),
-    streams: { log: placeOfState(config, 'broker'), routes: routes.inForce().length },
+    streams: { log: describeStateStore(config, 'broker'), routes: routes.inForce().length },
   })
 }
 
@@ -316,11 +316,11 @@ function openReport(
   log: Log,
 ) {
   const logProblems = createProblemLog(log)
-  let report = reportOf(options, [], host, [])
+  let report = makeReport(options, [], host, [])
   return {
     current: () => report,
     write(resources: StatusReport['resources']): void {
-      report = reportOf(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
+      report = makeReport(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
       logProblems(report)
       writeStatusReport(options.stateDir, report)
     },
@@ -332,7 +332,7 @@ function observeAll(host: HostInfrastructure): readonly Replica[] {
   return serviceNames.flatMap(host.observe)
 }
 
-function reportOf(
+function makeReport(
   { folder, config }: StandaloneOptions,
   resources: StatusReport['resources'],
   host: HostInfrastructure,

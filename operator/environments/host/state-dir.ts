@@ -5,4 +5,4 @@ export const defaultStateDir = '.tollway'
 export const stateDirVariable = 'TOLLWAY_STATE_DIR'
 
 /** The state folder without an option. */
-export const stateDirOf = (env: NodeJS.ProcessEnv): string => env[stateDirVariable] || defaultStateDir
+export const readStateDir = (env: NodeJS.ProcessEnv): string => env[stateDirVariable] || defaultStateDir

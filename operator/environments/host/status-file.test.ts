@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { isReady, type StatusReport } from '../../status/status-report.ts'
 import { mayRun, readStatusReport, removeStatusReport, writeStatusReport } from './status-file.ts'
-import { complaintsOf, createProblemLog } from './terminal/problem-log.ts'
+import { createProblemLog, listProblems } from './terminal/problem-log.ts'
 
 function place(): string {
   const folder = temporaryFolder('status')
@@ -119,7 +119,7 @@ test('everything is ready when each resource, process and file is', () => {
 })
 
 test('complaints name the file, the resource, the field and what stays in force', () => {
-  const complaints = complaintsOf({
+  const complaints = listProblems({
     ...report,
     problems: [{ origin: 'b.yaml', message: 'line 3: not YAML' }],
     resources: [

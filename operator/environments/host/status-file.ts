@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import type { StatusReport } from '../../status/status-report.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-const pathOf = (stateDir: string) => join(stateDir, 'status.json')
+const statusPath = (stateDir: string) => join(stateDir, 'status.json')
 
 export function writeStatusReport(stateDir: string, report: StatusReport): void {
-  writeAtomically(pathOf(stateDir), `${JSON.stringify(report)}\n`)
+  writeAtomically(statusPath(stateDir), `${JSON.stringify(report)}\n`)
 }
 
 /**
@@ -14,7 +14,7 @@ export function writeStatusReport(stateDir: string, report: StatusReport): void 
  * same process id.
  */
 export function removeStatusReport(stateDir: string): void {
-  rmSync(pathOf(stateDir), { force: true })
+  rmSync(statusPath(stateDir), { force: true })
 }
 
 /**
@@ -23,7 +23,7 @@ export function removeStatusReport(stateDir: string): void {
  */
 export function readStatusReport(stateDir: string): StatusReport | undefined {
   try {
-    return JSON.parse(readFileSync(pathOf(stateDir), 'utf8')) as StatusReport
+    return JSON.parse(readFileSync(statusPath(stateDir), 'utf8')) as StatusReport
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined

@@ -1,19 +1,19 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
-import type { Controller, FedController } from '../../app.ts'
+import type { Controller, PublishedContents } from '../../app.ts'
 import { createLastErrors } from '../../controller/last-errors.ts'
 import { createRunner, type Runner } from '../../controller/runner.ts'
 import type { BackendFailures } from '../../infrastructure/backend-failures.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
-import { createFedResources } from '../../reconcilers/fed-resources.ts'
+import { createPublishedResources } from '../../kinds/published-resources.ts'
 import type { Feed } from '../../xds/feed.ts'
 import type { KubeClient } from './api/client.ts'
-import { applyStatusOf, customResource } from './api/custom-resources.ts'
+import { applyWholeStatus, customResource } from './api/custom-resources.ts'
 import type { EventRecorder } from './api/events.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
-import type { Place } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/place.ts'
 import { decodeLastGood, LastGoodStore } from './last-good/last-good-store.ts'
 import { rememberInObjects } from './memory.ts'
 import type { OperatorMetrics } from './metrics.ts'
@@ -37,9 +37,9 @@ export interface ClusterController extends Controller {
 }
 
 /** The parts of a kind that reports use. */
-export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'subjectOf'> & {
+export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'readSubject'> & {
   /** Returns the details in a stored status. */
-  detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
+  readDetails?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
 }
 
 interface ClusterControllerOptions {
@@ -50,20 +50,20 @@ interface ClusterControllerOptions {
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle'>
   /** Returns why a workload does not run; undefined if it runs. */
   readonly whySwitchedOff: (workload: string) => string | undefined
-  readonly backends: Pick<BackendFailures, 'of'>
+  readonly backends: Pick<BackendFailures, 'get'>
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   /** The installation, in whose namespace the last good contents are stored. */
-  readonly place: Place
+  readonly place: Installation
   /** The recorder of Events, which all kinds share, so that one rate applies to all. */
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
 }
 
-export function openClusterController<Content extends Named, Fed extends object>(
-  kind: KindAdapter<Content, Fed>,
+export function openClusterController<Content extends Named, Published extends object>(
+  kind: KindAdapter<Content, Published>,
   options: ClusterControllerOptions,
-): ClusterController & FedController<Content> {
+): ClusterController & PublishedContents<Content> {
   const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
   const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
   const store = openStore(kind, options, () => {
@@ -74,17 +74,17 @@ export function openClusterController<Content extends Named, Fed extends object>
   const errors = createLastErrors()
   const statuses = openStatuses(kind, followed, store, options)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
-  const resources = createFedResources(kind, {
+  const resources = createPublishedResources(kind, {
     source: followed.source,
     remembered,
     feed, // tells the pods; hears what they make of it
     infrastructure,
     switchedOff: options.whySwitchedOff(kind.workload),
-    backendFailure: options.backends.of,
+    backendFailure: options.backends.get,
     obstacle: workload => infrastructure.obstacle(workload),
     clock: systemClock,
     recheckAfter: ms => runner.triggerAfter(ms),
-    storedConditions: resource => statuses.conditionsOf(resource),
+    storedConditions: resource => statuses.storedConditions(resource),
     writeStatus(all) {
       propagation(all)
       statuses.write(all)
@@ -213,7 +213,7 @@ function openStatuses(
     keepsLastGood: uid => !store.isStored(uid),
     loads: kind.counts.filter(({ isLoad }) => isLoad).map(({ field }) => field),
     apply: async (stored, status) =>
-      (await applyStatusOf(client, resource, stored, status)) as StoredResource,
+      (await applyWholeStatus(client, resource, stored, status)) as StoredResource,
     mayWrite,
     onWritten: metrics.statusWritten,
     onTransition({ metadata }, { status, reason, message }) {

@@ -1,11 +1,11 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type {
-  CredentialPlace,
+  CredentialReference,
   CredentialStore,
-  KeptCredentials,
   NewCredentials,
   NoteName,
+  StoredCredentials,
 } from '../../kinds/merchant/credential-store.ts'
 import type { KubeClient } from './api/client.ts'
 import type { ApiResource, KubeObject } from './api/kube-object.ts'
@@ -26,10 +26,10 @@ export function createCredentialSecrets(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
 ): CredentialStore {
   /** The fields as they were read. Additions of other writers stay. */
-  const objects = new WeakMap<KeptCredentials, KubeObject>()
+  const objects = new WeakMap<StoredCredentials, KubeObject>()
 
-  function remember(object: KubeObject, place: CredentialPlace): KeptCredentials {
-    const kept: KeptCredentials = {
+  function remember(object: KubeObject, place: CredentialReference): StoredCredentials {
+    const kept: StoredCredentials = {
       entries: decode(object['data']),
       notes: readNotes(object.metadata.annotations ?? {}),
       isOurs: belongsTo(object, place),
@@ -58,14 +58,14 @@ export function createCredentialSecrets(
  * Returns whether the operator created the Secret for exactly this resource, and not for an earlier one of
  * its name.
  */
-function belongsTo({ metadata }: KubeObject, { owner }: CredentialPlace): boolean {
+function belongsTo({ metadata }: KubeObject, { owner }: CredentialReference): boolean {
   const owners = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
   const isOwned = owners.some((one: unknown) => isObject(one) && one['uid'] === owner.uid)
   return isOwned && metadata.labels?.[managedBy] === ownLabels[managedBy]
 }
 
 function newSecret(
-  { namespace, name, owner }: CredentialPlace,
+  { namespace, name, owner }: CredentialReference,
   { entries, notes }: NewCredentials,
 ): KubeObject {
   const controller = { controller: true, blockOwnerDeletion: false }
@@ -97,7 +97,7 @@ function changed(object: KubeObject, { entries, notes, remove }: NewCredentials)
   }
 }
 
-function readNotes(annotations: Readonly<Record<string, string>>): KeptCredentials['notes'] {
+function readNotes(annotations: Readonly<Record<string, string>>): StoredCredentials['notes'] {
   const own = Object.entries(annotations).filter(([name]) => name.startsWith(notePrefix))
   return Object.fromEntries(own.map(([name, text]) => [name.slice(notePrefix.length) as NoteName, text]))
 }

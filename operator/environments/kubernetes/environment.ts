@@ -4,14 +4,14 @@ import type { Environment } from '../../app.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import type { LeaderLink } from '../../leader/leader-link.ts'
 import type { Peers } from '../../leader/peers.ts'
-import { serviceNames } from '../../translated-types.ts'
-import { paymentAddressesOf } from '../../workloads/payments.ts'
-import { switchedOff } from '../../workloads/registry.ts'
+import { serviceNames } from '../../model.ts'
+import { readPaymentAddresses } from '../../workloads/payments.ts'
+import { explainDisabledInCluster } from '../../workloads/registry.ts'
 import type { KubeClient } from './api/client.ts'
 import type { EventRecorder } from './api/events.ts'
 import { type ClusterController, openClusterController, startKinds } from './controller.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
-import type { Place } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/place.ts'
 import { openClusterMerchants } from './merchants.ts'
 import type { OperatorMetrics } from './metrics.ts'
 import type { TenantSecrets } from './secrets.ts'
@@ -21,7 +21,7 @@ interface KubernetesEnvironmentOptions {
   /** The namespace of the operator. */
   readonly namespace: string
   readonly client: KubeClient
-  readonly place: Place
+  readonly place: Installation
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'onChange'>
   readonly tenants: TenantSecrets
   /** Used only if payments are enabled. */
@@ -55,17 +55,17 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
         metrics: options.metrics,
         events: options.events,
         place: options.place,
-        whySwitchedOff: workload => switchedOff(config, workload),
+        whySwitchedOff: workload => explainDisabledInCluster(config, workload),
       }),
     openMerchants: ({ backends }) =>
       openClusterMerchants({
         ...{ client, watchNamespaces, log },
         provisioner: config.payments.enabled ? options.provisioner : undefined,
-        addresses: paymentAddressesOf(config, namespace),
+        addresses: readPaymentAddresses(config, namespace),
         mayWrite: options.mayWrite,
         granted: tenants.granted,
         pace: tenants.pace,
-        backendFailure: () => backends.of('payments'),
+        backendFailure: () => backends.get('payments'),
         events: options.events,
       }),
     start: kinds => startKinds(kinds, log),

@@ -2,8 +2,8 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { describeRepeated } from '../../controller/last-errors.ts'
 import { createReflector } from '../../controller/reflector.ts'
-import type { Source } from '../../sources/source.ts'
-import { collectionOf, type KubeClient } from './api/client.ts'
+import type { Source } from '../../kinds/source.ts'
+import { createReflectorSource, type KubeClient } from './api/client.ts'
 import type { CustomResource } from './api/custom-resources.ts'
 import type { KubeObject } from './api/kube-object.ts'
 import { createKubernetesSource } from './resources.ts'
@@ -29,7 +29,7 @@ export function followKind(
   const { kind } = resource
   let problem = ''
   const reflector = createReflector({
-    source: collectionOf(client, resource),
+    source: createReflectorSource(client, resource),
     namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
     keep: withoutBookkeeping,
     onError(error, retryMs) {

@@ -6,11 +6,11 @@ import { type Lease, type LeaseAccess, LeaseElector } from '../../controller/lea
 import * as names from '../../workloads/cluster-names.ts'
 import type { KubeClient } from './api/client.ts'
 import type { ApiResource, KubeObject } from './api/kube-object.ts'
-import type { Place } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/place.ts'
 
 interface LeadershipOptions {
   readonly client: KubeClient
-  readonly place: Place
+  readonly place: Installation
   readonly config: Pick<ClusterConfig, 'name' | 'feedPort' | 'lease'>
   readonly pod: Parameters<typeof names.leaseIdentity>[0]
   readonly log: Log
@@ -59,7 +59,7 @@ export class Leadership {
         log.info('lost the Lease: this operator no longer writes')
         await term.onStopped()
       },
-      onRival: holder => term.onRival(holder === undefined ? undefined : this.#addressOf(holder)),
+      onRival: holder => term.onRival(holder === undefined ? undefined : this.#toFeedAddress(holder)),
       onError: error => log.warn('read the Lease: failed', { error: `${error}` }),
       random: Math.random,
       timing: {
@@ -78,7 +78,7 @@ export class Leadership {
   }
 
   /** Returns the address of the feed of an operator; undefined if its identity has none. */
-  #addressOf(holder: string): string | undefined {
+  #toFeedAddress(holder: string): string | undefined {
     const { feedPort } = this.#options.config
     const ip = names.addressOfHolder(holder)
     return ip && (ip.includes(':') ? `[${ip}]:${feedPort}` : `${ip}:${feedPort}`)

@@ -1,10 +1,10 @@
+import type { MemoryStore, ResourceMemory } from '../../kinds/choose-contents.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
-import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
 import type { LastGoodEntry } from './last-good/last-good-entry.ts'
 import { decodeLastGood, type LastGoodStore } from './last-good/last-good-store.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-interface RememberedInObjects<Content> extends Remembered<Content> {
+interface RememberedInObjects<Content> extends MemoryStore<Content> {
   /** Reads the last good contents that earlier operators stored. */
   read(): Promise<void>
 }
@@ -22,8 +22,8 @@ export function rememberInObjects<Content extends Named>(
   store: Pick<LastGoodStore, 'read' | 'set'>,
   resources: () => readonly StoredResource[],
 ): RememberedInObjects<Content> {
-  let own: ReadonlyMap<string, Memory<Content>> | undefined
-  let earlier: ReadonlyMap<string, Memory<Content>> = new Map()
+  let own: ReadonlyMap<string, ResourceMemory<Content>> | undefined
+  let earlier: ReadonlyMap<string, ResourceMemory<Content>> = new Map()
   return {
     async read() {
       const entries = await store.read()
@@ -31,8 +31,8 @@ export function rememberInObjects<Content extends Named>(
       const uids = new Set(present.map(([uid]) => uid))
       const gone = [...entries].filter(([uid]) => !uids.has(uid))
       earlier = new Map([
-        ...gone.flatMap(([uid, entry]) => ofUid(uid, readDeleted(kind, entry))),
-        ...present.flatMap(([uid, resource]) => ofUid(uid, readMemory(kind, resource, entries.get(uid)))),
+        ...gone.flatMap(([uid, entry]) => toEntries(uid, readDeleted(kind, entry))),
+        ...present.flatMap(([uid, resource]) => toEntries(uid, readMemory(kind, resource, entries.get(uid)))),
       ])
     },
     all: () => ({
@@ -46,10 +46,10 @@ export function rememberInObjects<Content extends Named>(
   }
 }
 
-function ofUid<Content>(
+function toEntries<Content>(
   uid: string,
-  memory: Memory<Content> | undefined,
-): readonly (readonly [string, Memory<Content>])[] {
+  memory: ResourceMemory<Content> | undefined,
+): readonly (readonly [string, ResourceMemory<Content>])[] {
   return memory === undefined ? [] : [[uid, memory]]
 }
 
@@ -57,7 +57,7 @@ function ofUid<Content>(
 function readDeleted<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
   { generation, text, goneSinceMs }: LastGoodEntry,
-): Memory<Content> | undefined {
+): ResourceMemory<Content> | undefined {
   const lastGood = decodeLastGood(kind, text)
   if (lastGood === undefined) return undefined
   return { firstSeenMs: 0, origin: lastGood.name, lastGood, lastGoodGeneration: generation, goneSinceMs }
@@ -68,9 +68,9 @@ function readMemory<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
   { metadata, status }: StoredResource,
   stored: LastGoodEntry | undefined,
-): Memory<Content> | undefined {
+): ResourceMemory<Content> | undefined {
   const { namespace = '', name, creationTimestamp } = metadata
-  const inStatus = entryOf(status?.lastGood)
+  const inStatus = readStatusEntry(status?.lastGood)
   const entry = (inStatus?.generation ?? -1) > (stored?.generation ?? -1) ? inStatus : stored
   const firstSeenMs = Date.parse(`${creationTimestamp}`)
   if (entry === undefined || Number.isNaN(firstSeenMs)) return undefined
@@ -81,14 +81,19 @@ function readMemory<Content extends Named>(
   )
 }
 
-function entryOf(lastGood: NonNullable<StoredResource['status']>['lastGood']): LastGoodEntry | undefined {
+function readStatusEntry(
+  lastGood: NonNullable<StoredResource['status']>['lastGood'],
+): LastGoodEntry | undefined {
   const { generation, content } = lastGood ?? {}
   if (typeof content !== 'string') return undefined
   return { generation: Number.isSafeInteger(generation) ? Number(generation) : 0, text: content }
 }
 
 /** Decodes the content when it is first used: only invalid resources need it. */
-function decodedLater<Content>(memory: Memory<Content>, decode: () => Content | undefined): Memory<Content> {
+function decodedLater<Content>(
+  memory: ResourceMemory<Content>,
+  decode: () => Content | undefined,
+): ResourceMemory<Content> {
   let decoded: { readonly content: Content | undefined } | undefined
   return {
     ...memory,

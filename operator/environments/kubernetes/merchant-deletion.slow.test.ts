@@ -18,17 +18,17 @@ import {
   type ProvisioningUnderTest,
   startProvisioning,
 } from '../../kinds/merchant/testing/start-provisioning.ts'
-import type { Condition } from '../../status/conditions.ts'
+import type { StatusCondition } from '../../status/conditions.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ObjectEvent } from './api/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
-import { createReadPace } from './tenant-secrets/read-pace.ts'
+import { createReadRateLimiter } from './tenant-secrets/read-pace.ts'
 
 interface StoredMerchant {
   readonly metadata: { readonly uid: string; readonly finalizers?: readonly string[] }
-  readonly status?: { readonly conditions: readonly Condition[] }
+  readonly status?: { readonly conditions: readonly StatusCondition[] }
 }
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -87,7 +87,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
       ...{ client, watchNamespaces: [], provisioner, addresses, log: silentLog },
       mayWrite: () => true,
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
-      pace: createReadPace({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+      pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       backendFailure: () => undefined,
       timing: { intervalMs: 100 },

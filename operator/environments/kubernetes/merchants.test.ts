@@ -16,13 +16,13 @@ import {
   type ProvisioningUnderTest,
   startProvisioning,
 } from '../../kinds/merchant/testing/start-provisioning.ts'
-import type { Condition } from '../../status/conditions.ts'
+import type { StatusCondition } from '../../status/conditions.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ObjectEvent } from './api/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
-import { createReadPace } from './tenant-secrets/read-pace.ts'
+import { createReadRateLimiter } from './tenant-secrets/read-pace.ts'
 
 const merchants = '/apis/tollway.dev/v1alpha1/namespaces/default/merchants'
 const secrets = '/api/v1/namespaces/default/secrets'
@@ -31,7 +31,7 @@ const addresses = { baseUrl: 'https://pay.example.org', payPageUrl: 'https://pay
 interface StoredMerchant {
   readonly metadata: { readonly uid: string; readonly finalizers?: readonly string[] }
   readonly spec: Readonly<Record<string, unknown>>
-  readonly status?: Readonly<Record<string, unknown>> & { readonly conditions: readonly Condition[] }
+  readonly status?: Readonly<Record<string, unknown>> & { readonly conditions: readonly StatusCondition[] }
 }
 
 interface StoredSecret {
@@ -66,7 +66,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       addresses,
       mayWrite: () => true,
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
-      pace: createReadPace({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+      pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       backendFailure: () => backendFailure,
       log: silentLog,
@@ -271,7 +271,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
-      pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
+      pace: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
     })
     t.after(async () => {
       await leader.stop()
@@ -304,7 +304,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
           return granted.attempt(namespace, name, read)
         },
       },
-      pace: createReadPace({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+      pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
     })
     t.after(() => reader.stop())
     await reader.start()

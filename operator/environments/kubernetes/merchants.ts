@@ -4,15 +4,15 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { isOlderVersion } from '../../controller/reflector-store.ts'
 import type { CredentialStore } from '../../kinds/merchant/credential-store.ts'
-import { merchants as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
+import { merchantsKind as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
 import { createMerchantController } from '../../kinds/merchant/merchant-controller.ts'
 import type { MerchantReconcilerTiming, PaymentAddresses } from '../../kinds/merchant/merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
 import type { MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
-import { readAnnotations } from '../../sources/source.ts'
+import { readAnnotations } from '../../kinds/source.ts'
 import type { KubeClient } from './api/client.ts'
-import { applyStatusOf, customResource } from './api/custom-resources.ts'
+import { applyWholeStatus, customResource } from './api/custom-resources.ts'
 import type { EventRecorder } from './api/events.ts'
 import type { KubeObject } from './api/kube-object.ts'
 import { secretAccess } from './api/secrets.ts'
@@ -21,7 +21,7 @@ import { createCredentialSecrets } from './credentials.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import { isSameStatus, readyCondition, type StoredResource } from './status/stored-resource.ts'
 import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
-import type { ReadPace } from './tenant-secrets/read-pace.ts'
+import type { ReadRateLimiter } from './tenant-secrets/read-pace.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 
 /** The finalizer that holds a resource until its merchant is closed. Only with the deletion policy Delete. */
@@ -37,7 +37,7 @@ interface ClusterMerchantsOptions {
   /** Whether this operator leads. Another operator reconciles nothing. */
   readonly mayWrite: () => boolean
   readonly granted: GrantedSecrets
-  readonly pace: ReadPace
+  readonly pace: ReadRateLimiter
   /** The cause of a failure of the payments service's database; undefined while it answers. */
   readonly backendFailure: () => string | undefined
   readonly events: Pick<EventRecorder, 'record'>
@@ -52,8 +52,8 @@ const retries = { initialMs: 250, maxMs: 30_000 }
 /** The parts of the kind that reports use. */
 export const reportedMerchants: ReportedKind = {
   ...kind,
-  subjectOf: (_, spec) => merchantSubject(spec),
-  detailsOf: readDetails,
+  readSubject: (_, spec) => merchantSubject(spec),
+  readDetails: readDetails,
 }
 
 const resourceKind = customResource(kind.definition)
@@ -215,7 +215,7 @@ function createStatuses(
       const before = stored.status ?? {}
       const status = { observedGeneration, conditions, ...details }
       if (isSameStatus(before, status)) return
-      const { metadata } = note(await applyStatusOf(client, resourceKind, stored as KubeObject, status))
+      const { metadata } = note(await applyWholeStatus(client, resourceKind, stored as KubeObject, status))
       const [was, is] = [readyCondition(before), readyCondition(status)]
       if (is === undefined || (was?.status === is.status && was.reason === is.reason)) return
       const type = is.status === 'True' ? 'Normal' : 'Warning'

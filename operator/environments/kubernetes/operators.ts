@@ -1,13 +1,13 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createReflector } from '../../controller/reflector.ts'
-import type { SourceProblem } from '../../sources/source.ts'
-import { collectionOf, type KubeClient } from './api/client.ts'
+import type { SourceProblem } from '../../kinds/source.ts'
+import { createReflectorSource, type KubeClient } from './api/client.ts'
 import type { ApiResource, KubeObject, ObjectMetadata } from './api/kube-object.ts'
 import { kinds, podResource } from './infrastructure/kinds.ts'
-import { labelNames, operatorSelector, type Place } from './infrastructure/objects/place.ts'
+import { type Installation, labelNames, operatorSelector } from './infrastructure/objects/place.ts'
 import { observePods } from './infrastructure/observe-pod.ts'
-import { describeProgress, progressOf } from './infrastructure/progress.ts'
-import { type ValuesOfPods, withAdvice } from './status/describe-services.ts'
+import { describeProgress, readProgress } from './infrastructure/progress.ts'
+import { type ChartValues, withAdvice } from './status/describe-services.ts'
 
 /** The rollouts of the Deployments that the chart applies: the operators, and the bundled Redis. */
 export interface Operators {
@@ -18,20 +18,20 @@ export interface Operators {
 
 interface OperatorsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
-  readonly place: Pick<Place, 'name' | 'namespace'>
+  readonly place: Pick<Installation, 'name' | 'namespace'>
   readonly log: Pick<Log, 'warn'>
   /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
 /** The values of the chart for the pods of the operators. */
-export const operatorValues: ValuesOfPods = {
+export const operatorValues: ChartValues = {
   image: 'operator.image or image.pullSecrets',
   settings: 'operator.extraEnv',
   pod: 'operator',
   secret: () => undefined,
 }
-const redisValues: ValuesOfPods = {
+const redisValues: ChartValues = {
   image: 'redis.bundled.image or image.pullSecrets',
   settings: 'redis.bundled',
   pod: 'redis.bundled',
@@ -45,7 +45,7 @@ export function followOperators({ client, place, log, random }: OperatorsOptions
   const ofInstallation = `${labelNames.instance}=${place.name}`
   const follow = (resource: ApiResource, labelSelector: string) =>
     createReflector<KubeObject>({
-      source: collectionOf(client, resource, { labelSelector }),
+      source: createReflectorSource(client, resource, { labelSelector }),
       namespaces: [place.namespace],
       onError: error => log.warn(`follow the operators: ${(error as Error).message}`),
       random,
@@ -58,7 +58,7 @@ export function followOperators({ client, place, log, random }: OperatorsOptions
         return [{ origin: 'operator', message: 'the API server has not answered yet which operators run' }]
       return deployments.list().flatMap(deployment => {
         const origin = deployment.metadata.name.slice(place.name.length + 1)
-        const progress = progressOf(deployment, observePods(podsOf(deployment, pods.list())))
+        const progress = readProgress(deployment, observePods(selectPods(deployment, pods.list())))
         const message = describeProgress(progress)
         const values = origin === 'operator' ? operatorValues : redisValues
         if (message === '') return []
@@ -72,7 +72,7 @@ export function followOperators({ client, place, log, random }: OperatorsOptions
 }
 
 /** Returns the pods with the labels of the selector of a Deployment. */
-function podsOf({ spec }: KubeObject, pods: readonly KubeObject[]): readonly KubeObject[] {
+function selectPods({ spec }: KubeObject, pods: readonly KubeObject[]): readonly KubeObject[] {
   type Spec = { readonly selector?: { readonly matchLabels?: ObjectMetadata['labels'] } }
   const wanted = Object.entries((spec as Spec | undefined)?.selector?.matchLabels ?? {})
   return pods.filter(({ metadata }) => wanted.every(([name, value]) => metadata.labels?.[name] === value))

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
-import { formatFieldProblem } from '../../kinds/translation.ts'
+import { formatFieldProblem } from '../../kinds/kind-adapter.ts'
 import { validateServiceSettings } from '../../workloads/registry.ts'
 
 /** The maximum size of the file, more than any list of grants needs. */

@@ -1,4 +1,4 @@
-import { readAnnotations, type Source, type SourcedResource } from '../../sources/source.ts'
+import { readAnnotations, type Source, type SourcedResource } from '../../kinds/source.ts'
 
 /** The custom resources of one kind in a reflector. */
 export interface ReflectedKind {

@@ -5,12 +5,12 @@ import type { KubeClient } from './api/client.ts'
 import { secretAccess } from './api/secrets.ts'
 import { createGrantedSecrets, type GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import { PolledSecrets } from './tenant-secrets/polled-secrets.ts'
-import { createReadPace, type ReadPace, readsPerSecond } from './tenant-secrets/read-pace.ts'
+import { createReadRateLimiter, type ReadRateLimiter, readsPerSecond } from './tenant-secrets/read-pace.ts'
 
 /** The Secrets of other namespaces, which grant their use, at a rate that all operators share. */
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
-  readonly pace: ReadPace
+  readonly pace: ReadRateLimiter
   /** The Secrets that routes name. */
   readonly routes: PolledSecrets
 }
@@ -29,7 +29,7 @@ export function openTenantSecrets({
   log,
 }: TenantSecretsOptions): TenantSecrets {
   const granted = createGrantedSecrets(config, ownNamespace)
-  const pace = createReadPace({
+  const pace = createReadRateLimiter({
     readsPerSecond: readsPerSecond / config.operators,
     clock: systemClock,
     random: Math.random,

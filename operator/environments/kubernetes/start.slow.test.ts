@@ -24,7 +24,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { Feed } from '../../xds/feed.ts'
-import type { ApiAccess } from './api/access.ts'
+import type { KubeApiAccess } from './api/access.ts'
 import { createKubeClient } from './api/client.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { openClusterController, startKinds } from './controller.ts'
@@ -40,7 +40,7 @@ const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
   const place = temporaryFolder('operator')
   let api: KubeApiServer
-  let access: ApiAccess
+  let access: KubeApiAccess
 
   before(async () => {
     api = await startKubeApiServer()
@@ -221,7 +221,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
         infrastructure: { observe: () => [], obstacle: () => undefined },
         log: silentLog,
       },
-      ...{ whySwitchedOff: () => undefined, backends: { of: () => undefined }, mayWrite: () => false },
+      ...{ whySwitchedOff: () => undefined, backends: { get: () => undefined }, mayWrite: () => false },
       metrics: { statusWritten() {}, propagated() {}, reconciled() {} },
       place: { name: 'tollway', namespace, revision: '', owner: noOwner },
       events: { record() {} },

@@ -1,18 +1,24 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import type { RequestListener, Server } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp } from '@tollway/chassis/net/listen-http.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
 import { OperatorApi } from '../../api/operator-api.ts'
-import { type App, openApp } from '../../app.ts'
+import { type OperatorApp, openApp } from '../../app.ts'
 import { Certificates } from '../../certificates/certificates.ts'
+import { createConsole } from '../../console/create-console.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
-import { type ReadBooks, shareBooks } from '../../kinds/merchant/merchant-books.ts'
+import { cacheBalances, type ReadMerchantBooks } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import type { LeaderCall } from '../../leader/leader-call.ts'
 import { createLeaderLink } from '../../leader/leader-link.ts'
@@ -20,26 +26,25 @@ import { createLoadRelay } from '../../leader/load-relay.ts'
 import { createPeerReporter } from '../../leader/peer-reporter.ts'
 import { createPeers, type Peers } from '../../leader/peers.ts'
 import { maxQueryBytes } from '../../leader/serve-queries.ts'
-import type { StatusReport } from '../../status/status-report.ts'
-import { serviceNames } from '../../translated-types.ts'
+import { serviceNames } from '../../model.ts'
+import { groupResources, type StatusReport } from '../../status/status-report.ts'
 import * as names from '../../workloads/cluster-names.ts'
-import { clusterWorkloads, podShapeOf } from '../../workloads/registry.ts'
+import { clusterWorkloads, makePodShape } from '../../workloads/registry.ts'
 import type { Feed } from '../../xds/feed.ts'
-import type { ApiAccess } from './api/access.ts'
+import type { KubeApiAccess } from './api/access.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { secretAccess, watchSecrets } from './api/secrets.ts'
 import { applyAsCaller, readAsCaller } from './callers/caller-client.ts'
-import { recordChange } from './callers/record-change.ts'
+import { recordCounterChange } from './callers/record-change.ts'
 import { reviewedAccess } from './callers/reviewed-access.ts'
 import { type ClusterController, openRunner } from './controller.ts'
 import { kubernetesEnvironment } from './environment.ts'
 import { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
-import type { Place } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/place.ts'
 import { Leadership } from './leadership.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './metrics.ts'
 import { followOperators, type Operators } from './operators.ts'
-import { createOperatorPages, type OperatorPages } from './pages.ts'
 import { openTenantSecrets } from './secrets.ts'
 import { makeClusterReport } from './status/cluster-report.ts'
 import { describeServices } from './status/describe-services.ts'
@@ -49,7 +54,7 @@ import { createSecretDigests, digestedSecrets } from './workloads/secret-digests
 
 interface ClusterOptions {
   readonly config: ClusterConfig
-  readonly access: ApiAccess
+  readonly access: KubeApiAccess
   readonly pod: OwnPod
   readonly log: Log
 }
@@ -77,7 +82,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates, infrastructure }))
   const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
-  const place = await ownPlace(client, config, pod)
+  const place = await findInstallation(client, config, pod)
   const leadership = new Leadership({ client, place, config, pod, log })
   started.defer(() => leadership.stop())
   const mayWrite = () => leadership.mayWrite()
@@ -106,9 +111,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
 
   let notReady = 'the resources have not been read yet'
   const operators = openOperators(started, client, place, log)
-  const report = () => reportOf(options, kinds, infrastructure, operators, certificates.problem())
+  const report = () => makeReport(options, kinds, infrastructure, operators, certificates.problem())
   const { access } = options
-  const books = shareBooks(config.payments.enabled ? provisioner : undefined, systemClock)
+  const books = cacheBalances(config.payments.enabled ? provisioner : undefined, systemClock)
   const api = openApi(app, { access, client, events, report, books, log })
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
@@ -158,11 +163,11 @@ const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced:
  * The chart's ConfigMap owns everything that the operator creates, because only an uninstall deletes it. The
  * deletion of the Deployment must not delete the data plane.
  */
-async function ownPlace(
+async function findInstallation(
   client: KubeClient,
   config: ClusterConfig,
   { namespace, revision }: OwnPod,
-): Promise<Place> {
+): Promise<Installation> {
   const name = names.operatorName(config.name)
   const found = await client.get(configMaps, { namespace, name })
   const uid = found?.metadata.uid
@@ -236,7 +241,7 @@ function openWorkloads(
 
 function openCertificates(
   client: KubeClient,
-  place: Place,
+  place: Installation,
   mayWrite: () => boolean,
   { config, log }: ClusterOptions,
 ): Certificates {
@@ -265,7 +270,7 @@ function secretNames({ name }: ClusterConfig) {
 
 interface WritingParts {
   readonly client: KubeClient
-  readonly place: Place
+  readonly place: Installation
   readonly mayWrite: () => boolean
   readonly events: EventRecorder
 }
@@ -278,7 +283,7 @@ function openInfrastructure(
   const infrastructure = new KubernetesInfrastructure({
     client,
     place,
-    shapeFor: service => podShapeOf(config, service),
+    shapeFor: service => makePodShape(config, service),
     mayWrite,
     onProblem: message => log.warn(message),
     onContested({ object: regarding, message: note }) {
@@ -299,7 +304,7 @@ interface ReportingParts {
 /** Reports the acknowledgements and the loads of this operator's pods to the operator that leads. */
 function openReports(
   started: AsyncDisposableStack,
-  { feed, loads }: Pick<App<ClusterController>, 'feed' | 'loads'>,
+  { feed, loads }: Pick<OperatorApp<ClusterController>, 'feed' | 'loads'>,
   { tls, leadership, log }: ReportingParts,
 ): readonly LeaderCall[] {
   const acknowledgements = createPeerReporter({
@@ -348,13 +353,18 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   })
 }
 
-function openOperators(started: AsyncDisposableStack, client: KubeClient, place: Place, log: Log): Operators {
+function openOperators(
+  started: AsyncDisposableStack,
+  client: KubeClient,
+  place: Installation,
+  log: Log,
+): Operators {
   const operators = followOperators({ client, place, log, random: Math.random })
   started.defer(() => operators.stop())
   return operators
 }
 
-function reportOf(
+function makeReport(
   { config, pod }: ClusterOptions,
   kinds: readonly ClusterController[],
   infrastructure: KubernetesInfrastructure,
@@ -392,12 +402,12 @@ interface ApiParts {
   readonly client: KubeClient
   readonly events: EventRecorder
   readonly report: () => StatusReport
-  readonly books: ReadBooks
+  readonly books: ReadMerchantBooks
   readonly log: Log
 }
 
 function openApi(
-  app: App<ClusterController>,
+  app: OperatorApp<ClusterController>,
   { access, client, events, report, books, log }: ApiParts,
 ): OperatorApi {
   const { podSessions: pods, brokers, feedStates, domainGrants, limits } = app
@@ -409,7 +419,7 @@ function openApi(
       ...{ books, apply, manifest },
     },
     access: reviewedAccess({ client, clock: systemClock }),
-    onCounterChange: change => recordChange(events, limits, systemClock, change),
+    onCounterChange: change => recordCounterChange(events, limits, systemClock, change),
     log,
   })
 }
@@ -445,7 +455,7 @@ const lastWritesMs = 2_000
 /** A connection keeps its first certificates, which are renewed within weeks, so its age is limited. */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
 
-interface ServedParts extends Pick<App<ClusterController>, 'feed' | 'loads' | 'sessions'> {
+interface ServedParts extends Pick<OperatorApp<ClusterController>, 'feed' | 'loads' | 'sessions'> {
   readonly peers: Peers
 }
 
@@ -464,4 +474,55 @@ async function serveFeed(
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
   started.defer(() => grpc.drain(0))
   for (const part of [sessions, peers, feed]) started.defer(async () => part.close())
+}
+
+interface OperatorPages {
+  /** Why this operator does not serve the feed yet; empty when it does. */
+  notReady(): string
+  metrics(): Promise<string>
+  readonly metricsType: string
+  report(): StatusReport
+  readonly api: Pick<OperatorApi, 'handle'>
+}
+
+/**
+ * Returns the server of the operator's pages, API and console in a cluster. `/healthz` reports that the
+ * process runs, `/readyz` that its feed is served, `/status` has numbers of resources. None depends on the pods of the services, because those
+ * depend on the feed.
+ */
+function createOperatorPages(pages: OperatorPages): Server {
+  const site = createConsole()
+  const answer: RequestListener = (request, response) => {
+    const send = sendPage.bind(undefined, response)
+    if (pages.api.handle(request, response) || site.handle(request, response)) return
+    if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
+    switch (targetOf(request).path) {
+      case '/healthz':
+        return send(200, 'OK\n')
+      case '/readyz': {
+        const reason = pages.notReady()
+        return reason === '' ? send(200, 'OK\n') : send(503, `${reason}\n`)
+      }
+      case '/metrics':
+        pages.metrics().then(
+          text => send(200, text, pages.metricsType),
+          (error: unknown) => send(500, `${error}\n`),
+        )
+        return
+      case '/status':
+        // It needs no password, and the names of resources are those of tenants.
+        return send(
+          200,
+          `${JSON.stringify(groupResources(pages.report()), undefined, 2)}\n`,
+          'application/json',
+        )
+      default:
+        return send(
+          404,
+          'no such page; there are /healthz, /readyz, /metrics, /status, /api/v1 and /console\n',
+        )
+    }
+  }
+  const server = createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes })
+  return answerClientErrors(server, clientErrorAnswer)
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Workload } from '../../translated-types.ts'
+import type { Workload } from '../../model.ts'
 import type { Infrastructure, Replica } from '../provider.ts'
 
 /** An infrastructure for one test, which removes its objects when the test ends. */

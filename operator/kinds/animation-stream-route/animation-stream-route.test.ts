@@ -5,11 +5,11 @@ import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { openRememberedFile } from '../../environments/host/memory.ts'
 import { folderSecrets } from '../../environments/host/secrets.ts'
-import { createFedResources } from '../../reconcilers/fed-resources.ts'
-import type { SourcedResource } from '../../sources/source.ts'
+import type { OpenedStreamRoute } from '../../model.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import type { OpenedStreamRoute } from '../../translated-types.ts'
 import type { Resource } from '../../xds/snapshot.ts'
+import { createPublishedResources } from '../published-resources.ts'
+import type { SourcedResource } from '../source.ts'
 import { animationStreamRoutes } from './animation-stream-route.ts'
 
 /** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */
@@ -43,7 +43,7 @@ function openWorld() {
         return resource
       },
     }
-    return createFedResources(recorded, {
+    return createPublishedResources(recorded, {
       source: { list: () => [...resources.values()], unread: () => [] },
       remembered: openRememberedFile(path, [kind], text => assert.fail(text)).of(kind),
       feed: {
@@ -212,10 +212,10 @@ test('a route whose Secret may not be read reports the missing grant, and keeps 
     const metadata = { name: 'kiosk', namespace: 'shop' }
     const translation = kind.translate('shop/kiosk', { apiVersion, kind: name, metadata, spec })
     assert.ok('value' in translation)
-    const { lacking, fed } = kind.complete(translation.value, 0)
+    const { unmet, published } = kind.complete(translation.value, 0)
     const message = `the operator may not read the Secret shop/tokens; ${effect}. ${advice}`
-    assert.deepEqual(lacking, { reason: 'SecretForbidden', message })
-    assert.deepEqual(fed.tokens, { push: hashes, pull: hashes })
+    assert.deepEqual(unmet, { reason: 'SecretForbidden', message })
+    assert.deepEqual(published.tokens, { push: hashes, pull: hashes })
   }
 })
 

@@ -1,15 +1,20 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
+import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import type { RouteLoad, StreamLoads } from '../../pods/stream-loads.ts'
-import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
-import type { FeedKind } from '../feed-kind.ts'
-import type { Completed, KindAdapter, KindColumns, UnmetDependency } from '../kind-adapter.ts'
+import type {
+  CompletedContent,
+  FeedKind,
+  KindAdapter,
+  KindColumns,
+  UnmetDependency,
+} from '../kind-adapter.ts'
 import { findOpenOverlaps, openStreamMatchClaims } from './claim-stream-matches.ts'
-import type { RouteSecrets, SecretPlace, SigningSecrets, Tokens } from './route-secrets.ts'
+import type { RouteSecrets, SecretReference, SigningSecrets, Tokens } from './route-secrets.ts'
 import {
   encodeStreamRoute,
   isStreamRoute,
   showStreamRoute,
-  streamRouteTypeUrl,
+  streamRouteType,
   translateAnimationStreamRoute,
 } from './stream-route.ts'
 
@@ -38,47 +43,48 @@ export function animationStreamRoutes({
   secrets,
   loads,
 }: StreamRouteContext): KindAdapter<StreamRoute, OpenedStreamRoute> {
-  const completed = new WeakMap<StreamRoute, KnownSecrets & Completed<OpenedStreamRoute>>()
+  const completed = new WeakMap<StreamRoute, KnownSecrets & CompletedContent<OpenedStreamRoute>>()
   return {
     definition,
     workload: 'broker',
     dependencies: [secrets, loads],
-    typeUrl: streamRouteTypeUrl,
+    typeUrl: streamRouteType,
     ...animationStreamRouteColumns,
     translate: translateAnimationStreamRoute,
     isContent: isStreamRoute,
-    subjectOf: (content, spec) => content?.match.streamIdPrefix ?? prefixOf(spec),
+    readSubject: (content, spec) => content?.match.streamIdPrefix ?? readPrefix(spec),
     openClaims: openStreamMatchClaims,
-    doubtsOf: findOpenOverlaps,
+    findAdvisories: findOpenOverlaps,
     prepare: routes =>
       secrets.follow(
-        routes.flatMap(route => Object.values(tokenPlacesOf(route))),
-        routes.flatMap(route => signingPlaceOf(route) ?? []),
+        routes.flatMap(route => Object.values(toTokenReferences(route))),
+        routes.flatMap(route => toSigningReference(route) ?? []),
       ),
     complete(route, createdMs) {
-      const places = tokenPlacesOf(route)
-      const signing = signingPlaceOf(route)
-      const tokensOf = (place: SecretPlace | undefined) => place && secrets.tokens(place)
+      const places = toTokenReferences(route)
+      const signing = toSigningReference(route)
+      const readTokens = (place: SecretReference | undefined) => place && secrets.tokens(place)
       const found = {
-        both: tokensOf(places.both),
-        push: tokensOf(places.push),
-        pull: tokensOf(places.pull),
+        both: readTokens(places.both),
+        push: readTokens(places.push),
+        pull: readTokens(places.pull),
         webhook: signing && secrets.signing(signing),
       }
       const known = completed.get(route)
-      if (known?.fed.createdMs === createdMs && isSame(known.found, found)) return known
+      if (known?.published.createdMs === createdMs && isSame(known.found, found)) return known
       const tokens = {
-        push: [...hashesOf(found.both), ...hashesOf(found.push)],
-        pull: [...hashesOf(found.both), ...hashesOf(found.pull)],
+        push: [...hashesOrClosed(found.both), ...hashesOrClosed(found.push)],
+        pull: [...hashesOrClosed(found.both), ...hashesOrClosed(found.pull)],
       }
-      const fed = { route, createdMs, tokens, ...webhookOf(route, found.webhook) }
-      const made = { found, fed, lacking: lackOfAny(places, found) ?? lackOfWebhook(signing, found.webhook) }
+      const published = { route, createdMs, tokens, ...openWebhook(route, found.webhook) }
+      const unmet = findUnmetTokens(places, found) ?? findUnmetWebhook(signing, found.webhook)
+      const made = { found, published, unmet }
       completed.set(route, made)
       return made
     },
     encode: encodeStreamRoute,
     show: showStreamRoute,
-    countsOf(route, uids) {
+    count(route, uids) {
       const { activeStreams, consumers } = route ? loads.of(route.name, uids) : noLoad
       return { activeStreams, consumers }
     },
@@ -106,18 +112,18 @@ function isSame(a: KnownSecrets['found'], b: KnownSecrets['found']): boolean {
   return a.webhook === b.webhook && grants.every(grant => a[grant] === b[grant])
 }
 
-function signingPlaceOf({ name, webhook }: StreamRoute): SecretPlace | undefined {
+function toSigningReference({ name, webhook }: StreamRoute): SecretReference | undefined {
   const [namespace = ''] = name.split('/')
   return webhook && { namespace, secret: webhook.secret.name, key: webhook.secret.key }
 }
 
 /** Brokers post nothing without a signing secret. */
-function webhookOf({ webhook }: StreamRoute, signing: SigningSecrets | undefined) {
+function openWebhook({ webhook }: StreamRoute, signing: SigningSecrets | undefined) {
   if (webhook === undefined || signing === undefined || !('secrets' in signing)) return {}
   return { webhook: { url: webhook.url, secrets: signing.secrets } }
 }
 
-function tokenPlacesOf(route: StreamRoute): Readonly<Partial<Record<Grant, SecretPlace>>> {
+function toTokenReferences(route: StreamRoute): Readonly<Partial<Record<Grant, SecretReference>>> {
   const [namespace = ''] = route.name.split('/')
   const { tokenSecret: both, pushTokenSecret: push, pullTokenSecret: pull } = route
   return Object.fromEntries(
@@ -127,19 +133,19 @@ function tokenPlacesOf(route: StreamRoute): Readonly<Partial<Record<Grant, Secre
   )
 }
 
-function hashesOf(tokens: Tokens | undefined): readonly Uint8Array[] {
+function hashesOrClosed(tokens: Tokens | undefined): readonly Uint8Array[] {
   if (tokens === undefined) return []
   return 'hashes' in tokens ? tokens.hashes : closedToAll
 }
 
 /** Returns the first unmet dependency among the Secrets that the route names. */
-function lackOfAny(
-  places: ReturnType<typeof tokenPlacesOf>,
+function findUnmetTokens(
+  places: ReturnType<typeof toTokenReferences>,
   found: KnownSecrets['found'],
 ): UnmetDependency | undefined {
   for (const grant of grants) {
     const [place, tokens] = [places[grant], found[grant]]
-    const lack = place && tokens && lackOf(place, tokens, { without: closedBy[grant], old: oldTokens })
+    const lack = place && tokens && describeUnmet(place, tokens, { without: closedBy[grant], old: oldTokens })
     if (lack !== undefined) return lack
   }
   return undefined
@@ -159,11 +165,11 @@ const webhookEffects: Effects = {
   old: 'the signing secret that was read before stays in force',
 }
 
-function lackOfWebhook(
-  place: SecretPlace | undefined,
+function findUnmetWebhook(
+  place: SecretReference | undefined,
   signing: SigningSecrets | undefined,
 ): UnmetDependency | undefined {
-  return place && signing && lackOf(place, signing, webhookEffects)
+  return place && signing && describeUnmet(place, signing, webhookEffects)
 }
 
 /** The effects of an entry that cannot be read. */
@@ -173,8 +179,8 @@ interface Effects {
   readonly old: string
 }
 
-function lackOf(
-  { namespace, secret, key }: SecretPlace,
+function describeUnmet(
+  { namespace, secret, key }: SecretReference,
   known: Tokens | SigningSecrets,
   { without, old }: Effects,
 ): UnmetDependency | undefined {
@@ -192,7 +198,7 @@ function lackOf(
 
 const maxShownCharacters = 100
 
-function prefixOf(spec: unknown): string {
+function readPrefix(spec: unknown): string {
   const match = (spec as { match?: { streamIdPrefix?: unknown } | null } | null | undefined)?.match
   const prefix = match?.streamIdPrefix
   return typeof prefix === 'string' ? prefix.slice(0, maxShownCharacters) : ''

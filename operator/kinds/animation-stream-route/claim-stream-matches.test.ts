@@ -18,7 +18,7 @@ function play(routes: readonly string[]): readonly string[] {
   const claims = openStreamMatchClaims()
   return routes.map(text => {
     const { content, claimant } = parse(text)
-    const denial = claims.denialOf(content, claimant)
+    const denial = claims.findDenial(content, claimant)
     if (denial === undefined) claims.grant(content, claimant)
     return denial === undefined ? 'has it' : `${denial.reason}: ${denial.owner}`
   })
@@ -98,11 +98,11 @@ test('the claims of a deleted route are kept for its namespace', () => {
   const claims = openStreamMatchClaims()
   for (const text of ['a/1 shop-', 'a/2 - lamp']) {
     const { content, claimant } = parse(text)
-    claims.keep(content, claimant, '12:00')
+    claims.reserve(content, claimant, '12:00')
   }
   const outcomeOf = (text: string) => {
     const { content, claimant } = parse(text)
-    const { reason, message = 'has it' } = claims.denialOf(content, claimant) ?? {}
+    const { reason, message = 'has it' } = claims.findDenial(content, claimant) ?? {}
     return reason === undefined ? message : `${reason}: ${message}`
   }
   const whose = (name: string) =>
@@ -120,7 +120,7 @@ test('the messages name the overlap and its owner', () => {
   claims.grant(old.content, old.claimant)
   const messageFor = (text: string) => {
     const { content, claimant } = parse(text)
-    return claims.denialOf(content, claimant)?.message
+    return claims.findDenial(content, claimant)?.message
   }
   const whose = 'belongs to the namespace a by a/1, which is older; name another'
   assert.equal(messageFor('b/1 shop-'), `"shop-" ${whose}`)
@@ -138,7 +138,7 @@ test('a stream never matches routes with a prefix of two namespaces', () => {
       const having = routes.filter(({ namespace, prefix }, index) => {
         const content = { match: { sourceServiceId: '', streamIdPrefix: prefix, targetObjectId: `${index}` } }
         const claimant = { name: `${namespace}/${index}`, namespace }
-        const isFree = claims.denialOf(content, claimant) === undefined
+        const isFree = claims.findDenial(content, claimant) === undefined
         if (isFree) claims.grant(content, claimant)
         return isFree
       })

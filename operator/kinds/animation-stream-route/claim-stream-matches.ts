@@ -1,6 +1,6 @@
-import type { StreamRoute } from '../../translated-types.ts'
-import { type Claimant, type Claims, type Keeper, keptDenial } from '../claims.ts'
-import type { Doubt } from '../kind-adapter.ts'
+import type { StreamRoute } from '../../model.ts'
+import { type Claimant, type Claims, denyReserved, type ReservedClaim } from '../claims.ts'
+import type { Advisory } from '../kind-adapter.ts'
 
 /**
  * The owners of matches.
@@ -17,25 +17,25 @@ import type { Doubt } from '../kind-adapter.ts'
 export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
   const byMatch = new Map<string, string>()
   const prefixes = openPrefixes<Owner>()
-  const keptMatches = new Map<string, Keeper>()
-  const keptPrefixes = openPrefixes<Owner & Keeper>()
+  const keptMatches = new Map<string, ReservedClaim>()
+  const keptPrefixes = openPrefixes<Owner & ReservedClaim>()
 
   function keptFor({ match }: Pick<StreamRoute, 'match'>, namespace: string) {
     const { streamIdPrefix: prefix } = match
-    const stranger = keptPrefixes.strangerWith(prefix, namespace)
+    const stranger = keptPrefixes.findForeignOverlap(prefix, namespace)
     if (stranger !== undefined) {
       const overlap = stranger.prefix === prefix ? '' : ` overlaps "${stranger.prefix}", which`
-      return keptDenial('spec.match.streamIdPrefix', `"${prefix}"${overlap}`, stranger)
+      return denyReserved('spec.match.streamIdPrefix', `"${prefix}"${overlap}`, stranger)
     }
     const keeper = keptMatches.get(keyOf(match))
     if (keeper === undefined || keeper.namespace === namespace) return undefined
-    return keptDenial('spec.match', 'this match', keeper)
+    return denyReserved('spec.match', 'this match', keeper)
   }
 
   return {
-    denialOf({ match }, { namespace }) {
+    findDenial({ match }, { namespace }) {
       const { streamIdPrefix: prefix } = match
-      const stranger = prefixes.strangerWith(prefix, namespace)
+      const stranger = prefixes.findForeignOverlap(prefix, namespace)
       if (stranger !== undefined) {
         const overlap = stranger.prefix === prefix ? '' : ` overlaps "${stranger.prefix}", which`
         const whose = `belongs to the namespace ${stranger.namespace} by ${stranger.name}, which is older`
@@ -52,11 +52,11 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
       byMatch.set(keyOf(match), claimant.name)
       prefixes.add({ ...claimant, prefix })
     },
-    keep({ match }, claimant, until) {
+    reserve({ match }, claimant, until) {
       keptMatches.set(keyOf(match), { ...claimant, until })
       keptPrefixes.add({ ...claimant, until, prefix: match.streamIdPrefix })
     },
-    keyOf: ({ match }) => keyOf(match),
+    toKey: ({ match }) => keyOf(match),
   }
 }
 
@@ -74,17 +74,17 @@ function openPrefixes<Route extends Owner>() {
   const byStart = new Map<string, Map<string, Route>>()
   return {
     /** Returns a route of another namespace whose prefix overlaps this one. */
-    strangerWith(prefix: string, namespace: string): Route | undefined {
+    findForeignOverlap(prefix: string, namespace: string): Route | undefined {
       if (prefix === '' || byPrefix.size === 0) return undefined
       const isStranger = (owner: Route) => owner.namespace !== namespace
-      const above = startsOf(prefix).flatMap(start => byPrefix.get(start) ?? [])
+      const above = listPrefixes(prefix).flatMap(start => byPrefix.get(start) ?? [])
       return above.find(isStranger) ?? byStart.get(prefix)?.values().find(isStranger)
     },
     add(route: Route): void {
       const { prefix, namespace } = route
       if (prefix === '') return
       if (!byPrefix.has(prefix)) byPrefix.set(prefix, route)
-      for (const start of startsOf(prefix).slice(0, -1)) {
+      for (const start of listPrefixes(prefix).slice(0, -1)) {
         const namespaces = byStart.get(start) ?? new Map<string, Route>()
         if (!namespaces.has(namespace)) namespaces.set(namespace, route)
         byStart.set(start, namespaces)
@@ -94,7 +94,7 @@ function openPrefixes<Route extends Owner>() {
 }
 
 /** Returns `a`, `ab` and `abc` for `abc`. */
-function startsOf(prefix: string): readonly string[] {
+function listPrefixes(prefix: string): readonly string[] {
   return Array.from({ length: prefix.length }, (_, index) => prefix.slice(0, index + 1))
 }
 
@@ -122,7 +122,7 @@ interface Overlaps {
  *
  * Routes without a prefix are left out: they are for streams that no prefix matches.
  */
-export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<string, Doubt> {
+export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<string, Advisory> {
   const byPrefix = Map.groupBy(
     routes.filter(({ match }) => match.streamIdPrefix !== ''),
     ({ match }) => match.streamIdPrefix,
@@ -143,14 +143,14 @@ export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<st
     ] as const) {
       for (const one of open) {
         for (const other of closed) {
-          note(one, other, right)
-          note(other, one, right)
+          addOverlap(one, other, right)
+          addOverlap(other, one, right)
         }
       }
     }
   }
 
-  function note({ name }: StreamRoute, other: StreamRoute, right: Right): void {
+  function addOverlap({ name }: StreamRoute, other: StreamRoute, right: Right): void {
     const overlaps = found.get(name) ?? { push: new Set(), pull: new Set() }
     found.set(name, overlaps)
     overlaps[right].add(other.name)
@@ -158,7 +158,7 @@ export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<st
 
   const doubts = routes.flatMap(route => {
     const overlaps = found.get(route.name)
-    return overlaps === undefined ? [] : [[route.name, doubtOf(route, overlaps)] as const]
+    return overlaps === undefined ? [] : [[route.name, describeOverlaps(route, overlaps)] as const]
   })
   return new Map(doubts)
 }
@@ -179,7 +179,7 @@ function needsToken({ tokenSecret, pushTokenSecret, pullTokenSecret }: StreamRou
   return (tokenSecret ?? (right === 'push' ? pushTokenSecret : pullTokenSecret)) !== undefined
 }
 
-function doubtOf(route: StreamRoute, overlaps: Overlaps): Doubt {
+function describeOverlaps(route: StreamRoute, overlaps: Overlaps): Advisory {
   const parts = (['push', 'pull'] as const).flatMap(right => {
     const names = [...overlaps[right]]
     if (names.length === 0) return []

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
 /** An entry of a Secret. */
-export interface SecretPlace {
+export interface SecretReference {
   readonly namespace: string
   readonly secret: string
   readonly key: string
@@ -23,13 +23,13 @@ export interface RouteSecrets {
    * Reads these places from now on, and no others. Resolves when each of them has been read once, and after a
    * while in any case.
    */
-  follow(tokens: readonly SecretPlace[], signing?: readonly SecretPlace[]): Promise<void>
+  follow(tokens: readonly SecretReference[], signing?: readonly SecretReference[]): Promise<void>
   /** Returns the tokens in a followed place. The result is the same object until a token changes. */
-  tokens(place: SecretPlace): Tokens
+  tokens(place: SecretReference): Tokens
   /**
    * Returns the signing secrets in a followed place. The result is the same object until a secret changes.
    */
-  signing(place: SecretPlace): SigningSecrets
+  signing(place: SecretReference): SigningSecrets
   /** Called after each change of `tokens` or `signing`. */
   onChange(listener: () => void): void
 }
@@ -47,7 +47,7 @@ const tokenForm = /^[\x21-\x7e]{1,4096}$/
 /** Reads the tokens of an entry, one in each line. Blanks around a token are not part of it. */
 export function hashTokens(
   entries: Readonly<Record<string, string>> | undefined,
-  { key }: Pick<SecretPlace, 'key'>,
+  { key }: Pick<SecretReference, 'key'>,
 ): Tokens {
   const tokens = readSecretLines(entries, key, maxTokens)
   if ('missing' in tokens) return tokens
@@ -69,7 +69,7 @@ const maxSecrets = 2
 /** Reads the secrets of an entry, one in each line. No message quotes a character of them. */
 export function readSigningSecrets(
   entries: Readonly<Record<string, string>> | undefined,
-  { key }: Pick<SecretPlace, 'key'>,
+  { key }: Pick<SecretReference, 'key'>,
 ): SigningSecrets {
   const secrets = readSecretLines(entries, key, maxSecrets)
   if ('missing' in secrets) return secrets

@@ -7,11 +7,11 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { decodeRoute } from '../../../services/broker/routes/decode-route.ts'
 import { streamRouteTypeUrl as askedFor } from '../../../services/broker/routes/route-table.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
-import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
+import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import {
   encodeStreamRoute,
   showStreamRoute,
-  streamRouteTypeUrl,
+  streamRouteType,
   translateAnimationStreamRoute,
 } from './stream-route.ts'
 
@@ -51,7 +51,7 @@ test('a broker decodes every field of a route as it was encoded', () => {
   assert.deepEqual(decodeRoute(encodeStreamRoute(opened()).bytes, 'resource 1'), {
     route: { ...seen, createdMs: 1_780_000_000_123, tokens: { push: tokenHashes, pull: tokenHashes } },
   })
-  assert.equal(streamRouteTypeUrl, askedFor)
+  assert.equal(streamRouteType, askedFor)
 })
 
 for (const lateJoiners of [{ from: 'now' }, { from: 'start' }] as const)

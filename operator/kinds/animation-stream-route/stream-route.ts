@@ -3,15 +3,15 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import type { AnimationStreamRouteSpec } from '@tollway/crds/animation-stream-route.ts'
 import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
-import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
+import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
-import type { FieldProblem, Translation } from '../translation.ts'
+import type { FieldProblem, Translation } from '../kind-adapter.ts'
 
 /** Shown in place of a secret. */
 const hiddenSecret = '(hidden)'
 
 /** The type that brokers request. */
-export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
+export const streamRouteType = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /**
  * Encodes a route for the feed. Equal routes have equal bytes: fields are written in the order of their
@@ -83,10 +83,10 @@ export function isStreamRoute(value: unknown): value is StreamRoute {
 }
 
 /** Returns the names of all fields of a type: the compiler reports one that is missing or unknown. */
-const fieldsOf = <Fields extends object>(fields: Readonly<Record<keyof Fields, true>>) =>
+const listFields = <Fields extends object>(fields: Readonly<Record<keyof Fields, true>>) =>
   Object.keys(fields) as unknown as readonly (keyof Fields)[]
 
-const limitNames = fieldsOf<StreamRoute['limits']>({
+const limitNames = listFields<StreamRoute['limits']>({
   messageBytes: true,
   bufferBytes: true,
   bufferSeconds: true,
@@ -96,7 +96,7 @@ const limitNames = fieldsOf<StreamRoute['limits']>({
   streams: true,
 })
 
-const ruleNames = fieldsOf<Omit<StreamRoute['rules'], 'audioFormats'>>({
+const ruleNames = listFields<Omit<StreamRoute['rules'], 'audioFormats'>>({
   order: true,
   timeCodes: true,
   counts: true,

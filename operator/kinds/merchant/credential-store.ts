@@ -4,28 +4,28 @@
  */
 export interface CredentialStore {
   /** Resolves with undefined if no credentials exist. Rejects if they cannot be read. */
-  get(place: CredentialPlace, signal: AbortSignal): Promise<KeptCredentials | undefined>
+  get(place: CredentialReference, signal: AbortSignal): Promise<StoredCredentials | undefined>
   /**
    * Creates the credentials when `known` is undefined; otherwise changes exactly the known state: it removes
    * the entries and notes in `content.remove`, sets those in `content`, and keeps all others. Rejects with
    * `code` 409 when the state has changed since.
    */
   put(
-    place: CredentialPlace,
+    place: CredentialReference,
     content: NewCredentials,
-    known: KeptCredentials | undefined,
+    known: StoredCredentials | undefined,
     signal: AbortSignal,
-  ): Promise<KeptCredentials>
+  ): Promise<StoredCredentials>
 }
 
-export interface CredentialPlace {
+export interface CredentialReference {
   readonly namespace: string
   readonly name: string
   /** The resource that owns the credentials, and with which they are deleted. */
   readonly owner: { readonly name: string; readonly uid: string }
 }
 
-export interface KeptCredentials {
+export interface StoredCredentials {
   /** Entries by name, as text. */
   readonly entries: Readonly<Record<string, string>>
   /** Notes beside the entries, which only the operator reads. */

@@ -1,5 +1,5 @@
-import type { MerchantAccount } from '../../translated-types.ts'
-import type { KeptCredentials } from './credential-store.ts'
+import type { MerchantAccount } from '../../model.ts'
+import type { StoredCredentials } from './credential-store.ts'
 
 /**
  * The API keys in a merchant's Secret. A new key has a separate entry until the payments service knows it, so
@@ -15,16 +15,19 @@ interface KeyState {
 const keyForm = /^tollway_[A-Za-z0-9_-]{43}$/
 
 /** Returns the entry if it is a key of the operator's form; other texts do not become keys. */
-function keyIn(entry: string | undefined): string | undefined {
+function readKey(entry: string | undefined): string | undefined {
   return entry !== undefined && keyForm.test(entry) ? entry : undefined
 }
 
 export function readKeys(
   { secret }: Pick<MerchantAccount, 'secret'>,
-  kept: Pick<KeptCredentials, 'entries'> | undefined,
+  kept: Pick<StoredCredentials, 'entries'> | undefined,
 ): KeyState {
   const entries = kept?.entries ?? {}
-  return { current: keyIn(entries[secret.entries.apiKey]), staged: keyIn(entries[stagedEntry({ secret })]) }
+  return {
+    current: readKey(entries[secret.entries.apiKey]),
+    staged: readKey(entries[stagedEntry({ secret })]),
+  }
 }
 
 /** Returns the entry of the next key: beside the active one, under a name that no other entry has. */
@@ -51,9 +54,9 @@ interface KeyWishes {
  * Returns why a new key is needed; undefined if none is. A new key in place of a lost one, which anyone may
  * have, ends the validity of all earlier keys.
  */
-export function whyNewKey(
+export function findRotationReason(
   account: Pick<MerchantAccount, 'app' | 'secret'>,
-  kept: KeptCredentials | undefined,
+  kept: StoredCredentials | undefined,
   { rotation, nowMs }: KeyWishes,
 ): NewKeyReason | undefined {
   if (kept === undefined || readKeys(account, kept).current === undefined) return { why: 'none', graceMs: 0 }
@@ -66,7 +69,7 @@ export function whyNewKey(
 /** Returns the time until the key in force has to be replaced because of its age, in milliseconds. */
 export function dueInMs(
   { app }: Pick<MerchantAccount, 'app'>,
-  kept: Pick<KeptCredentials, 'notes'>,
+  kept: Pick<StoredCredentials, 'notes'>,
   nowMs: number,
 ): number {
   const sinceMs = Date.parse(kept.notes['key-since'] ?? '')
@@ -75,7 +78,7 @@ export function dueInMs(
 }
 
 /** Returns how long earlier keys than the one in force stay valid from now on. */
-export function graceOf({ notes }: Pick<KeptCredentials, 'notes'>): number {
+export function readGrace({ notes }: Pick<StoredCredentials, 'notes'>): number {
   const graceMs = Number(notes['key-grace'] ?? 0)
   return Number.isSafeInteger(graceMs) && graceMs >= 0 ? graceMs : 0
 }

@@ -1,22 +1,22 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 /** The balances of the merchants of resources, and the result of the last proof of the books. */
-export interface Books {
+export interface MerchantBooks {
   /** The balances by the uids of the resources. A resource without a merchant is left out. */
   readonly balances: ReadonlyMap<string, MerchantBalances>
   /** Undefined if no proof has ended. */
-  readonly lastVerify: LastVerify | undefined
+  readonly lastVerify: BooksVerification | undefined
 }
 
 export interface MerchantBalances {
   /** The funds of the next payout, in the currency of the merchant. Negative if the merchant owes money. */
-  readonly available: Money
+  readonly available: MoneyAmount
   /** Authorised and neither captured nor voided, by currency. */
-  readonly pending: readonly Money[]
+  readonly pending: readonly MoneyAmount[]
 }
 
 /** A sum of money. It may exceed the integers that a number represents exactly. */
-export interface Money {
+export interface MoneyAmount {
   readonly currency: string
   /** Minor units in decimal digits, such as `49165` or `-5`. */
   readonly amount: string
@@ -25,7 +25,7 @@ export interface Money {
 }
 
 /** The result of the last `tollway payments verify`. */
-export interface LastVerify {
+export interface BooksVerification {
   readonly beganMs: number
   readonly endedMs: number
   /** The number of replayed records of each kind. */
@@ -47,7 +47,7 @@ export interface BookReader {
    * Reads the books of the merchants of these resources, at most `maxBooks`. Rejects without an answer, and
    * for an answer that does not fit.
    */
-  readBooks(uids: readonly string[]): Promise<Books>
+  readBooks(uids: readonly string[]): Promise<MerchantBooks>
 }
 
 /** The most resources of one request. */
@@ -58,14 +58,14 @@ const keepMs = 5_000
 const maxKept = 20
 
 /** Reads the books of any number of resources. Equal requests share an answer or an error for 5 s. */
-export type ReadBooks = (uids: readonly string[]) => Promise<Books>
+export type ReadMerchantBooks = (uids: readonly string[]) => Promise<MerchantBooks>
 
 /** @param reader undefined if no payments service runs */
-export function shareBooks(
+export function cacheBalances(
   reader: BookReader | undefined,
   { monotonicMs }: Pick<Clock, 'monotonicMs'>,
-): ReadBooks {
-  const kept = new Map<string, { readonly untilMs: number; readonly books: Promise<Books> }>()
+): ReadMerchantBooks {
+  const kept = new Map<string, { readonly untilMs: number; readonly books: Promise<MerchantBooks> }>()
 
   return uids => {
     if (reader === undefined) return Promise.reject(new Error('no payments service runs'))
@@ -83,8 +83,8 @@ export function shareBooks(
 }
 
 /** The last proof is that of the last part, which is read even without resources. */
-async function readParts(reader: BookReader, uids: readonly string[]): Promise<Books> {
-  let books: Books = { balances: new Map(), lastVerify: undefined }
+async function readParts(reader: BookReader, uids: readonly string[]): Promise<MerchantBooks> {
+  let books: MerchantBooks = { balances: new Map(), lastVerify: undefined }
   for (let from = 0; from === 0 || from < uids.length; from += maxBooks) {
     const { balances, lastVerify } = await reader.readBooks(uids.slice(from, from + maxBooks))
     books = { balances: new Map([...books.balances, ...balances]), lastVerify }

@@ -1,18 +1,18 @@
 import type { NewCondition } from '../../status/conditions.ts'
-import { type FieldProblem, formatFieldProblem } from '../translation.ts'
+import { type FieldProblem, formatFieldProblem } from '../kind-adapter.ts'
 
 /** The facts from which the conditions of a Merchant are derived. */
 export interface MerchantFacts {
   /** The problems of the spec. */
   readonly problems: readonly FieldProblem[]
   /** The obstacle of the last reconcile; undefined if it completed all steps. */
-  readonly obstacle: Obstacle | undefined
+  readonly obstacle: MerchantObstacle | undefined
   /** Whether the merchant exists and is as specified, although a later step failed. */
   readonly synced: boolean
 }
 
 /** The reason for which a step could not be completed. */
-export interface Obstacle {
+export interface MerchantObstacle {
   /** The condition that the obstacle makes false. */
   readonly step: 'Synced' | 'CredentialsReady'
   /** The reason of the condition, for programs: `SecretForeign`. */

@@ -1,10 +1,10 @@
-import { type Outcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
-import type { MerchantFacts, Obstacle } from './merchant-conditions.ts'
+import { type ReconcileOutcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
+import type { MerchantFacts, MerchantObstacle } from './merchant-conditions.ts'
 import {
+  listSecrets,
   type MerchantOutcome,
   MerchantReconciler,
   type MerchantReconcilerOptions,
-  secretsOf,
 } from './merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from './merchant-resources.ts'
 import {
@@ -12,11 +12,11 @@ import {
   type MerchantStatusOptions,
   type MerchantStatusStore,
 } from './merchant-statuses.ts'
-import { leftOpen, notClosed } from './obstacles.ts'
+import { merchantLeftOpen, notClosed } from './obstacles.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
 /** Limits the reads of Secrets: see `ReadPace`. */
-interface MerchantPace {
+interface MerchantReadLimiter {
   reserve(key: string, request: { readonly atLeastMs: number; readonly reads?: number }): number
   release(key: string): void
 }
@@ -29,7 +29,7 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
   /** Whether this operator leads. Another operator reconciles nothing. */
   readonly mayWrite: () => boolean
   /** Left out if reads need no limit. */
-  readonly pace?: MerchantPace
+  readonly pace?: MerchantReadLimiter
   /** The maximum of concurrent reconciles. */
   readonly concurrency: number
   readonly retries: RetryWaits
@@ -71,7 +71,7 @@ export function createMerchantController<Resource extends MerchantResource>(
   /** Keys that this operator has not reconciled since it may write. */
   const unseen = new Set<string>()
 
-  async function reconcile(key: string): Promise<Outcome> {
+  async function reconcile(key: string): Promise<ReconcileOutcome> {
     const isFirst = unseen.delete(key)
     const resource = resources.get(key)
     if (resource === 'unknown') return 'done'
@@ -85,7 +85,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     return provision(resource)
   }
 
-  function forget(key: string): Outcome {
+  function forget(key: string): ReconcileOutcome {
     merchants.forget(seen.get(key)?.uid ?? '')
     seen.delete(key)
     pace?.release(key)
@@ -93,7 +93,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     return 'done'
   }
 
-  async function provision(resource: Resource): Promise<Outcome> {
+  async function provision(resource: Resource): Promise<ReconcileOutcome> {
     const { uid, namespace, name, rotation } = resource
     if (resource.paused) {
       await statuses.pause(resource)
@@ -119,11 +119,11 @@ export function createMerchantController<Resource extends MerchantResource>(
     )
     const { obstacle, synced, ids } = outcome
     await statuses.write(held, { facts: { problems: [], obstacle, synced }, account, ids })
-    return outcomeOf(resource.key, outcome, secretsOf(account).size)
+    return toOutcome(resource.key, outcome, listSecrets(account).size)
   }
 
   /** A transient obstacle is an error, so that the queue repeats the reconcile with growing waits. */
-  function outcomeOf(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): Outcome {
+  function toOutcome(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): ReconcileOutcome {
     const waitMs = pace?.reserve(key, { atLeastMs: afterMs ?? 0, reads })
     if (afterMs !== undefined) return { afterMs: waitMs ?? afterMs }
     const error = new Error(`${obstacle?.reason}: ${obstacle?.message}`)
@@ -133,11 +133,11 @@ export function createMerchantController<Resource extends MerchantResource>(
   async function finalize(
     resource: Resource,
     deletion: NonNullable<MerchantResource['deletion']>,
-  ): Promise<Outcome> {
-    const report = (obstacle: Obstacle) =>
+  ): Promise<ReconcileOutcome> {
+    const report = (obstacle: MerchantObstacle) =>
       statuses.write(resource, { facts: { problems: [], obstacle, synced: false } })
     if (deletion === 'close' && options.provisioner === undefined) {
-      await report(leftOpen)
+      await report(merchantLeftOpen)
     } else if (deletion === 'close') {
       try {
         await merchants.close(resource.uid, stopping.signal)

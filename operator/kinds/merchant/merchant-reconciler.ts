@@ -1,13 +1,60 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { hashApiKey, newApiKey, type RandomBytes } from '@tollway/payments/domain/ids.ts'
-import type { MerchantAccount } from '../../translated-types.ts'
-import type { CredentialPlace, CredentialStore, KeptCredentials } from './credential-store.ts'
-import { dueInMs, graceOf, readKeys, stagedEntry, whyNewKey } from './key-plan.ts'
-import type { Obstacle } from './merchant-conditions.ts'
-import { attempt, foreignSecret, noPayments, ObstacleError, toObstacle } from './obstacles.ts'
-import type { Provisioned, Provisioner, ProvisionRejection } from './provisioner.ts'
-import { type ReadSecret, type References, readReferences } from './references.ts'
-import { SentRequests } from './sent-requests.ts'
+import type { MerchantAccount, SecretEntry } from '../../model.ts'
+import type { CredentialReference, CredentialStore, StoredCredentials } from './credential-store.ts'
+import { dueInMs, findRotationReason, readGrace, readKeys, stagedEntry } from './key-plan.ts'
+import type { MerchantObstacle } from './merchant-conditions.ts'
+import {
+  attempt,
+  findSecretFaults,
+  foreignSecret,
+  invalidSecret,
+  missingSecret,
+  noPayments,
+  ObstacleError,
+  toObstacle,
+} from './obstacles.ts'
+import type { Provisioned, Provisioner, ProvisionRejection, ProvisionRequest } from './provisioner.ts'
+
+/** The parts of a request whose values are in Secrets that the resource names. */
+type References = Pick<ProvisionRequest, 'webhooks' | 'adopt'>
+
+/** Resolves with the entries of a Secret; undefined if it does not exist. Rejects when that is not known. */
+type ReadSecret = (
+  namespace: string,
+  name: string,
+  signal: AbortSignal,
+) => Promise<Readonly<Record<string, string>> | undefined>
+
+/** Reads the values that an account takes from Secrets of its namespace. */
+async function readReferences(
+  readSecret: ReadSecret,
+  namespace: string,
+  { webhooks, adopt }: Pick<MerchantAccount, 'webhooks' | 'adopt'>,
+  signal: AbortSignal,
+): Promise<References> {
+  const read = new Map<string, ReturnType<ReadSecret>>()
+  const textIn = async ({ name, key }: SecretEntry) => {
+    const reading = read.get(name) ?? readSecret(namespace, name, signal)
+    read.set(name, reading)
+    const entries = await attempt('SecretUnknown', () => reading)
+    return entries !== undefined && Object.hasOwn(entries, key) ? entries[key]?.trim() : undefined
+  }
+  const found: ProvisionRequest['webhooks'][number][] = []
+  for (const [index, { url, events, secret }] of webhooks.entries()) {
+    const lines = (await textIn(secret))?.split('\n').map(line => line.trim()) ?? []
+    const secrets = lines.filter(line => line !== '')
+    if (secrets.length === 0) throw new ObstacleError(missingSecret(namespace, secret))
+    const faults = findSecretFaults(secrets)
+    if (faults.length > 0)
+      throw new ObstacleError(invalidSecret(`spec.webhooks[${index}].secretRef`, secret, faults))
+    found.push({ url, events, secrets })
+  }
+  if (adopt === undefined) return { webhooks: found }
+  const key = await textIn(adopt.apiKey)
+  const keyHash = key === undefined ? null : hashApiKey(key)
+  return { webhooks: found, adopt: { merchantId: adopt.merchantId, keyHash } }
+}
 
 interface WantedMerchant {
   readonly uid: string
@@ -25,13 +72,13 @@ export interface MerchantOutcome {
   /** The ids of the merchant, if they are known. */
   readonly ids: Provisioned | undefined
   readonly synced: boolean
-  readonly obstacle: Obstacle | undefined
+  readonly obstacle: MerchantObstacle | undefined
   /** The delay before the next reconcile; undefined for soon, with a delay that grows each time. */
   readonly afterMs: number | undefined
 }
 
 /** Returns the Secrets that a reconcile reads: that of the credentials, and those that the resource names. */
-export function secretsOf({ secret, webhooks, adopt }: MerchantAccount): ReadonlySet<string> {
+export function listSecrets({ secret, webhooks, adopt }: MerchantAccount): ReadonlySet<string> {
   const named = webhooks.map(webhook => webhook.secret.name)
   return new Set([secret.name, ...named, ...(adopt ? [adopt.apiKey.name] : [])])
 }
@@ -71,7 +118,7 @@ const maxRejectedKeys = 2
 /** One reconcile. */
 interface Run {
   readonly merchant: WantedMerchant
-  readonly place: CredentialPlace
+  readonly place: CredentialReference
   readonly references: References
   readonly provisioner: Provisioner
   readonly signal: AbortSignal
@@ -107,12 +154,15 @@ export class MerchantReconciler {
       const provisioner = this.#provisioner()
       const { namespace, account } = merchant
       const references = await readReferences(this.#options.readSecret, namespace, account, signal)
-      return await this.#run({ merchant, place: placeOf(merchant), references, provisioner, signal }, 0)
+      return await this.#run(
+        { merchant, place: toCredentialReference(merchant), references, provisioner, signal },
+        0,
+      )
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof ObstacleError)) throw error
       const { obstacle } = error
-      const ids = this.#requests.idsOf(merchant.uid)
+      const ids = this.#requests.findIds(merchant.uid)
       return {
         ids,
         synced: ids !== undefined && obstacle.step !== 'Synced',
@@ -147,7 +197,7 @@ export class MerchantReconciler {
     const kept = await this.#stageKey(run, found)
     const { current, staged } = readKeys(account, kept)
     const key = staged ?? current ?? ''
-    const answer = await this.#provision(run, key, staged === undefined ? graceOf(kept) : null)
+    const answer = await this.#provision(run, key, staged === undefined ? readGrace(kept) : null)
     if ('rejected' in answer) {
       const isFinal = answer.rejected.why !== 'key' || rejectedKeys >= maxRejectedKeys
       if (isFinal) throw new ObstacleError(toObstacle(answer))
@@ -156,20 +206,20 @@ export class MerchantReconciler {
     }
     const now = await this.#publish(run, kept, key, answer)
     // Programs find the new key now, so the earlier ones may expire.
-    if (staged !== undefined) await this.#provision(run, key, graceOf(now))
+    if (staged !== undefined) await this.#provision(run, key, readGrace(now))
     const afterMs = Math.min(this.#intervalMs, dueInMs(account, now, this.#options.clock.nowMs()))
     return { ids: answer, synced: true, obstacle: undefined, afterMs }
   }
 
   /** A resource that must close its merchant is held only when there may be a merchant. */
   async #hold({ merchant: { uid, account, hold }, provisioner, signal }: Run): Promise<void> {
-    if (account.onDeletion === 'close' && this.#requests.idsOf(uid) === undefined) {
+    if (account.onDeletion === 'close' && this.#requests.findIds(uid) === undefined) {
       await attempt('PaymentsUnreachable', () => provisioner.check(signal))
     }
     await hold()
   }
 
-  async #read({ place, signal }: Run): Promise<KeptCredentials | undefined> {
+  async #read({ place, signal }: Run): Promise<StoredCredentials | undefined> {
     const kept = await attempt('SecretUnknown', () => this.#options.store.get(place, signal))
     if (kept?.isOurs === false) throw new ObstacleError(foreignSecret(place))
     return kept
@@ -178,16 +228,16 @@ export class MerchantReconciler {
   #write(
     { place, signal }: Run,
     content: Parameters<CredentialStore['put']>[1],
-    known: KeptCredentials | undefined,
-  ): Promise<KeptCredentials> {
+    known: StoredCredentials | undefined,
+  ): Promise<StoredCredentials> {
     return attempt('SecretNotWritten', () => this.#options.store.put(place, content, known, signal))
   }
 
   /** Stores a key before its hash is sent, so that no crash loses a key that the payments service knows. */
-  async #stageKey(run: Run, kept: KeptCredentials | undefined): Promise<KeptCredentials> {
+  async #stageKey(run: Run, kept: StoredCredentials | undefined): Promise<StoredCredentials> {
     const { account, rotation } = run.merchant
     if (kept !== undefined && readKeys(account, kept).staged !== undefined) return kept
-    const reason = whyNewKey(account, kept, { rotation, nowMs: this.#options.clock.nowMs() })
+    const reason = findRotationReason(account, kept, { rotation, nowMs: this.#options.clock.nowMs() })
     if (reason === undefined && kept !== undefined) return kept
     return this.#write(run, this.#stagedKey(run, reason?.graceMs ?? 0), kept)
   }
@@ -212,7 +262,12 @@ export class MerchantReconciler {
   }
 
   /** Stores the key and the ids in the entries that programs read. */
-  async #publish(run: Run, kept: KeptCredentials, key: string, ids: Provisioned): Promise<KeptCredentials> {
+  async #publish(
+    run: Run,
+    kept: StoredCredentials,
+    key: string,
+    ids: Provisioned,
+  ): Promise<StoredCredentials> {
     const { account } = run.merchant
     const { addresses, clock } = this.#options
     const names = account.secret.entries
@@ -228,6 +283,52 @@ export class MerchantReconciler {
   }
 }
 
-function placeOf({ namespace, name, uid, account }: WantedMerchant): CredentialPlace {
+function toCredentialReference({ namespace, name, uid, account }: WantedMerchant): CredentialReference {
   return { namespace, name: account.secret.name, owner: { name, uid } }
+}
+
+/** The last request of a merchant, and its answer. */
+interface Sent {
+  /** The digest of the request, so that secrets of webhooks are not kept in memory. */
+  readonly digest: string
+  readonly atMs: number
+  readonly ids: Provisioned
+}
+
+/** The requests to the payments service. An unchanged one is sent again only after `resyncMs`. */
+class SentRequests {
+  readonly #clock: Clock
+  readonly #resyncMs: number
+  readonly #sent = new Map<string, Sent>()
+
+  constructor(clock: Clock, resyncMs: number) {
+    this.#clock = clock
+    this.#resyncMs = resyncMs
+  }
+
+  /** Sends the request of the merchant with this uid, unless it was sent before. */
+  async send(
+    provisioner: Provisioner,
+    uid: string,
+    request: ProvisionRequest,
+    signal: AbortSignal,
+  ): Promise<Provisioned | ProvisionRejection> {
+    const before = this.#sent.get(uid)
+    const digest = hashApiKey(JSON.stringify(request))
+    const nowMs = this.#clock.monotonicMs()
+    if (before?.digest === digest && nowMs - before.atMs < this.#resyncMs) return before.ids
+    const answer = await attempt('PaymentsUnreachable', () => provisioner.provision(uid, request, signal))
+    if ('rejected' in answer) this.#sent.delete(uid)
+    else this.#sent.set(uid, { digest, atMs: nowMs, ids: answer })
+    return answer
+  }
+
+  /** Returns the ids of the merchant; undefined if they are not known. */
+  findIds(uid: string): Provisioned | undefined {
+    return this.#sent.get(uid)?.ids
+  }
+
+  forget(uid: string): void {
+    this.#sent.delete(uid)
+  }
 }

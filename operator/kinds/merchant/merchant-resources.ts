@@ -1,4 +1,4 @@
-import type { MerchantAccount } from '../../translated-types.ts'
+import type { MerchantAccount } from '../../model.ts'
 
 /** A Merchant, as its environment stores it. */
 export interface MerchantResource {

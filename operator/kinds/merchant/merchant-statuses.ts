@@ -1,9 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Condition, type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
+import type { MerchantAccount } from '../../model.ts'
+import { type NewCondition, type StatusCondition, withTransitionTimes } from '../../status/conditions.ts'
 import { degraded } from '../../status/resource-status.ts'
-import type { MerchantAccount } from '../../translated-types.ts'
-import type { FieldProblem } from '../translation.ts'
-import { detailsOf, type MerchantDetails } from './merchant.ts'
+import type { FieldProblem } from '../kind-adapter.ts'
+import { type MerchantDetails, makeDetails } from './merchant.ts'
 import {
   deriveMerchantConditions,
   type MerchantFacts,
@@ -17,7 +17,7 @@ import type { Provisioned } from './provisioner.ts'
 /** The status of a Merchant. */
 export interface MerchantStatus {
   readonly observedGeneration: number
-  readonly conditions: readonly Condition[]
+  readonly conditions: readonly StatusCondition[]
   /** The problems of the spec. */
   readonly problems: readonly FieldProblem[]
   readonly details: MerchantDetails
@@ -70,7 +70,7 @@ export class MerchantStatuses<Resource extends MerchantResource> {
         deriveMerchantConditions(facts),
       ),
       problems: facts.problems,
-      details: detailsOf(account, ids, this.#options.addresses, before?.details ?? {}),
+      details: makeDetails(account, ids, this.#options.addresses, before?.details ?? {}),
     })
   }
 

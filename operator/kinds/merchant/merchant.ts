@@ -1,6 +1,6 @@
 import { merchantKind as definition } from '@tollway/crds/merchant.ts'
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
-import type { MerchantAccount } from '../../translated-types.ts'
+import type { MerchantAccount } from '../../model.ts'
 import type { KindColumns } from '../kind-adapter.ts'
 import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { Provisioned } from './provisioner.ts'
@@ -17,7 +17,7 @@ const merchantColumns: KindColumns = {
   ],
 }
 
-export const merchants: KindColumns & { readonly definition: ResourceKind } = {
+export const merchantsKind: KindColumns & { readonly definition: ResourceKind } = {
   definition,
   ...merchantColumns,
 }
@@ -40,7 +40,7 @@ export type MerchantDetails = Readonly<Partial<Record<(typeof detailNames)[numbe
  * @param account undefined if the resource is invalid: the details then stay
  * @param before the details of the last status
  */
-export function detailsOf(
+export function makeDetails(
   account: MerchantAccount | undefined,
   ids: Provisioned | undefined,
   { payPageUrl }: PaymentAddresses,

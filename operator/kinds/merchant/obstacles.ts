@@ -1,18 +1,18 @@
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
-import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
-import type { SecretEntry } from '../../translated-types.ts'
-import { formatFieldProblem } from '../translation.ts'
-import type { CredentialPlace } from './credential-store.ts'
-import { immutableFieldChanged, type Obstacle } from './merchant-conditions.ts'
+import type { SecretEntry } from '../../model.ts'
+import { formatFieldProblem } from '../kind-adapter.ts'
+import { SecretForbiddenError } from '../source.ts'
+import type { CredentialReference } from './credential-store.ts'
+import { immutableFieldChanged, type MerchantObstacle } from './merchant-conditions.ts'
 import type { MerchantResource } from './merchant-resources.ts'
 import type { ProvisionRejection } from './provisioner.ts'
 
 /** Ends a reconcile with the obstacle as its outcome. */
 export class ObstacleError extends Error {
   override readonly name = 'ObstacleError'
-  readonly obstacle: Obstacle
+  readonly obstacle: MerchantObstacle
 
-  constructor(obstacle: Obstacle) {
+  constructor(obstacle: MerchantObstacle) {
     super(obstacle.message)
     this.obstacle = obstacle
   }
@@ -20,7 +20,7 @@ export class ObstacleError extends Error {
 
 type PassingReason = 'SecretUnknown' | 'SecretNotWritten' | 'PaymentsUnreachable'
 
-const stepOf: Readonly<Record<PassingReason, Obstacle['step']>> = {
+const stepOf: Readonly<Record<PassingReason, MerchantObstacle['step']>> = {
   SecretUnknown: 'CredentialsReady',
   SecretNotWritten: 'CredentialsReady',
   PaymentsUnreachable: 'Synced',
@@ -42,7 +42,7 @@ export async function attempt<Result>(reason: PassingReason, step: () => Promise
   }
 }
 
-export const noPayments: Obstacle = {
+export const noPayments: MerchantObstacle = {
   step: 'Synced',
   reason: 'PaymentsDisabled',
   message:
@@ -51,7 +51,7 @@ export const noPayments: Obstacle = {
 }
 
 /** The end of a resource whose merchant, if it has one, nothing can close. */
-export const leftOpen: Obstacle = {
+export const merchantLeftOpen: MerchantObstacle = {
   step: 'Synced',
   reason: 'NotClosed',
   message: 'no payments service runs here: the resource goes, and a merchant that it had stays open',
@@ -59,7 +59,10 @@ export const leftOpen: Obstacle = {
 }
 
 /** The resource stays, and people can change it, unless its manifest is gone. */
-export function notClosed({ message }: Error, { manifest }: Pick<MerchantResource, 'manifest'>): Obstacle {
+export function notClosed(
+  { message }: Error,
+  { manifest }: Pick<MerchantResource, 'manifest'>,
+): MerchantObstacle {
   const advice =
     manifest === undefined
       ? ''
@@ -67,13 +70,13 @@ export function notClosed({ message }: Error, { manifest }: Pick<MerchantResourc
   return { step: 'Synced', reason: 'NotClosed', message: `${message}${advice}`, stalled: false }
 }
 
-export function foreignSecret({ namespace, name }: CredentialPlace): Obstacle {
+export function foreignSecret({ namespace, name }: CredentialReference): MerchantObstacle {
   const advice = 'delete it, or name another one in a new Merchant'
   const message = `the Secret ${namespace}/${name} exists and does not belong to this Merchant; ${advice}`
   return { step: 'CredentialsReady', reason: 'SecretForeign', message, stalled: true }
 }
 
-export function missingSecret(namespace: string, { name, key }: SecretEntry): Obstacle {
+export function missingSecret(namespace: string, { name, key }: SecretEntry): MerchantObstacle {
   const message = `the Secret ${namespace}/${name} does not exist, or its entry ${key} is empty`
   return { step: 'Synced', reason: 'SecretMissing', message, stalled: true }
 }
@@ -82,7 +85,7 @@ export function missingSecret(namespace: string, { name, key }: SecretEntry): Ob
 const maxSecrets = 2
 
 /** Returns the faults of an entry by line number. They never quote a character of a secret. */
-export function secretFaults(lines: readonly string[]): readonly string[] {
+export function findSecretFaults(lines: readonly string[]): readonly string[] {
   if (lines.length > maxSecrets) return [`has ${lines.length} lines; 1 or ${maxSecrets} are allowed`]
   return lines.flatMap((line, index) => {
     const fault = webhookSecretFault(line)
@@ -90,14 +93,18 @@ export function secretFaults(lines: readonly string[]): readonly string[] {
   })
 }
 
-export function invalidSecret(path: string, { name, key }: SecretEntry, faults: readonly string[]): Obstacle {
+export function invalidSecret(
+  path: string,
+  { name, key }: SecretEntry,
+  faults: readonly string[],
+): MerchantObstacle {
   const message = `${path}: the entry ${key} of the Secret ${name}: ${faults.join('; ')}`
   return { step: 'Synced', reason: 'SecretInvalid', message, stalled: true }
 }
 
 const reasons = { closed: 'MerchantClosed', key: 'KeyRefused', invalid: 'Refused' } as const
 
-export function toObstacle({ rejected: { why, problems, message } }: ProvisionRejection): Obstacle {
+export function toObstacle({ rejected: { why, problems, message } }: ProvisionRejection): MerchantObstacle {
   const said = problems.length > 0 ? problems.map(formatFieldProblem).join('; ') : message
   if (why === 'immutable') {
     const advice = 'the merchant is unchanged; change the field back, or create another Merchant'

@@ -4,7 +4,13 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
-import type { BookReader, Books, LastVerify, MerchantBalances, Money } from './merchant-books.ts'
+import type {
+  BookReader,
+  BooksVerification,
+  MerchantBalances,
+  MerchantBooks,
+  MoneyAmount,
+} from './merchant-books.ts'
 import {
   ProvisionError,
   type Provisioned,
@@ -167,45 +173,45 @@ async function readJson(response: IncomingMessage, maxBytes: number): Promise<un
 }
 
 type Fields = Readonly<Record<string, unknown>>
-const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {})
+const asFields = (value: unknown): Fields => (isObject(value) ? value : {})
 
 function toProvisioned({ status, body }: Answer): Provisioned | undefined {
-  const { merchantId, publicKey, appId } = fieldsOf(body)
+  const { merchantId, publicKey, appId } = asFields(body)
   const isRight = [merchantId, publicKey, appId].every(id => typeof id === 'string' && id !== '')
   if (status !== 200 || !isRight) return undefined
   return { merchantId: `${merchantId}`, publicKey: `${publicKey}`, appId: `${appId}` }
 }
 
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
 /** Returns undefined for a body of another form. */
-function toBooks(body: unknown): Books | undefined {
-  const { merchants, verification } = fieldsOf(body)
+function toBooks(body: unknown): MerchantBooks | undefined {
+  const { merchants, verification } = asFields(body)
   if (typeof merchants !== 'object' || merchants === null || verification === undefined) return undefined
   const balances = Object.entries(merchants).map(([uid, fields]): [string, MerchantBalances] => {
-    const { available, pending } = fieldsOf(fields)
-    return [uid, { available: toMoney(available), pending: listOf(pending).map(toMoney) }]
+    const { available, pending } = asFields(fields)
+    return [uid, { available: toMoney(available), pending: asList(pending).map(toMoney) }]
   })
   return {
     balances: new Map(balances),
-    lastVerify: verification === null ? undefined : toLastVerify(fieldsOf(verification)),
+    lastVerify: verification === null ? undefined : toLastVerify(asFields(verification)),
   }
 }
 
-function toMoney(value: unknown): Money {
-  const { currency, amount, exponent } = fieldsOf(value)
+function toMoney(value: unknown): MoneyAmount {
+  const { currency, amount, exponent } = asFields(value)
   return { currency: `${currency}`, amount: `${amount}`, exponent: Number(exponent) }
 }
 
-function toLastVerify({ began, ended, records, findings, shown }: Fields): LastVerify {
-  const counts = Object.entries(fieldsOf(records)).map(([kind, count]) => [kind, Number(count)])
+function toLastVerify({ began, ended, records, findings, shown }: Fields): BooksVerification {
+  const counts = Object.entries(asFields(records)).map(([kind, count]) => [kind, Number(count)])
   return {
     beganMs: Date.parse(`${began}`),
     endedMs: Date.parse(`${ended}`),
     records: Object.fromEntries(counts),
     findings: Number(findings),
-    shown: listOf(shown).map(value => {
-      const { uid, record, message } = fieldsOf(value)
+    shown: asList(shown).map(value => {
+      const { uid, record, message } = asFields(value)
       return { uid: typeof uid === 'string' ? uid : undefined, record: `${record}`, message: `${message}` }
     }),
   }
@@ -213,10 +219,10 @@ function toLastVerify({ began, ended, records, findings, shown }: Fields): LastV
 
 /** Returns the rejections that a change of the resource, of the key or of the merchant can resolve. */
 function toRejection({ status, body }: Answer): ProvisionRejection | undefined {
-  const { code } = fieldsOf(body)
-  const message = messageOf(body)
+  const { code } = asFields(body)
+  const message = readMessage(body)
   if (status === 400) {
-    const fields = Array.isArray(body) ? body.map(fieldsOf) : []
+    const fields = Array.isArray(body) ? body.map(asFields) : []
     const problems = fields.map(({ field, message }) => ({ path: toPath(`${field}`), message: `${message}` }))
     const isFixed = fields.length > 0 && fields.every(({ code }) => code === 'immutable')
     return { rejected: { why: isFixed ? 'immutable' : 'invalid', problems, message } }
@@ -226,8 +232,8 @@ function toRejection({ status, body }: Answer): ProvisionRejection | undefined {
   return code === 'conflict' ? { rejected: { why: 'key', problems: [], message } } : undefined
 }
 
-function messageOf(body: unknown): string {
-  const { message } = fieldsOf(body)
+function readMessage(body: unknown): string {
+  const { message } = asFields(body)
   return typeof message === 'string' ? message : 'some fields are not accepted'
 }
 
@@ -238,7 +244,7 @@ function toPath(field: string): string {
 }
 
 function unexpected({ status, body }: Answer): never {
-  const { code } = fieldsOf(body)
-  const said = typeof code === 'string' ? `${status} ${code}: ${messageOf(body)}` : `${status}`
+  const { code } = asFields(body)
+  const said = typeof code === 'string' ? `${status} ${code}: ${readMessage(body)}` : `${status}`
   throw new ProvisionError(`the payments service answers ${said}`)
 }

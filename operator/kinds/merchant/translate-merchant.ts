@@ -4,8 +4,8 @@ import { parseMember, parseMerchant } from '@tollway/payments/domain/input/reque
 import { merchantFieldNames } from '@tollway/payments/domain/merchant/merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
 import type { FieldError } from '@tollway/payments/domain/rejections.ts'
-import type { MerchantAccount } from '../../translated-types.ts'
-import type { FieldProblem, Translation } from '../translation.ts'
+import type { MerchantAccount } from '../../model.ts'
+import type { FieldProblem, Translation } from '../kind-adapter.ts'
 
 /**
  * Translates a Merchant to its account for provisioning. Validates with the functions of the payments
@@ -17,12 +17,12 @@ export function translateMerchant(name: string, resource: unknown): Translation<
   const spec = checked.value
   const input = Object.fromEntries(merchantFieldNames.map(field => [field, spec[field]]))
   const profile = parseMerchant(input, 'json', currencyCodes)
-  const problems = [...(profile.ok ? [] : toProblems(profile.rejection.fields)), ...wrongUsers(spec)]
+  const problems = [...(profile.ok ? [] : toProblems(profile.rejection.fields)), ...validateUsers(spec)]
   if (!profile.ok || problems.length > 0) return { problems }
-  return { value: { name, profile: profile.value, ...restOf(name, spec) }, warnings: doubtful(spec) }
+  return { value: { name, profile: profile.value, ...toAccountFields(name, spec) }, warnings: doubtful(spec) }
 }
 
-function restOf(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' | 'profile'> {
+function toAccountFields(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' | 'profile'> {
   const { app, secretRef, users, webhooks, deletionPolicy, adopt } = spec
   const ownName = name.slice(name.indexOf('/') + 1)
   return {
@@ -39,7 +39,7 @@ function restOf(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' 
   }
 }
 
-function wrongUsers({ users }: MerchantSpec): readonly FieldProblem[] {
+function validateUsers({ users }: MerchantSpec): readonly FieldProblem[] {
   return users.flatMap((email, index) => {
     const parsed = parseMember({ email }, 'json')
     if (parsed.ok) return []

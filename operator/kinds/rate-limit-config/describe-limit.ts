@@ -20,7 +20,8 @@ export function describeLimit(
   const together = limits === undefined ? [] : ['counted by all of its limits if all of them admit it']
   const rejected =
     limits !== undefined || limit.algorithm !== undefined ? describeRejected(limits ?? [limit]) : []
-  const counted = stem === undefined || unlimited || limits ? [] : [`counted under ${stem}${keyEndOf(limit)}`]
+  const counted =
+    stem === undefined || unlimited || limits ? [] : [`counted under ${stem}${describeKeyEnd(limit)}`]
   return [...lines, ...mode, ...hidden, ...together, ...rejected, ...ofMembers, ...counted]
 }
 
@@ -43,7 +44,7 @@ function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string
   ]
 }
 
-function keyEndOf({ algorithm, unitSeconds }: LimitSettings): string {
+function describeKeyEnd({ algorithm, unitSeconds }: LimitSettings): string {
   return algorithm === undefined ? "<window's start>" : `${algorithm}:${unitSeconds}`
 }
 
@@ -65,7 +66,7 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
 }
 
 function describeRejected(limits: readonly LimitSettings[]): readonly string[] {
-  const namesOf = (counts: boolean) =>
+  const selectNames = (counts: boolean) =>
     limits.flatMap(({ name, countRejected = false }, index) =>
       countRejected === counts ? [name || `${index}`] : [],
     )
@@ -74,7 +75,10 @@ function describeRejected(limits: readonly LimitSettings[]): readonly string[] {
     return names.length === 0 ? [] : [`rejected requests ${what}${by}${end}`]
   }
   const loss = '; a cost that is reported later is lost if it exceeds what is left (countRejected)'
-  return [...describe(namesOf(true), 'are counted'), ...describe(namesOf(false), 'are not counted', loss)]
+  return [
+    ...describe(selectNames(true), 'are counted'),
+    ...describe(selectNames(false), 'are not counted', loss),
+  ]
 }
 
 /** Returns `200 ms`, `1.5 s` or `3600 s`. */

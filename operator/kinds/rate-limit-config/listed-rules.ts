@@ -30,21 +30,21 @@ export const listedRules = oncePerObject((content: RateLimitDomain): readonly Li
   const compiled = compile([content], { mergeDomainConfigs: false, attach: () => undefined })
   const limits = new Map([...limitsOf(compiled)].map(settings => [settings.fullKey, listedLimit(settings)]))
   const paths = new Map(
-    pathsOf(content.descriptors).map(path => [`${content.domain}.${path.join('.')}`, path]),
+    listPaths(content.descriptors).map(path => [`${content.domain}.${path.join('.')}`, path]),
   )
   return [...limits]
     .map(([rule, limit]) => ({ rule, path: paths.get(rule) ?? [rule], limit }))
     .sort((a, b) => (a.rule < b.rule ? -1 : 1))
 })
 
-function pathsOf(
+function listPaths(
   rules: readonly RateLimitRule[],
   above: readonly string[] = [],
 ): readonly (readonly string[])[] {
   return rules.flatMap(rule => {
     const path = [...above, finalKeyOf(rule)]
     const members = (rule.limits ?? []).map(({ name }, index) => [...path, name || `${index}`])
-    return [path, ...members, ...pathsOf(rule.descriptors, path)]
+    return [path, ...members, ...listPaths(rule.descriptors, path)]
   })
 }
 

@@ -1,12 +1,20 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import { encodeDomain, showDomain } from '@tollway/ratelimit/config/domain-codec.ts'
-import { featuresOf, type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
+import { checkFields, hasRuleFlags, memberFields } from '@tollway/ratelimit/rules/fields.ts'
+import {
+  featuresOf,
+  isRequestsPerUnit,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
+  rateLimitTypeUrl,
+} from '@tollway/ratelimit/rules/model.ts'
+import { parseUnit } from '@tollway/ratelimit/rules/units.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
-import { type Claims, type Keeper, keptDenial } from '../claims.ts'
-import type { FeedKind } from '../feed-kind.ts'
-import type { KindAdapter, KindColumns } from '../kind-adapter.ts'
-import { isRateLimitDomain } from './is-rate-limit-domain.ts'
+import { type Claims, denyReserved, type ReservedClaim } from '../claims.ts'
+import type { FeedKind, KindAdapter, KindColumns } from '../kind-adapter.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
 export const rateLimitConfigColumns: KindColumns = {
@@ -15,7 +23,7 @@ export const rateLimitConfigColumns: KindColumns = {
 }
 
 /** @param reservations domains that only some namespaces may have. */
-export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateLimitDomain, RateLimitDomain> {
+export function rateLimitConfigs(reservations?: DomainGrants): KindAdapter<RateLimitDomain, RateLimitDomain> {
   return {
     definition,
     workload: 'ratelimit',
@@ -23,12 +31,12 @@ export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateL
     ...rateLimitConfigColumns,
     translate: translateRateLimitConfig,
     isContent: isRateLimitDomain,
-    subjectOf: (content, spec) => content?.domain ?? domainOf(spec),
+    readSubject: (content, spec) => content?.domain ?? readDomain(spec),
     openClaims: () => openDomainClaims(reservations),
-    complete: domain => ({ fed: domain }),
+    complete: domain => ({ published: domain }),
     encode: encodeRateLimitDomain,
     show: showDomain,
-    countsOf: domain => (domain ? countsOf(domain) : noRules),
+    count: domain => (domain ? countRules(domain) : noRules),
   }
 }
 
@@ -46,27 +54,27 @@ export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
 
 const noRules = { rules: 0 }
 /** A large domain has tens of thousands of rules. */
-const countsOf = oncePerObject((domain: RateLimitDomain) => ({ rules: countLimits(domain.descriptors) }))
+const countRules = oncePerObject((domain: RateLimitDomain) => ({ rules: countLimits(domain.descriptors) }))
 
 const maxShownCharacters = 253
 
-function domainOf(spec: unknown): string {
+function readDomain(spec: unknown): string {
   const domain = (spec as { domain?: unknown } | null | undefined)?.domain
   return typeof domain === 'string' ? domain.slice(0, maxShownCharacters) : ''
 }
 
 /** The namespaces that may use a domain, by the domain; every namespace may use other domains. */
-export type Reservations = ReadonlyMap<string, readonly string[]>
+export type DomainGrants = ReadonlyMap<string, readonly string[]>
 
 /** A domain belongs to the oldest resource that names it and may have it. */
 export function openDomainClaims(
-  reservations: Reservations = new Map(),
+  reservations: DomainGrants = new Map(),
 ): Claims<Pick<RateLimitDomain, 'domain'>> {
   const owners = new Map<string, string>()
-  const keepers = new Map<string, Keeper>()
+  const keepers = new Map<string, ReservedClaim>()
   const path = 'spec.domain'
   return {
-    denialOf({ domain }, { namespace }) {
+    findDenial({ domain }, { namespace }) {
       const namespaces = reservations.get(domain)
       if (namespaces !== undefined && !namespaces.includes(namespace)) {
         const whose = `kept for the namespaces ${namespaces.join(', ')}`
@@ -77,7 +85,7 @@ export function openDomainClaims(
       if (owner === undefined) {
         const keeper = keepers.get(domain)
         const isFree = keeper === undefined || keeper.namespace === namespace
-        return isFree ? undefined : keptDenial(path, `"${domain}"`, keeper)
+        return isFree ? undefined : denyReserved(path, `"${domain}"`, keeper)
       }
       const message = `"${domain}" belongs to ${owner}, which is older; name another`
       return { reason: 'DomainConflict', path, message, owner }
@@ -85,9 +93,42 @@ export function openDomainClaims(
     grant({ domain }, { name }) {
       owners.set(domain, name)
     },
-    keep({ domain }, claimant, until) {
+    reserve({ domain }, claimant, until) {
       keepers.set(domain, { ...claimant, until })
     },
-    keyOf: ({ domain }) => domain,
+    toKey: ({ domain }) => domain,
   }
+}
+
+/**
+ * Returns whether a stored value, written by this version or another one, is a valid domain of this version.
+ */
+function isRateLimitDomain(value: unknown): value is RateLimitDomain {
+  if (!isObject<RateLimitDomain>(value)) return false
+  const { name, domain, descriptors, allOrNothing } = value
+  if (allOrNothing !== undefined && typeof allOrNothing !== 'boolean') return false
+  return typeof name === 'string' && typeof domain === 'string' && isList(descriptors, isRule)
+}
+
+function isRule(value: unknown): value is RateLimitRule {
+  if (!isObject<RateLimitRule>(value)) return false
+  const { key, value: wanted, rateLimit, limits, metadata, descriptors } = value
+  if (typeof key !== 'string' || typeof wanted !== 'string') return false
+  if (!hasRuleFlags(value)) return false
+  if (metadata !== undefined && !isObject(metadata)) return false
+  if (limits !== undefined && !isList(limits, isPolicy)) return false
+  return (rateLimit === undefined || isPolicy(rateLimit)) && isList(descriptors, isRule)
+}
+
+function isPolicy(value: unknown): value is RateLimitPolicy {
+  if (!isObject<RateLimitPolicy>(value)) return false
+  const { unit, requestsPerUnit, unlimited, name, replaces } = value
+  if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
+  if (checkFields(memberFields, value).length > 0) return false
+  const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
+  return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
+}
+
+function isList(value: unknown, isItem: (item: unknown) => boolean): boolean {
+  return Array.isArray(value) && value.every(isItem)
 }

@@ -9,7 +9,7 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { nearlyRightResource } from '../../../crds/testing/arbitrary-rate-limit-config.ts'
 import { decodeDomain } from '../../../services/ratelimit/config/domain-codec.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
-import { formatFieldProblem } from '../translation.ts'
+import { formatFieldProblem } from '../kind-adapter.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 

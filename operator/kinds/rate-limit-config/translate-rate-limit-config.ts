@@ -8,7 +8,7 @@ import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-
 import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
-import type { FieldProblem, Translation } from '../translation.ts'
+import type { FieldProblem, Translation } from '../kind-adapter.ts'
 
 /**
  * Translates a RateLimitConfig to the content of the feed. The schema is validated as by an API server, then

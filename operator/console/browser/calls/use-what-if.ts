@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { deadlines } from '../../../api/deadlines.ts'
 import type { ApplyAnswer } from '../../../api/manifest-shapes.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
-import { readYaml } from '../../../yaml.ts'
+import { parseYamlDocument } from '../../../yaml.ts'
 import { findFieldLine } from '../data/find-line.ts'
 import { ApiError, type ApiProblem, postJson } from './api.ts'
 import { pause } from './event-stream.ts'
@@ -89,7 +89,7 @@ export function useWhatIf(text: string): WhatIf {
 async function evaluate(text: string, signal: AbortSignal): Promise<Proposal> {
   await pause(typingMs, signal)
   signal.throwIfAborted()
-  const read = readYaml(text)
+  const read = parseYamlDocument(text)
   if ('message' in read) {
     const { message, line } = read
     return { ...nothing, problems: [{ field: 'YAML', message, line }] }

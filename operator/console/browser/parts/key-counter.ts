@@ -1,7 +1,17 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
-import { descriptorParameters, type Entry, parseEntries } from '../../../api/entries.ts'
-import type { Counter, CounterChange, RaiseBody, ResetBody, RightList } from '../../../api/shapes.ts'
+import {
+  type DescriptorEntry,
+  formatDescriptorParameters,
+  parseDescriptorEntries,
+} from '../../../api/entries.ts'
+import type {
+  CounterAnswer,
+  CounterChangeAnswer,
+  RaiseBody,
+  ResetBody,
+  RightList,
+} from '../../../api/shapes.ts'
 import { ApiError, fetchJson, postJson } from '../calls/api.ts'
 import { hasRight, markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
@@ -30,7 +40,7 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const { answer: list } = usePoll<RightList>('/rights', { namespace }, rightsMs)
   const isReadOnly =
     readOnlyDomains.value.has(domain) || !hasRight(list, 'update', 'ratelimitconfigs/counters')
-  const counter = useSignal<Counter | undefined>(undefined)
+  const counter = useSignal<CounterAnswer | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
   const done = useSignal('')
   const asked = useSignal<{ readonly change: Change; readonly count: number } | undefined>(undefined)
@@ -50,11 +60,11 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
     attempt(async () => {
       counter.value = undefined
       const entries = requireEntries(chosenEntries.value)
-      const parameters = { domain, descriptor: descriptorParameters(entries) }
-      counter.value = await fetchJson<Counter>('/counters', { parameters })
+      const parameters = { domain, descriptor: formatDescriptorParameters(entries) }
+      counter.value = await fetchJson<CounterAnswer>('/counters', { parameters })
     })
 
-  const apply = (entries: readonly Entry[], change: Change) =>
+  const apply = (entries: readonly DescriptorEntry[], change: Change) =>
     attempt(async () => {
       asked.value = undefined
       const by = change.action === 'raise' ? { by: change.by } : {}
@@ -101,7 +111,7 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
 /** A user who has lost the right gets 403 once, and then no button. */
 async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
   try {
-    return await postJson<CounterChange>(`/counters/${action}`, body)
+    return await postJson<CounterChangeAnswer>(`/counters/${action}`, body)
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) markReadOnly(body.domain)
     throw error
@@ -109,13 +119,13 @@ async function changeCounter(action: Change['action'], body: ResetBody | RaiseBo
 }
 
 /** @throws Error that names what is wrong */
-function requireEntries(text: string): readonly Entry[] {
-  const entries = parseEntries(text)
+function requireEntries(text: string): readonly DescriptorEntry[] {
+  const entries = parseDescriptorEntries(text)
   if (typeof entries === 'string') throw new Error(entries)
   return entries
 }
 
-function describeChange({ confirmed, missing }: CounterChange, { action }: Change): string {
+function describeChange({ confirmed, missing }: CounterChangeAnswer, { action }: Change): string {
   const what = action === 'reset' ? 'The counter is 0.' : 'The hits are granted.'
   const late =
     missing.length === 0 ? '' : ` No confirmation of ${missing.map(pod => displayText(pod)).join(', ')}.`
@@ -144,7 +154,7 @@ function EntriesForm({ onRead }: { readonly onRead: () => void }) {
   </form>`
 }
 
-function Values({ counter }: { readonly counter: Counter }) {
+function Values({ counter }: { readonly counter: CounterAnswer }) {
   const { value, limit, remaining, reset, rule, key, missing } = counter
   const absent = missing.map(pod => displayText(pod)).join(', ')
   return html`<dl class="values">
@@ -175,7 +185,7 @@ function Changes({ onAsk }: { readonly onAsk: (change: Change) => void }) {
 }
 
 interface ConfirmationProps {
-  readonly counter: Counter
+  readonly counter: CounterAnswer
   readonly change: Change
   readonly onConfirm: (change: Change) => void
   readonly onCancel: () => void

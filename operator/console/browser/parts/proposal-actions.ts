@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
 import type { RightList, WhatIfAnswer } from '../../../api/shapes.ts'
-import { readYaml } from '../../../yaml.ts'
+import { parseYamlDocument } from '../../../yaml.ts'
 import { ApiError, postJson } from '../calls/api.ts'
 import { hasRight, isLoggedIn } from '../calls/session.ts'
 import type { Draft } from '../calls/use-draft.ts'
@@ -101,7 +101,7 @@ export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied
 
 /** Returns the name in a text. The API checks it. */
 function proposedName(text: string): { readonly namespace: string; readonly name: unknown } {
-  const read = readYaml(text)
+  const read = parseYamlDocument(text)
   const { metadata } = (('value' in read && read.value) || {}) as { readonly metadata?: ProposedName }
   return { namespace: `${metadata?.namespace ?? 'default'}`, name: metadata?.name }
 }
@@ -113,7 +113,7 @@ interface ProposedName {
 
 /** The change must find the version that was read, unless the text has become another resource. */
 function buildBody({ text, source }: Draft): ApplyBody {
-  const read = readYaml(text)
+  const read = parseYamlDocument(text)
   const resource = ('value' in read ? read.value : {}) as ApplyBody['resource']
   const { namespace, name } = proposedName(text)
   const isSame = source?.namespace === namespace && source.name === name

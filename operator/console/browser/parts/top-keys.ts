@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import { writeEntries } from '../../../api/entries.ts'
+import { formatDescriptorEntries } from '../../../api/entries.ts'
 import type { TopKeysAnswer } from '../../../api/shapes.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayEntries, formatAge, formatCount } from '../data/format.ts'
@@ -51,7 +51,7 @@ const buildColumns = (hashed: boolean): readonly Column<Key>[] => [
 
 function KeyLink({ entries }: Pick<Key, 'entries'>) {
   return html`<button type="button" class="link" onClick=${() => {
-    chosenEntries.value = writeEntries(entries)
+    chosenEntries.value = formatDescriptorEntries(entries)
   }}>${displayEntries(entries)}</button>`
 }
 

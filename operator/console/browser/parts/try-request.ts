@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import { type Entry, parseEntries } from '../../../api/entries.ts'
+import { type DescriptorEntry, parseDescriptorEntries } from '../../../api/entries.ts'
 import type { TryAnswer } from '../../../api/shapes.ts'
 import { postJson } from '../calls/api.ts'
 import { displayText } from '../data/format.ts'
@@ -41,8 +41,8 @@ export function TryRequest({ domain }: { readonly domain: string }) {
 }
 
 /** @throws Error that names what is wrong */
-function entriesOf(line: string): readonly Entry[] {
-  const entries = parseEntries(line)
+function entriesOf(line: string): readonly DescriptorEntry[] {
+  const entries = parseDescriptorEntries(line)
   if (typeof entries === 'string') throw new Error(entries)
   return entries
 }

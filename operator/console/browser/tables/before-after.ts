@@ -1,4 +1,4 @@
-import { boundsOf, caveatsOf } from '../../../api/replay-bounds.ts'
+import { describeCaveats, formatBounds } from '../../../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { displayEntries, displayText, formatAge, formatChange, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -33,7 +33,7 @@ const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
 /** The bounds are below the number, so that the table fits beside the editor. */
 function Rejected({ hits }: { readonly hits: Rule['now'] }) {
-  const bounds = boundsOf(hits)
+  const bounds = formatBounds(hits)
   return html`${formatCount(hits.refused)} of ${formatCount(sum(hits))}
     ${bounds && html`<br /><span class="fine">(${bounds})</span>`}`
 }
@@ -46,7 +46,7 @@ function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
   const hits = answer.rules.reduce((total, { now }) => total + sum(now), 0)
   const absent = missing.length === 0 ? '' : `Without ${missing.map(pod => displayText(pod)).join(', ')}.`
   const basis = `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}: ${formatCount(hits)} hits of rules.`
-  return [basis, ...caveatsOf(answer, name => displayText(name)), absent].join(' ')
+  return [basis, ...describeCaveats(answer, name => displayText(name)), absent].join(' ')
 }
 
 const Legend = () => html`<p class="legend" aria-hidden="true">

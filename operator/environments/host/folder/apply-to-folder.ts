@@ -4,12 +4,11 @@ import { basename, dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { dump } from 'js-yaml'
 import { ApiError } from '../../../api/errors.ts'
-import type { AppliedResource, ApplyRequest } from '../../../api/sources.ts'
-import { assertVersion, versionOf } from '../../../api/sources.ts'
-import type { Source } from '../../../sources/source.ts'
+import { type AppliedResource, type ApplyRequest, assertVersion, hashManifest } from '../../../api/sources.ts'
+import type { Source } from '../../../kinds/source.ts'
 import { parseManifests } from './manifests.ts'
-import { declarationOf, readDeclared } from './read-from-folder.ts'
-import { type ResourceName, replaceDocument } from './replace-document.ts'
+import { findDeclaration, readDeclared } from './read-from-folder.ts'
+import { type ManifestName, replaceDocument } from './replace-document.ts'
 
 const kind = 'RateLimitConfig'
 
@@ -25,16 +24,16 @@ export function applyToFolder(folder: string, source: Pick<Source, 'list'>) {
   return async (request: ApplyRequest): Promise<AppliedResource> => {
     const { namespace, name, dryRun } = request
     const resource = { kind, namespace, name }
-    const document = documentOf(request)
+    const document = toDocument(request)
     const isFile = (await stat(folder)).isFile()
-    const version = versionOf(document)
-    const known = declarationOf(source, resource)
+    const version = hashManifest(document)
+    const known = findDeclaration(source, resource)
     if (known === undefined) {
       assertVersion(request, undefined)
       return { ...(await createFile(folder, isFile, resource, document, dryRun)), version }
     }
     const { path, origin, text: before, document: current } = await readDeclared(folder, known)
-    assertVersion(request, versionOf(current))
+    assertVersion(request, hashManifest(current))
     const replaced = replaceDocument(before, origin, resource, document)
     if ('problem' in replaced) throw conflict(replaced.problem)
     if (!dryRun) await replaceFile(path, before, replaced.text, origin)
@@ -43,7 +42,7 @@ export function applyToFolder(folder: string, source: Pick<Source, 'list'>) {
 }
 
 /** Returns the text to write. @throws ApiError if the manifest is not the resource */
-function documentOf({ resource, manifest, namespace, name }: ApplyRequest): string {
+function toDocument({ resource, manifest, namespace, name }: ApplyRequest): string {
   if (manifest === undefined) return dump(resource, { noRefs: true, lineWidth: 100 })
   const text = manifest.replace(/^---[ \t]*\r?\n/, '')
   const read = parseManifests(text, 'manifest')
@@ -57,7 +56,7 @@ function documentOf({ resource, manifest, namespace, name }: ApplyRequest): stri
 async function createFile(
   folder: string,
   isFile: boolean,
-  { namespace, name }: ResourceName,
+  { namespace, name }: ManifestName,
   document: string,
   dryRun: boolean,
 ): Promise<Omit<AppliedResource, 'version'>> {

@@ -1,11 +1,11 @@
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
-import type { SourceProblem } from '../../../sources/source.ts'
+import type { SourceProblem } from '../../../kinds/source.ts'
 import {
   type FileText,
   type FolderLimits,
   type FolderScan,
-  readSeenFile,
-  type SeenFile,
+  readScannedFile,
+  type ScannedFile,
 } from './folder-scan.ts'
 import { parseManifests } from './manifests.ts'
 import type { FileContent } from './resource-set.ts'
@@ -58,22 +58,22 @@ export function createFileTable(options: FileTableOptions): FileTable {
   const settling = new Map<string, Settling>()
 
   /** Returns whether the file has been unchanged for long enough. If not, begins to wait for that. */
-  const hasSettled = ({ path, fingerprint }: SeenFile, nowMs: number): boolean => {
+  const hasSettled = ({ path, fingerprint }: ScannedFile, nowMs: number): boolean => {
     const before = settling.get(path)
     if (before?.fingerprint === fingerprint) return nowMs - before.sinceMs >= settleMs
     settling.set(path, { fingerprint, sinceMs: nowMs, firstMs: before?.firstMs ?? nowMs })
     return settleMs === 0
   }
 
-  const read = async (file: SeenFile, nowMs: number): Promise<void> => {
-    const text = await readSeenFile(file, limits)
+  const read = async (file: ScannedFile, nowMs: number): Promise<void> => {
+    const text = await readScannedFile(file, limits)
     if ('changed' in text) {
       const firstMs = settling.get(file.path)?.firstMs ?? nowMs
       settling.set(file.path, { fingerprint: noFingerprint, sinceMs: nowMs, firstMs })
       return
     }
     settling.delete(file.path)
-    const now = understand(file, text)
+    const now = toKnownFile(file, text)
     if (now.ignored !== '' && now.ignored !== known.get(file.path)?.ignored) onIgnored(now.ignored)
     known.set(file.path, now)
   }
@@ -98,7 +98,7 @@ export function createFileTable(options: FileTableOptions): FileTable {
   return {
     async update(scan, nowMs) {
       forget(scan)
-      const ready: SeenFile[] = []
+      const ready: ScannedFile[] = []
       for (const file of scan.files.values()) {
         if (known.get(file.path)?.fingerprint === file.fingerprint) settling.delete(file.path)
         else if (hasSettled(file, nowMs)) ready.push(file)
@@ -114,7 +114,7 @@ export function createFileTable(options: FileTableOptions): FileTable {
   }
 }
 
-function understand({ path, fingerprint }: SeenFile, text: ReadText): KnownFile {
+function toKnownFile({ path, fingerprint }: ScannedFile, text: ReadText): KnownFile {
   const nothing = { path, manifests: [], complete: false, ignored: '' }
   if ('error' in text) {
     return { ...nothing, fingerprint: noFingerprint, problems: [{ origin: path, message: text.error }] }

@@ -1,10 +1,10 @@
 import { type BigIntStats, constants, type Dirent } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
-import type { SourceProblem } from '../../../sources/source.ts'
+import type { SourceProblem } from '../../../kinds/source.ts'
 
 /** A manifest file at the time of a scan. */
-export interface SeenFile {
+export interface ScannedFile {
   /** The path below the folder, with `/`. Messages show it, and it decides the order of files. */
   readonly path: string
   readonly absolute: string
@@ -14,7 +14,7 @@ export interface SeenFile {
 
 export interface FolderScan {
   /** The files by path, in the order of the paths. */
-  readonly files: ReadonlyMap<string, SeenFile>
+  readonly files: ReadonlyMap<string, ScannedFile>
   /** False if a file or a folder could not be read. Then a file that was not found may exist. */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
@@ -42,7 +42,7 @@ export const folderLimits: FolderLimits = {
  * Called with a directory and its `device:inode` before its entries are read, so that a watcher that is added
  * then misses no change.
  */
-type SeeDirectory = (absolute: string, identity: string) => void
+type OnDirectory = (absolute: string, identity: string) => void
 
 /**
  * Scans a folder and its subfolders for manifest files (`.yaml`, `.yml`), or reads the state of a single file
@@ -50,12 +50,12 @@ type SeeDirectory = (absolute: string, identity: string) => void
  * mounted ConfigMap are found once, by the links with their names. A file or directory with several names is
  * found once, by the first one.
  */
-export async function scanFolder(root: string, limits: FolderLimits, see: SeeDirectory): Promise<FolderScan> {
+export async function scanFolder(root: string, limits: FolderLimits, see: OnDirectory): Promise<FolderScan> {
   const scan: Scan = { root, limits, see, found: [], visited: new Set(), problems: new Map() }
-  const info = await statOf(scan, root)
+  const info = await statOrReport(scan, root)
   if (info === undefined) report(scan, root, 'is not there; what was read of it before stays in force')
   else if (info.isDirectory()) await visit(scan, root, '', 0)
-  else await seeFile(scan, root, basename(root), true)
+  else await addFile(scan, root, basename(root), true)
   return conclude(scan)
 }
 
@@ -63,8 +63,8 @@ export async function scanFolder(root: string, limits: FolderLimits, see: SeeDir
 interface Scan {
   readonly root: string
   readonly limits: FolderLimits
-  readonly see: SeeDirectory
-  readonly found: { readonly file: SeenFile; readonly identity: string; readonly bytes: number }[]
+  readonly see: OnDirectory
+  readonly found: { readonly file: ScannedFile; readonly identity: string; readonly bytes: number }[]
   readonly visited: Set<string>
   /** Problems by text, so that a limit is reported once. */
   readonly problems: Map<string, SourceProblem>
@@ -79,11 +79,11 @@ function reportTooMany(scan: Scan, what: string): void {
 }
 
 /** Returns undefined if the file does not exist, or after reporting why it cannot be examined. */
-async function statOf(scan: Scan, absolute: string): Promise<BigIntStats | undefined> {
+async function statOrReport(scan: Scan, absolute: string): Promise<BigIntStats | undefined> {
   try {
     return await stat(absolute, { bigint: true })
   } catch (error) {
-    if (!isGone(error))
+    if (!isMissingPath(error))
       report(scan, relativeTo(scan.root, absolute), `cannot be looked at: ${errorText(error)}`)
     return undefined
   }
@@ -91,8 +91,8 @@ async function statOf(scan: Scan, absolute: string): Promise<BigIntStats | undef
 
 async function visit(scan: Scan, directory: string, path: string, depth: number): Promise<void> {
   const { limits, visited } = scan
-  const info = await statOf(scan, directory)
-  if (info === undefined || visited.has(identityOf(info))) return
+  const info = await statOrReport(scan, directory)
+  if (info === undefined || visited.has(formatIdentity(info))) return
   if (depth > limits.maxDepth) {
     return report(
       scan,
@@ -101,11 +101,11 @@ async function visit(scan: Scan, directory: string, path: string, depth: number)
     )
   }
   if (visited.size >= limits.maxDirectories) return reportTooMany(scan, `${limits.maxDirectories} folders`)
-  visited.add(identityOf(info))
-  scan.see(directory, identityOf(info))
+  visited.add(formatIdentity(info))
+  scan.see(directory, formatIdentity(info))
   const { files, folders } = await list(scan, directory)
   const seen = files.slice(0, limits.maxFiles + 1)
-  await Promise.all(seen.map(({ name, link }) => seeFile(scan, join(directory, name), path + name, link)))
+  await Promise.all(seen.map(({ name, link }) => addFile(scan, join(directory, name), path + name, link)))
   for (const name of folders) await visit(scan, join(directory, name), `${path}${name}/`, depth + 1)
 }
 
@@ -113,53 +113,55 @@ async function visit(scan: Scan, directory: string, path: string, depth: number)
 async function list(scan: Scan, directory: string) {
   const files: { readonly name: string; readonly link: boolean }[] = []
   const folders: string[] = []
-  for (const entry of await entriesOf(scan, directory)) {
+  for (const entry of await listOrReport(scan, directory)) {
     const { name } = entry
     if (name.startsWith('.')) continue
     const link = entry.isSymbolicLink()
-    const isFolder = link ? (await statOf(scan, join(directory, name)))?.isDirectory() : entry.isDirectory()
+    const isFolder = link
+      ? (await statOrReport(scan, join(directory, name)))?.isDirectory()
+      : entry.isDirectory()
     if (isFolder) folders.push(name)
     else if (/\.ya?ml$/.test(name)) files.push({ name, link })
   }
   return { files, folders }
 }
 
-async function entriesOf(scan: Scan, directory: string): Promise<readonly Dirent[]> {
+async function listOrReport(scan: Scan, directory: string): Promise<readonly Dirent[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true })
     return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
   } catch (error) {
-    if (!isGone(error))
+    if (!isMissingPath(error))
       report(scan, relativeTo(scan.root, directory), `cannot be listed: ${errorText(error)}`)
     return []
   }
 }
 
 /** Reports a link whose target does not exist, unless the link has been deleted since. */
-async function seeDangling(scan: Scan, absolute: string, path: string): Promise<void> {
+async function reportDanglingLink(scan: Scan, absolute: string, path: string): Promise<void> {
   const link = await lstat(absolute).catch(() => undefined)
   if (link?.isSymbolicLink()) report(scan, path, 'is a link to something that is not there')
 }
 
-async function seeFile(scan: Scan, absolute: string, path: string, mayBeLink: boolean): Promise<void> {
-  const info = await statOf(scan, absolute)
-  if (info === undefined) return mayBeLink ? seeDangling(scan, absolute, path) : undefined
+async function addFile(scan: Scan, absolute: string, path: string, mayBeLink: boolean): Promise<void> {
+  const info = await statOrReport(scan, absolute)
+  if (info === undefined) return mayBeLink ? reportDanglingLink(scan, absolute, path) : undefined
   if (!info.isFile()) return report(scan, path, 'is neither a file nor a folder')
   if (scan.found.length >= scan.limits.maxFiles) return reportTooMany(scan, `${scan.limits.maxFiles} files`)
-  const file = { path, absolute, fingerprint: fingerprintOf(info) }
-  scan.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
+  const file = { path, absolute, fingerprint: makeFingerprint(info) }
+  scan.found.push({ file, identity: formatIdentity(info), bytes: Number(info.size) })
   if (!mayBeLink) return
   // A write causes an event in the directory whose name for the file was used.
   const target = await realpath(absolute).catch(() => absolute)
   for (const directory of new Set([dirname(absolute), dirname(target)])) {
-    const about = await statOf(scan, directory)
-    if (about !== undefined) scan.see(directory, identityOf(about))
+    const about = await statOrReport(scan, directory)
+    if (about !== undefined) scan.see(directory, formatIdentity(about))
   }
 }
 
 function conclude(scan: Scan): FolderScan {
   const { found, limits, problems } = scan
-  const files = new Map<string, SeenFile>()
+  const files = new Map<string, ScannedFile>()
   const identities = new Set<string>()
   let totalBytes = 0
   for (const { file, identity, bytes } of found.sort((a, b) => (a.file.path < b.file.path ? -1 : 1))) {
@@ -184,23 +186,23 @@ export type FileText =
   | { readonly changed: true }
 
 /** Reads a file only if it is the one of the scan, and still is when all of it has been read. */
-export async function readSeenFile(file: SeenFile, limits: FolderLimits): Promise<FileText> {
+export async function readScannedFile(file: ScannedFile, limits: FolderLimits): Promise<FileText> {
   let handle: FileHandle | undefined
   try {
     // A pipe in its place would block the open until a writer opens it.
     handle = await open(file.absolute, constants.O_RDONLY | constants.O_NONBLOCK)
     const before = await handle.stat({ bigint: true })
-    if (fingerprintOf(before) !== file.fingerprint) return { changed: true }
+    if (makeFingerprint(before) !== file.fingerprint) return { changed: true }
     if (before.size > limits.maxFileBytes) {
       return { error: `has ${before.size} bytes; at most ${limits.maxFileBytes} are allowed in a file` }
     }
     const bytes = Buffer.alloc(Number(before.size))
     const { bytesRead } = await handle.read(bytes, 0, bytes.length, 0)
     const after = await handle.stat({ bigint: true })
-    if (bytesRead !== bytes.length || fingerprintOf(after) !== file.fingerprint) return { changed: true }
+    if (bytesRead !== bytes.length || makeFingerprint(after) !== file.fingerprint) return { changed: true }
     return decode(bytes)
   } catch (error) {
-    return isGone(error) ? { changed: true } : { error: `cannot be read: ${errorText(error)}` }
+    return isMissingPath(error) ? { changed: true } : { error: `cannot be read: ${errorText(error)}` }
   } finally {
     await handle?.close()
   }
@@ -218,11 +220,11 @@ function decode(bytes: Buffer): FileText {
  * Returns the fingerprint. Its change time detects other permissions, and a new content of the same length
  * and time.
  */
-function fingerprintOf(info: BigIntStats): string {
-  return `${info.mtimeNs} ${info.ctimeNs} ${info.size} ${identityOf(info)}`
+function makeFingerprint(info: BigIntStats): string {
+  return `${info.mtimeNs} ${info.ctimeNs} ${info.size} ${formatIdentity(info)}`
 }
 
-function identityOf(info: BigIntStats): string {
+function formatIdentity(info: BigIntStats): string {
   return `${info.dev}:${info.ino}`
 }
 
@@ -230,7 +232,7 @@ function relativeTo(root: string, absolute: string): string {
   return relative(root, absolute) || root
 }
 
-function isGone(error: unknown): boolean {
+function isMissingPath(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code
   return code === 'ENOENT' || code === 'ENOTDIR'
 }

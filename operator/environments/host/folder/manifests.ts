@@ -1,7 +1,7 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { constructFromEvents, EVENT_ID, type Event, parseEvents, YAMLException } from 'js-yaml'
-import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../sources/source.ts'
+import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../kinds/source.ts'
 import { checkExpanded, manifestSchema as schema, type YamlLimits, yamlLimits } from '../../../yaml.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
@@ -42,15 +42,15 @@ export function parseManifests(
   path: string,
   limits: ManifestLimits = manifestLimits,
 ): Manifests | { readonly error: SourceProblem } {
-  const refused = (message: string) => ({ error: { origin: path, message } })
+  const rejected = (message: string) => ({ error: { origin: path, message } })
   let documents: readonly (readonly Event[])[]
   try {
     documents = splitDocuments(parseEvents(text, { maxDepth: limits.maxDepth }))
   } catch (error) {
-    return refused(yamlMessage(error))
+    return rejected(yamlMessage(error))
   }
   if (documents.length > limits.maxDocuments) {
-    return refused(`${documents.length} documents; at most ${limits.maxDocuments} are allowed in a file`)
+    return rejected(`${documents.length} documents; at most ${limits.maxDocuments} are allowed in a file`)
   }
   const found = { manifests: [] as Manifest[], problems: [] as SourceProblem[], ignored: new Set<string>() }
   for (const entry of readEntries(text, path, documents, limits)) {
@@ -59,12 +59,12 @@ export function parseManifests(
     else if ('ignored' in read) found.ignored.add(read.ignored)
     else found.manifests.push(read)
     if (found.problems.length > limits.maxProblems) {
-      return refused(
+      return rejected(
         `more than ${limits.maxProblems} bad documents; the first: ${found.problems[0]?.message}`,
       )
     }
     if (found.manifests.length > limits.maxDocuments) {
-      return refused(`more than ${limits.maxDocuments} resources, which is what is allowed in a file`)
+      return rejected(`more than ${limits.maxDocuments} resources, which is what is allowed in a file`)
     }
   }
   return { ...found, ignored: [...found.ignored] }
@@ -99,11 +99,11 @@ function* readEntries(
   limits: ManifestLimits,
 ): Generator<Entry | Problem> {
   const lineAt = countLines(text)
-  const filled = documents.filter(events => !saysNothing(text, events))
+  const filled = documents.filter(events => !isEmptyDocument(text, events))
   for (const [index, events] of filled.entries()) {
     const numbered = `${path}#${index + 1}`
     const origin = filled.length === 1 ? path : numbered
-    const line = lineAt(Math.max(0, ...events.slice(1, 2).map(startOf)))
+    const line = lineAt(Math.max(0, ...events.slice(1, 2).map(findTextStart)))
     let value: unknown
     try {
       value = construct(text, events, limits)
@@ -132,7 +132,7 @@ function construct(text: string, events: readonly Event[], limits: ManifestLimit
 }
 
 /** Returns whether a document has comments only, or nothing. It is ignored, as kubectl does. */
-function saysNothing(text: string, events: readonly Event[]): boolean {
+function isEmptyDocument(text: string, events: readonly Event[]): boolean {
   const [, content, end] = events
   if (content?.type !== EVENT_ID.SCALAR || end?.type !== EVENT_ID.POP) return false
   return /^(~|null|Null|NULL)?$/.test(
@@ -145,7 +145,7 @@ type Envelope = Manifest | { readonly ignored: string } | { readonly problem: st
 /** Validates the envelope as the API server does. */
 function readEnvelope({ origin, line, value }: Entry): Envelope {
   const problem = (field: string, found: unknown, allowed: string) => ({
-    problem: `line ${line}: ${field}: found ${show(found)}, expected ${allowed}`,
+    problem: `line ${line}: ${field}: found ${describeFoundValue(found)}, expected ${allowed}`,
   })
   if (!isObject(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
@@ -154,7 +154,8 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (apiVersion === undefined && kind === undefined && isObject(value['static_resources'])) {
     return { ignored: 'an Envoy configuration' }
   }
-  if (apiVersion === undefined && kind === undefined && 'domain' in value) return { problem: ofReference }
+  if (apiVersion === undefined && kind === undefined && 'domain' in value)
+    return { problem: isReferenceConfiguration }
   if (typeof apiVersion !== 'string' || apiVersion === '')
     return problem('apiVersion', apiVersion, 'a group/version')
   if (typeof kind !== 'string' || !/^[A-Za-z][A-Za-z0-9]{0,62}$/.test(kind)) {
@@ -183,7 +184,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   }
 }
 
-const ofReference =
+const isReferenceConfiguration =
   'is a configuration file of envoyproxy/ratelimit, not a resource: make one with tollway convert FILE, or ' +
   'check such files with tollway config-check --config-dir DIR'
 const labelRule = 'a name of at most 63 lower case letters, digits and - (RFC 1123 label)'
@@ -198,7 +199,7 @@ function isSubdomain(value: unknown): value is string {
   return value.split('.').every(part => /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(part))
 }
 
-function show(value: unknown): string {
+function describeFoundValue(value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object') return 'a mapping'
@@ -218,7 +219,7 @@ function yamlMessage(error: unknown, line?: number): string {
 }
 
 /** Returns where the text of an event begins; -1 for an event without text. */
-function startOf(event: Event): number {
+function findTextStart(event: Event): number {
   if (event.type === EVENT_ID.SCALAR) return event.valueStart
   return event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE ? event.start : -1
 }

@@ -1,6 +1,6 @@
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { settings } from '@tollway/payments/settings.ts'
-import type { SourcedResource } from '../../../sources/source.ts'
+import type { SourcedResource } from '../../../kinds/source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 const kind = 'RateLimitConfig'

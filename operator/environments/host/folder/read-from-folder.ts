@@ -1,10 +1,9 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ApiError, errorOfField } from '../../../api/errors.ts'
-import type { ManifestRequest, WrittenResource } from '../../../api/sources.ts'
-import { versionOf } from '../../../api/sources.ts'
-import type { Source, SourcedResource } from '../../../sources/source.ts'
-import { findDocument, type ResourceName } from './replace-document.ts'
+import { hashManifest, type ManifestRequest, type WrittenResource } from '../../../api/sources.ts'
+import type { Source, SourcedResource } from '../../../kinds/source.ts'
+import { findDocument, type ManifestName } from './replace-document.ts'
 
 /** A resource in its file. */
 interface Declared {
@@ -26,20 +25,20 @@ interface Declared {
  */
 export function readFromFolder(folder: string, source: Pick<Source, 'list'>) {
   return async ({ kind, namespace, name }: ManifestRequest): Promise<WrittenResource> => {
-    const known = declarationOf(source, { kind, namespace, name })
+    const known = findDeclaration(source, { kind, namespace, name })
     if (known === undefined) {
       const message = `no file declares ${kind} ${namespace}/${name}`
       throw errorOfField('not-found', 'name', message)
     }
     const { document, origin } = await readDeclared(folder, known)
-    return { manifest: document, version: versionOf(document), origin }
+    return { manifest: document, version: hashManifest(document), origin }
   }
 }
 
 /** Returns the resource of this name; undefined if no file declares it. */
-export function declarationOf(
+export function findDeclaration(
   source: Pick<Source, 'list'>,
-  { kind, namespace, name }: ResourceName,
+  { kind, namespace, name }: ManifestName,
 ): SourcedResource | undefined {
   return source
     .list()

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Manifest, parseManifests } from './manifests.ts'
 
-export interface ResourceName {
+export interface ManifestName {
   readonly kind: string
   readonly namespace: string
   readonly name: string
@@ -18,17 +18,17 @@ type Replaced = { readonly text: string } | { readonly problem: string }
 export function replaceDocument(
   text: string,
   path: string,
-  resource: ResourceName,
+  resource: ManifestName,
   document: string,
 ): Replaced {
-  const before = manifestsOf(text, path)
+  const before = parseManifestsOrNone(text, path)
   const parts = splitAtMarkers(text)
-  const index = indexOf(parts, path, resource)
+  const index = findPart(parts, path, resource)
   if (index < 0) return { problem: inList(path) }
   // The part before the first marker begins with the file; each other one follows its marker.
   const part = `${index === 0 ? '' : '\n'}${document.trim()}\n`
   const changed = parts.with(index, part).join('---')
-  const after = manifestsOf(changed, path)
+  const after = parseManifestsOrNone(changed, path)
   const isOther = (manifest: Manifest) => !isNamed(manifest, resource)
   const isKept = isDeepStrictEqual(after.filter(isOther).map(content), before.filter(isOther).map(content))
   return isKept && after.length === before.length
@@ -37,15 +37,15 @@ export function replaceDocument(
 }
 
 /** Returns the text of the document of one resource, without a document marker. */
-export function findDocument(text: string, path: string, resource: ResourceName): Replaced {
+export function findDocument(text: string, path: string, resource: ManifestName): Replaced {
   const parts = splitAtMarkers(text)
-  const part = parts[indexOf(parts, path, resource)]
+  const part = parts[findPart(parts, path, resource)]
   return part === undefined ? { problem: inList(path) } : { text: `${part.trim()}\n` }
 }
 
-function indexOf(parts: readonly string[], path: string, resource: ResourceName): number {
+function findPart(parts: readonly string[], path: string, resource: ManifestName): number {
   return parts.findIndex(part => {
-    const [only, ...others] = manifestsOf(part, path)
+    const [only, ...others] = parseManifestsOrNone(part, path)
     return only !== undefined && others.length === 0 && !isItem(only) && isNamed(only, resource)
   })
 }
@@ -57,14 +57,14 @@ function splitAtMarkers(text: string): readonly string[] {
   return text.split(/^---(?=\s|$)/m)
 }
 
-function manifestsOf(text: string, path: string): readonly Manifest[] {
+function parseManifestsOrNone(text: string, path: string): readonly Manifest[] {
   const read = parseManifests(text, path)
   return 'error' in read ? [] : read.manifests
 }
 
 const isItem = ({ origin }: Manifest) => /\.items\[\d+\]$/.test(origin)
 
-const isNamed = (manifest: Manifest, { kind, namespace, name }: ResourceName) =>
+const isNamed = (manifest: Manifest, { kind, namespace, name }: ManifestName) =>
   manifest.kind === kind && manifest.namespace === namespace && manifest.name === name
 
 const content = ({ kind, namespace, name, spec }: Manifest) => ({ kind, namespace, name, spec })

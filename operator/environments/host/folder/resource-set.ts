@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { SourcedResource, SourceProblem } from '../../../sources/source.ts'
+import type { SourcedResource, SourceProblem } from '../../../kinds/source.ts'
 import type { Manifest } from './manifests.ts'
 
 /** The content of a file. */
@@ -91,7 +91,7 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
         if (chosen.resources.has(uid)) continue
         if (hiding[0] !== undefined) {
           entry.goneSinceMs = undefined
-          if (!chosen.incomplete.has(entry.path)) held.push(heldProblem(entry.resource, hiding[0]))
+          if (!chosen.incomplete.has(entry.path)) held.push(describeRetained(entry.resource, hiding[0]))
           continue
         }
         const leftMs = expire(uid, entry, nowMs)
@@ -113,7 +113,7 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
   }
 }
 
-function heldProblem(
+function describeRetained(
   { kind, namespace, name, origin }: SourcedResource,
   hiding: SourceProblem,
 ): SourceProblem {

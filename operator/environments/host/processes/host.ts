@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Infrastructure, InfrastructureError } from '../../../infrastructure/provider.ts'
 import { createSerialTasks } from '../../../infrastructure/serial-tasks.ts'
-import type { OwnPorts, ServiceName, Workload } from '../../../translated-types.ts'
+import type { OwnPorts, ServiceName, Workload } from '../../../model.ts'
 import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
 import { assertPortsFree, type PortRequest } from './port-probe.ts'
@@ -9,7 +9,7 @@ import type { ReplicaOptions } from './replica.ts'
 import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
-export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
+export interface HostInfrastructureOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   /** The state folder, which is locked while the infrastructure is open. */
   readonly stateDir: string
   readonly clock: Clock
@@ -64,7 +64,7 @@ interface Running {
  * Throws an `InfrastructureError` if another operator has the state folder. `apply` rejects if a port is in
  * use, and then does not change running processes.
  */
-export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
+export function createHostInfrastructure(options: HostInfrastructureOptions): HostInfrastructure {
   const { ownPortsFor, rolloutTimeoutMs = 30_000 } = options
   const lock = lockStateDir(options.stateDir)
   const running = new Map<string, Running>()
@@ -80,7 +80,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
       rolloutTimeoutMs,
       envFor: (now, index, uid) =>
         replicaEnv(options, now, ownPortsFor(index, now.service), `${now.name}-${index}`, uid),
-      addressesFor: (now, index) => addressesOf(options.bindHost, now, ownPortsFor(index, now.service)),
+      addressesFor: (now, index) => formatAddresses(options.bindHost, now, ownPortsFor(index, now.service)),
       onChange: () => {
         for (const listener of listeners) listener(workload.name)
       },
@@ -98,14 +98,15 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
     for (const listener of listeners) listener(name)
   }
 
-  const portsOf = (workload: Workload) => newPorts(workload, running.get(workload.name), options)
+  const listNewPorts = (workload: Workload) => newPorts(workload, running.get(workload.name), options)
 
   return {
-    assertPortsFree: (workloads, further) => assertPortsFree([...further, ...workloads.flatMap(portsOf)]),
+    assertPortsFree: (workloads, further) =>
+      assertPortsFree([...further, ...workloads.flatMap(listNewPorts)]),
     apply: workload =>
       tasks.run(workload.name, async () => {
         assertReplicas(workload)
-        await assertPortsFree(portsOf(workload))
+        await assertPortsFree(listNewPorts(workload))
         if (closed) throw new InfrastructureError(`${workload.name} is not applied: the operator is ending`)
         const found = running.get(workload.name) ?? open(workload)
         found.workload = workload
@@ -126,7 +127,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
 function newPorts(
   workload: Workload,
   before: Running | undefined,
-  options: HostOptions,
+  options: HostInfrastructureOptions,
 ): readonly PortRequest[] {
   const {
     bindHost,
@@ -157,7 +158,13 @@ function assertReplicas({ name, replicas }: Workload): void {
   )
 }
 
-function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, name: string, uid: string) {
+function replicaEnv(
+  options: HostInfrastructureOptions,
+  workload: Workload,
+  own: OwnPorts,
+  name: string,
+  uid: string,
+) {
   const { PATH = '', HOME = '' } = process.env
   return {
     PATH,
@@ -176,7 +183,11 @@ function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, nam
   }
 }
 
-function addressesOf(bindHost: string, workload: Workload, own: OwnPorts): Readonly<Record<string, string>> {
+function formatAddresses(
+  bindHost: string,
+  workload: Workload,
+  own: OwnPorts,
+): Readonly<Record<string, string>> {
   const shared = workload.ports.map(({ name, port }) => [
     name,
     `${name === 'http' ? 'http://' : ''}${bindHost}:${port}`,

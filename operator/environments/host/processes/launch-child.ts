@@ -70,7 +70,7 @@ function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: 
   })
   child.on('exit', (code, signal) => {
     // Processes that the child started and left running would keep its ports.
-    killGroupOf(child.pid)
+    killGroup(child.pid)
     end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
   })
   child.on('message', message => {
@@ -87,7 +87,7 @@ function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: 
 }
 
 /** Kills the process with its group, which has the same number, and so the processes that it started. */
-export function killGroupOf(pid: number | undefined): void {
+export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return
   try {
     process.kill(-pid, 'SIGKILL')

@@ -17,13 +17,14 @@ export interface PortRequest extends PortAddress {
  * `findTakenPorts`. The replicas of a workload share their ports.
  */
 export async function assertPortsFree(requests: readonly PortRequest[]): Promise<void> {
-  const problems = findDoubles(requests)
+  const problems = findDuplicates(requests)
   const taken = problems.length === 0 ? await findTakenPorts(requests) : []
-  for (const { request, error } of taken) problems.push(await problemOf(request, error.code ?? error.message))
+  for (const { request, error } of taken)
+    problems.push(await describePortProblem(request, error.code ?? error.message))
   if (problems.length > 0) throw new InfrastructureError(problems.join('; '))
 }
 
-function findDoubles(requests: readonly PortRequest[]): string[] {
+function findDuplicates(requests: readonly PortRequest[]): string[] {
   const first = new Map<number, PortRequest>()
   const problems: string[] = []
   for (const request of requests) {
@@ -42,7 +43,7 @@ function findDoubles(requests: readonly PortRequest[]): string[] {
 /** The error codes for an address that this machine does not have, and for a name that does not resolve. */
 const noSuchAddress = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'])
 
-async function problemOf(request: PortRequest, code: string): Promise<string> {
+async function describePortProblem(request: PortRequest, code: string): Promise<string> {
   const { host, port, wantedBy, advice, hostAdvice } = request
   const where = `port ${port} (${wantedBy}) on ${host}`
   if (code === 'EACCES') return `${where} may not be bound by this user: ${advice}`
@@ -62,11 +63,11 @@ async function problemOf(request: PortRequest, code: string): Promise<string> {
 async function findOwner(port: number): Promise<string | undefined> {
   const sockets = await listeningSockets(port)
   if (sockets.size === 0) return undefined
-  for (const pid of await listOf('/proc')) {
+  for (const pid of await listOrEmpty('/proc')) {
     if (!/^\d+$/.test(pid)) continue
-    for (const descriptor of await listOf(`/proc/${pid}/fd`)) {
+    for (const descriptor of await listOrEmpty(`/proc/${pid}/fd`)) {
       const target = await readlink(`/proc/${pid}/fd/${descriptor}`).catch(() => '')
-      if (sockets.has(target)) return `process ${pid} (${await commandOf(pid)})`
+      if (sockets.has(target)) return `process ${pid} (${await readCommand(pid)})`
     }
   }
   return undefined
@@ -91,7 +92,7 @@ async function listeningSockets(port: number): Promise<ReadonlySet<string>> {
 }
 
 /** Returns the program, and its script if there is one; further arguments may contain secrets. */
-async function commandOf(pid: string): Promise<string> {
+async function readCommand(pid: string): Promise<string> {
   const [program = '', script = ''] = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split(
     '\0',
   )
@@ -99,6 +100,6 @@ async function commandOf(pid: string): Promise<string> {
   return /\.([cm]?[jt]s|py|rb|pl|sh)$/.test(script) ? `${name} ${script}` : name
 }
 
-async function listOf(directory: string): Promise<readonly string[]> {
+async function listOrEmpty(directory: string): Promise<readonly string[]> {
   return await readdir(directory).catch(() => [])
 }

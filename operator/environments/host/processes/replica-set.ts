@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import type { Workload } from '../../../translated-types.ts'
+import type { Workload } from '../../../model.ts'
 import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
@@ -43,7 +43,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
   const members = new Map<number, Member>()
   let wanted: Workload | undefined
   let ending: Promise<void> | undefined
-  let heldUp: NodeJS.Timeout | undefined
+  let stalled: NodeJS.Timeout | undefined
 
   const changed = () => {
     options.onChange()
@@ -58,7 +58,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
       addresses: options.addressesFor(workload, index),
       onChange: changed,
     })
-    members.set(index, { settings: settingsOf(workload), process })
+    members.set(index, { settings: serializeSettings(workload), process })
   }
 
   const end = (indices: readonly number[], graceMs: number) => {
@@ -82,11 +82,11 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
     const workload = wanted
     const move = nextMove(workload, members)
     if ('waitFor' in move) {
-      heldUp ??= setTimeout(() => reportHeldUp(options, move.waitFor), options.rolloutTimeoutMs)
+      stalled ??= setTimeout(() => reportStalledRollout(options, move.waitFor), options.rolloutTimeoutMs)
       return
     }
-    clearTimeout(heldUp)
-    heldUp = undefined
+    clearTimeout(stalled)
+    stalled = undefined
     if (move.end.length > 0) end(move.end, workload.stopGraceMs)
     if (move.start.length === 0) return
     for (const index of move.start) start(workload, index)
@@ -101,7 +101,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
     observe: () => [...members].sort(([a], [b]) => a - b).map(([, { process }]) => process.observe()),
     holds: index => members.has(index),
     async stop() {
-      clearTimeout(heldUp)
+      clearTimeout(stalled)
       if (wanted !== undefined) wanted = { ...wanted, replicas: 0 }
       for (step(); ending !== undefined; ) await ending
     },
@@ -119,7 +119,7 @@ function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Mov
   if (surplus.length > 0) return { end: surplus, start: [] }
   const missing = Array.from({ length: workload.replicas }, (_, index) => index).filter(i => !members.has(i))
   if (missing.length > 0) return { end: [], start: missing }
-  const settings = settingsOf(workload)
+  const settings = serializeSettings(workload)
   const isReady = (member: Member | undefined) => member?.process.observe().ready === true
   const old = indices.filter(index => members.get(index)?.settings !== settings)
   // The end of a replica that accepts no calls has no cost.
@@ -129,7 +129,7 @@ function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Mov
   return old.length > 0 && waitFor !== undefined ? { waitFor } : { end: old.slice(0, 1), start: [] }
 }
 
-function reportHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Member): void {
+function reportStalledRollout({ name: source, log }: ReplicaSetOptions, { process }: Member): void {
   const { name, reason } = process.observe()
   log({
     source,
@@ -141,6 +141,6 @@ function reportHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Mem
  * Returns the settings with which a process is started. The rest of a workload, its count and grace, may
  * change while the process runs.
  */
-function settingsOf({ service, env, ports }: Workload): string {
+function serializeSettings({ service, env, ports }: Workload): string {
   return JSON.stringify([service, Object.entries(env).sort(), ports])
 }

@@ -3,7 +3,7 @@ import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/health/signs-of-life.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import { type ChildEvents, killGroupOf, launchChild, type ReplicaCommand } from './launch-child.ts'
+import { type ChildEvents, killGroup, launchChild, type ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
 
 export interface ReplicaOptions {
@@ -55,7 +55,7 @@ type State = Omit<Replica, 'name' | 'addresses'>
 export class ReplicaProcess implements ChildEvents {
   readonly #options: ReplicaOptions
   readonly #backoff: Backoff
-  readonly #gone = Promise.withResolvers<void>()
+  readonly #ended = Promise.withResolvers<void>()
   #state: State = { uid: '', ready: false, reason: 'starting', restarts: 0 }
   #child: ChildProcess | undefined
   #timer: NodeJS.Timeout | undefined
@@ -65,7 +65,7 @@ export class ReplicaProcess implements ChildEvents {
   constructor(options: ReplicaOptions) {
     this.#options = options
     this.#backoff = createBackoff({ ...restarts, random: options.random })
-    options.forceShutdown?.addEventListener('abort', () => killGroupOf(this.#child?.pid))
+    options.forceShutdown?.addEventListener('abort', () => killGroup(this.#child?.pid))
     this.#start(0)
   }
 
@@ -101,13 +101,13 @@ export class ReplicaProcess implements ChildEvents {
   onSilence(ms: number): void {
     const reason = `showed no sign of life for ${ms / 1000} s and is killed`
     this.#options.log({ source: this.#options.name, text: reason })
-    killGroupOf(this.#child?.pid)
+    killGroup(this.#child?.pid)
     this.#change({ ready: false, reason })
   }
 
   onChannelClosed(): void {
     if (this.#stopped !== undefined) return
-    this.#timer = setTimeout(() => killGroupOf(this.#child?.pid), replicaLimits.channelGraceMs)
+    this.#timer = setTimeout(() => killGroup(this.#child?.pid), replicaLimits.channelGraceMs)
     this.#change({ ready: false, reason: 'closed its channel to the operator' })
   }
 
@@ -118,7 +118,7 @@ export class ReplicaProcess implements ChildEvents {
       this.#restartLater(how)
       return
     }
-    this.#gone.resolve()
+    this.#ended.resolve()
     this.#change({ ready: false, reason: 'stopped' })
   }
 
@@ -145,8 +145,8 @@ export class ReplicaProcess implements ChildEvents {
     if (this.#child === undefined) return this.#change({ ready: false, reason: 'stopped' })
     this.#change({ ready: false, reason: 'stopping' })
     this.#child.kill('SIGTERM')
-    this.#timer = setTimeout(() => killGroupOf(this.#child?.pid), graceMs)
-    await this.#gone.promise
+    this.#timer = setTimeout(() => killGroup(this.#child?.pid), graceMs)
+    await this.#ended.promise
   }
 
   #change(changes: Partial<State>): void {

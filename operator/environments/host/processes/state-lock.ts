@@ -57,13 +57,13 @@ function isBusy(error: unknown): boolean {
 const elsewhere = 'choose another folder with --state-dir'
 
 function cannotLock(stateDir: string, error: unknown): InfrastructureError {
-  return new InfrastructureError(`the state folder ${stateDir} cannot be locked: ${reasonOf(error)}`, {
+  return new InfrastructureError(`the state folder ${stateDir} cannot be locked: ${describeCause(error)}`, {
     cause: error,
   })
 }
 
 /** Returns the cause of a system error and what to do about it. */
-function reasonOf(error: unknown): string {
+function describeCause(error: unknown): string {
   const { code, errcode, message } = error as { code?: unknown; errcode?: unknown; message: string }
   if (code === 'EEXIST' || code === 'ENOTDIR') return `it is a file, not a folder: ${elsewhere}`
   if (code === 'ENOSPC' || errcode === sqliteFull) return `the disk is full: make room, or ${elsewhere}`

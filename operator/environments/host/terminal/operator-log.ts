@@ -19,7 +19,7 @@ export function createOperatorLog(options: {
   const write = ({ source, text }: LogLine) => {
     const line = `${source.padEnd(sourceColumns)} ${text}\n`
     file.write(line)
-    if (callsForAttention(source, text)) print(line)
+    if (needsAttention(source, text)) print(line)
   }
   const own = createLog({
     level,
@@ -36,7 +36,7 @@ const sourceColumns = 'ratelimit-0'.length
  * crashed. Redis warns about its machine at every start; if it does not start, its output is part of that
  * error.
  */
-function callsForAttention(source: string, text: string): boolean {
+function needsAttention(source: string, text: string): boolean {
   return source !== 'redis' && text !== '' && !/^(time=\S+ level=|.{0,80}"level":")(debug|info)\b/.test(text)
 }
 
@@ -58,7 +58,7 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
   let why = ''
 
   function append(text: string): void {
-    bytes ??= sizeOf(path)
+    bytes ??= readSize(path)
     const length = Buffer.byteLength(text)
     if (bytes > 0 && bytes + length > maxBytes) {
       renameSync(path, `${path}.1`)
@@ -82,7 +82,7 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
 }
 
 /** Returns the size of the file. Creates its folder if it does not exist. */
-function sizeOf(path: string): number {
+function readSize(path: string): number {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }

@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
+import type { ServiceName } from '../../../model.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
-import type { ServiceName } from '../../../translated-types.ts'
 import { defaultStateDir } from '../state-dir.ts'
-import { complaintsOf } from './problem-log.ts'
+import { listProblems } from './problem-log.ts'
 
 interface WelcomeFacts {
   readonly report: StatusReport
@@ -23,7 +23,7 @@ export function renderWelcome(facts: WelcomeFacts): string {
   const { addresses } = report
   const options = stateDir === resolve(defaultStateDir) ? '' : ` --state-dir ${quoted(stateDir)}`
   const request = firstRequest(inForce)
-  const wrong = complaintsOf(report).filter(({ passing }) => !passing).length
+  const wrong = listProblems(report).filter(({ passing }) => !passing).length
   const lines = [
     '',
     ...whatRuns(facts),
@@ -44,10 +44,10 @@ export function renderWelcome(facts: WelcomeFacts): string {
 
 function whatRuns({ report, counters, inForce, streams }: WelcomeFacts): readonly string[] {
   const domains = count(inForce.length, 'domain', 'domains')
-  const limiters = processesOf(report, 'ratelimit').length
+  const limiters = findProcesses(report, 'ratelimit').length
   const processes = count(limiters, 'rate limit process', 'rate limit processes')
   const limits = `Tollway enforces ${domains} of ${report.folder} with ${processes}, counters in ${counters}.`
-  const running = processesOf(report, 'broker').length
+  const running = findProcesses(report, 'broker').length
   if (running === 0) return [limits]
   const brokers = `${count(running, 'broker', 'brokers')} of animation streams`
   return [limits, `${brokers} with ${count(streams.routes, 'route', 'routes')}, streams in ${streams.log}.`]
@@ -56,7 +56,7 @@ function whatRuns({ report, counters, inForce, streams }: WelcomeFacts): readonl
 function addressLines(report: StatusReport): readonly string[] {
   const { addresses } = report
   const each = (service: ServiceName, port: string) =>
-    processesOf(report, service)
+    findProcesses(report, service)
       .flatMap(replica => replica.addresses[port] ?? [])
       .join(', ')
   const metrics = each('ratelimit', 'metrics')
@@ -82,7 +82,7 @@ function addressLines(report: StatusReport): readonly string[] {
 }
 
 /** Returns the processes of a service. On one machine, a process has the name of its service and a number. */
-function processesOf({ replicas }: StatusReport, service: ServiceName): readonly Replica[] {
+function findProcesses({ replicas }: StatusReport, service: ServiceName): readonly Replica[] {
   return replicas.filter(({ name }) => name.startsWith(`${service}-`))
 }
 

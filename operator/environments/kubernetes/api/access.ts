@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
 /** The address of the API server, and the credentials for it. */
-export interface ApiAccess {
+export interface KubeApiAccess {
   readonly server: URL
   /** The namespace of the context or of the pod. */
   readonly namespace: string
   /** Returns the credentials of one request. Called for each request, so that rotated ones are read again. */
-  credentials(): Promise<Credentials>
+  credentials(): Promise<KubeCredentials>
 }
 
-export interface Credentials {
+export interface KubeCredentials {
   readonly headers: Readonly<Record<string, string>>
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'auth'>
   /** The agent of a proxy; left out without one. */
@@ -28,7 +28,7 @@ const maxCredentialBytes = 1024 * 1024
  *
  * @throws Error that names the missing part, and never a credential
  */
-export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<ApiAccess> {
+export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<KubeApiAccess> {
   const named = env['KUBECONFIG'] ?? ''
   if (named === '' && (env['KUBERNETES_SERVICE_HOST'] ?? '') !== '')
     return Promise.resolve(accessInCluster(env))
@@ -36,7 +36,7 @@ export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<ApiAccess
 }
 
 /** Returns the account of this program's pod. The token and the CA are read for each request. */
-export function accessInCluster(env: NodeJS.ProcessEnv, folder = serviceAccountFolder): ApiAccess {
+export function accessInCluster(env: NodeJS.ProcessEnv, folder = serviceAccountFolder): KubeApiAccess {
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? '443'
   if (host === '') throw new Error('KUBERNETES_SERVICE_HOST is empty: this process is not a pod of a cluster')
@@ -66,7 +66,7 @@ function readCredential(path: string): Buffer {
  *
  * @param context the context to use; the current one of the file when left out
  */
-export async function accessFromKubeconfig(path: string, context?: string): Promise<ApiAccess> {
+export async function accessFromKubeconfig(path: string, context?: string): Promise<KubeApiAccess> {
   const { createKubeConfig } = await import('./kube-config.ts')
   const config = createKubeConfig()
   try {
@@ -99,7 +99,7 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
 /**
  * The agent of the library keeps no connection alive and never drops a certificate, so only a proxy uses it.
  */
-function toCredentials(options: RequestOptions, throughProxy: boolean): Credentials {
+function toCredentials(options: RequestOptions, throughProxy: boolean): KubeCredentials {
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(options.headers ?? {})) headers[name.toLowerCase()] = `${value}`
   const { ca, cert, key, servername, rejectUnauthorized, auth, agent } = options

@@ -41,14 +41,14 @@ export function statusError(
   const fields = isObject(status) ? status : {}
   const reason =
     typeof fields['reason'] === 'string' && fields['reason'] !== '' ? fields['reason'] : 'Unknown'
-  const words = typeof fields['message'] === 'string' ? fields['message'] : textOf(status)
+  const words = typeof fields['message'] === 'string' ? fields['message'] : describeBody(status)
   const said = options.withhold
     ? 'the message is withheld, because it may contain a secret'
     : shorten(words, maxMessageLength)
   return new KubeApiError(code, reason, `${call}: ${code} ${reason}: ${said}`, options.retryAfterMs)
 }
 
-function textOf(body: unknown): string {
+function describeBody(body: unknown): string {
   return typeof body === 'string' && body !== '' ? body : 'without a message'
 }
 

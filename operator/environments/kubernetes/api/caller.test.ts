@@ -4,7 +4,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { platform } from 'node:process'
 import { after, before, describe, it } from 'node:test'
-import type { ApiAccess } from './access.ts'
+import type { KubeApiAccess } from './access.ts'
 import { KubeApiError } from './api-error.ts'
 import { createKubeClient } from './client.ts'
 import type { ApiResource } from './kube-object.ts'
@@ -62,7 +62,7 @@ const hexadecimal = (port: number) => port.toString(16).toUpperCase().padStart(4
 describe('# a client of a server with unusual answers', () => {
   let server: Server
   let answer: (response: ServerResponse) => void = () => {}
-  let access: ApiAccess
+  let access: KubeApiAccess
 
   before(async () => {
     server = createServer((_request, response) => answer(response))

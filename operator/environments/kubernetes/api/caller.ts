@@ -5,10 +5,16 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { parseJson } from '@tollway/chassis/json.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
-import type { ApiAccess } from './access.ts'
+import type { KubeApiAccess } from './access.ts'
 import { connectionError, KubeApiError, statusError } from './api-error.ts'
 import type { ApiResource } from './kube-object.ts'
-import { createTransport, readBody, readWatchEvents, type Transport, type WatchEvent } from './transport.ts'
+import {
+  createTransport,
+  type KubeTransport,
+  readWatchEvents,
+  readWholeBody,
+  type WatchEvent,
+} from './transport.ts'
 
 interface KubeClientLimits {
   /** The limit of one attempt, from the first byte to the last; of a watch until its head has arrived. */
@@ -55,8 +61,8 @@ const retries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as cons
  * Makes calls with a time limit, repeats them where the server asks for it, and turns answers of failed calls
  * into errors.
  */
-export class Caller {
-  readonly #transport: Transport
+export class KubeCaller {
+  readonly #transport: KubeTransport
   readonly #random: () => number
   readonly #clock: Clock
   readonly #limits: KubeClientLimits
@@ -67,7 +73,7 @@ export class Caller {
    */
   #outage: RateLimiter | undefined
 
-  constructor(access: ApiAccess, options: KubeClientOptions) {
+  constructor(access: KubeApiAccess, options: KubeClientOptions) {
     const { random, clock = systemClock, limits, onRequest = () => {} } = options
     this.#transport = createTransport(access)
     this.#random = random
@@ -94,7 +100,7 @@ export class Caller {
   }
 
   async *watch(call: ApiCall): AsyncGenerator<WatchEvent> {
-    const name = `watch ${nameOf(call)}`
+    const name = `watch ${describeCall(call)}`
     const limit = limitTime(name, this.#limits.attemptTimeoutMs, call.signal)
     try {
       const response = await this.#open(call, 'WATCH', { signal: limit.signal, endless: true })
@@ -118,7 +124,7 @@ export class Caller {
   }
 
   async #attempt(call: ApiCall, timeoutMs: number): Promise<Readonly<Record<string, unknown>>> {
-    const name = nameOf(call)
+    const name = describeCall(call)
     const limit = limitTime(name, timeoutMs, call.signal)
     try {
       const response = await this.#open(call, call.method, { signal: limit.signal })
@@ -142,16 +148,16 @@ export class Caller {
 
   /** Resolves with the JSON object of an answer. Rejects with a `KubeApiError` for an answer of a failure. */
   async #readAnswer(call: ApiCall, response: IncomingMessage, name: string) {
-    const text = await readBody(response, name, this.#limits.maxAnswerBytes)
+    const text = await readWholeBody(response, name, this.#limits.maxAnswerBytes)
     const status = response.statusCode ?? 0
     if (status === 429 || status >= 500) this.#slowDown()
     else this.#outage = undefined
     const body = parseJson(text)
     if (status >= 200 && status < 300) {
       if (isObject(body)) return body
-      throw new KubeApiError(0, 'BadAnswer', `${nameOf(call)}: the answer is not a JSON object`)
+      throw new KubeApiError(0, 'BadAnswer', `${describeCall(call)}: the answer is not a JSON object`)
     }
-    throw statusError(nameOf(call), status, body ?? text, {
+    throw statusError(describeCall(call), status, body ?? text, {
       retryAfterMs: parseRetryAfter(response.headers['retry-after']),
       withhold: mayCiteSecret(call.resource, status),
     })
@@ -214,6 +220,6 @@ function toHttp({ method, path, body, contentType = 'application/json' }: ApiCal
   return { method, path, body: text, headers }
 }
 
-function nameOf({ method, path }: ApiCall): string {
+function describeCall({ method, path }: ApiCall): string {
   return `${method} ${path.replace(/\?.*/, '')}`
 }

@@ -1,8 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ReflectorSource } from '../../../controller/reflector.ts'
-import type { ApiAccess } from './access.ts'
+import type { KubeApiAccess } from './access.ts'
 import { isNotFound, KubeApiError } from './api-error.ts'
-import { Caller, type KubeClientOptions } from './caller.ts'
+import { KubeCaller, type KubeClientOptions } from './caller.ts'
 import {
   type ApiResource,
   isKubeObject,
@@ -107,11 +107,16 @@ interface WatchOptions extends Selection {
 /**
  * Creates a client for one identity. The limits are those of `defaultLimits` unless the options name others.
  */
-export function createKubeClient(access: ApiAccess, options: KubeClientOptions): KubeClient {
-  const caller = new Caller(access, options)
+export function createKubeClient(access: KubeApiAccess, options: KubeClientOptions): KubeClient {
+  const caller = new KubeCaller(access, options)
 
   /** Makes a call whose answer is the object of the call. */
-  async function ask(method: string, resource: ApiResource, path: string, how: Asking): Promise<KubeObject> {
+  async function ask(
+    method: string,
+    resource: ApiResource,
+    path: string,
+    how: RequestBody,
+  ): Promise<KubeObject> {
     return toObject(await caller.call({ resource, method, path, ...how }), `${method} ${path}`)
   }
 
@@ -142,17 +147,27 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
       return caller.watch({ resource, method: 'GET', path, signal })
     },
     async create(resource, object, { signal } = {}) {
-      return ask('POST', resource, owned(placeOf(resource, object.metadata)), { body: object, signal })
+      return ask('POST', resource, withFieldManager(creationPath(resource, object.metadata)), {
+        body: object,
+        signal,
+      })
     },
     async replace(resource, object, { signal } = {}) {
-      return ask('PUT', resource, owned(objectPath(resource, object.metadata)), { body: object, signal })
+      return ask('PUT', resource, withFieldManager(objectPath(resource, object.metadata)), {
+        body: object,
+        signal,
+      })
     },
     apply: (resource, object, options) => apply(resource, object, options),
     applyStatus: (resource, object, options) => apply(resource, object, options, 'status'),
     async setFinalizers(resource, version, finalizers, { signal } = {}) {
       const body = { metadata: { resourceVersion: version.resourceVersion, finalizers } }
       const contentType = 'application/merge-patch+json'
-      return ask('PATCH', resource, owned(objectPath(resource, version)), { body, contentType, signal })
+      return ask('PATCH', resource, withFieldManager(objectPath(resource, version)), {
+        body,
+        contentType,
+        signal,
+      })
     },
     review(resource, body, { signal } = {}) {
       return caller.call({
@@ -173,13 +188,13 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
   }
 }
 
-interface Asking {
+interface RequestBody {
   readonly body?: unknown
   readonly contentType?: string
   readonly signal?: AbortSignal | undefined
 }
 
-function owned(path: string): string {
+function withFieldManager(path: string): string {
   return withQuery(path, { fieldManager: fieldOwner })
 }
 
@@ -207,7 +222,7 @@ function toPage(body: unknown, name: string): ListPage {
 }
 
 /** Returns the source of a reflector for the objects of one kind. */
-export function collectionOf(
+export function createReflectorSource(
   client: Pick<KubeClient, 'list' | 'watch'>,
   resource: ApiResource,
   selectors: Omit<Selection, 'namespace'> = {},
@@ -236,11 +251,11 @@ export function collectionPath(resource: ApiResource, namespace: string | undefi
  */
 export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: string): string {
   const part = subresource === undefined ? '' : `/${segment(subresource)}`
-  return `${placeOf(resource, key)}/${segment(key.name)}${part}`
+  return `${creationPath(resource, key)}/${segment(key.name)}${part}`
 }
 
 /** Returns the address under which an object with this key is created. */
-export function placeOf(resource: ApiResource, { namespace, name }: ObjectKey): string {
+export function creationPath(resource: ApiResource, { namespace, name }: ObjectKey): string {
   if (resource.namespaced && (namespace ?? '') === '') {
     throw new Error(`${resource.plural} "${name}": a namespace is needed, and none is given`)
   }

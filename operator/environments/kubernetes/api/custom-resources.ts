@@ -13,7 +13,7 @@ export function customResource({ kind, plural }: { kind: string; plural: string 
  * Writes the whole status of a resource as it was read. Rejects with 409 if the resource has been changed
  * since, or replaced by another one.
  */
-export function applyStatusOf(
+export function applyWholeStatus(
   client: Pick<KubeClient, 'applyStatus'>,
   resource: CustomResource,
   { metadata }: { readonly metadata: KubeObject['metadata'] },

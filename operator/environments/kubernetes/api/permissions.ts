@@ -1,5 +1,5 @@
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
-import { serviceNames } from '../../../translated-types.ts'
+import { serviceNames } from '../../../model.ts'
 import { lastGoodObjectNames } from './last-good-objects.ts'
 
 /**
@@ -185,7 +185,7 @@ export const permissions: readonly Permission[] = [
   },
 ]
 
-export interface PolicyRule {
+export interface RbacRule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
   readonly resourceNames?: readonly string[]
@@ -204,14 +204,17 @@ interface RuleChoice {
 export function makeRules(
   scope: Permission['scope'],
   { installation, only, list = permissions }: RuleChoice = {},
-): readonly PolicyRule[] {
+): readonly RbacRule[] {
   const chosen = list.filter(permission => permission.scope === scope && permission.only === only)
   return toRules(chosen, installation)
 }
 
 /** One rule for the resources of a group that allow the same verbs on the same names. */
-function toRules(list: readonly Permission[], installation: string | undefined): readonly PolicyRule[] {
-  const named = list.map(permission => ({ ...permission, resourceNames: namesOf(permission, installation) }))
+function toRules(list: readonly Permission[], installation: string | undefined): readonly RbacRule[] {
+  const named = list.map(permission => ({
+    ...permission,
+    resourceNames: prefixNames(permission, installation),
+  }))
   const alike = ({ group, verbs, resourceNames }: (typeof named)[number]) =>
     JSON.stringify([group, verbs, resourceNames])
   return [...Map.groupBy(named, alike).values()].flatMap(group => {
@@ -229,6 +232,6 @@ function toRules(list: readonly Permission[], installation: string | undefined):
   })
 }
 
-function namesOf({ names }: Permission, installation: string | undefined): readonly string[] | undefined {
+function prefixNames({ names }: Permission, installation: string | undefined): readonly string[] | undefined {
   return installation === undefined ? undefined : names?.map(name => `${installation}-${name}`)
 }

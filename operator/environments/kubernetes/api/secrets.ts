@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { createReflector } from '../../../controller/reflector.ts'
-import { collectionOf, type KubeClient } from './client.ts'
+import { createReflectorSource, type KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
 const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
@@ -18,7 +18,7 @@ export interface SecretContent {
   readonly isOwned: boolean
 }
 
-interface SecretPlace {
+interface SecretScope {
   readonly namespace: string
   /** Labels and owners of the Secrets that are created or changed. */
   readonly metadata?: {
@@ -33,7 +33,7 @@ interface SecretPlace {
  */
 export function secretAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'apply'>,
-  { namespace, metadata = {} }: SecretPlace,
+  { namespace, metadata = {} }: SecretScope,
 ) {
   const owners = metadata.ownerReferences ?? []
   return {
@@ -84,7 +84,7 @@ export function watchSecrets(options: SecretWatchOptions): () => Promise<void> {
   const { client, namespace, names, onChange, onError, random } = options
   const reflectors = [...new Set(names)].map(name => {
     const reflector = createReflector<KubeObject>({
-      source: collectionOf(client, secretResource, { fieldSelector: `metadata.name=${name}` }),
+      source: createReflectorSource(client, secretResource, { fieldSelector: `metadata.name=${name}` }),
       namespaces: [namespace],
       keep: ({ metadata }) => ({ metadata }),
       onError: error => onError(name, error),

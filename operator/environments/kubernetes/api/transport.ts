@@ -4,7 +4,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
-import type { ApiAccess } from './access.ts'
+import type { KubeApiAccess } from './access.ts'
 import { KubeApiError, statusError } from './api-error.ts'
 import type { KubeObject } from './kube-object.ts'
 
@@ -20,7 +20,7 @@ interface HttpCall {
 }
 
 /** Sends calls to the API server over kept connections. */
-export interface Transport {
+export interface KubeTransport {
   /**
    * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a `KubeApiError`
    * that names the server.
@@ -38,7 +38,7 @@ const tcpKeepaliveIdleMs = 15_000
 const idleConnectionMs = 30_000
 const maxConnections = 32
 
-export function createTransport(access: ApiAccess): Transport {
+export function createTransport(access: KubeApiAccess): KubeTransport {
   const secure = access.server.protocol === 'https:'
   const request = secure ? requestHttps : requestHttp
   const Agent = secure ? HttpsAgent : HttpAgent
@@ -87,7 +87,11 @@ export function createTransport(access: ApiAccess): Transport {
  *
  * @throws KubeApiError `TooLarge` beyond `maxBytes`; the rest is then not read
  */
-export async function readBody(response: IncomingMessage, call: string, maxBytes: number): Promise<string> {
+export async function readWholeBody(
+  response: IncomingMessage,
+  call: string,
+  maxBytes: number,
+): Promise<string> {
   const body = await readBoundedBody(response, maxBytes)
   if (body !== undefined) return body
   throw new KubeApiError(0, 'TooLarge', `${call}: the answer is longer than ${maxBytes} bytes`)

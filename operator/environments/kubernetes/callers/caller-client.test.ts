@@ -12,7 +12,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { ApiError } from '../../../api/errors.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
-import type { ApiAccess } from '../api/access.ts'
+import type { KubeApiAccess } from '../api/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
 import { applyAsCaller, readAsCaller } from './caller-client.ts'
 
@@ -33,7 +33,7 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
   let kube: KubeApiServer
   let apply: ReturnType<typeof applyAsCaller>
   let read: ReturnType<typeof readAsCaller>
-  let access: ApiAccess
+  let access: KubeApiAccess
   let tokens: Readonly<Record<'author' | 'viewer' | 'stranger', string>>
 
   before(async () => {
@@ -140,7 +140,7 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
 
   test('is not sent through a proxy, whose agent has the certificate of the operator', async () => {
     const agent = new Agent()
-    const proxied: ApiAccess = { ...access, credentials: async () => ({ headers: {}, tls: {}, agent }) }
+    const proxied: KubeApiAccess = { ...access, credentials: async () => ({ headers: {}, tls: {}, agent }) }
     const { status, code, message } = await failure(
       applyAsCaller(proxied, { random: Math.random })(request('one', 9)),
     )

@@ -2,9 +2,9 @@ import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { dump } from 'js-yaml'
 import { ApiError, type ApiErrorCode, errorOfField } from '../../../api/errors.ts'
 import type { AppliedResource, ApplyRequest, ManifestRequest, WrittenResource } from '../../../api/sources.ts'
-import { assertVersion, versionOf } from '../../../api/sources.ts'
+import { assertVersion, hashManifest } from '../../../api/sources.ts'
 import { isConflict } from '../../../controller/lease-elector.ts'
-import type { ApiAccess, Credentials } from '../api/access.ts'
+import type { KubeApiAccess, KubeCredentials } from '../api/access.ts'
 import { KubeApiError } from '../api/api-error.ts'
 import type { KubeClientOptions } from '../api/caller.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
@@ -29,15 +29,19 @@ const maxAttempts = 5
  * rejects with an `ApiError` of the API server's status: 403 without the right, 409 with the fields of other
  * managers or if the resource has another version, 422 for content that is not allowed.
  */
-export function applyAsCaller(access: ApiAccess, options: KubeClientOptions) {
+export function applyAsCaller(access: KubeApiAccess, options: KubeClientOptions) {
   return (request: ApplyRequest): Promise<AppliedResource> =>
     asCaller(access, options, request.token, async client => {
       for (let attempt = 1; ; attempt++) {
         const before = await read(client, request)
-        assertVersion(request, before && writtenResource(before).version)
+        assertVersion(request, before && toWrittenResource(before).version)
         try {
           const after = await write(client, request, before)
-          return { created: before === undefined, origin: 'cluster', version: writtenResource(after).version }
+          return {
+            created: before === undefined,
+            origin: 'cluster',
+            version: toWrittenResource(after).version,
+          }
         } catch (error) {
           const isLast = request.version === undefined || attempt === maxAttempts
           if (isLast || !isConflict(error) || !(await hasChanged(client, request, before))) throw error
@@ -80,25 +84,25 @@ async function hasChanged(client: KubeClient, request: ApplyRequest, before: Kub
  * an `ApiError` of the API server's status, and with 401 without a token.
  */
 async function asCaller<Result>(
-  access: ApiAccess,
+  access: KubeApiAccess,
   options: KubeClientOptions,
   token: string | undefined,
   call: (client: KubeClient) => Promise<Result>,
 ): Promise<Result> {
   if (token === undefined) throw new ApiError('unauthenticated', 'missing bearer token')
-  const credentials = await credentialsOf(access, token)
+  const credentials = await makeCallerCredentials(access, token)
   const client = createKubeClient({ ...access, credentials: async () => credentials }, options)
   try {
     return await call(client)
   } catch (error) {
-    throw error instanceof KubeApiError ? apiErrorOf(error) : error
+    throw error instanceof KubeApiError ? fromKubeApiError(error) : error
   } finally {
     client.close()
   }
 }
 
 /** Returns the token with the authority of the API server as the operator knows it. */
-async function credentialsOf(access: ApiAccess, token: string): Promise<Credentials> {
+async function makeCallerCredentials(access: KubeApiAccess, token: string): Promise<KubeCredentials> {
   const { tls, agent } = await access.credentials()
   // The agent of a proxy holds the operator's client certificate, which would take precedence.
   if (agent !== undefined) {
@@ -122,7 +126,7 @@ const codesOfReasons: Readonly<Record<string, ApiErrorCode>> = {
 }
 
 /** Returns the error with the words of the API server, without the call that the operator made. */
-function apiErrorOf({ code, reason, message }: KubeApiError): ApiError {
+function fromKubeApiError({ code, reason, message }: KubeApiError): ApiError {
   const isOfCaller = code >= 400 && code < 500
   const before = `: ${code} ${reason}: `
   const at = message.indexOf(before)
@@ -138,19 +142,19 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
  * Returns a function that reads a resource with the token of the caller: without its status and without
  * fields that the API server sets. It rejects with an `ApiError` of the API server's status.
  */
-export function readAsCaller(access: ApiAccess, options: KubeClientOptions) {
+export function readAsCaller(access: KubeApiAccess, options: KubeClientOptions) {
   return ({ kind, namespace, name, token, signal }: ManifestRequest): Promise<WrittenResource> =>
     asCaller(access, options, token, async client => {
       const known = resourceKinds.find(one => one.kind === kind)
       const found = known && (await client.get(customResource(known), { namespace, name }, { signal }))
-      if (found !== undefined) return writtenResource(found)
+      if (found !== undefined) return toWrittenResource(found)
       const message = `there is no ${kind} ${namespace}/${name}`
       throw errorOfField('not-found', 'name', message)
     })
 }
 
 /** Returns the fields of an object that its author writes, as YAML with their version. */
-function writtenResource({ apiVersion, kind, metadata, ...content }: KubeObject): WrittenResource {
+function toWrittenResource({ apiVersion, kind, metadata, ...content }: KubeObject): WrittenResource {
   const { namespace, name, labels, annotations } = metadata as KubeObject['metadata'] & {
     readonly labels?: Readonly<Record<string, string>>
     readonly annotations?: Readonly<Record<string, string>>
@@ -166,5 +170,5 @@ function writtenResource({ apiVersion, kind, metadata, ...content }: KubeObject)
     spec: (content as { readonly spec?: unknown }).spec,
   }
   const manifest = dump(written, { noRefs: true, lineWidth: 100, skipInvalid: true })
-  return { manifest, version: versionOf(manifest), origin: 'cluster' }
+  return { manifest, version: hashManifest(manifest), origin: 'cluster' }
 }

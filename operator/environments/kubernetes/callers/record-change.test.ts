@@ -9,7 +9,7 @@ import { createKubeClient } from '../api/client.ts'
 import { createEventRecorder } from '../api/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
 import type { StoredResource } from '../status/stored-resource.ts'
-import { recordChange } from './record-change.ts'
+import { recordCounterChange } from './record-change.ts'
 
 const path = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
@@ -43,10 +43,10 @@ test('a reset and a raise, and one with an unknown outcome, create Events with t
   const owner = { namespace: 'default', name: 'checkout' }
   const change = { user: 'alice@example.com', domain: 'checkout', rule: 'checkout.user', owner }
   const clock = { nowMs: () => Date.UTC(2026, 0, 1) }
-  recordChange(events, limits, clock, { ...change, action: 'reset' })
-  recordChange(events, limits, clock, { ...change, action: 'raise', by: 5 })
+  recordCounterChange(events, limits, clock, { ...change, action: 'reset' })
+  recordCounterChange(events, limits, clock, { ...change, action: 'raise', by: 5 })
   const unknown = 'no process answered within 2000 ms'
-  recordChange(events, limits, clock, { ...change, action: 'reset', rule: '', unknown })
+  recordCounterChange(events, limits, clock, { ...change, action: 'reset', rule: '', unknown })
   await events.settled()
   assert.deepEqual(lost, [])
   const { body } = await kube.call('GET', '/apis/events.k8s.io/v1/namespaces/default/events')

@@ -5,7 +5,7 @@ import type { EventRecorder } from '../api/events.ts'
 import type { ClusterController } from '../controller.ts'
 
 /** Records an Event of the RateLimitConfig whose counter a user changed, or may have changed. */
-export function recordChange(
+export function recordCounterChange(
   events: Pick<EventRecorder, 'record'>,
   limits: Pick<ClusterController, 'list'>,
   clock: Pick<Clock, 'nowMs'>,

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { ApiAccess, ApiCaller, RightPlace } from '../../../api/access.ts'
-import type { Right } from '../../../api/endpoints.ts'
+import type { ApiCaller, CallerAuthentication, RightScope } from '../../../api/access.ts'
+import type { ApiRight } from '../../../api/endpoints.ts'
 import { ApiError } from '../../../api/errors.ts'
 import { KubeApiError } from '../api/api-error.ts'
 import type { KubeClient } from '../api/client.ts'
@@ -43,7 +43,7 @@ interface User {
  * Returns the access of users of a cluster: the API server verifies the bearer token of each call
  * (TokenReview) and the right of its user (SubjectAccessReview). Tokens are kept as hashes only.
  */
-export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions): ApiAccess {
+export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions): CallerAuthentication {
   const cacheLimits = { ...defaultReviewLimits, ...limits }
   const users = createReviewCache<User | undefined>(clock, cacheLimits, tooMany)
   const rights = createReviewCache<boolean>(clock, cacheLimits, tooMany)
@@ -58,14 +58,14 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
     }
   }
 
-  async function userOf(token: string): Promise<User | undefined> {
+  async function reviewToken(token: string): Promise<User | undefined> {
     const status = await review(tokenReviews, 'TokenReview', { token })
     const { authenticated, user } = status
     if (authenticated !== true || !isObject(user)) return undefined
     return typeof user['username'] === 'string' ? (user as unknown as User) : undefined
   }
 
-  async function isAllowed(user: User, right: Right, place: RightPlace): Promise<boolean> {
+  async function isAllowed(user: User, right: ApiRight, place: RightScope): Promise<boolean> {
     const [resource, subresource] = right.resource.split('/')
     const { username, uid, groups = [], extra = {} } = user
     const status = await review(accessReviews, 'SubjectAccessReview', {
@@ -81,14 +81,14 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
 
   return {
     async authenticate(request) {
-      const token = tokenOf(request.headers.authorization)
-      const user = await users.get(hash('sha256', token, 'hex'), () => userOf(token))
+      const token = readBearerToken(request.headers.authorization)
+      const user = await users.get(hash('sha256', token, 'hex'), () => reviewToken(token))
       if (user === undefined) throw unauthenticated('the bearer token is not valid, or has expired')
-      return { ...callerOf(user), token }
+      return { ...toCaller(user), token }
     },
   }
 
-  function callerOf(user: User): ApiCaller {
+  function toCaller(user: User): ApiCaller {
     return {
       name: user.username,
       async authorize(right, place) {
@@ -101,13 +101,13 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
   }
 }
 
-function describePlace({ domain, namespace }: RightPlace): string {
+function describePlace({ domain, namespace }: RightScope): string {
   if (domain !== undefined) return `where the domain ${JSON.stringify(domain)} belongs`
   return namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
 }
 
 /** @throws ApiError with 401 that contains nothing of the header */
-function tokenOf(header: string | undefined): string {
+function readBearerToken(header: string | undefined): string {
   if (header === undefined)
     throw unauthenticated('missing bearer token; expected Authorization: Bearer TOKEN')
   const [, token = ''] = /^Bearer +([\x21-\x7e]+)$/i.exec(header) ?? []

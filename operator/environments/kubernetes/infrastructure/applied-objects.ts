@@ -57,7 +57,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     const last = known.get(key)
     if (last === undefined)
       return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
-    const isBehind = isBehindOf(last, live)
+    const isBehind = isOutdated(last, live)
     // An object from before the last write cannot be compared with a new desired state.
     if (last.wanted !== JSON.stringify(wanted)) {
       return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
@@ -65,7 +65,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     if (isBehind) {
       const ms = last.atMs + unseenMs - clock.monotonicMs()
       if (ms > 0) return { what: 'wait', ms, why: 'unseen' }
-    } else if (isEnough(live, wanted) || (live !== undefined && contentOf(live) === last.content)) {
+    } else if (isEnough(live, wanted) || (live !== undefined && serializeContent(live) === last.content)) {
       return { what: 'leave' }
     }
     const ms = repairs.get(key)?.waitMs() ?? 0
@@ -77,7 +77,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     nextStep,
     unseen: find =>
       Array.from(known.values())
-        .filter(last => isBehindOf(last, find(last.result)))
+        .filter(last => isOutdated(last, find(last.result)))
         .map(({ result }) => result),
     applied(key, wanted, result) {
       const last = known.get(key)
@@ -86,7 +86,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
       else repairs.delete(key)
       known.set(key, {
         wanted: text,
-        content: contentOf(result),
+        content: serializeContent(result),
         result: { apiVersion: wanted.apiVersion ?? '', kind: wanted.kind ?? '', metadata: result.metadata },
         atMs: clock.monotonicMs(),
         seen: last?.seen === true && versionOf(last.result) === versionOf(result),
@@ -100,7 +100,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
 }
 
 /** Returns whether the known state of an object is older than the last write to it. */
-function isBehindOf(last: Applied, live: KubeObject | undefined): boolean {
+function isOutdated(last: Applied, live: KubeObject | undefined): boolean {
   if (live === undefined) return !last.seen
   const isOlder = isOlderVersion(versionOf(live), versionOf(last.result))
   if (!isOlder) last.seen = true
@@ -119,7 +119,7 @@ function versionOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
 }
 
 /** Returns the content that writers decide: no status, and no counters of the API server. */
-function contentOf(object: KubeObject): string {
+function serializeContent(object: KubeObject): string {
   const { apiVersion: _version, kind: _kind, status: _status, metadata, ...content } = object
   const { labels, annotations, ownerReferences } = metadata
   return JSON.stringify([sorted({ labels, annotations, ownerReferences }), sorted(content)])

@@ -5,7 +5,7 @@ import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 /** Reads from pods whether their backends answer. */
 export interface BackendPoll {
   /** Returns the cause of a failure; undefined when the backend answers, or when that is not known. */
-  problemOf(uid: string): string | undefined
+  findProblem(uid: string): string | undefined
   stop(): void
 }
 
@@ -69,7 +69,7 @@ export function pollBackends({ pods, onChange, timing }: BackendPollOptions): Ba
 
   timer = setTimeout(round, intervalMs).unref()
   return {
-    problemOf: uid => problems.get(uid),
+    findProblem: uid => problems.get(uid),
     stop() {
       stopped = true
       clearTimeout(timer)

@@ -115,7 +115,7 @@ export function createContestedObjects(
       const timesMs = [...(before?.timesMs ?? []), clock.monotonicMs()]
       const { uid } = live?.metadata ?? {}
       const regarding = { ...object, metadata: { ...object.metadata, ...(uid && { uid }) } }
-      const history = { object: regarding, manager: managerOf(live), timesMs }
+      const history = { object: regarding, manager: describeLastManager(live), timesMs }
       histories.set(key, history)
       if (!wasContested && isContested(history)) onBegin(toContested(history))
     },
@@ -142,7 +142,7 @@ const ownManagers: ReadonlySet<unknown> = new Set([fieldOwner, replicasOwner])
 const controllers = 'kube-controller-manager'
 
 /** Returns the manager that changed the object last. */
-function managerOf(live: KubeObject | undefined): string {
+function describeLastManager(live: KubeObject | undefined): string {
   if (live === undefined) return 'another program deletes it'
   const fields = live.metadata['managedFields']
   const others = (Array.isArray(fields) ? fields : [])

@@ -18,15 +18,15 @@ export const kinds = {
   },
 } as const satisfies Readonly<Record<string, ApiResource>>
 
-export type Kind = keyof typeof kinds
+export type WorkloadObjectKind = keyof typeof kinds
 
-export const kindNames = Object.keys(kinds) as readonly Kind[]
+export const kindNames = Object.keys(kinds) as readonly WorkloadObjectKind[]
 
 /** The pods, which only their Deployment creates. */
 export const podResource: ApiResource = core('pods')
 
 /** @throws Error for a kind that no workload has */
-export function kindOf({ kind, metadata }: KubeObject): Kind {
+export function requireKind({ kind, metadata }: KubeObject): WorkloadObjectKind {
   const found = kindNames.find(name => name === kind)
   if (found === undefined) throw new Error(`${metadata.name}: no workload is made of the kind ${kind}`)
   return found

@@ -3,27 +3,27 @@ import type { PodShape } from '@tollway/crds/cluster-config.ts'
 import { createLastErrors, type LastErrors } from '../../../controller/last-errors.ts'
 import { isConflict } from '../../../controller/lease-elector.ts'
 import type { ReflectorTiming } from '../../../controller/reflector.ts'
-import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
+import { type ReconcileOutcome, WorkQueue } from '../../../controller/work-queue.ts'
 import { type Infrastructure, InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { createSerialTasks } from '../../../infrastructure/serial-tasks.ts'
-import type { Workload } from '../../../translated-types.ts'
+import type { Workload } from '../../../model.ts'
 import { objectName } from '../../../workloads/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { type BackendPoll, type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
 import { type ContestedObject, type ContestedObjects, createContestedObjects } from './contested-objects.ts'
 import { ObjectWriter } from './object-writer.ts'
-import { labelNames, type Place } from './objects/place.ts'
+import { type Installation, labelNames } from './objects/place.ts'
 import { secretsAnnotation } from './objects/pod-template.ts'
 import { workloadObjects } from './objects/workload-objects.ts'
 import { observePods } from './observe-pod.ts'
 import { followOwnObjects, type OwnObjects } from './own-objects.ts'
-import { type Progress, progressOf } from './progress.ts'
+import { type RolloutProgress, readProgress } from './progress.ts'
 import { reconcileObjects } from './reconcile-objects.ts'
 
 export interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
-  readonly place: Place
+  readonly place: Installation
   /** Returns the part of the configuration for the pods of a service. */
   readonly shapeFor: (service: Workload['service']) => PodShape
   /** Whether this process leads. Checked before each write; other processes write nothing. */
@@ -106,7 +106,7 @@ export class KubernetesInfrastructure implements Infrastructure {
       onError: (name, error, retryMs) =>
         this.#reportRetry(`${name} is not repaired: ${(error as Error).message}`, retryMs),
     })
-    const pods = () => observePods(this.#own.pods()).flatMap(polledPodOf)
+    const pods = () => observePods(this.#own.pods()).flatMap(toPolledPods)
     const onChange = () => this.#onChange()
     this.#backends = pollBackends({ pods, onChange, timing: backends })
     this.#own.onChange(onChange)
@@ -122,8 +122,8 @@ export class KubernetesInfrastructure implements Infrastructure {
   }
 
   observe(name: string): readonly Replica[] {
-    return observePods(this.#podsOf(name)).map(replica => {
-      const backendProblem = this.#backends.problemOf(replica.uid)
+    return observePods(this.#listPods(name)).map(replica => {
+      const backendProblem = this.#backends.findProblem(replica.uid)
       return backendProblem === undefined ? replica : { ...replica, backendProblem }
     })
   }
@@ -133,9 +133,9 @@ export class KubernetesInfrastructure implements Infrastructure {
   }
 
   /** Returns the progress of a workload; undefined if it does not exist. */
-  progress(name: string): Progress | undefined {
-    const deployment = this.#deploymentOf(name)
-    return deployment && progressOf(deployment, this.observe(name), this.#options.place.revision)
+  progress(name: string): RolloutProgress | undefined {
+    const deployment = this.#findDeployment(name)
+    return deployment && readProgress(deployment, this.observe(name), this.#options.place.revision)
   }
 
   /**
@@ -143,7 +143,7 @@ export class KubernetesInfrastructure implements Infrastructure {
    * attempt succeeded, and at an operator that does not lead.
    */
   obstacle(name: string): string | undefined {
-    return this.#obstacles.of(name)
+    return this.#obstacles.get(name)
   }
 
   /** Returns the objects that another program changes as often as this operator repairs them. */
@@ -180,7 +180,7 @@ export class KubernetesInfrastructure implements Infrastructure {
     if (afterMs !== undefined) this.#repairs.add(workload.name)
   }
 
-  async #repair(name: string): Promise<Outcome> {
+  async #repair(name: string): Promise<ReconcileOutcome> {
     if (!this.#options.mayWrite() || !this.#desired.has(name)) return 'done'
     const afterMs = await this.#obstacles.watch(name, this.#reconcile(name))
     return afterMs === undefined ? 'done' : { afterMs }
@@ -216,23 +216,23 @@ export class KubernetesInfrastructure implements Infrastructure {
   #reconcile(name: string): Promise<number | undefined> {
     const { place, shapeFor } = this.#options
     const [own, writer] = [this.#own, this.#writer]
-    const workload = keepDigest(this.#desired.get(name), this.#deploymentOf(name))
+    const workload = keepDigest(this.#desired.get(name), this.#findDeployment(name))
     const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)
     const found = [...own.ofWorkload(name), ...writer.unseen(name)]
     return reconcileObjects({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
   }
 
-  #deploymentOf(name: string): KubeObject | undefined {
+  #findDeployment(name: string): KubeObject | undefined {
     return this.#own.get('Deployment', objectName(this.#options.place.name, name))
   }
 
-  #podsOf(name: string): readonly KubeObject[] {
+  #listPods(name: string): readonly KubeObject[] {
     return this.#own.pods().filter(pod => workloadOf(pod) === name)
   }
 
   /** Returns the existing objects and pods of a workload. */
   #remaining(name: string): readonly KubeObject[] {
-    return [...this.#own.ofWorkload(name).map(({ object }) => object), ...this.#podsOf(name)]
+    return [...this.#own.ofWorkload(name).map(({ object }) => object), ...this.#listPods(name)]
   }
 
   /** Repairs the desired workloads, and reports those whose replicas have changed. */
@@ -296,18 +296,18 @@ class Expectations {
 
 const workloadOf = ({ metadata }: KubeObject) => metadata.labels?.[labelNames.name]
 
-function polledPodOf({ uid, ready, addresses: { metrics } }: Replica): readonly PolledPod[] {
+function toPolledPods({ uid, ready, addresses: { metrics } }: Replica): readonly PolledPod[] {
   return ready && metrics !== undefined ? [{ uid, url: metrics }] : []
 }
 
 /** A workload with unknown Secrets keeps the digest of its Deployment, so that no replica is replaced. */
 function keepDigest(workload: Workload | undefined, live: KubeObject | undefined): Workload | undefined {
-  const secretsDigest = live && annotationOfPods(live)
+  const secretsDigest = live && readSecretsDigest(live)
   if (workload?.secretsDigest !== undefined || secretsDigest === undefined) return workload
   return workload && { ...workload, secretsDigest }
 }
 
-function annotationOfPods({ spec }: KubeObject): string | undefined {
+function readSecretsDigest({ spec }: KubeObject): string | undefined {
   type Spec = { readonly template?: { readonly metadata?: KubeObject['metadata'] } }
   return (spec as Spec | undefined)?.template?.metadata?.annotations?.[secretsAnnotation]
 }

@@ -12,14 +12,14 @@ import {
   unseenMs,
 } from './applied-objects.ts'
 import { type ContestedObjects, handOverReplicas, mustHandOver } from './contested-objects.ts'
-import { type Kind, kindOf, kinds } from './kinds.ts'
+import { kinds, requireKind, type WorkloadObjectKind } from './kinds.ts'
 import { labelNames } from './objects/place.ts'
 import type { KindObject } from './own-objects.ts'
 
 interface ObjectWriterOptions {
   readonly client: Pick<KubeClient, 'get' | 'apply' | 'delete'>
   /** Returns the known state of an object. */
-  readonly find: (kind: Kind, name: string) => KubeObject | undefined
+  readonly find: (kind: WorkloadObjectKind, name: string) => KubeObject | undefined
   readonly clock: Clock
   readonly mayWrite: () => boolean
   readonly onProblem: (message: string) => void
@@ -76,13 +76,13 @@ export class ObjectWriter {
   /** Returns the objects of a workload that were created and that the watches have not shown yet. */
   unseen(workload: string): readonly KindObject[] {
     return this.#applied
-      .unseen(result => this.#options.find(kindOf(result), result.metadata.name))
+      .unseen(result => this.#options.find(requireKind(result), result.metadata.name))
       .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
-      .map(object => ({ kind: kindOf(object), object }))
+      .map(object => ({ kind: requireKind(object), object }))
   }
 
   async #put(desired: KubeObject, known: KubeObject | undefined, replicas: number) {
-    const key = nameOf(desired)
+    const key = describeObject(desired)
     const live = this.#wasRemovedLately(known?.metadata.uid ?? '') ? undefined : known
     if (live?.metadata.deletionTimestamp !== undefined) {
       const held = live.metadata.finalizers?.join(', ') ?? ''
@@ -104,22 +104,22 @@ export class ObjectWriter {
   }
 
   async #apply(desired: KubeObject, live: KubeObject | undefined, replicas: number): Promise<void> {
-    const key = nameOf(desired)
-    if (kindOf(desired) === 'Deployment' && mustHandOver(desired, live)) {
+    const key = describeObject(desired)
+    if (requireKind(desired) === 'Deployment' && mustHandOver(desired, live)) {
       await handOverReplicas(this.#client, desired, replicas)
     }
     this.#removals.delete(key)
-    const result = await this.#client.apply(kinds[kindOf(desired)], desired, { force: true })
+    const result = await this.#client.apply(kinds[requireKind(desired)], desired, { force: true })
     this.#applied.applied(key, desired, result)
   }
 
   async #remove(live: KubeObject): Promise<number | undefined> {
-    const key = nameOf(live)
+    const key = describeObject(live)
     const { uid = '', deletionTimestamp } = live.metadata
     if (deletionTimestamp !== undefined || this.#wasRemovedLately(uid)) return undefined
     const waitMs = this.#removals.get(key)?.waitMs() ?? 0
     if (waitMs > 0) return waitMs
-    await this.#client.delete(kinds[kindOf(live)], { ...live.metadata, uid })
+    await this.#client.delete(kinds[requireKind(live)], { ...live.metadata, uid })
     this.#removedMs.set(uid, this.#options.clock.monotonicMs())
     const isRepeated = this.#removals.has(key)
     countRepair(this.#removals, key, this.#options.clock)
@@ -167,7 +167,7 @@ function isForeignChange(step: NextStep): boolean {
   return step.what === 'apply' && step.isRepair
 }
 
-function nameOf({ kind, metadata }: KubeObject): string {
+function describeObject({ kind, metadata }: KubeObject): string {
   return `${kind} "${metadata.name}"`
 }
 

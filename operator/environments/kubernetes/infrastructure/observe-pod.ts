@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { settingsExitCode } from '@tollway/chassis/settings.ts'
-import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
+import type { Replica, ReplicaObstacle } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { printableLine } from './backend-poll.ts'
 
@@ -19,7 +19,7 @@ export function observePods(pods: readonly KubeObject[]): readonly Replica[] {
 }
 
 function hasEnded(status: unknown): boolean {
-  return ['Succeeded', 'Failed'].includes(textOf(fields(status)['phase']))
+  return ['Succeeded', 'Failed'].includes(asText(asFields(status)['phase']))
 }
 
 function ageKey({ metadata }: KubeObject): string {
@@ -27,31 +27,31 @@ function ageKey({ metadata }: KubeObject): string {
 }
 
 function observePod(pod: KubeObject): Replica {
-  const status = fields(pod['status'])
-  const ready = conditionOf(status, 'Ready')['status'] === 'True'
-  const obstacle = ready ? undefined : obstacleOf(pod, containerOf(status))
-  const restarts = containerOf(status)['restartCount']
+  const status = asFields(pod['status'])
+  const ready = findPodCondition(status, 'Ready')['status'] === 'True'
+  const obstacle = ready ? undefined : findObstacle(pod, selectContainer(status))
+  const restarts = selectContainer(status)['restartCount']
   return {
     name: pod.metadata.name,
     uid: pod.metadata.uid ?? '',
     ready,
-    reason: ready ? '' : (obstacle?.cause ?? reasonOf(pod, status)),
+    reason: ready ? '' : (obstacle?.cause ?? explainNotReady(pod, status)),
     restarts: typeof restarts === 'number' ? restarts : 0,
     ...(obstacle && { obstacle }),
-    addresses: addressesOf(pod, textOf(status['podIP'])),
+    addresses: formatAddresses(pod, asText(status['podIP'])),
   }
 }
 
 /** Returns the first cause why a pod is not ready. */
-function reasonOf(pod: KubeObject, status: Fields): string {
-  const scheduled = conditionOf(status, 'PodScheduled')
-  if (scheduled['status'] === 'False') return `no node takes it: ${textOf(scheduled['message'])}`
-  const container = containerOf(status)
-  const { waiting, terminated, running } = fields(container['state'])
+function explainNotReady(pod: KubeObject, status: Fields): string {
+  const scheduled = findPodCondition(status, 'PodScheduled')
+  if (scheduled['status'] === 'False') return `no node takes it: ${asText(scheduled['message'])}`
+  const container = selectContainer(status)
+  const { waiting, terminated, running } = asFields(container['state'])
   if (isObject(waiting)) return waitingReason(waiting, container)
-  if (isObject(terminated)) return ended(terminated)
+  if (isObject(terminated)) return describeEnd(terminated)
   if (!isObject(running) || container['started'] !== true) return 'starting'
-  if (container['ready'] === true) return `not ready: ${textOf(conditionOf(status, 'Ready')['message'])}`
+  if (container['ready'] === true) return `not ready: ${asText(findPodCondition(status, 'Ready')['message'])}`
   return `not ready: ${probeText(pod)}`
 }
 
@@ -59,10 +59,10 @@ function reasonOf(pod: KubeObject, status: Fields): string {
  * Returns the cause for which a container does not start until a person changes something. Whether a missing
  * Secret or image appears by itself within seconds is for the caller to wait for.
  */
-function obstacleOf(pod: KubeObject, container: Fields): Obstacle | undefined {
-  const { waiting, terminated, running } = fields(container['state'])
-  const reason = textOf(fields(waiting)['reason'])
-  const message = textOf(fields(waiting)['message'])
+function findObstacle(pod: KubeObject, container: Fields): ReplicaObstacle | undefined {
+  const { waiting, terminated, running } = asFields(container['state'])
+  const reason = asText(asFields(waiting)['reason'])
+  const message = asText(asFields(waiting)['message'])
   switch (reason) {
     case 'ErrImagePull':
     case 'ImagePullBackOff':
@@ -74,17 +74,17 @@ function obstacleOf(pod: KubeObject, container: Fields): Obstacle | undefined {
   }
   // A single failure may be one of the first seconds of an installation.
   if (running !== undefined || container['restartCount'] === 0) return undefined
-  const last = isObject(terminated) ? terminated : fields(fields(container['lastState'])['terminated'])
-  return settingsObstacle(pod, textOf(container['name']), last)
+  const last = isObject(terminated) ? terminated : asFields(asFields(container['lastState'])['terminated'])
+  return settingsObstacle(pod, asText(container['name']), last)
 }
 
 /** What another attempt does not change: the name of the image, its registry, or the permission to read it. */
 const finalPullError =
   /not found|no such host|denied|unauthori[sz]ed|authorization failed|no match for platform/i
 
-function pullObstacle(container: Fields, reason: string, message: string): Obstacle {
+function pullObstacle(container: Fields, reason: string, message: string): ReplicaObstacle {
   const error = printableLine(message.replace(/^.*image "[^"]*"(: )?/, ''))
-  const cause = `the image ${textOf(container['image'])} cannot be pulled: ${error || reason}`
+  const cause = `the image ${asText(container['image'])} cannot be pulled: ${error || reason}`
   const isFinal = !/^(ErrImagePull|ImagePullBackOff)$/.test(reason) || finalPullError.test(message)
   if (isFinal) return { of: 'image', cause }
   return { of: 'image', cause, attempt: reason === 'ErrImagePull' ? 'failed' : 'waiting' }
@@ -93,9 +93,9 @@ function pullObstacle(container: Fields, reason: string, message: string): Obsta
 const missingFile = 'ENOENT'
 
 /** A service ends with a line for each setting that it rejects, and for each file that it cannot read. */
-function settingsObstacle(pod: KubeObject, name: string, ended: Fields): Obstacle | undefined {
-  const lines = textOf(ended['message']).trim().split('\n')
-  const container = containersOf(pod).find(one => one['name'] === name) ?? {}
+function settingsObstacle(pod: KubeObject, name: string, ended: Fields): ReplicaObstacle | undefined {
+  const lines = asText(ended['message']).trim().split('\n')
+  const container = listContainers(pod).find(one => one['name'] === name) ?? {}
   const rejectsSettings = ended['exitCode'] === settingsExitCode
   // The last lines of any other end can be about a file that was only read again.
   for (const line of lines.filter(line => rejectsSettings || line.includes(missingFile))) {
@@ -107,20 +107,20 @@ function settingsObstacle(pod: KubeObject, name: string, ended: Fields): Obstacl
 }
 
 /** Returns the obstacle of a line about a setting whose file is a key of a Secret: `NAME: problem`. */
-function secretFile(pod: KubeObject, container: Fields, line: string): Obstacle | undefined {
-  for (const env of listOf(container['env']).map(fields)) {
-    const [setting, path] = [textOf(env['name']), textOf(env['value'])]
+function secretFile(pod: KubeObject, container: Fields, line: string): ReplicaObstacle | undefined {
+  for (const env of asList(container['env']).map(asFields)) {
+    const [setting, path] = [asText(env['name']), asText(env['value'])]
     const about = line.indexOf(`${setting}: `)
     if (setting === '' || about < 0 || /\w/.test(line[about - 1] ?? '')) continue
-    const mount = listOf(container['volumeMounts'])
-      .map(fields)
-      .find(({ mountPath }) => path.startsWith(`${textOf(mountPath)}/`))
-    const volume = listOf(fields(pod['spec'])['volumes'])
-      .map(fields)
+    const mount = asList(container['volumeMounts'])
+      .map(asFields)
+      .find(({ mountPath }) => path.startsWith(`${asText(mountPath)}/`))
+    const volume = asList(asFields(pod['spec'])['volumes'])
+      .map(asFields)
       .find(({ name }) => mount !== undefined && name === mount['name'])
-    const secret = textOf(fields(volume?.['secret'])['secretName'])
+    const secret = asText(asFields(volume?.['secret'])['secretName'])
     if (secret === '') continue
-    const key = path.slice(textOf(mount?.['mountPath']).length + 1)
+    const key = path.slice(asText(mount?.['mountPath']).length + 1)
     const isMissing = line.includes(missingFile)
     const problem = printableLine(line.slice(about))
     const cause = isMissing
@@ -132,8 +132,8 @@ function secretFile(pod: KubeObject, container: Fields, line: string): Obstacle 
 }
 
 function waitingReason(waiting: Fields, container: Fields): string {
-  const reason = textOf(waiting['reason'])
-  const message = textOf(waiting['message'])
+  const reason = asText(waiting['reason'])
+  const message = asText(waiting['message'])
   const said = message === '' ? '' : `: ${message}`
   switch (reason) {
     case '':
@@ -152,17 +152,17 @@ function waitingReason(waiting: Fields, container: Fields): string {
  * end of the container.
  */
 function crashReason(message: string, container: Fields): string {
-  const last = fields(fields(container['lastState'])['terminated'])
-  const finishedMs = Date.parse(textOf(last['finishedAt']))
+  const last = asFields(asFields(container['lastState'])['terminated'])
+  const finishedMs = Date.parse(asText(last['finishedAt']))
   const waitMs = durationMs(/back-off ([0-9hms.]+) restarting/.exec(message)?.[1] ?? '')
   const again = finishedMs + waitMs
-  if (Number.isNaN(again)) return `${ended(last)}, again after a wait`
-  return `${ended(last)}, again at ${new Date(again).toISOString().replace('.000', '')}`
+  if (Number.isNaN(again)) return `${describeEnd(last)}, again after a wait`
+  return `${describeEnd(last)}, again at ${new Date(again).toISOString().replace('.000', '')}`
 }
 
-function ended(terminated: Fields): string {
+function describeEnd(terminated: Fields): string {
   const { exitCode, reason } = terminated
-  const why = textOf(reason)
+  const why = asText(reason)
   const cause = why === '' || why === 'Error' || why === 'Completed' ? '' : ` (${why})`
   return `exited with code ${typeof exitCode === 'number' ? exitCode : 'unknown'}${cause}`
 }
@@ -176,14 +176,14 @@ function durationMs(text: string): number {
 }
 
 function probeText({ spec }: KubeObject): string {
-  const { httpGet } = fields(fields(firstOf(fields(spec)['containers']))['readinessProbe'])
+  const { httpGet } = asFields(asFields(firstItem(asFields(spec)['containers']))['readinessProbe'])
   if (!isObject(httpGet)) return 'its readiness probe fails'
   return `GET ${httpGet['path']} on the port ${httpGet['port']} is not answered with 200`
 }
 
 /** Returns the addresses for people. gRPC has no page, so it has no link. */
-function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, string>> {
-  const { ports } = fields(firstOf(fields(spec)['containers']))
+function formatAddresses({ spec }: KubeObject, ip: string): Readonly<Record<string, string>> {
+  const { ports } = asFields(firstItem(asFields(spec)['containers']))
   if (ip === '' || !Array.isArray(ports)) return {}
   const host = isIPv6(ip) ? `[${ip}]` : ip
   return Object.fromEntries(
@@ -195,34 +195,36 @@ function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, 
 
 /** A pod of Tollway has one container; injected containers come after it. */
 /** Returns the first container that is not ready, init containers first; else the first container. */
-function containerOf(status: Fields): Fields {
-  const containers = listOf(status['containerStatuses'])
-  const all = [...listOf(status['initContainerStatuses']), ...containers]
-  return fields(all.find(container => fields(container)['ready'] !== true) ?? containers[0])
+function selectContainer(status: Fields): Fields {
+  const containers = asList(status['containerStatuses'])
+  const all = [...asList(status['initContainerStatuses']), ...containers]
+  return asFields(all.find(container => asFields(container)['ready'] !== true) ?? containers[0])
 }
 
-function conditionOf(status: Fields, type: string): Fields {
+function findPodCondition(status: Fields, type: string): Fields {
   const { conditions } = status
-  return fields(Array.isArray(conditions) ? conditions.find(one => fields(one)['type'] === type) : undefined)
+  return asFields(
+    Array.isArray(conditions) ? conditions.find(one => asFields(one)['type'] === type) : undefined,
+  )
 }
 
-function containersOf({ spec }: KubeObject): readonly Fields[] {
-  const { initContainers, containers } = fields(spec)
-  return [...listOf(initContainers), ...listOf(containers)].map(fields)
+function listContainers({ spec }: KubeObject): readonly Fields[] {
+  const { initContainers, containers } = asFields(spec)
+  return [...asList(initContainers), ...asList(containers)].map(asFields)
 }
 
-function firstOf(list: unknown): unknown {
-  return listOf(list)[0]
+function firstItem(list: unknown): unknown {
+  return asList(list)[0]
 }
 
-function listOf(found: unknown): readonly unknown[] {
+function asList(found: unknown): readonly unknown[] {
   return Array.isArray(found) ? found : []
 }
 
-function fields(value: unknown): Fields {
+function asFields(value: unknown): Fields {
   return isObject(value) ? value : {}
 }
 
-function textOf(value: unknown): string {
+function asText(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }

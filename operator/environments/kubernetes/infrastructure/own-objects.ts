@@ -1,13 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from '../../../controller/reflector.ts'
-import { collectionOf, type KubeClient } from '../api/client.ts'
+import { createReflectorSource, type KubeClient } from '../api/client.ts'
 import type { ApiResource, KubeObject } from '../api/kube-object.ts'
-import { type Kind, kindNames, kinds, podResource } from './kinds.ts'
-import { labelNames, type Owner, ownObjectsSelector, type Place } from './objects/place.ts'
+import { kindNames, kinds, podResource, type WorkloadObjectKind } from './kinds.ts'
+import { type Installation, type InstallationOwner, labelNames, ownObjectsSelector } from './objects/place.ts'
 
 /** The objects of an installation's workloads, as the API server last reported them. */
 export interface OwnObjects {
-  get(kind: Kind, name: string): KubeObject | undefined
+  get(kind: WorkloadObjectKind, name: string): KubeObject | undefined
   /** Returns the objects of one workload that the operator owns, in the order of their creation. */
   ofWorkload(workload: string): readonly KindObject[]
   pods(): readonly KubeObject[]
@@ -22,13 +22,13 @@ export interface OwnObjects {
 }
 
 export interface KindObject {
-  readonly kind: Kind
+  readonly kind: WorkloadObjectKind
   readonly object: KubeObject
 }
 
 interface OwnObjectsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
-  readonly place: Place
+  readonly place: Installation
   readonly onError: (error: unknown, retryMs: number) => void
   readonly random: () => number
   readonly clock: Clock
@@ -69,7 +69,7 @@ export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
  * Returns whether the installation owns the object; labels alone prove nothing, because users can copy them.
  * An earlier version set the operator's Deployment as the owner, which has the name of the ConfigMap.
  */
-function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: Owner): boolean {
+function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: InstallationOwner): boolean {
   if (!Array.isArray(ownerReferences)) return false
   return ownerReferences.some(
     owner => owner?.uid === uid || (owner?.kind === 'Deployment' && owner.name === name),
@@ -79,7 +79,7 @@ function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }:
 function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<KubeObject> {
   const { client, place, onError, random, clock, timing = {} } = options
   return createReflector<KubeObject>({
-    source: collectionOf(client, resource, { labelSelector: ownObjectsSelector(place) }),
+    source: createReflectorSource(client, resource, { labelSelector: ownObjectsSelector(place) }),
     namespaces: [place.namespace],
     keep: withoutFields,
     onError,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { load } from 'js-yaml'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import { describeProgress, progressOf } from './progress.ts'
+import { describeProgress, readProgress } from './progress.ts'
 
 /**
  * wanted, then observedGeneration (of 2), replicas, updated and ready of the status; then the description.
@@ -28,7 +28,7 @@ test('only replicas of the newest template count as ready', () => {
     const [wanted = '', numbers = '', told] = line.split('|').map(part => part.trim())
     const [observedGeneration, replicas, updatedReplicas, readyReplicas] = numbers.split(' ').map(Number)
     const status = { observedGeneration, replicas, updatedReplicas, readyReplicas }
-    const { updated, ready, message } = progressOf(deployment(Number(wanted), status), [])
+    const { updated, ready, message } = readProgress(deployment(Number(wanted), status), [])
     assert.equal(`${updated} updated, ${ready} ready`, told, line)
     assert.equal(message === '', ready === Number(wanted), line)
   }
@@ -41,9 +41,9 @@ test('a Deployment of another revision counts as not applied', () => {
     ...before,
     metadata: { ...before.metadata, annotations: { 'tollway.dev/revision': 'b' } },
   }
-  assert.equal(progressOf(applied, [], 'b').ready, 3)
+  assert.equal(readProgress(applied, [], 'b').ready, 3)
   for (const stale of [before, applied]) {
-    const { ready, message } = progressOf(stale, [], 'c')
+    const { ready, message } = readProgress(stale, [], 'c')
     assert.deepEqual([ready, message], [0, 'the Deployment has not been applied yet'])
   }
 })
@@ -60,7 +60,7 @@ test('the message is the cause of the delay', () => {
   const conditions = load(`[{type: ReplicaFailure, status: "True", message: "exceeded quota: few"}]`)
   const status = { observedGeneration: 2, replicas: 1, updatedReplicas: 1 }
   const messageOf = (more: object, replicas: readonly Replica[]) =>
-    progressOf(deployment(2, { ...status, ...more }), replicas).message
+    readProgress(deployment(2, { ...status, ...more }), replicas).message
   assert.equal(messageOf({ conditions }, [waiting]), 'exceeded quota: few')
   assert.equal(messageOf({}, [waiting]), 'p: starting')
   const late = load(`[{type: Progressing, status: "False", message: has timed out}]`)
@@ -70,7 +70,7 @@ test('the message is the cause of the delay', () => {
 
 test('the progress has the number of earlier replicas that take calls', () => {
   const waiting = { name: 'p', uid: 'u', ready: false, reason: 'no image', restarts: 0, addresses: {} }
-  const told = (status: object) => describeProgress(progressOf(deployment(3, status), [waiting]))
+  const told = (status: object) => describeProgress(readProgress(deployment(3, status), [waiting]))
   const observed = { observedGeneration: 2, updatedReplicas: 1 }
   const late = '0 of 3 pods of the newest version are ready'
   assert.equal(
@@ -94,7 +94,7 @@ test('the obstacle is that of the newest pod, or a rejection of pods that no end
   const [stuck, starting] = [{ ...replica, obstacle }, replica]
   const status = { observedGeneration: 2, replicas: 3, updatedReplicas: 3 }
   const progress = (replicas: readonly Replica[], more = {}) =>
-    progressOf(deployment(3, { ...status, ...more }), replicas)
+    readProgress(deployment(3, { ...status, ...more }), replicas)
   assert.deepEqual(progress([starting, stuck]).obstacle, obstacle)
   assert.equal(progress([starting, stuck]).message, 'no image')
   // Pods of the earlier template, which the new ones replace.

@@ -1,10 +1,10 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
+import type { Replica, ReplicaObstacle } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { revisionAnnotation } from './objects/workload-objects.ts'
 
 /** The progress of a workload towards its last apply, which is complete when `ready` equals `wanted`. */
-export interface Progress {
+export interface RolloutProgress {
   readonly wanted: number
   /** The replicas of the newest template. */
   readonly updated: number
@@ -15,7 +15,7 @@ export interface Progress {
   /** The cause of the wait, for people; empty when the rollout is complete. */
   readonly message: string
   /** The cause if only a change by a person removes it, as far as is known. */
-  readonly obstacle?: Obstacle
+  readonly obstacle?: ReplicaObstacle
 }
 
 /**
@@ -25,10 +25,14 @@ export interface Progress {
  * @param revision of this operator's release. A Deployment of another revision counts as not applied yet:
  *   another operator leads, or this one has not applied it.
  */
-export function progressOf(deployment: KubeObject, replicas: readonly Replica[], revision = ''): Progress {
-  const wanted = numberOf(deployment['spec'], 'replicas')
+export function readProgress(
+  deployment: KubeObject,
+  replicas: readonly Replica[],
+  revision = '',
+): RolloutProgress {
+  const wanted = readNumber(deployment['spec'], 'replicas')
   const { status, metadata } = deployment
-  const takingCalls = numberOf(status, 'readyReplicas')
+  const takingCalls = readNumber(status, 'readyReplicas')
   if (revision !== '' && metadata.annotations?.[revisionAnnotation] !== revision) {
     return {
       wanted,
@@ -38,7 +42,7 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
       message: 'the Deployment has not been applied yet',
     }
   }
-  if (numberOf(status, 'observedGeneration') < (metadata.generation ?? 0)) {
+  if (readNumber(status, 'observedGeneration') < (metadata.generation ?? 0)) {
     return {
       wanted,
       updated: 0,
@@ -47,9 +51,9 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
       message: 'its controller has not observed it yet',
     }
   }
-  const updated = numberOf(status, 'updatedReplicas')
+  const updated = readNumber(status, 'updatedReplicas')
   // Any of the ready replicas may be of an older template.
-  const leftOver = numberOf(status, 'replicas') - updated
+  const leftOver = readNumber(status, 'replicas') - updated
   const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
   const earlier = takingCalls - ready
   if (ready >= wanted) return { wanted, updated, ready, earlier, message: '' }
@@ -62,7 +66,7 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
     updated,
     ready,
     earlier,
-    message: obstacle?.cause ?? whatHoldsUp(status, replicas),
+    message: obstacle?.cause ?? explainDelay(status, replicas),
     ...(obstacle && { obstacle }),
   }
 }
@@ -71,13 +75,13 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
  * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: starting`;
  * empty when all are ready.
  */
-export function describeProgress({ wanted, ready, earlier, message }: Progress): string {
+export function describeProgress({ wanted, ready, earlier, message }: RolloutProgress): string {
   if (ready >= wanted) return ''
   const others = earlier > 0 ? `, ${earlier} earlier ${earlier === 1 ? 'one takes' : 'ones take'} calls` : ''
   return `${ready} of ${wanted} pods of the newest version are ready${others}: ${message}`
 }
 
-function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
+function explainDelay(status: unknown, replicas: readonly Replica[]): string {
   const failure = failedCondition(status, 'ReplicaFailure', 'True')
   if (failure !== undefined) return failure
   const waiting = replicas.find(({ ready }) => !ready)
@@ -89,7 +93,7 @@ function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
  * Returns why the API server rejects pods: a quota, an admission policy or a webhook. Pods of an earlier
  * template can use up a quota until they end, which resolves by itself.
  */
-function rejectedPods(status: unknown): Obstacle | undefined {
+function rejectedPods(status: unknown): ReplicaObstacle | undefined {
   const failure = failedCondition(status, 'ReplicaFailure', 'True')
   if (failure === undefined || !/is forbidden|denied the request/.test(failure)) return undefined
   return { of: 'pod', cause: `the API server rejects its pods: ${failure}` }
@@ -102,7 +106,7 @@ function failedCondition(status: unknown, type: string, value: string): string |
   return found === undefined ? undefined : `${found['message']}`
 }
 
-function numberOf(value: unknown, field: string): number {
+function readNumber(value: unknown, field: string): number {
   const found = isObject(value) ? value[field] : undefined
   return typeof found === 'number' ? found : 0
 }

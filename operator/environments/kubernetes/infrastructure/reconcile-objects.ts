@@ -1,6 +1,6 @@
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
-import { kindOf } from './kinds.ts'
+import { requireKind } from './kinds.ts'
 import { isOutage, type ObjectWriter } from './object-writer.ts'
 import type { KindObject, OwnObjects } from './own-objects.ts'
 
@@ -28,7 +28,7 @@ export async function reconcileObjects({
   writer,
 }: DesiredState): Promise<number | undefined> {
   const steps = objects.map(
-    object => () => writer.put(object, own.get(kindOf(object), object.metadata.name), replicas),
+    object => () => writer.put(object, own.get(requireKind(object), object.metadata.name), replicas),
   )
   const waits = await runAll(steps)
   const isWanted = ({ kind, object }: KindObject) =>

@@ -4,13 +4,13 @@ import { objectName } from '../../../workloads/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { lastGoodObjectNames } from '../api/last-good-objects.ts'
-import { labelNames, type Place } from '../infrastructure/objects/place.ts'
+import { type Installation, labelNames } from '../infrastructure/objects/place.ts'
 import type { ObjectData } from './last-good-layout.ts'
 
 export interface LastGoodConfigMapsOptions {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete'>
   /** The namespace, the owner and the name of the installation. */
-  readonly place: Place
+  readonly place: Installation
   /** The plural of the kind: `ratelimitconfigs`. */
   readonly plural: string
   /** Called with the error of a failed read or write, and the delay before its repetition. */

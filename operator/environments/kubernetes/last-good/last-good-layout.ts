@@ -50,7 +50,7 @@ export function createLastGoodLayout(
   names: readonly string[],
 ): LastGoodLayout {
   const objects = new Map<string, StoredObject>()
-  const placeOf = new Map<string, string>()
+  const objectByKey = new Map<string, string>()
   const dirty = new Set<string>()
   /** The keys of old versions, which stay until everything else is written. */
   const outdated = new Set<string>()
@@ -60,23 +60,23 @@ export function createLastGoodLayout(
     objects.set(object, held)
     held.pieces.set(key, text)
     held.chars += key.length + text.length
-    placeOf.set(key, object)
+    objectByKey.set(key, object)
   }
 
   function drop(key: string): void {
-    const object = placeOf.get(key) ?? ''
+    const object = objectByKey.get(key) ?? ''
     const held = objects.get(object)
     if (held === undefined) return
     held.chars -= key.length + (held.pieces.get(key)?.length ?? 0)
     held.pieces.delete(key)
-    placeOf.delete(key)
+    objectByKey.delete(key)
     dirty.add(object)
   }
 
   function objectWithRoom(chars: number): string {
-    const charsOf = (name: string) => objects.get(name)?.chars ?? 0
-    const open = names.find(name => charsOf(name) === 0 || charsOf(name) + chars <= sharedChars)
-    return open ?? names.reduce((least, name) => (charsOf(name) < charsOf(least) ? name : least))
+    const countChars = (name: string) => objects.get(name)?.chars ?? 0
+    const open = names.find(name => countChars(name) === 0 || countChars(name) + chars <= sharedChars)
+    return open ?? names.reduce((least, name) => (countChars(name) < countChars(least) ? name : least))
   }
 
   for (const [object, data] of stored) for (const [key, text] of Object.entries(data)) add(object, key, text)
@@ -86,10 +86,10 @@ export function createLastGoodLayout(
   for (const key of pieces.keys()) if (!used.has(key)) drop(key)
 
   /** Returns the object of the old version, if the new one has a single piece and fits into it. */
-  function placeOfOld(uid: string, old: FoundEntry | undefined, chars: number): string | undefined {
+  function findOldObject(uid: string, old: FoundEntry | undefined, chars: number): string | undefined {
     const [key, ...others] = old === undefined ? [] : textKeys(old, uid)
     if (key === undefined || others.length > 0) return undefined
-    const object = placeOf.get(key)
+    const object = objectByKey.get(key)
     const held = object === undefined ? undefined : objects.get(object)
     if (held === undefined) return undefined
     const left = held.chars - key.length - (held.pieces.get(key)?.length ?? 0)
@@ -104,7 +104,7 @@ export function createLastGoodLayout(
 
   /** Adds the note beside the first piece of the text, so that both are written together. */
   function setEntry(uid: string, entry: LastGoodEntry, keys: readonly string[]): void {
-    const object = placeOf.get(keys[0] ?? '') ?? ''
+    const object = objectByKey.get(keys[0] ?? '') ?? ''
     const note = toNote(uid, entry)
     for (const [key, text] of note) {
       outdated.delete(key)
@@ -123,7 +123,7 @@ export function createLastGoodLayout(
       if (old?.generation === entry.generation && old.text === entry.text) return replaceNote(uid, old, entry)
       const fresh = toPieces(uid, entry)
       const [[key, text] = ['', ''], ...others] = fresh
-      const same = others.length > 0 ? undefined : placeOfOld(uid, old, key.length + text.length)
+      const same = others.length > 0 ? undefined : findOldObject(uid, old, key.length + text.length)
       for (const oldKey of old?.keys ?? []) {
         if (same === undefined) outdated.add(oldKey)
         else drop(oldKey)

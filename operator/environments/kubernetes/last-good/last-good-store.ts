@@ -2,8 +2,8 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { createRunner, type Runner } from '../../../controller/runner.ts'
+import type { ResourceMemory } from '../../../kinds/choose-contents.ts'
 import type { KindAdapter, Named } from '../../../kinds/kind-adapter.ts'
-import type { Memory } from '../../../reconcilers/remembered.ts'
 import { LastGoodConfigMaps, type LastGoodConfigMapsOptions } from './last-good-config-maps.ts'
 import { joinPieces, type LastGoodEntry } from './last-good-entry.ts'
 import { createLastGoodLayout, type LastGoodLayout } from './last-good-layout.ts'
@@ -12,7 +12,7 @@ interface LastGoodStoreOptions extends LastGoodConfigMapsOptions {
   /** Whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
   /** Whether this version still reads an entry that another one may have written. */
-  readonly isReadable: (entry: LastGoodEntry, memory: Memory<Named>) => boolean
+  readonly isReadable: (entry: LastGoodEntry, memory: ResourceMemory<Named>) => boolean
   /** Called when all desired contents are stored. */
   readonly onStored: () => void
   /** The time between two rounds of writes, in which changes gather. 2,000 when left out. */
@@ -27,10 +27,10 @@ export class LastGoodStore {
   readonly #options: LastGoodStoreOptions
   readonly #objects: LastGoodConfigMaps
   readonly #runner: Runner
-  #desired: ReadonlyMap<string, Memory<Named>> | undefined
+  #desired: ReadonlyMap<string, ResourceMemory<Named>> | undefined
   /** undefined until this operator has the Lease, and after a failed write. */
   #layout: LastGoodLayout | undefined
-  #stored: ReadonlyMap<string, Memory<Named>> = new Map()
+  #stored: ReadonlyMap<string, ResourceMemory<Named>> = new Map()
 
   constructor(options: LastGoodStoreOptions) {
     this.#options = options
@@ -52,7 +52,7 @@ export class LastGoodStore {
   }
 
   /** Sets the contents to store: the last good contents of these memories and no others. */
-  set(memories: ReadonlyMap<string, Memory<Named>>): void {
+  set(memories: ReadonlyMap<string, ResourceMemory<Named>>): void {
     this.#desired = memories
     if (this.#options.mayWrite()) this.#runner.trigger()
   }
@@ -90,7 +90,7 @@ export class LastGoodStore {
 
   async #update(
     layout: LastGoodLayout,
-    memories: ReadonlyMap<string, Memory<Named>>,
+    memories: ReadonlyMap<string, ResourceMemory<Named>>,
     wasRead: boolean,
   ): Promise<void> {
     const slices = createSlices()

@@ -1,7 +1,7 @@
 import { version } from '@tollway/chassis/version.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import type { SourceProblem } from '../../../sources/source.ts'
-import type { Condition } from '../../../status/conditions.ts'
+import type { SourceProblem } from '../../../kinds/source.ts'
+import type { StatusCondition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
 import type { ReportedKind } from '../controller.ts'
@@ -66,19 +66,19 @@ function toResourceStatus(
     uid,
     origin: `${namespace}/${name}`,
     observedGeneration,
-    subject: kind.subjectOf(undefined, spec),
+    subject: kind.readSubject(undefined, spec),
     counts: Object.fromEntries(counts),
     enforced,
     problems: [],
-    ...(kind.detailsOf && { details: kind.detailsOf(status) }),
+    ...(kind.readDetails && { details: kind.readDetails(status) }),
     conditions: observedGeneration < generation && !isPaused(conditions) ? [unseen(generation)] : conditions,
   }
 }
 
-const isPaused = (conditions: readonly Condition[]) => conditions.some(({ type }) => type === 'Paused')
+const isPaused = (conditions: readonly StatusCondition[]) => conditions.some(({ type }) => type === 'Paused')
 
 /** The condition of a resource whose stored conditions belong to an older generation. */
-function unseen(generation: number): Condition {
+function unseen(generation: number): StatusCondition {
   return {
     type: 'Ready',
     status: 'False',

@@ -1,7 +1,7 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
-import type { SourceProblem } from '../../../sources/source.ts'
-import { type ServiceName, serviceNames } from '../../../translated-types.ts'
+import type { Replica, ReplicaObstacle } from '../../../infrastructure/provider.ts'
+import type { SourceProblem } from '../../../kinds/source.ts'
+import { type ServiceName, serviceNames } from '../../../model.ts'
 import { objectName } from '../../../workloads/cluster-names.ts'
 import { services } from '../../../workloads/registry.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
@@ -38,7 +38,7 @@ export function describeServices(
         withAdvice(
           { origin: name, message },
           progress?.obstacle,
-          valuesOf(config, namespace, name),
+          makeChartValues(config, namespace, name),
           namespace,
         ),
       ]
@@ -47,7 +47,7 @@ export function describeServices(
 }
 
 /** Returns the values of the chart that describe the pods of a service. */
-function valuesOf(config: ClusterConfig, namespace: string, name: ServiceName): ValuesOfPods {
+function makeChartValues(config: ClusterConfig, namespace: string, name: ServiceName): ChartValues {
   const { field, workload } = services[name].inCluster
   const { secretFiles = [] } = workload(config, namespace)
   return {
@@ -59,7 +59,7 @@ function valuesOf(config: ClusterConfig, namespace: string, name: ServiceName): 
 }
 
 /** The values of the chart that describe the pods of a Deployment. */
-export interface ValuesOfPods {
+export interface ChartValues {
   readonly image: string
   readonly settings: string
   readonly pod: string
@@ -73,8 +73,8 @@ export interface ValuesOfPods {
  */
 export function withAdvice(
   problem: SourceProblem,
-  obstacle: Obstacle | undefined,
-  values: ValuesOfPods,
+  obstacle: ReplicaObstacle | undefined,
+  values: ChartValues,
   namespace: string,
 ): SourceProblem {
   if (obstacle === undefined) return problem

@@ -3,8 +3,8 @@ import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { describeRepeated } from '../../../controller/last-errors.ts'
 import { isOlderVersion } from '../../../controller/reflector-store.ts'
-import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
-import type { Condition } from '../../../status/conditions.ts'
+import { type ReconcileOutcome, WorkQueue } from '../../../controller/work-queue.ts'
+import type { StatusCondition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import {
   isSameStatus,
@@ -28,7 +28,7 @@ interface StatusWriterOptions {
   /** Whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
   /** Called after the write of a status whose condition Ready has another status or reason. */
-  readonly onTransition: (resource: StoredResource, ready: Condition) => void
+  readonly onTransition: (resource: StoredResource, ready: StatusCondition) => void
   /** Called after each write, successful or not. */
   readonly onWritten?: (ok: boolean) => void
   readonly onError: (name: string, error: unknown, retryMs: number) => void
@@ -88,7 +88,7 @@ export class StatusWriter {
   }
 
   /** Returns the conditions as they are stored, or were written a moment ago. */
-  conditionsOf(resource: ResourceKey): readonly Condition[] {
+  storedConditions(resource: ResourceKey): readonly StatusCondition[] {
     return this.#written.newest(resource)?.status?.conditions ?? []
   }
 
@@ -141,20 +141,20 @@ export class StatusWriter {
     const { uid } = status
     const newest = this.#written.newest(status)
     if (newest === undefined) return
-    const next = this.#nextOf(status, newest)
+    const next = this.#makeStatus(status, newest)
     if (this.#written.isWritten(uid, newest, next)) return
-    const urgency = urgencyOf(newest.status ?? {}, next, this.#options.loads ?? [])
+    const urgency = rateUrgency(newest.status ?? {}, next, this.#options.loads ?? [])
     if (urgency === 'now') this.#queue.add(uid)
     if (urgency === 'later') this.#settling.add(uid)
     if (urgency === 'seldom') this.#loadsOnly.add(uid)
   }
 
-  #nextOf(status: ResourceStatus, newest: StoredResource): StoredStatus {
+  #makeStatus(status: ResourceStatus, newest: StoredResource): StoredStatus {
     const keepsLastGood = this.#options.keepsLastGood(status.uid)
     return toStoredStatus(status, keepsLastGood ? newest.status?.lastGood : undefined)
   }
 
-  async #writeInTurn(uid: string): Promise<Outcome> {
+  async #writeInTurn(uid: string): Promise<ReconcileOutcome> {
     try {
       await this.#rate.acquire(this.#stopping.signal)
     } catch {
@@ -170,7 +170,7 @@ export class StatusWriter {
     const status = this.#desired.get(uid)
     const newest = status && this.#written.newest(status)
     if (status === undefined || newest === undefined || !mayWrite()) return
-    const next = this.#nextOf(status, newest)
+    const next = this.#makeStatus(status, newest)
     if (this.#written.isWritten(uid, newest, next)) return
     this.#written.record(uid, next, await apply(newest, next))
     onWritten?.(true)
@@ -192,7 +192,7 @@ export class StatusWriter {
 }
 
 /** Returns when a status that differs from the stored one is written. */
-function urgencyOf(old: StoredStatus, next: StoredStatus, loads: readonly string[]) {
+function rateUrgency(old: StoredStatus, next: StoredStatus, loads: readonly string[]) {
   if (isSameStatus(without(old, loads), without(next, loads))) return 'seldom'
   if (isReconciling(next)) return 'later'
   const passing = [...loads, 'enforced']

@@ -15,12 +15,12 @@ import {
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createReflector } from '../../../controller/reflector.ts'
+import { createPublishedResources } from '../../../kinds/published-resources.ts'
 import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
-import { createFedResources } from '../../../reconcilers/fed-resources.ts'
-import type { Condition } from '../../../status/conditions.ts'
+import type { StatusCondition } from '../../../status/conditions.ts'
 import type { Resource } from '../../../xds/snapshot.ts'
-import { collectionOf, createKubeClient, type KubeClient } from '../api/client.ts'
-import { applyStatusOf, customResource } from '../api/custom-resources.ts'
+import { createKubeClient, createReflectorSource, type KubeClient } from '../api/client.ts'
+import { applyWholeStatus, customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import {
   accessThrough,
@@ -133,7 +133,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
       await read(api, 'moved'),
       { lastGood: { generation: 1, content: encodeLastGood(lastGood) } },
     ]
-    await applyStatusOf(client, resource, { metadata: metadata as KubeObject['metadata'] }, status)
+    await applyWholeStatus(client, resource, { metadata: metadata as KubeObject['metadata'] }, status)
 
     const operator = await startOperator(t, client)
     assert.match(operator.inForce(), /moved: 7/)
@@ -213,7 +213,7 @@ function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => 
 /** Starts the parts of an operator that concern statuses: one process enforces at once what is published. */
 async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
   const reflector = createReflector({
-    source: collectionOf(client, resource),
+    source: createReflectorSource(client, resource),
     namespaces: 'all',
     onError: error => assert.fail(`${error}`),
     random: Math.random,
@@ -231,7 +231,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
     keepsLastGood: uid => !store.isStored(uid),
     apply: async (stored, status) =>
-      (await applyStatusOf(client, resource, stored, status)) as StoredResource,
+      (await applyWholeStatus(client, resource, stored, status)) as StoredResource,
     mayWrite,
     onTransition: ({ metadata }, { status, reason }) => {
       transitions.push(`${metadata.name} ${status} ${reason}`)
@@ -239,7 +239,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     onError: () => {},
     random: Math.random,
   })
-  const configs = createFedResources(limits, {
+  const configs = createPublishedResources(limits, {
     source,
     remembered,
     feed: {
@@ -257,7 +257,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     },
     clock: { ...systemClock, nowMs: () => systemClock.nowMs() + waitedMs },
     recheckAfter() {},
-    storedConditions: key => writer.conditionsOf(key),
+    storedConditions: key => writer.storedConditions(key),
     writeStatus: statuses => writer.write(statuses),
   })
   await source.start()
@@ -311,10 +311,10 @@ async function read(api: KubeApiServer, name: string): Promise<StoredResource> {
   return (await api.call('GET', `${path}/${name}`)).body as StoredResource
 }
 
-async function ready(api: KubeApiServer, name: string): Promise<Condition | undefined> {
+async function ready(api: KubeApiServer, name: string): Promise<StatusCondition | undefined> {
   return conditionOf(await read(api, name), 'Ready')
 }
 
-function conditionOf({ status }: StoredResource, type: string): Condition | undefined {
+function conditionOf({ status }: StoredResource, type: string): StatusCondition | undefined {
   return status?.conditions?.find(condition => condition.type === type)
 }

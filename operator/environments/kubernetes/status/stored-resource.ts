@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Condition } from '../../../status/conditions.ts'
+import type { StatusCondition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import type { ObjectMetadata } from '../api/kube-object.ts'
 
@@ -12,7 +12,7 @@ export interface StoredResource {
 
 export interface StoredStatus {
   readonly observedGeneration?: number
-  readonly conditions?: readonly Condition[]
+  readonly conditions?: readonly StatusCondition[]
   readonly enforced?: string
   /** Written by earlier versions. */
   readonly lastGood?: { readonly generation?: number; readonly content?: string } | undefined
@@ -33,10 +33,10 @@ export function isSameStatus(a: StoredStatus, b: StoredStatus): boolean {
   return isDeepStrictEqual({ ...a, conditions: byType(a) }, { ...b, conditions: byType(b) })
 }
 
-function byType({ conditions = [] }: StoredStatus): Record<string, Condition> {
+function byType({ conditions = [] }: StoredStatus): Record<string, StatusCondition> {
   return Object.fromEntries(conditions.map(condition => [condition.type, condition]))
 }
 
-export function readyCondition({ conditions = [] }: StoredStatus): Condition | undefined {
+export function readyCondition({ conditions = [] }: StoredStatus): StatusCondition | undefined {
   return conditions.find(({ type }) => type === 'Ready')
 }

@@ -2,16 +2,16 @@ import { isDeepStrictEqual } from 'node:util'
 import {
   hashTokens,
   readSigningSecrets,
-  type SecretPlace,
+  type SecretReference,
   type SigningSecrets,
   type Tokens,
 } from '../../../kinds/animation-stream-route/route-secrets.ts'
 
 /** The entries of a Secret; undefined if it does not exist. */
-export type Entries = Readonly<Record<string, string>> | undefined
+export type SecretEntries = Readonly<Record<string, string>> | undefined
 
 /** An entry, and what resources read from it: tokens, or signing secrets. */
-export interface UsedPlace extends SecretPlace {
+export interface SecretUse extends SecretReference {
   readonly use: 'tokens' | 'signing'
 }
 
@@ -25,36 +25,36 @@ export class FollowedSecret {
   problem = ''
   isReading = false
   /** The places that use the Secret, by use and key, as the values are. */
-  #places: ReadonlyMap<string, UsedPlace> = new Map()
+  #uses: ReadonlyMap<string, SecretUse> = new Map()
   #values: ReadonlyMap<string, Values> = new Map()
 
   /** Whether an entry that a resource names was never read. */
   get isUnread(): boolean {
-    return [...this.#places.keys()].some(id => !this.#values.has(id))
+    return [...this.#uses.keys()].some(id => !this.#values.has(id))
   }
 
-  setPlaces(places: readonly UsedPlace[]): void {
-    this.#places = new Map(places.map(place => [idOf(place.use, place), place]))
+  setUses(places: readonly SecretUse[]): void {
+    this.#uses = new Map(places.map(place => [toValueId(place.use, place), place]))
   }
 
   /** Returns the values of an entry; undefined if it was never read. */
-  valuesOf(place: SecretPlace, use: UsedPlace['use']): Values | undefined {
-    return this.#values.get(idOf(use, place))
+  find(place: SecretReference, use: SecretUse['use']): Values | undefined {
+    return this.#values.get(toValueId(use, place))
   }
 
   /** Reads the values from these entries. Returns whether any value has changed. */
-  setEntries(entries: Entries): boolean {
+  setEntries(entries: SecretEntries): boolean {
     return this.#update(place => readers[place.use](entries, place))
   }
 
   /** Keeps the known values, with the advice for a Secret that may not be read. Returns likewise. */
   setForbidden(advice: string): boolean {
-    return this.#update((_, before) => ({ ...secretsOf(before), forbidden: advice }))
+    return this.#update((_, before) => ({ ...pickValues(before), forbidden: advice }))
   }
 
-  #update(next: (place: UsedPlace, before: Values | undefined) => Values): boolean {
+  #update(next: (place: SecretUse, before: Values | undefined) => Values): boolean {
     let hasChanged = false
-    const values = Array.from(this.#places, ([id, place]): [string, Values] => {
+    const values = Array.from(this.#uses, ([id, place]): [string, Values] => {
       const before = this.#values.get(id)
       const now = next(place, before)
       if (before !== undefined && isDeepStrictEqual(before, now)) return [id, before]
@@ -66,9 +66,9 @@ export class FollowedSecret {
   }
 }
 
-const idOf = (use: UsedPlace['use'], { key }: SecretPlace) => `${use} ${key}`
+const toValueId = (use: SecretUse['use'], { key }: SecretReference) => `${use} ${key}`
 
-function secretsOf(values: Values | undefined) {
+function pickValues(values: Values | undefined) {
   if (values === undefined) return {}
   if ('hashes' in values) return { hashes: values.hashes }
   return 'secrets' in values ? { secrets: values.secrets } : {}

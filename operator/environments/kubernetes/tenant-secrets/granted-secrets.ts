@@ -1,5 +1,5 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
+import { SecretForbiddenError } from '../../../kinds/source.ts'
 import { operatorName } from '../../../workloads/cluster-names.ts'
 import { isUnauthorized } from '../api/api-error.ts'
 

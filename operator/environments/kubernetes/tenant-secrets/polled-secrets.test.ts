@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
+import { SecretForbiddenError } from '../../../kinds/source.ts'
 import { PolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
-import { createReadPace } from './read-pace.ts'
+import { createReadRateLimiter } from './read-pace.ts'
 
 const place = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
 
@@ -23,7 +23,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
       if (error !== undefined) throw error
       return stored.get(name)
     },
-    pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
+    pace: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
     random: Math.random,
     onError: (secret, { message }) => errors.push(`${secret}: ${message}`),
     timing: { pollMs: 20, retryMs: 5, ...timing },

@@ -1,21 +1,21 @@
-import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
+import { type ReconcileOutcome, WorkQueue } from '../../../controller/work-queue.ts'
 import type {
   RouteSecrets,
-  SecretPlace,
+  SecretReference,
   SigningSecrets,
   Tokens,
 } from '../../../kinds/animation-stream-route/route-secrets.ts'
-import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
-import { type Entries, FollowedSecret, type UsedPlace } from './followed-secret.ts'
-import type { ReadPace } from './read-pace.ts'
+import { SecretForbiddenError } from '../../../kinds/source.ts'
+import { FollowedSecret, type SecretEntries, type SecretUse } from './followed-secret.ts'
+import type { ReadRateLimiter } from './read-pace.ts'
 
 interface PolledSecretsOptions {
   /**
    * Resolves with the entries of a Secret; undefined when it does not exist. Rejects with a
    * `SecretForbiddenError` when the operator may not read it.
    */
-  readonly read: (namespace: string, name: string, signal: AbortSignal) => Promise<Entries>
-  readonly pace: ReadPace
+  readonly read: (namespace: string, name: string, signal: AbortSignal) => Promise<SecretEntries>
+  readonly pace: ReadRateLimiter
   /** Called when a Secret cannot be read, and again when the reason changes. */
   readonly onError: (secret: string, error: Error) => void
   /** Uniform in [0, 1). */
@@ -73,13 +73,13 @@ export class PolledSecrets implements RouteSecrets {
     })
   }
 
-  async follow(tokens: readonly SecretPlace[], signing: readonly SecretPlace[] = []): Promise<void> {
+  async follow(tokens: readonly SecretReference[], signing: readonly SecretReference[] = []): Promise<void> {
     const places = [...withUse('tokens', tokens), ...withUse('signing', signing)]
-    const bySecret = Map.groupBy(places, idOf)
+    const bySecret = Map.groupBy(places, toSecretId)
     this.#unfollowAllBut(bySecret)
     for (const [id, ofSecret] of bySecret) {
       const secret = this.#followed.get(id) ?? new FollowedSecret()
-      secret.setPlaces(ofSecret)
+      secret.setUses(ofSecret)
       this.#followed.set(id, secret)
       // The time of the next attempt after a failed read is set already.
       if (secret.isUnread && secret.problem === '' && !secret.isReading) this.#queue.add(id)
@@ -87,12 +87,12 @@ export class PolledSecrets implements RouteSecrets {
     if (this.#isAnyUnread()) await this.#firstReads()
   }
 
-  tokens(place: SecretPlace): Tokens {
-    return (this.#followed.get(idOf(place))?.valuesOf(place, 'tokens') as Tokens | undefined) ?? unknown
+  tokens(place: SecretReference): Tokens {
+    return (this.#followed.get(toSecretId(place))?.find(place, 'tokens') as Tokens | undefined) ?? unknown
   }
 
-  signing(place: SecretPlace): SigningSecrets {
-    const values = this.#followed.get(idOf(place))?.valuesOf(place, 'signing')
+  signing(place: SecretReference): SigningSecrets {
+    const values = this.#followed.get(toSecretId(place))?.find(place, 'signing')
     return (values as SigningSecrets | undefined) ?? unknown
   }
 
@@ -132,7 +132,7 @@ export class PolledSecrets implements RouteSecrets {
     for (const resolve of this.#waiting) resolve()
   }
 
-  async #reconcile(id: string): Promise<Outcome> {
+  async #reconcile(id: string): Promise<ReconcileOutcome> {
     const secret = this.#followed.get(id)
     if (secret === undefined || this.#stopping.signal.aborted) return 'done'
     try {
@@ -173,7 +173,7 @@ export class PolledSecrets implements RouteSecrets {
   }
 }
 
-const idOf = ({ namespace, secret }: SecretPlace) => `${namespace}/${secret}`
+const toSecretId = ({ namespace, secret }: SecretReference) => `${namespace}/${secret}`
 
-const withUse = (use: UsedPlace['use'], places: readonly SecretPlace[]) =>
+const withUse = (use: SecretUse['use'], places: readonly SecretReference[]) =>
   places.map(place => ({ ...place, use }))

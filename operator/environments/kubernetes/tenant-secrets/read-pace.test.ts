@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createReadPace } from './read-pace.ts'
+import { createReadRateLimiter } from './read-pace.ts'
 
 /** Runs keys as a queue does: each reads when its wait is over, and reserves again. Returns all reads. */
 function simulate(
@@ -13,7 +13,7 @@ function simulate(
     seed = (seed * 48_271) % 2_147_483_647
     return seed / 2_147_483_647
   }
-  const pace = createReadPace({ readsPerSecond: 5, clock: { monotonicMs: () => nowMs }, random })
+  const pace = createReadRateLimiter({ readsPerSecond: 5, clock: { monotonicMs: () => nowMs }, random })
   const due = Array.from({ length: keys }, (_, key) => ({
     key: `${key}`,
     atMs: pace.reserve(`${key}`, { atLeastMs, reads }),
@@ -65,13 +65,13 @@ for (const [keys, reads] of [
 }
 
 test('a key that is reserved repeatedly does not delay other keys', () => {
-  const pace = createReadPace({ readsPerSecond: 5, clock: { monotonicMs: () => 0 }, random: () => 0 })
+  const pace = createReadRateLimiter({ readsPerSecond: 5, clock: { monotonicMs: () => 0 }, random: () => 0 })
   for (let edit = 0; edit < 10_000; edit++) pace.reserve('busy', { atLeastMs: 30_000 })
   assert.ok(pace.reserve('other', { atLeastMs: 30_000 }) <= 30_200)
 })
 
 test('a released key leaves its slot to others', () => {
-  const pace = createReadPace({ readsPerSecond: 1, clock: { monotonicMs: () => 0 }, random: () => 0 })
+  const pace = createReadRateLimiter({ readsPerSecond: 1, clock: { monotonicMs: () => 0 }, random: () => 0 })
   const first = pace.reserve('a', { atLeastMs: 1_000 })
   assert.ok(pace.reserve('b', { atLeastMs: 1_000 }) > first)
   pace.release('a')

@@ -4,7 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
  * Spreads repeated reads over time, which limits their rate for any number of keys. Time is divided into
  * slots of one read each; a key reserves the first free slots after its shortest wait.
  */
-export interface ReadPace {
+export interface ReadRateLimiter {
   /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
   reserve(key: string, request: ReadRequest): number
   /** Ends the reads of the key and frees its slots. */
@@ -18,7 +18,7 @@ interface ReadRequest {
   readonly reads?: number
 }
 
-interface ReadPaceOptions {
+interface ReadRateLimiterOptions {
   readonly readsPerSecond: number
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Uniform in [0, 1). */
@@ -28,7 +28,11 @@ interface ReadPaceOptions {
 /** The rate of all operators of an installation together. */
 export const readsPerSecond = 5
 
-export function createReadPace({ readsPerSecond, clock, random }: ReadPaceOptions): ReadPace {
+export function createReadRateLimiter({
+  readsPerSecond,
+  clock,
+  random,
+}: ReadRateLimiterOptions): ReadRateLimiter {
   const slotMs = 1000 / readsPerSecond
   const taken = new Set<number>()
   const reserved = new Map<string, readonly number[]>()

@@ -1,5 +1,5 @@
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { clusterWorkloads, podShapeOf } from '../../../workloads/registry.ts'
+import { clusterWorkloads, makePodShape } from '../../../workloads/registry.ts'
 import { makeContainer } from '../infrastructure/objects/pod-template.ts'
 
 /** What the operator gives to the container of a service, in one configuration or another. */
@@ -14,14 +14,14 @@ interface MadePod {
 export function madePods(): Readonly<Record<string, MadePod>> {
   const containers = everyChoice().flatMap(config =>
     clusterWorkloads(config, 'any').map(({ workload }) =>
-      makeContainer(workload, podShapeOf(config, workload.service)),
+      makeContainer(workload, makePodShape(config, workload.service)),
     ),
   )
   const byName = Object.entries(Object.groupBy(containers, ({ name }) => name))
-  return Object.fromEntries(byName.map(([name, made = []]) => [name, partsOf(made)]))
+  return Object.fromEntries(byName.map(([name, made = []]) => [name, mergeContainers(made)]))
 }
 
-function partsOf(containers: readonly ReturnType<typeof makeContainer>[]): MadePod {
+function mergeContainers(containers: readonly ReturnType<typeof makeContainer>[]): MadePod {
   const env = containers.flatMap(container => container.env.map(({ name }) => name))
   const mounts = containers.flatMap(({ volumeMounts }) =>
     volumeMounts.map(({ name, mountPath }) => [`${name}`, `${mountPath}`] as const),

@@ -4,14 +4,14 @@ import type { RandomBytes } from '@tollway/payments/domain/ids.ts'
 import type { SecretStore } from '../../../certificates/secret-content.ts'
 import { isConflict } from '../../../controller/lease-elector.ts'
 import type { Infrastructure } from '../../../infrastructure/provider.ts'
-import type { Workload } from '../../../translated-types.ts'
+import type { Workload } from '../../../model.ts'
 import { paymentsSecret } from '../../../workloads/cluster-names.ts'
 import { sharedSecrets } from '../../../workloads/payments.ts'
 import { clusterWorkloads } from '../../../workloads/registry.ts'
 import type { KubeClient } from '../api/client.ts'
 import { ownSecretNames } from '../api/permissions.ts'
 import { secretAccess } from '../api/secrets.ts'
-import type { Place } from '../infrastructure/objects/place.ts'
+import type { Installation } from '../infrastructure/objects/place.ts'
 import type { SecretDigests } from './secret-digests.ts'
 
 const secretTimeoutMs = 10_000
@@ -21,7 +21,7 @@ type OwnSecretStore = ReturnType<typeof secretAccess>
 interface ProvideOptions {
   readonly config: ClusterConfig
   readonly client: Pick<KubeClient, 'get' | 'create' | 'apply'>
-  readonly place: Place
+  readonly place: Installation
   readonly infrastructure: Pick<Infrastructure, 'apply' | 'remove'>
   readonly digests: Pick<SecretDigests, 'read'>
   /** Whether this operator leads. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import type { Workload } from '../../../translated-types.ts'
+import type { Workload } from '../../../model.ts'
 import type { SecretContent } from '../api/secrets.ts'
 import { createSecretDigests } from './secret-digests.ts'
 

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import type { SecretFiles, Workload } from '../../../translated-types.ts'
+import type { SecretFiles, Workload } from '../../../model.ts'
 import type { SecretContent } from '../api/secrets.ts'
 
 /**
@@ -55,7 +55,10 @@ export function createSecretDigests(options: SecretDigestsOptions): SecretDigest
   async function readAll(): Promise<ReadonlyMap<string, string>> {
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(readTimeoutMs)])
     const digests = await Promise.all(
-      workloads.map(async workload => [workload.name, await digestOf(workload, name => get(name, signal))]),
+      workloads.map(async workload => [
+        workload.name,
+        await digestWorkload(workload, name => get(name, signal)),
+      ]),
     )
     return new Map(digests.filter((entry): entry is [string, string] => entry[1] !== undefined))
   }
@@ -111,13 +114,13 @@ const digestedFiles = ({ secretFiles = [] }: Workload) =>
   secretFiles.filter(({ isReread }) => isReread !== true)
 
 /** Returns undefined if a Secret does not exist, or if the replicas read every Secret again themselves. */
-async function digestOf(
+async function digestWorkload(
   workload: Workload,
   get: (name: string) => Promise<SecretContent | undefined>,
 ): Promise<string | undefined> {
   const files = digestedFiles(workload)
   if (files.length === 0) return undefined
-  const contents = await Promise.all(files.map(async one => digestOfFiles(one, await get(one.secretName))))
+  const contents = await Promise.all(files.map(async one => digestFiles(one, await get(one.secretName))))
   return contents.includes(undefined) ? undefined : contents.join('-')
 }
 
@@ -125,7 +128,7 @@ async function digestOf(
  * The key is the uid of the Secret, which only an account that may read the Secret knows. A reader of the
  * Deployment therefore cannot test guesses of a password against the digest.
  */
-function digestOfFiles({ keys }: SecretFiles, secret: SecretContent | undefined): string | undefined {
+function digestFiles({ keys }: SecretFiles, secret: SecretContent | undefined): string | undefined {
   if (secret === undefined) return undefined
   const { data, uid } = secret
   const entries = Object.entries(data)

@@ -8,7 +8,7 @@ import {
   startPayments,
 } from '../../../../services/payments/http/testing/api-under-test.ts'
 import { findAppByKeyHash } from '../../../../services/payments/storage/tables/apps.ts'
-import type { MerchantAccount } from '../../../translated-types.ts'
+import type { MerchantAccount } from '../../../model.ts'
 import { createProvisionClient, type ProvisionClient } from '../provision-client.ts'
 
 export interface ProvisioningUnderTest extends PaymentsUnderTest {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Workload } from '../../../../translated-types.ts'
+import type { Workload } from '../../../../model.ts'
 import { createHostInfrastructure } from '../host.ts'
 import type { LogLine } from '../lines.ts'
 import { startRedisFor } from '../redis.ts'

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import type { ApiAnswer, KubeApiServer } from '../../../../../test/support/kube-api-server.ts'
-import { type ApiAccess, accessInCluster } from '../access.ts'
+import { accessInCluster, type KubeApiAccess } from '../access.ts'
 import { type Permission, permissions } from '../permissions.ts'
 import { makeRoles } from './make-roles.ts'
 
@@ -81,7 +81,7 @@ export function writeServiceAccount(
   folder: string,
   { ca, host, port }: ServerAddress,
   account: { readonly namespace: string; readonly token: string },
-): ApiAccess {
+): KubeApiAccess {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'ca.crt'), ca)
   writeFileSync(join(folder, 'namespace'), account.namespace)
@@ -90,7 +90,10 @@ export function writeServiceAccount(
 }
 
 /** Returns access with the same account through a plain HTTP proxy of the test. */
-export function accessThrough(proxyUrl: string, account: { namespace: string; token: string }): ApiAccess {
+export function accessThrough(
+  proxyUrl: string,
+  account: { namespace: string; token: string },
+): KubeApiAccess {
   const credentials = { headers: { authorization: `Bearer ${account.token}` }, tls: {} }
   return { server: new URL(proxyUrl), namespace: account.namespace, credentials: async () => credentials }
 }

@@ -8,9 +8,9 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../../test/support/kube-api-server.ts'
-import { objectPath, placeOf, withQuery } from '../../api/client.ts'
+import { creationPath, objectPath, withQuery } from '../../api/client.ts'
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
-import { kindOf, kinds, podResource } from '../kinds.ts'
+import { kinds, podResource, requireKind } from '../kinds.ts'
 import { namespace, objectsOfCase } from './testing/objects-of-case.ts'
 
 const folder = join(import.meta.dirname, 'testdata/objects')
@@ -39,7 +39,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
   for (const name of cases) {
     it(`${name}, in a namespace that enforces the profile "restricted"`, async () => {
       for (const object of objectsOfCase(readFileSync(join(folder, name), 'utf8'))) {
-        const path = objectPath(kinds[kindOf(object)], object.metadata)
+        const path = objectPath(kinds[requireKind(object)], object.metadata)
         await assertTaken('PATCH', withQuery(path, { ...dryRun, fieldManager: 'test' }), object)
         if (object.kind === 'Deployment') await assertTaken('POST', podsPath, podOf(object))
       }
@@ -56,7 +56,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
 })
 
 const podKey: ObjectKey = { namespace, name: 'pod' }
-const podsPath = withQuery(placeOf(podResource, podKey), dryRun)
+const podsPath = withQuery(creationPath(podResource, podKey), dryRun)
 
 /** The pod that the controller would make. */
 function podOf({ spec }: KubeObject): KubeObject {

@@ -1,9 +1,9 @@
-import type { Workload } from '../../../../translated-types.ts'
+import type { Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 
 /** The namespace of the objects of an installation, and their owner. */
-export interface Place {
+export interface Installation {
   /** The name of the installation, with which the names of all its objects begin: `tollway`. */
   readonly name: string
   readonly namespace: string
@@ -11,12 +11,12 @@ export interface Place {
    * The chart's ConfigMap of the operator. The garbage collector deletes everything that the operator created
    * when an uninstall deletes it.
    */
-  readonly owner: Owner
+  readonly owner: InstallationOwner
   /** Identifies the release of the chart whose operator applies the objects; empty when none is known. */
   readonly revision: string
 }
 
-export interface Owner {
+export interface InstallationOwner {
   readonly apiVersion: string
   readonly kind: string
   readonly name: string
@@ -24,9 +24,9 @@ export interface Owner {
 }
 
 /** The parts from which an object of any kind is made. */
-export interface Ingredients {
+export interface WorkloadContext {
   readonly workload: Workload
-  readonly place: Place
+  readonly place: Installation
 }
 
 export const labelNames = {
@@ -40,16 +40,22 @@ export const labelNames = {
 const product = 'tollway'
 
 /** The selector of pods. It is immutable in a Deployment, so it has only the labels that distinguish pods. */
-export function podSelector(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
+export function podSelector(
+  place: Pick<Installation, 'name'>,
+  workload: string,
+): Readonly<Record<string, string>> {
   return { [labelNames.name]: workload, [labelNames.instance]: place.name }
 }
 
 /** The selector of the pods of the operator itself, which the chart creates. */
-export function operatorSelector(place: Pick<Place, 'name'>): Readonly<Record<string, string>> {
+export function operatorSelector(place: Pick<Installation, 'name'>): Readonly<Record<string, string>> {
   return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: place.name }
 }
 
-export function objectLabels(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
+export function objectLabels(
+  place: Pick<Installation, 'name'>,
+  workload: string,
+): Readonly<Record<string, string>> {
   return {
     ...podSelector(place, workload),
     [labelNames.component]: workload,
@@ -59,13 +65,13 @@ export function objectLabels(place: Pick<Place, 'name'>, workload: string): Read
 }
 
 /** Selects all objects that the operator created for workloads, and none of the chart. */
-export function ownObjectsSelector({ name }: Pick<Place, 'name'>): string {
+export function ownObjectsSelector({ name }: Pick<Installation, 'name'>): string {
   return `${labelNames.managedBy}=${product},${labelNames.instance}=${name}`
 }
 
 /** Returns an object with the name, the labels and the owner that all objects of a workload have. */
 export function ownedObject(
-  { workload, place }: Ingredients,
+  { workload, place }: WorkloadContext,
   object: { readonly apiVersion: string; readonly kind: string; readonly [field: string]: unknown },
   suffix?: string,
 ): KubeObject {

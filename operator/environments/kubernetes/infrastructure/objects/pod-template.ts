@@ -1,10 +1,10 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { Probe, SecretFiles, Workload } from '../../../../translated-types.ts'
+import type { Probe, SecretFiles, Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
-import { type Ingredients, objectLabels, podSelector } from './place.ts'
+import { objectLabels, podSelector, type WorkloadContext } from './place.ts'
 
 /** Returns the template of the pods. By default, the Pod Security profile `restricted` admits them. */
-export function makePodTemplate({ workload, place }: Ingredients, shape: PodShape) {
+export function makePodTemplate({ workload, place }: WorkloadContext, shape: PodShape) {
   const { imagePullSecrets, priorityClassName, initContainers } = shape
   return {
     metadata: {

@@ -1,15 +1,25 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { ServicePort, Workload } from '../../../../translated-types.ts'
+import type { ServicePort, Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
-import { type Ingredients, operatorSelector, ownedObject, type Place, podSelector } from './place.ts'
+import {
+  type Installation,
+  operatorSelector,
+  ownedObject,
+  podSelector,
+  type WorkloadContext,
+} from './place.ts'
 import { makePodTemplate } from './pod-template.ts'
 
 /**
  * Returns all objects of a workload, in the order of their creation: an object follows those to which it
  * refers. Equal input has an equal result.
  */
-export function workloadObjects(workload: Workload, shape: PodShape, place: Place): readonly KubeObject[] {
+export function workloadObjects(
+  workload: Workload,
+  shape: PodShape,
+  place: Installation,
+): readonly KubeObject[] {
   const ingredients = { workload, place }
   return [
     makeServiceAccount(ingredients),
@@ -50,7 +60,7 @@ function withMetadata(
 /**
  * Returns the autoscaler of a workload, by its use of CPU and other metrics; none if the workload has none.
  */
-function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | undefined {
+function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject | undefined {
   const { place, workload } = ingredients
   if (workload.autoscaling === undefined) return undefined
   const { minReplicas, maxReplicas, targetCpuPercent, metrics, behavior } = workload.autoscaling
@@ -80,7 +90,7 @@ function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | und
  * namespaces of callers and of what scrapes the metrics. Only the operator may call the ports for the
  * operator. Egress is not restricted, because the address of the Redis is in a Secret and may be anywhere.
  */
-function makeNetworkPolicy(ingredients: Ingredients): KubeObject {
+function makeNetworkPolicy(ingredients: WorkloadContext): KubeObject {
   const { place, workload } = ingredients
   const portsFor = (wanted: ServicePort['callers']) =>
     workload.ports.filter(({ callers }) => callers === wanted).map(({ port }) => ({ port, protocol: 'TCP' }))
@@ -105,7 +115,7 @@ function makeNetworkPolicy(ingredients: Ingredients): KubeObject {
  * either block every drain or have no effect.
  */
 function makePodDisruptionBudget(
-  ingredients: Ingredients,
+  ingredients: WorkloadContext,
   shape: Pick<PodShape, 'maxUnavailable'>,
 ): KubeObject | undefined {
   const { place, workload } = ingredients
@@ -131,7 +141,7 @@ function numberOrShare(text: string): number | string {
  * Returns the identity of the replicas, which has no rights. No replica calls the API server, so none has a
  * token.
  */
-function makeServiceAccount(ingredients: Ingredients): KubeObject {
+function makeServiceAccount(ingredients: WorkloadContext): KubeObject {
   return ownedObject(ingredients, {
     apiVersion: 'v1',
     kind: 'ServiceAccount',
@@ -144,7 +154,7 @@ function makeServiceAccount(ingredients: Ingredients): KubeObject {
  * with an address for the others, named after the first of them. They are two objects, because a Service can
  * never change whether it has an address.
  */
-export function makeServices(ingredients: Ingredients): readonly KubeObject[] {
+export function makeServices(ingredients: WorkloadContext): readonly KubeObject[] {
   const { ports } = ingredients.workload
   const each = ports.filter(({ reach }) => reach === 'each')
   const any = ports.filter(({ reach = 'any' }) => reach === 'any')
@@ -155,7 +165,7 @@ export function makeServices(ingredients: Ingredients): readonly KubeObject[] {
 }
 
 function makeService(
-  ingredients: Ingredients,
+  ingredients: WorkloadContext,
   ports: readonly ServicePort[],
   kindOfAddress: Readonly<Record<string, string>>,
   suffix?: string,
@@ -186,7 +196,7 @@ const revisionHistoryLimit = 3
  * Returns the Deployment. With autoscaling it has no `replicas`, which the autoscaler owns. A change starts
  * new replicas before it ends old ones, a quarter of them at a time and at least one.
  */
-function makeDeployment(ingredients: Ingredients, shape: PodShape): KubeObject {
+function makeDeployment(ingredients: WorkloadContext, shape: PodShape): KubeObject {
   const { place, workload } = ingredients
   const deployment = ownedObject(ingredients, {
     apiVersion: 'apps/v1',

@@ -5,12 +5,12 @@ import { type ApiProxy, startApiProxy } from '../../../../../test/support/api-pr
 import { type KubeApiServer, startKubeApiServer } from '../../../../../test/support/kube-api-server.ts'
 import { waitFor } from '../../../../../test/support/wait-for.ts'
 import type { ReflectorTiming } from '../../../../controller/reflector.ts'
-import type { Workload } from '../../../../translated-types.ts'
-import { podShapeOf } from '../../../../workloads/registry.ts'
+import type { Workload } from '../../../../model.ts'
+import { makePodShape } from '../../../../workloads/registry.ts'
 import { collectionPath, createKubeClient, type KubeClient, objectPath } from '../../api/client.ts'
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { accessThrough, addressOf, makeOperatorAccount } from '../../api/testing/service-account.ts'
-import { type Kind, kindNames, kinds, podResource } from '../kinds.ts'
+import { kindNames, kinds, podResource, type WorkloadObjectKind } from '../kinds.ts'
 import { KubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
 import { type DeploymentController, startDeploymentController } from './deployment-controller.ts'
 
@@ -33,12 +33,12 @@ export interface NamespaceUnderTest {
   /** Plays the controllers of the cluster. */
   startController(): DeploymentController
   /** Gets an object as an administrator. */
-  get(kind: Kind, name?: string): Promise<KubeObject | undefined>
+  get(kind: WorkloadObjectKind, name?: string): Promise<KubeObject | undefined>
   /** `Deployment/tollway-ratelimit`, of all kinds. */
   names(): Promise<readonly string[]>
   /** Applies as another field owner. */
-  edit(kind: Kind, change: Readonly<Record<string, unknown>>, name?: string): Promise<void>
-  delete(kind: Kind, name?: string): Promise<void>
+  edit(kind: WorkloadObjectKind, change: Readonly<Record<string, unknown>>, name?: string): Promise<void>
+  delete(kind: WorkloadObjectKind, name?: string): Promise<void>
 }
 
 /** The durations of production, shortened. */
@@ -84,7 +84,7 @@ export const autoscaling = {
 export function podShape(pods: Readonly<Record<string, unknown>> = {}) {
   const judged = validateClusterConfig({ rateLimit: { backend: { urlSecret: { name: 'redis' } }, pods } })
   if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
-  return podShapeOf(judged.value, 'ratelimit')
+  return makePodShape(judged.value, 'ratelimit')
 }
 
 export async function startCluster(seed: number): Promise<ClusterUnderTest> {
@@ -128,7 +128,7 @@ async function openNamespace(
     assert.ok(status < 300 || status === 404, `${method} ${path}: ${JSON.stringify(answer.body)}`)
     return status === 404 ? undefined : (answer.body as KubeObject)
   }
-  const listNames = async (kind: Kind) => {
+  const listNames = async (kind: WorkloadObjectKind) => {
     const list = await call('GET', collectionPath(kinds[kind], namespace))
     const items = (list?.['items'] ?? []) as readonly KubeObject[]
     return items.map(({ metadata }) => `${kind}/${metadata.name}`)

@@ -1,7 +1,7 @@
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import type { Workload } from '../../../../../translated-types.ts'
-import { podShapeOf } from '../../../../../workloads/registry.ts'
+import type { Workload } from '../../../../../model.ts'
+import { makePodShape } from '../../../../../workloads/registry.ts'
 import type { KubeObject } from '../../../api/kube-object.ts'
 import { workloadObjects } from '../workload-objects.ts'
 
@@ -42,7 +42,7 @@ export function objectsOfCase(text: string): readonly KubeObject[] {
     name: `${name}-operator`,
     uid: '00000000-0000-4000-8000-000000000001',
   }
-  return workloadObjects(whole, podShapeOf(judged.value, 'ratelimit'), {
+  return workloadObjects(whole, makePodShape(judged.value, 'ratelimit'), {
     name,
     namespace,
     owner,

@@ -1,11 +1,11 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Slices } from '@tollway/chassis/slices.ts'
-import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
-import type { SourcedResource } from '../sources/source.ts'
-import { type Condition, withTransitionTimes } from '../status/conditions.ts'
-import { deriveConditions, type Facts, type ResourceStatus } from '../status/resource-status.ts'
+import { type StatusCondition, withTransitionTimes } from '../status/conditions.ts'
+import { deriveConditions, type ResourceStatus, type StatusFacts } from '../status/resource-status.ts'
 import type { Resource } from '../xds/snapshot.ts'
-import type { Ready } from './choose-contents.ts'
+import type { EncodedResource } from './choose-contents.ts'
+import type { Advisory, KindAdapter, Named } from './kind-adapter.ts'
+import type { SourcedResource } from './source.ts'
 
 /** What clients of the feed make of one resource. */
 export interface ResourceEnforcement {
@@ -30,20 +30,20 @@ export interface SharedFacts {
   /** See `Facts`. */
   readonly obstacle: string | undefined
   /** The doubts by the name of the resource; see `KindAdapter.doubtsOf`. */
-  readonly doubts: ReadonlyMap<string, Doubt>
+  readonly doubts: ReadonlyMap<string, Advisory>
 }
 
 interface StatusOptions {
   readonly clock: Clock
-  readonly storedConditions: ((resource: SourcedResource) => readonly Condition[]) | undefined
+  readonly storedConditions: ((resource: SourcedResource) => readonly StatusCondition[]) | undefined
 }
 
 /** A status, and the facts from which it was derived. */
 interface Derived {
   readonly resource: SourcedResource
-  readonly facts: Facts
+  readonly facts: StatusFacts
   readonly counts: Readonly<Record<string, number>>
-  readonly stored: readonly Condition[] | undefined
+  readonly stored: readonly StatusCondition[] | undefined
   readonly status: ResourceStatus
 }
 
@@ -51,16 +51,16 @@ interface Derived {
  * Derives the statuses of one kind. A status is derived again only when a fact about its resource changed.
  */
 export function createStatuses<Content extends Named>(
-  kind: Pick<KindAdapter<Content>, 'subjectOf' | 'countsOf'>,
+  kind: Pick<KindAdapter<Content>, 'readSubject' | 'count'>,
   { clock, storedConditions }: StatusOptions,
 ) {
   let known: ReadonlyMap<string, Derived> = new Map()
 
-  function deriveOne(item: Ready<Content>, shared: SharedFacts): Derived {
+  function deriveOne(item: EncodedResource<Content>, shared: SharedFacts): Derived {
     const { resource, content, translation } = item
     const before = known.get(resource.uid)
-    const facts = factsOf(item, shared)
-    const counts = kind.countsOf(content, shared.uids)
+    const facts = gatherFacts(item, shared)
+    const counts = kind.count(content, shared.uids)
     const stored = storedConditions?.(resource)
     const isSame =
       before !== undefined &&
@@ -78,7 +78,7 @@ export function createStatuses<Content extends Named>(
       uid: resource.uid,
       origin: resource.origin,
       observedGeneration: resource.generation,
-      subject: kind.subjectOf(present ?? content, resource.spec),
+      subject: kind.readSubject(present ?? content, resource.spec),
       counts,
       enforced: `${facts.enforcing}/${facts.running}`,
       problems: facts.problems,
@@ -89,7 +89,7 @@ export function createStatuses<Content extends Named>(
 
   return {
     async derive(
-      all: readonly Ready<Content>[],
+      all: readonly EncodedResource<Content>[],
       shared: SharedFacts,
       slices: Slices,
     ): Promise<readonly ResourceStatus[]> {
@@ -107,8 +107,8 @@ export function createStatuses<Content extends Named>(
 const byNone: ResourceEnforcement = { acknowledged: new Set<string>(), rejections: [], lacking: [] }
 const none: readonly never[] = []
 
-function factsOf<Content>(item: Ready<Content>, shared: SharedFacts): Facts {
-  const { name, translation, denial, content, encoded, lacking: unmet, resource } = item
+function gatherFacts<Content>(item: EncodedResource<Content>, shared: SharedFacts): StatusFacts {
+  const { name, translation, denial, content, encoded, unmet, resource } = item
   const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = shared
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, rejections, lacking } =
@@ -122,9 +122,9 @@ function factsOf<Content>(item: Ready<Content>, shared: SharedFacts): Facts {
     paused: resource.paused,
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
     unpublished,
-    lacking: unmet,
+    unmet: unmet,
     switchedOff,
-    doubt: doubts.get(name),
+    advisory: doubts.get(name),
     backendFailure,
     obstacle,
     running: taking.length,
@@ -145,15 +145,15 @@ function isSameCounts(a: Derived['counts'], b: Derived['counts']): boolean {
   return true
 }
 
-function isSameFacts(a: Facts, b: Facts): boolean {
+function isSameFacts(a: StatusFacts, b: StatusFacts): boolean {
   return (
     a.problems === b.problems &&
     a.paused === b.paused &&
     a.inForce === b.inForce &&
     a.unpublished === b.unpublished &&
-    a.lacking === b.lacking &&
+    a.unmet === b.unmet &&
     a.switchedOff === b.switchedOff &&
-    a.doubt?.message === b.doubt?.message &&
+    a.advisory?.message === b.advisory?.message &&
     a.backendFailure === b.backendFailure &&
     a.obstacle === b.obstacle &&
     a.running === b.running &&
@@ -165,11 +165,11 @@ function isSameFacts(a: Facts, b: Facts): boolean {
   )
 }
 
-function isSameDenial(a: Facts['denial'], b: Facts['denial']): boolean {
+function isSameDenial(a: StatusFacts['denial'], b: StatusFacts['denial']): boolean {
   return a?.reason === b?.reason && a?.path === b?.path && a?.message === b?.message
 }
 
-function isSameList(a: Facts['rejections'], b: Facts['rejections']): boolean {
+function isSameList(a: StatusFacts['rejections'], b: StatusFacts['rejections']): boolean {
   return (
     a.length === b.length &&
     a.every(({ pod, message }, index) => pod === b[index]?.pod && message === b[index].message)

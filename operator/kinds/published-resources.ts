@@ -3,30 +3,31 @@ import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
-import type { Claims } from '../kinds/claims.ts'
-import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
-import type { Translation } from '../kinds/translation.ts'
-import type { Source, SourcedResource, SourceProblem } from '../sources/source.ts'
-import type { Condition } from '../status/conditions.ts'
+import type { StatusCondition } from '../status/conditions.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
 import { createSnapshot, type Resource, type Snapshot } from '../xds/snapshot.ts'
 import {
-  type Chosen,
+  type ChosenResource,
   chooseContents,
-  type Departed,
-  findDeparted,
-  type Gathered,
-  markHeirs,
-  nameOf,
-  type Ready,
+  type DeletedResource,
+  type EncodedResource,
+  findRecentlyDeleted,
+  type GatheredResource,
+  type MemoryStore,
+  markSuccessors,
+  qualifiedName,
+  type ResourceMemories,
+  type ResourceMemory,
   translateResource,
 } from './choose-contents.ts'
+import type { Claims } from './claims.ts'
 import { createStatuses, type ResourceEnforcement, type SharedFacts } from './derive-statuses.ts'
-import type { Memories, Memory, Remembered } from './remembered.ts'
+import type { Advisory, KindAdapter, Named, Translation } from './kind-adapter.ts'
+import type { Source, SourcedResource, SourceProblem } from './source.ts'
 
-interface FedResourcesOptions<Content> {
+interface PublishedResourcesOptions<Content> {
   readonly source: Pick<Source, 'list' | 'unread'>
-  readonly remembered: Remembered<Content>
+  readonly remembered: MemoryStore<Content>
   readonly feed: {
     /** Throws if the feed cannot carry the snapshot; the last one stays then. */
     publish(snapshot: Snapshot): void
@@ -45,14 +46,14 @@ interface FedResourcesOptions<Content> {
    * Returns the stored conditions of a resource, whose times are kept; left out if statuses do not outlive
    * this process.
    */
-  storedConditions?(resource: SourcedResource): readonly Condition[]
+  storedConditions?(resource: SourcedResource): readonly StatusCondition[]
   /** Called when a run is needed after this time, although nothing may have changed. */
   recheckAfter(ms: number): void
   /** Called with the statuses of all resources of the kind. A status is the same object until it changes. */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
-interface FedResources<Content> {
+interface PublishedResources<Content> {
   /**
    * Rejects if the feed cannot carry the contents. The statuses then have the cause, and the last feed stays.
    */
@@ -68,17 +69,17 @@ interface FedResources<Content> {
  * contents and encodings are kept by the identity of the object that they are made from (`oncePerObject`);
  * statuses and memories are compared with those of the run before. Long runs are divided into slices.
  */
-export function createFedResources<Content extends Named, Fed extends object>(
-  kind: KindAdapter<Content, Fed>,
-  options: FedResourcesOptions<Content>,
-): FedResources<Content> {
+export function createPublishedResources<Content extends Named, Published extends object>(
+  kind: KindAdapter<Content, Published>,
+  options: PublishedResourcesOptions<Content>,
+): PublishedResources<Content> {
   const { source, remembered, feed, infrastructure, clock } = options
   const translate = oncePerObject((resource: SourcedResource) => translateResource(kind, resource))
-  const encode = oncePerObject((content: Fed) => kind.encode(content))
+  const encode = oncePerObject((content: Published) => kind.encode(content))
   const statuses = createStatuses<Content>(kind, { clock, storedConditions: options.storedConditions })
   let inForce: readonly Content[] = []
   let published: readonly Resource[] | undefined
-  let memories: ReadonlyMap<string, Memory<Content>> = new Map()
+  let memories: ReadonlyMap<string, ResourceMemory<Content>> = new Map()
 
   async function gatherAll(slices: Slices) {
     const resources = source.list()
@@ -92,23 +93,23 @@ export function createFedResources<Content extends Named, Fed extends object>(
   }
 
   async function completeAndEncode(
-    all: readonly Chosen<Content>[],
+    all: readonly ChosenResource<Content>[],
     slices: Slices,
-  ): Promise<readonly Ready<Content>[]> {
+  ): Promise<readonly EncodedResource<Content>[]> {
     if (kind.prepare) await kind.prepare(all.flatMap(({ content }) => content ?? []))
-    const ready: Ready<Content>[] = []
+    const ready: EncodedResource<Content>[] = []
     for (const { name, resource, memory, translation, denial, content } of all) {
       const completed = content && kind.complete(content, memory.firstSeenMs)
-      const encoded = completed && encode(completed.fed)
-      const lacking = completed?.lacking
-      ready.push({ name, resource, memory, translation, denial, content, encoded, lacking })
+      const encoded = completed && encode(completed.published)
+      const unmet = completed?.unmet
+      ready.push({ name, resource, memory, translation, denial, content, encoded, unmet })
       await slices.rest()
     }
     return ready
   }
 
   /** Returns why the feed rejected the contents; undefined when it carries them. */
-  function publish(all: readonly Ready<Content>[]): Error | undefined {
+  function publish(all: readonly EncodedResource<Content>[]): Error | undefined {
     try {
       const resources = all.flatMap(({ encoded }) => encoded ?? [])
       const isSame =
@@ -129,7 +130,7 @@ export function createFedResources<Content extends Named, Fed extends object>(
       const { gathered: found, departed } = await gatherAll(slices)
       await slices.rest()
       const claims = kind.openClaims()
-      const gathered = markHeirs(found, departed, claims)
+      const gathered = markSuccessors(found, departed, claims)
       const chosen = await chooseContents(gathered, claims, slices, departed)
       const all = await completeAndEncode(chosen, slices)
       const failure = publish(all)
@@ -144,7 +145,7 @@ export function createFedResources<Content extends Named, Fed extends object>(
         backendFailure: options.backendFailure?.(kind.workload),
         obstacle: options.obstacle?.(kind.workload),
         enforcement: feed.enforcement(kind.typeUrl, uids),
-        doubts: kind.doubtsOf?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
+        doubts: kind.findAdvisories?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
       }
       const derived = await statuses.derive(all, shared, slices)
       try {
@@ -152,7 +153,7 @@ export function createFedResources<Content extends Named, Fed extends object>(
       } finally {
         // Statuses and memories are stored independently: a failure to write the statuses does not prevent
         // the memories.
-        memories = await memoriesOf(all, departed, memories, {
+        memories = await updateMemories(all, departed, memories, {
           ...{ claims, slices },
           published: failure === undefined,
         })
@@ -165,41 +166,41 @@ export function createFedResources<Content extends Named, Fed extends object>(
   }
 }
 
-const noDoubts = new Map<string, Doubt>()
+const noDoubts = new Map<string, Advisory>()
 
 interface MemoryOptions<Content> {
-  readonly claims: Pick<Claims<Content>, 'keyOf'>
+  readonly claims: Pick<Claims<Content>, 'toKey'>
   readonly published: boolean
   readonly slices: Slices
 }
 
 /** Only published content becomes the last good version. A memory is the same object until it changes. */
-async function memoriesOf<Content>(
-  all: readonly Chosen<Content>[],
-  departed: readonly Departed<Content>[],
-  before: ReadonlyMap<string, Memory<Content>>,
+async function updateMemories<Content>(
+  all: readonly ChosenResource<Content>[],
+  departed: readonly DeletedResource<Content>[],
+  before: ReadonlyMap<string, ResourceMemory<Content>>,
   options: MemoryOptions<Content>,
-): Promise<ReadonlyMap<string, Memory<Content>>> {
+): Promise<ReadonlyMap<string, ResourceMemory<Content>>> {
   const memories = new Map(departed.map(({ uid, memory }) => [uid, memory]))
   for (const item of all) {
     const { uid } = item.resource
-    memories.set(uid, memoryOf(item, before.get(uid), options))
+    memories.set(uid, updateMemory(item, before.get(uid), options))
     await options.slices.rest()
   }
   return memories
 }
 
 /** A memory that was read from elsewhere may have to be decoded, so it is read only when needed. */
-function memoryOf<Content>(
-  { resource, memory, translation, content }: Chosen<Content>,
-  before: Memory<Content> | undefined,
+function updateMemory<Content>(
+  { resource, memory, translation, content }: ChosenResource<Content>,
+  before: ResourceMemory<Content> | undefined,
   { claims, published }: MemoryOptions<Content>,
-): Memory<Content> {
+): ResourceMemory<Content> {
   const lastGood = (published ? content : undefined) ?? memory.lastGood
   const isPresent = 'value' in translation && translation.value === lastGood
   const lastGoodGeneration = isPresent ? resource.generation : memory.lastGoodGeneration
   const isHeir =
-    memory.heirOf !== undefined && content !== undefined && claims.keyOf(content) === memory.heirOf
+    memory.heirOf !== undefined && content !== undefined && claims.toKey(content) === memory.heirOf
   const isSame =
     memory === before &&
     isHeir === (memory.heirOf !== undefined) &&
@@ -212,20 +213,20 @@ function memoryOf<Content>(
   return { firstSeenMs, origin: resource.origin, ...good, ...(isHeir && { heirOf: memory.heirOf }) }
 }
 
-interface Sighting<Content> {
+interface GatherOptions<Content> {
   /** The resources of any kind. */
   readonly resources: readonly SourcedResource[]
   /** See `Source.unread`. */
   readonly unread: readonly SourceProblem[]
   /** The memories of resources of the kind. */
-  readonly memories: Memories<Content>
+  readonly memories: ResourceMemories<Content>
   /** The time at which resources without a memory count as first seen. */
   readonly nowMs: number
 }
 
 interface AllGathered<Content> {
-  readonly gathered: readonly Gathered<Content>[]
-  readonly departed: readonly Departed<Content>[]
+  readonly gathered: readonly GatheredResource<Content>[]
+  readonly departed: readonly DeletedResource<Content>[]
 }
 
 /**
@@ -236,25 +237,25 @@ interface AllGathered<Content> {
  */
 export async function gather<Content extends Named>(
   { definition }: Pick<KindAdapter<Content>, 'definition'>,
-  { resources, unread, memories, nowMs }: Sighting<Content>,
+  { resources, unread, memories, nowMs }: GatherOptions<Content>,
   translate: (resource: SourcedResource) => Translation<Content>,
   slices: Slices,
 ): Promise<AllGathered<Content>> {
-  const present: Gathered<Content>[] = []
+  const present: GatheredResource<Content>[] = []
   for (const resource of resources) {
     if (resource.kind !== definition.kind) continue
     const firstSeenMs = resource.createdMs ?? nowMs
     const memory = presentMemory(memories.get(resource.uid)) ?? { firstSeenMs, origin: resource.origin }
     present.push(
       resource.paused
-        ? heldAsItWas(resource, memory)
-        : { name: nameOf(resource), resource, memory, translation: translate(resource) },
+        ? keepPaused(resource, memory)
+        : { name: qualifiedName(resource), resource, memory, translation: translate(resource) },
     )
     await slices.rest()
   }
   const uids = new Set(present.map(({ resource }) => resource.uid))
   const apiVersion = `${apiGroup}/${definition.version}`
-  const hidden: Gathered<Content>[] = []
+  const hidden: GatheredResource<Content>[] = []
   for (const [uid, memory] of unread.length === 0 ? [] : memories.entries()) {
     const isDeleted = memory.goneSinceMs !== undefined
     const found =
@@ -267,18 +268,23 @@ export async function gather<Content extends Named>(
   }
   return {
     gathered: [...present, ...hidden].sort((a, b) => (a.name < b.name ? -1 : 1)),
-    departed: findDeparted(memories, uids, nowMs),
+    departed: findRecentlyDeleted(memories, uids, nowMs),
   }
 }
 
 /** A file that declares a deleted resource again continues its age, and not its last good content. */
-function presentMemory<Content>(memory: Memory<Content> | undefined): Memory<Content> | undefined {
+function presentMemory<Content>(
+  memory: ResourceMemory<Content> | undefined,
+): ResourceMemory<Content> | undefined {
   if (memory?.goneSinceMs === undefined) return memory
   return { firstSeenMs: memory.firstSeenMs, origin: memory.origin }
 }
 
 /** A paused resource keeps the content that is in force, and its spec is ignored. */
-function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>): Gathered<Content> {
+function keepPaused<Content>(
+  resource: SourcedResource,
+  memory: ResourceMemory<Content>,
+): GatheredResource<Content> {
   const { lastGood, lastGoodGeneration = 0 } = memory
   const translation: Translation<Content> =
     lastGood === undefined
@@ -289,16 +295,16 @@ function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>
         }
       : { value: lastGood, warnings: [] }
   const held = { ...resource, generation: lastGoodGeneration }
-  return { name: nameOf(resource), resource: held, memory, translation }
+  return { name: qualifiedName(resource), resource: held, memory, translation }
 }
 
 function hiddenResource<Content extends Named>(
   identity: Pick<SourcedResource, 'apiVersion' | 'kind' | 'uid'>,
-  memory: Memory<Content>,
+  memory: ResourceMemory<Content>,
   unread: readonly SourceProblem[],
-): Gathered<Content> | undefined {
+): GatheredResource<Content> | undefined {
   const { lastGood, origin } = memory
-  const own = unread.find(problem => fileOf(problem.origin) === fileOf(origin))
+  const own = unread.find(problem => removeIndex(problem.origin) === removeIndex(origin))
   const hiding = own ?? unread[0]
   if (lastGood === undefined || hiding === undefined) return undefined
   const [namespace = '', name = ''] = lastGood.name.split('/')
@@ -319,6 +325,6 @@ function hiddenResource<Content extends Named>(
 }
 
 /** Returns the file of an origin: `shop/limits.yaml` for `shop/limits.yaml#2.items[0]`. */
-function fileOf(origin: string): string {
+function removeIndex(origin: string): string {
   return origin.replace(/#\d+(\.items\[\d+\])?$/, '')
 }

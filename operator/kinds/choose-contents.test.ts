@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import { openDomainClaims } from '../kinds/rate-limit-config/rate-limit-config.ts'
-import { chooseContents, nameOf } from './choose-contents.ts'
+import { chooseContents, qualifiedName } from './choose-contents.ts'
+import { openDomainClaims } from './rate-limit-config/rate-limit-config.ts'
 
 /** A resource that names one domain, and may have another one in force. */
 function resource(name: string, firstSeenMs: number, domain: string, lastGood?: string) {
@@ -20,7 +20,12 @@ function resource(name: string, firstSeenMs: number, domain: string, lastGood?: 
     origin: `${name}.yaml`,
   }
   const memory = { firstSeenMs, origin: `${name}.yaml`, ...(lastGood && { lastGood: content(lastGood) }) }
-  return { name: nameOf(resource), resource, memory, translation: { value: content(domain), warnings: [] } }
+  return {
+    name: qualifiedName(resource),
+    resource,
+    memory,
+    translation: { value: content(domain), warnings: [] },
+  }
 }
 
 const choose = async (...gathered: readonly ReturnType<typeof resource>[]) =>

@@ -6,11 +6,11 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { openRememberedFile } from '../environments/host/memory.ts'
-import { rateLimitConfigs } from '../kinds/rate-limit-config/rate-limit-config.ts'
-import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
 import type { Resource } from '../xds/snapshot.ts'
-import { createFedResources } from './fed-resources.ts'
+import { createPublishedResources } from './published-resources.ts'
+import { rateLimitConfigs } from './rate-limit-config/rate-limit-config.ts'
+import type { SourcedResource, SourceProblem } from './source.ts'
 
 const limits = rateLimitConfigs()
 
@@ -36,7 +36,7 @@ function openWorld(kind = limits) {
   const rechecks: number[] = []
 
   const start = () =>
-    createFedResources(kind, {
+    createPublishedResources(kind, {
       source: { list: () => [...resources.values()], unread: () => problems },
       remembered: openRememberedFile(join(place, 'remembered.json'), [limits], text => assert.fail(text)).of(
         limits,
@@ -506,10 +506,10 @@ test('other work runs while the contents of many resources are translated and ch
       const claims = limits.openClaims()
       return {
         ...claims,
-        denialOf(content, claimant) {
+        findDenial(content, claimant) {
           step = 'choose'
           spin(5)
-          return claims.denialOf(content, claimant)
+          return claims.findDenial(content, claimant)
         },
       }
     },
