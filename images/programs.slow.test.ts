@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, test } from 'node:test'
 import { openAnimationClient } from '../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../services/broker/streams/testing/simulation-under-test.ts'
 import { startCollector } from '../services/chassis/tracing/testing/span-collector.ts'
 import { freePorts } from '../test/support/free-ports.ts'
 import { startGrpcCollector } from '../test/support/grpc-trace-collector.ts'
@@ -116,7 +116,7 @@ for (const streamLog of ['memory', 'redis']) {
     const { push, pull } = openAnimationClient(t, `127.0.0.1:${grpcPort}`)
     const pulled = pull({ requestId: 'r' })
     const pushed = push()
-    for (const text of ['header', '1', 'SUCCESS']) pushed.write(bytesOf(text, 'r'))
+    for (const text of ['header', '1', 'SUCCESS']) pushed.write(encodeText(text, 'r'))
     pushed.end()
     assert.match(await pushed.answer, /^SUCCESS/)
     assert.equal(await pulled.end, 'OK')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { settings } from '@tollway/broker/settings.ts'
 import { BrokerStats, counterNames, histogramNames } from '../services/broker/broker-stats.ts'
-import { serviceNames } from '../services/broker/servers/grpc-methods.ts'
+import { animationServices } from '../services/broker/servers/grpc-methods.ts'
 import { receivedMetadata } from '../services/broker/streams/late-join.ts'
 import { maxIdCharacters } from '../services/broker/wire/animation-ids.ts'
 import { root } from './support/tollway.ts'
@@ -50,9 +50,9 @@ test('every text of the tables is in the code', () => {
 })
 
 test('every text that the code has for callers is in the tables', () => {
-  const refused = /(?:GrpcError|LogRefusal)\(\s*'?\w+'?,\s*(?:'([^'\n]*)'|`([^`\n]*)`)/g
+  const rejections = /(?:GrpcError|LogRejection)\(\s*'?\w+'?,\s*(?:'([^'\n]*)'|`([^`\n]*)`)/g
   const status = /\bmessage: (?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`)/g
-  const matches = [...code.matchAll(refused), ...code.matchAll(status)]
+  const matches = [...code.matchAll(rejections), ...code.matchAll(status)]
   const found = matches.map(match => match.slice(1).find(text => text !== undefined) ?? '')
   assert.ok(found.length > 25)
   const missing = found.flatMap(text => fixedParts(text, /\$\{[^}]*\}/)).filter(part => !told.includes(part))
@@ -65,9 +65,9 @@ test('every text that the code has for callers is in the tables', () => {
 })
 
 test('the table of gRPC codes has exactly those of the broker', () => {
-  const refusals = [...code.matchAll(/^ {2}(?:exists|interrupted|unavailable): '([A-Z_]+)'/gm)]
+  const logRejections = [...code.matchAll(/^ {2}(?:exists|interrupted|unavailable): '([A-Z_]+)'/gm)]
   const thrown = [...code.matchAll(/GrpcError\(\s*'([A-Z_]+)'/g)]
-  const inCode = new Set([...refusals, ...thrown].map(match => match[1]))
+  const inCode = new Set([...logRejections, ...thrown].map(match => match[1]))
   // A defect, which has no text.
   inCode.delete('INTERNAL')
   const rows = [...section('gRPC codes').matchAll(/^\| ([A-Z_]+) \|/gm)].map(match => match[1])
@@ -87,7 +87,7 @@ test('the table of metrics has exactly those of the broker', () => {
 })
 
 test('names, limits and settings are those of the code', () => {
-  for (const name of Object.values(serviceNames)) assert.ok(page.includes(name), name)
+  for (const name of Object.values(animationServices)) assert.ok(page.includes(name), name)
   assert.match(page, new RegExp(`${receivedMetadata}: none\n`))
   assert.match(page, new RegExp(`${receivedMetadata}: \\S+=120\n`))
   assert.ok(page.includes(`at most ${maxIdCharacters} characters`))

@@ -121,7 +121,7 @@ export function statEntries(stats: BrokerStats): readonly (readonly [name: strin
     add(`broker.${name}`, 0)
   }
   for (const [route, routeStats] of stats.routes()) {
-    for (const [name, value] of numbersOf(routeStats)) {
+    for (const [name, value] of listValues(routeStats)) {
       add(`broker.${name}`, value)
       add(`broker.route.${routeLabel(route)}.${name}`, value)
     }
@@ -132,7 +132,7 @@ export function statEntries(stats: BrokerStats): readonly (readonly [name: strin
 /** Requests without a matching route have an empty route name. */
 const routeLabel = (name: string) => name || 'default'
 
-function* numbersOf({ counters, violations, histograms }: RouteStats): Generator<readonly [string, number]> {
+function* listValues({ counters, violations, histograms }: RouteStats): Generator<readonly [string, number]> {
   yield* Object.entries(counters)
   for (const [rule, count] of Object.entries(violations)) yield [`violations.${rule}`, count]
   for (const [name, histogram] of Object.entries(histograms)) {

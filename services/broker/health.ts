@@ -9,7 +9,7 @@ import type { StreamLog } from './stream-log/stream-log.ts'
  * fails later does not make the process unhealthy: that would take all brokers of a Redis out of service at
  * once, while their callers get an error that names the cause.
  */
-export function createHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHealth'>): ServiceHealth {
+export function createBrokerHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHealth'>): ServiceHealth {
   let answered = log.healthy
   const health = createServiceHealth(isServing => {
     if (!isServing) return 'has no routes yet'

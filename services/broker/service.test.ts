@@ -12,12 +12,12 @@ import { missingProgram } from '../../test/support/require-server.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { startServer } from '../xds-client/testing/management-server.ts'
-import { streamRouteTypeUrl } from './routes/route-table.ts'
-import { serviceNames } from './servers/grpc-methods.ts'
+import { routeTypeUrl } from './routes/route-table.ts'
+import { animationServices } from './servers/grpc-methods.ts'
 import { openAnimationClient } from './servers/testing/animation-client.ts'
 import { startService } from './service.ts'
 import { settings } from './settings.ts'
-import { bytesOf } from './streams/testing/simulation-under-test.ts'
+import { encodeText } from './streams/testing/simulation-under-test.ts'
 import { encodeHeader } from './wire/testing/encode-messages.ts'
 
 const quick = {
@@ -52,7 +52,7 @@ test('pulled messages are equal to the pushed bytes', async t => {
   const push = open().push()
   // The fields 4 of the data and 99 of the message are unknown to the schema.
   const unknown = Buffer.from([0x12, 0x03, 0x22, 0x01, 0x07, 0x9a, 0x06, 0x02, 0x68, 0x69])
-  const sent = [bytesOf('header', 'r1'), unknown, bytesOf('1'), bytesOf('SUCCESS')]
+  const sent = [encodeText('header', 'r1'), unknown, encodeText('1'), encodeText('SUCCESS')]
   for (const bytes of sent) push.write(bytes)
   push.end()
   assert.match(await push.answer, /^SUCCESS 4 messages/)
@@ -67,10 +67,10 @@ test('a consumer continues after a lost connection', async t => {
   const { open } = await start(t)
   const first = open().pull({ streamId: 's' }, { 'tollway-received': 'none' })
   const push = open().push()
-  for (const text of ['header', '1', '2']) push.write(bytesOf(text, 'r1'))
+  for (const text of ['header', '1', '2']) push.write(encodeText(text, 'r1'))
   await first.until('2')
   first.cancel()
-  for (const text of ['3', '4']) push.write(bytesOf(text))
+  for (const text of ['3', '4']) push.write(encodeText(text))
   const run = first.texts()[1]?.match(/^INFO run (\S+), the next is message 1$/)?.[1]
   const second = open().pull({ streamId: 's' }, { 'tollway-received': `${run}=3` })
   await second.until('4')
@@ -81,7 +81,7 @@ test('consumers get an error if the producer loses its connection', async t => {
   const { open } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   await pull.until('header r1')
   push.cancel()
   assert.equal(await pull.end, 'OK')
@@ -93,7 +93,7 @@ test('requests are listed and interrupted at the debug port', async t => {
   const { open, debug } = await start(t)
   const pull = open().pull({ requestId: 'r 1' })
   const push = open().push()
-  push.write(bytesOf('header', 'r 1'))
+  push.write(encodeText('header', 'r 1'))
   await pull.until('header r 1')
   const { streams } = (await (await fetch(`${debug}/streams`)).json()) as { streams: { requestId: string }[] }
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('requests are listed and interrupted at the debug port', async t => {
   assert.equal(await pull.end, 'OK')
   assert.equal(pull.texts().at(-1), 'INFO interrupted')
   const again = open().push()
-  again.write(bytesOf('header', 'r 1'))
+  again.write(encodeText('header', 'r 1'))
   assert.match(await again.answer, /^FAILED_PRECONDITION/)
 })
 
@@ -134,14 +134,14 @@ test('running requests can end while the service stops, and new ones are rejecte
   const client = open()
   const pull = client.pull({ requestId: 'r1' })
   const push = open().push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   await pull.until('header r1')
   const stopped = stop()
   assert.match(await waiting.end, /^UNAVAILABLE the broker is shutting down/)
   const late = open().push()
-  late.write(bytesOf('header', 'r2'))
+  late.write(encodeText('header', 'r2'))
   assert.match(await late.answer, /^UNAVAILABLE/)
-  push.write(bytesOf('SUCCESS'))
+  push.write(encodeText('SUCCESS'))
   push.end()
   assert.match(await push.answer, /^SUCCESS/)
   assert.equal(await pull.end, 'OK')
@@ -152,7 +152,7 @@ test('requests that still run after the drain time end with an error', async t =
   const { open, stop } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   await pull.until('header r1')
   await stop()
   assert.equal(await push.answer, 'ERROR shutting down')
@@ -165,7 +165,7 @@ test('the service is healthy by gRPC and HTTP, until it stops', async t => {
   const client = new Client(target, credentials.createInsecure())
   t.after(() => client.close())
   const identity = (bytes: Buffer) => bytes
-  const name = serviceNames.specified
+  const name = animationServices.specified
   const request = Buffer.concat([Buffer.from([0x0a, name.length]), Buffer.from(name)])
   const check = () =>
     new Promise(resolve => {
@@ -189,7 +189,7 @@ test('the statistics count requests and messages', async t => {
   const { open, debug } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
-  for (const text of ['header', '1', 'SUCCESS']) push.write(bytesOf(text, 'r1'))
+  for (const text of ['header', '1', 'SUCCESS']) push.write(encodeText(text, 'r1'))
   push.end()
   await push.answer
   await pull.end
@@ -217,7 +217,7 @@ test('with a feed, calls are accepted after the first routes, which apply to the
   const operator = await startServer(t)
   const tokenHashes = [createHash('sha256').update('secret').digest()]
   const encode = (route: MessageInitShape<typeof StreamRouteSchema>) => ({
-    typeUrl: streamRouteTypeUrl,
+    typeUrl: routeTypeUrl,
     value: toBinary(StreamRouteSchema, create(StreamRouteSchema, route)),
   })
   const match = { streamIdPrefix: 'kiosk-', sourceServiceId: 'a2f' }
@@ -225,11 +225,11 @@ test('with a feed, calls are accepted after the first routes, which apply to the
   const stream = operator.stream(0)
   stream.then(feed => {
     const resources = [encode({ name: 'shop/a', tokenHashes }), encode(kiosk)]
-    feed.send({ versionInfo: 'v1', typeUrl: streamRouteTypeUrl, nonce: 'n', resources })
+    feed.send({ versionInfo: 'v1', typeUrl: routeTypeUrl, nonce: 'n', resources })
   })
   const { open, debug } = await start(t, { ROUTES: 'feed', CONFIG_GRPC_XDS_SERVER_URL: operator.address })
   const without = open().push()
-  without.write(bytesOf('header', 'r1'))
+  without.write(encodeText('header', 'r1'))
   assert.equal(await without.answer, 'UNAUTHENTICATED the route shop/a requires a bearer token')
   const token = { authorization: 'Bearer secret' }
   const animationIds = { streamId: 'kiosk-1', requestId: 'r2', targetObjectId: '' }
@@ -237,7 +237,7 @@ test('with a feed, calls are accepted after the first routes, which apply to the
   claiming.write(encodeHeader({ animationIds, sourceServiceId: 'another' }))
   assert.equal(await claiming.answer, 'PERMISSION_DENIED the route shop/kiosk does not accept this token')
   const pull = open().pull({ streamId: 's' }, token)
-  open().push(token).write(bytesOf('header', 'r1'))
+  open().push(token).write(encodeText('header', 'r1'))
   await pull.until('header r1')
   const { streams } = (await (await fetch(`${debug}/streams`)).json()) as { streams: { route: string }[] }
   assert.deepEqual(
@@ -261,7 +261,7 @@ test('TLS: streams work, and callers without TLS are rejected', async t => {
   })
   const pull = tls.pull({ requestId: 'r1' })
   const push = tls.push()
-  for (const text of ['header', '1', 'SUCCESS']) push.write(bytesOf(text, 'r1'))
+  for (const text of ['header', '1', 'SUCCESS']) push.write(encodeText(text, 'r1'))
   push.end()
   assert.match(await push.answer, /^SUCCESS/)
   assert.equal(await pull.end, 'OK')

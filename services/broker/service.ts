@@ -16,10 +16,10 @@ import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
 import { BrokerStats } from './broker-stats.ts'
 import type { RouteFeed, RouteFeedOptions } from './feeds/route-feed.ts'
-import { createHealth, StreamLogHealth } from './health.ts'
+import { createBrokerHealth, StreamLogHealth } from './health.ts'
 import { RouteTable } from './routes/route-table.ts'
-import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
-import { openPages, portsOfPages } from './servers/open-pages.ts'
+import { animationMethods, animationServices } from './servers/grpc-methods.ts'
+import { listPagePorts, openPages } from './servers/open-pages.ts'
 import { createPreviews } from './servers/preview-page.ts'
 import { streamsText } from './servers/streams-page.ts'
 import { StreamWatch } from './servers/watch-streams.ts'
@@ -54,11 +54,11 @@ const maxConcurrentStreams = 10_000
  * Errors of addresses and files are reported first, before any wait.
  */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
-  await assertAddressesFree(settings, portsOfPages(settings))
+  await assertAddressesFree(settings, listPagePorts(settings))
   const tls = openServerTls(settings, { log })
   const tracing = await openTracing(settings, log)
   const { streamLog, table, notifier, broker, stats } = await openBroker(settings, tracing, log)
-  const health = createHealth(streamLog)
+  const health = createBrokerHealth(streamLog)
   const watch = new StreamLogHealth(streamLog)
   stats.gauge('backend.failing', () => Number(watch.problem !== ''))
   const makePreview = createPreviews(streamLog)
@@ -85,7 +85,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const bound = await grpc.listen({ ...grpcAddress(settings), tls })
   healthTable.set('', true)
   health.onChange(healthy => {
-    for (const name of Object.values(serviceNames)) healthTable.set(name, healthy)
+    for (const name of Object.values(animationServices)) healthTable.set(name, healthy)
     reportHealth(healthy, health.problem())
     if (healthy) watch.startReports()
   })
@@ -138,7 +138,7 @@ async function openBroker(settings: Settings, tracing: Tracing | undefined, log:
     clock: systemClock,
     tracing,
     onBegun: request => notifier.begun(request),
-    limits: limitsOf(settings),
+    limits: readLimits(settings),
     newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),
   }
   stats.gauge('log.healthy', () => Number(streamLog.healthy))
@@ -194,7 +194,7 @@ async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Pr
   stop()
 }
 
-function limitsOf(settings: Settings): BrokerLimits {
+function readLimits(settings: Settings): BrokerLimits {
   return {
     pushes: settings.maxPushes,
     pulls: settings.maxPulls,

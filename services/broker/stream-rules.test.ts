@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type AudioFormat, defaultRoute, type RouteRules } from './routes/route.ts'
 import { ruleNames, StreamRules } from './stream-rules.ts'
-import { judgeText, messageOf } from './testing/rules-under-test.ts'
+import { checkText, parseText } from './testing/rules-under-test.ts'
 
 /** Each line is a request, an arrow, and its violations, separated by ` | `, or `ok`. */
 function testLines(name: string, lines: readonly string[], audioFormats: readonly AudioFormat[] = []): void {
@@ -11,7 +11,7 @@ function testLines(name: string, lines: readonly string[], audioFormats: readonl
   for (const line of lines) {
     const [request = '', expected] = line.split('->').map(part => part.trim())
     test(`${name}: ${request}`, () => {
-      const found = judgeText(request, rules).map(violation => violation.text)
+      const found = checkText(request, rules).map(violation => violation.text)
       assert.equal(found.join(' | ') || 'ok', expected)
     })
   }
@@ -119,13 +119,13 @@ testLines(
 
 test('a message lists only some of many formats', () => {
   const audioFormats = [1, 2, 3, 4, 5, 6, 7].map(rate => ({ ...stereoAtAnyRate, samplesPerSecond: rate }))
-  const [violation] = judgeText('header 8000Hz', { ...defaultRoute.rules, audioFormats })
+  const [violation] = checkText('header 8000Hz', { ...defaultRoute.rules, audioFormats })
   assert.match(violation?.text ?? '', /or 5 Hz 24-bit stereo or 2 more formats is allowed$/)
 })
 
 test('a message can break several rules; each violation has its mode and its count', () => {
   const rules: RouteRules = { ...defaultRoute.rules, timeCodes: 'reject' }
-  const found = judgeText('header 2bs; data @1,0x3 audio:7; data @2x3', rules)
+  const found = checkText('header 2bs; data @1,0x3 audio:7; data @2x3', rules)
   assert.deepEqual(
     found.map(({ rule, mode, messageNumber, nth }) => `${rule} ${mode} ${messageNumber} ${nth}`),
     ['timeCodes reject 1 1', 'counts warn 1 1', 'audio warn 1 1', 'counts warn 2 2'],
@@ -136,18 +136,18 @@ test('a rule that is off is not checked', () => {
   const off = { order: 'off', timeCodes: 'off', counts: 'off', audio: 'off', audioFormats: [] } as const
   const wrong = 'data @1,0x3 audio:7; header 2bs 7Hz; header 2bs 7Hz; data @1,0x3 audio:7; nothing; end'
   for (const name of ruleNames) {
-    const found = new Set(judgeText(wrong, { ...off, [name]: 'warn' }).map(({ rule }) => rule))
+    const found = new Set(checkText(wrong, { ...off, [name]: 'warn' }).map(({ rule }) => rule))
     assert.deepEqual([...found], [name])
   }
-  assert.deepEqual(judgeText(wrong, off), [])
+  assert.deepEqual(checkText(wrong, off), [])
 })
 
 test('the summary counts violations by rule', () => {
   const rules = new StreamRules(defaultRoute.rules)
   assert.equal(rules.summary(), '')
-  rules.judge(messageOf('header 52bs'), 0)
-  for (let number = 1; number <= 12; number += 1) rules.judge(messageOf('data @7'), number)
-  rules.judge(messageOf('data @8x3'), 13)
+  rules.check(parseText('header 52bs'), 0)
+  for (let number = 1; number <= 12; number += 1) rules.check(parseText('data @7'), number)
+  rules.check(parseText('data @8x3'), 13)
   rules.end(14)
   assert.equal(rules.summary(), 'order ×1, timeCodes ×11, counts ×1')
 })
@@ -161,7 +161,7 @@ test('the rule for time codes agrees with a naive implementation', () => {
   fc.assert(
     fc.property(lists, messages => {
       const steps = messages.map(codes => (codes.length === 0 ? 'data skel' : `data @${codes.join(',')}`))
-      const found = judgeText(['header 1bs', ...steps].join(';'), { ...defaultRoute.rules, counts: 'off' })
+      const found = checkText(['header 1bs', ...steps].join(';'), { ...defaultRoute.rules, counts: 'off' })
       assert.deepEqual(
         found.map(({ messageNumber }) => messageNumber - 1),
         brokenByReading(messages),

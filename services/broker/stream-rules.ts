@@ -15,18 +15,18 @@ function createAudioRule(formats: readonly AudioFormat[]): Rule {
   let header: { readonly audio: AudioHeader | undefined } | undefined
 
   return {
-    judge(message) {
+    check(message) {
       if (message.part === 'header') {
         header = message
-        return message.audio && judgeFormat(message.audio, formats)
+        return message.audio && checkFormat(message.audio, formats)
       }
       if (message.part !== 'data' || message.audio === undefined || header === undefined) return undefined
-      return judgeAudio(message.audio.bytes, header.audio)
+      return checkAudio(message.audio.bytes, header.audio)
     },
   }
 }
 
-function judgeFormat(audio: AudioHeader, formats: readonly AudioFormat[]): string | undefined {
+function checkFormat(audio: AudioHeader, formats: readonly AudioFormat[]): string | undefined {
   if (audio.format !== pcm) return `audio format ${audio.format} is found, ${pcm} (PCM) is allowed`
   if (isAlwaysAllowed(audio) || formats.some(format => isFormat(format, audio))) return undefined
   return `${describeFormat(audio)} is found, ${describeAllowed(formats)} is allowed`
@@ -47,7 +47,7 @@ function isFormat(format: AudioFormat, audio: AudioHeader): boolean {
 /** An allowed 0 matches any value except 0. */
 const isValue = (allowed: number, found: number) => found > 0 && (allowed === 0 || allowed === found)
 
-function judgeAudio(bytes: number, audio: AudioHeader | undefined): string | undefined {
+function checkAudio(bytes: number, audio: AudioHeader | undefined): string | undefined {
   if (bytes === 0) return undefined
   if (audio === undefined)
     return `${bytes} bytes of audio are found, none are allowed: the header has no audio`
@@ -86,11 +86,11 @@ function createTimeCodesRule(): Rule {
   let before: End | undefined
 
   return {
-    judge(message, number) {
+    check(message, number) {
       if (message.part !== 'data' || message.skelAnimation === undefined) return undefined
       const { earliest, latest } = message.skelAnimation
-      const found = disorderOf(message.skelAnimation)
-      const overlap = earliest === undefined ? undefined : overlapOf(earliest, before)
+      const found = findDisorder(message.skelAnimation)
+      const overlap = earliest === undefined ? undefined : findOverlap(earliest, before)
       if (latest !== undefined) before = { number, latest }
       return found ?? overlap
     },
@@ -103,7 +103,7 @@ function createTimeCodesRule(): Rule {
   }
 }
 
-function disorderOf(skel: SkelAnimation): string | undefined {
+function findDisorder(skel: SkelAnimation): string | undefined {
   for (const name of lists) {
     const disorder = skel[name]?.disorder
     if (disorder !== undefined) return `${name}: ${describeDisorder(disorder)}`
@@ -111,7 +111,7 @@ function disorderOf(skel: SkelAnimation): string | undefined {
   return undefined
 }
 
-function overlapOf(earliest: number, before: End | undefined): string | undefined {
+function findOverlap(earliest: number, before: End | undefined): string | undefined {
   if (before === undefined || earliest > before.latest) return undefined
   return `${earliest} is found, more than ${before.latest} is allowed, where message ${before.number} ended`
 }
@@ -137,7 +137,7 @@ function createOrderRule(): Rule {
   let last: Last | undefined
 
   return {
-    judge(message) {
+    check(message) {
       const before = hasHeader
       if (message.part === 'none')
         return 'neither header nor data nor status is found, one of them is allowed'
@@ -173,7 +173,7 @@ function createCountsRule(): Rule {
   let names: { readonly blendShapes: number; readonly joints: number } | undefined
 
   return {
-    judge(message) {
+    check(message) {
       if (message.part === 'header') names = message
       if (message.part !== 'data' || message.skelAnimation === undefined || names === undefined)
         return undefined
@@ -204,12 +204,12 @@ function difference(
 /** One rule of the specification. It checks the messages of one request in their order. */
 interface Rule {
   /** Returns the found and the allowed values, for people, or undefined if the message follows the rule. */
-  judge(message: Message, number: number): string | undefined
-  /** Checks a request that ends here; returns the same as `judge`. */
+  check(message: Message, number: number): string | undefined
+  /** Checks a request that ends here; returns the same as `check`. */
   end?(): string | undefined
   /** Returns the state after the header as JSON, or undefined if the rule has none. */
   save?(): unknown
-  /** Restores the state that `save` returned; called after `judge` of the header. */
+  /** Restores the state that `save` returned; called after `check` of the header. */
   restore?(saved: unknown): void
 }
 
@@ -247,8 +247,8 @@ export class StreamRules {
   }
 
   /** The violations of the message: at most one of each rule. `number` counts the messages from 0. */
-  judge(message: Message, number: number): readonly Violation[] {
-    return this.#collect(number, rule => rule.judge(message, number))
+  check(message: Message, number: number): readonly Violation[] {
+    return this.#collect(number, rule => rule.check(message, number))
   }
 
   /** The violations of a request that ends here after `number` messages. Their message number is `number`. */
@@ -263,7 +263,7 @@ export class StreamRules {
 
   /**
    * Sets the state that `save` returned, for a request that continues at another broker with the same rules
-   * and modes. Call it after `judge` of the header.
+   * and modes. Call it after `check` of the header.
    */
   restore(saved: SavedRules): void {
     for (const [name, broken, ofRule] of saved) {

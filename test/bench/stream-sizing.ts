@@ -2,8 +2,8 @@ import { loadavg } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
-import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { animationServices } from '../../services/broker/servers/grpc-methods.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeAnimationIds } from '../../services/broker/wire/testing/encode-messages.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -28,12 +28,12 @@ const seconds = Number(values.seconds)
 const messagesPerSecond = 30
 const wanted = (Number(values['kilobytes-per-second']) * 1000) / messagesPerSecond
 /** `big` repeats a whole message. */
-const bytes = Math.round(wanted / bytesOf('1').length) * bytesOf('1').length
+const bytes = Math.round(wanted / encodeText('1').length) * encodeText('1').length
 /** The chart's `redis.bundled.streams.maxMemory`. */
 const redisMemory = ['--maxmemory', '512mb', '--maxmemory-policy', 'noeviction']
 
 const codec = { encode: (message: Uint8Array) => message, decode: (message: Uint8Array) => message }
-const path = (kind: string) => `/${serviceNames.specified}/${kind}AnimationDataStream`
+const path = (kind: string) => `/${animationServices.specified}/${kind}AnimationDataStream`
 
 interface Consumed {
   messages: number
@@ -61,14 +61,14 @@ async function produce(client: GrpcClient, requestId: string, message: Uint8Arra
   const answer = (async () => {
     for await (const _ of call.messages);
   })()
-  void call.write(bytesOf('header', requestId))
+  void call.write(encodeText('header', requestId))
   const total = seconds * messagesPerSecond
   const began = performance.now()
   for (let sent = 0; sent < total; sent += 1) {
     await pause(Math.max(0, began + (sent * 1000) / messagesPerSecond - performance.now()))
     await call.write(message)
   }
-  void call.write(bytesOf('SUCCESS'))
+  void call.write(encodeText('SUCCESS'))
   call.end()
   await answer
   return total
@@ -116,7 +116,7 @@ async function measure(streams: number): Promise<readonly string[]> {
     const maxima = [...pids.map(pid => () => rssMiB(pid)), usedMiB].map(trackMaximum)
     const cpuBefore = pids.map(cpuMicros)
     const began = performance.now()
-    const message = bytesOf(`big:${bytes}`)
+    const message = encodeText(`big:${bytes}`)
     const sent = await Promise.all(ids.map(id => produce(connectTo(brokers[0]), id, message)))
     const elapsedMicros = (performance.now() - began) * 1000
     const cores = pids.map((pid, index) => (cpuMicros(pid) - (cpuBefore[index] ?? 0)) / elapsedMicros)

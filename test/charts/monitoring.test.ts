@@ -11,7 +11,7 @@ import { CORE_SCHEMA, dump, load } from 'js-yaml'
 import { createOperatorMetrics } from '../../operator/environments/kubernetes/metrics.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
 import { startService } from '../../services/broker/service.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { startService as startPayments } from '../../services/payments/service.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { newPgliteFolder } from '../support/pglite-folder.ts'
@@ -202,7 +202,7 @@ async function brokerMetrics(t: TestContext): Promise<string> {
   const refused = pull({ streamId: 'b' })
   assert.match(await refused.end, /RESOURCE_EXHAUSTED/)
   const pushed = push()
-  for (const text of ['header', '1', 'SUCCESS']) pushed.write(bytesOf(text, 'a'))
+  for (const text of ['header', '1', 'SUCCESS']) pushed.write(encodeText(text, 'a'))
   pushed.end()
   await pushed.answer
   assert.equal(await served.end, 'OK')

@@ -4,14 +4,14 @@ import { fromBinary } from '@bufbuild/protobuf'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
-import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
-import { bytesOf, textOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { animationServices } from '../../services/broker/servers/grpc-methods.ts'
+import { decodeText, encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { statusCodes } from '../../services/broker/wire/status.ts'
 import { encodeAnimationIds } from '../../services/broker/wire/testing/encode-messages.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { Period } from './load.ts'
 
-/** The stream of all requests here; see `bytesOf`. */
+/** The stream of all requests here; see `encodeText`. */
 export const streamId = 's'
 /** 30 messages a second, and requests of some seconds, as people speak. */
 export const frameMs = 33
@@ -23,7 +23,7 @@ const betweenRequestsMs = 100
 /** `host:port` of a broker that takes calls now. */
 export type ChooseBroker = () => Promise<string>
 
-const service = serviceNames.specified
+const service = animationServices.specified
 const identity = (bytes: Uint8Array) => bytes
 
 async function withClient<T>(choose: ChooseBroker, use: (client: GrpcClient) => Promise<T>): Promise<T> {
@@ -53,12 +53,12 @@ export function pushRequest(
     })
     // A write of a lost call rejects, too.
     answer.catch(() => {})
-    await call.write(bytesOf('header', requestId))
+    await call.write(encodeText('header', requestId))
     for (let frame = 1; frame <= frames && !answered; frame++) {
-      await call.write(bytesOf(`${frame}`))
+      await call.write(encodeText(`${frame}`))
       await pause(frameMs)
     }
-    if (!answered) await call.write(bytesOf('SUCCESS'))
+    if (!answered) await call.write(encodeText('SUCCESS'))
     call.end()
     return await answer
   })
@@ -111,7 +111,7 @@ export function startProducer(choose: ChooseBroker, prefix = 'r'): Producer {
 }
 
 export interface Consumer {
-  /** The messages by request, in the form of `textOf`. */
+  /** The messages by request, in the form of `decodeText`. */
   readonly received: ReadonlyMap<string, readonly string[]>
   /** The number of changes to another broker. */
   readonly moves: number
@@ -158,7 +158,7 @@ export function startConsumer(choose: ChooseBroker): Consumer {
     void call.write({ streamId, requestId: '', targetObjectId: '' })
     call.end()
     let current = ''
-    for await (const bytes of call.messages) current = take(textOf(bytes), current)
+    for await (const bytes of call.messages) current = take(decodeText(bytes), current)
   }
 
   async function consume(): Promise<void> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { errorCodes } from '../../services/grpc/http2/frames/frames.ts'
 import { rssMiB } from '../bench/process-usage.ts'
 import { startBroker } from '../support/broker-process.ts'
@@ -30,7 +30,7 @@ test('a flood of long header lists ends only its connection to a broker', async 
   })
   await waitFor('the end of the connection', () => goAways.length > 0 || frames() >= 1_000)
   const push = openAnimationClient(t, address).push()
-  for (const text of ['header', 'SUCCESS']) push.write(bytesOf(text, 'r1'))
+  for (const text of ['header', 'SUCCESS']) push.write(encodeText(text, 'r1'))
   push.end()
   assert.match(await push.answer, /^SUCCESS/)
   assert.deepEqual(goAways, [errorCodes.ENHANCE_YOUR_CALM])

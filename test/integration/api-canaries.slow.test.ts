@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { type ApiEndpoint, apiEndpoints } from '../../operator/api/endpoints.ts'
 import type { StreamList } from '../../operator/api/stream-shapes.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { programs } from '../support/programs.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -92,7 +92,7 @@ test('no answer of the API, file of the console or log contains a secret, token 
   await sell(stringData, tollway.stateDir)
   const pusher = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`)
   const push = pusher.push({ authorization: `Bearer ${streamToken}` })
-  push.write(bytesOf('header', 'one'))
+  push.write(encodeText('header', 'one'))
   t.after(() => push.cancel())
   await push.headers
   const answers: string[] = []

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { openAnimationClient, type PullCall } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -20,7 +20,7 @@ async function stream(t: TestContext, producing: BrokerProcess, consuming: Broke
     { 'tollway-received': 'none' },
   )
   const producer = openAnimationClient(t, producing.address).push()
-  producer.write(bytesOf('header', requestId))
+  producer.write(encodeText('header', requestId))
   const run = await waitFor(`the run of ${requestId}`, () => runOf(consumer))
   return { consumer, producer, run }
 }
@@ -50,7 +50,7 @@ test('the callers of a killed broker get UNAVAILABLE, and its successor serves t
   assert.match(await producer.answer, /^UNAVAILABLE/)
   const next = await startBroker(t, {}, ports)
   const again = await stream(t, next, next, 'r1')
-  again.producer.write(bytesOf('SUCCESS'))
+  again.producer.write(encodeText('SUCCESS'))
   again.producer.end()
   assert.equal(await again.consumer.end, 'OK')
   assert.match(await again.producer.answer, /^SUCCESS/)
@@ -65,7 +65,7 @@ test('brokers over Redis', async t => {
     async () => {
       const doomed = await startBroker(t, env)
       const { consumer, producer } = await stream(t, doomed, second, 'lost')
-      producer.write(bytesOf('1'))
+      producer.write(encodeText('1'))
       await consumer.until('1')
       await doomed.program.end('SIGKILL')
       assert.match(await producer.answer, /^UNAVAILABLE/)
@@ -85,12 +85,12 @@ test('brokers over Redis', async t => {
       let reading = consumer
       let sent = 0
       for (let kill = 0; kill < kills; kill++) {
-        for (const number of range(sent + 1, sent + 5)) producer.write(bytesOf(number))
+        for (const number of range(sent + 1, sent + 5)) producer.write(encodeText(number))
         sent += 5
         await reading.until(`${sent}`)
         received.push(...numbers(reading))
         const killed = doomed.program.end('SIGKILL')
-        for (const number of range(sent + 1, sent + 5)) producer.write(bytesOf(number))
+        for (const number of range(sent + 1, sent + 5)) producer.write(encodeText(number))
         sent += 5
         await killed
         const at = kill % 2 === 0 ? second : first
@@ -103,7 +103,7 @@ test('brokers over Redis', async t => {
         const again = { 'tollway-received': `${run}=${1 + received.length}` }
         reading = openAnimationClient(t, doomed.address).pull({ requestId: 'resumed' }, again)
       }
-      producer.write(bytesOf('SUCCESS'))
+      producer.write(encodeText('SUCCESS'))
       producer.end()
       assert.equal(await reading.end, 'OK')
       assert.match(await producer.answer, /^SUCCESS/)
@@ -116,7 +116,7 @@ test('brokers over Redis', async t => {
     async () => {
       const { consumer, producer } = await stream(t, first, second, 'emptied')
       await redis.kill('SIGKILL')
-      producer.write(bytesOf('1'))
+      producer.write(encodeText('1'))
       await redis.restart()
       await consumer.end
       assert.match(consumer.texts().at(-1) ?? '', /^ERROR /)
@@ -127,7 +127,7 @@ test('brokers over Redis', async t => {
         return texts.every(text => text.includes('broker.log.healthy: 1\n'))
       })
       const next = await stream(t, first, second, 'after')
-      next.producer.write(bytesOf('SUCCESS'))
+      next.producer.write(encodeText('SUCCESS'))
       next.producer.end()
       assert.equal(await next.consumer.end, 'OK')
     },

@@ -21,7 +21,7 @@ import { sessionPath } from '../../operator/ratelimit-queries/process-session.ts
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { createAuthority } from '../../services/grpc/server/testing/contract/certificates.ts'
 import { startBroker } from '../support/broker-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -92,7 +92,7 @@ async function startBrokerOf(t: TestContext, address: string, uid: string) {
     XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms',
   })
   const push = openAnimationClient(t, broker.address).push()
-  push.write(bytesOf('header'))
+  push.write(encodeText('header'))
   t.after(() => push.cancel())
   return broker
 }

@@ -10,7 +10,7 @@ import {
   makeOperatorAccount,
 } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -63,7 +63,7 @@ async function startBrokerPod(t: TestContext, name: string, { ip }: Operator): P
     ...feedClientSettings(namespace, join(place, 'feed')),
   })
   const push = openAnimationClient(t, broker.address).push()
-  push.write(bytesOf('header', `of-${name}`))
+  push.write(encodeText('header', `of-${name}`))
   t.after(() => push.cancel())
 }
 

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { type TestContext, test } from 'node:test'
 import { createAnimationClient, type StreamPart } from '../../examples/animation/animation-client.ts'
-import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
+import { animationServices } from '../../services/broker/servers/grpc-methods.ts'
 import {
   type AnimationClient,
   openAnimationClient,
   type PullCall,
   type PushCall,
 } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { startBackendProxy } from '../support/backend-proxy.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
@@ -47,10 +47,10 @@ async function producerOf(push: PushCall, first?: Uint8Array): Promise<Producer>
     resume: { 'tollway-resume': headers['tollway-resume'] ?? '' },
     next: Number(headers['tollway-next']),
     send(from, to) {
-      for (const text of range(from, to)) push.write(bytesOf(text))
+      for (const text of range(from, to)) push.write(encodeText(text))
     },
     finish() {
-      push.write(bytesOf('SUCCESS'))
+      push.write(encodeText('SUCCESS'))
       push.end()
       return push.answer
     },
@@ -58,7 +58,7 @@ async function producerOf(push: PushCall, first?: Uint8Array): Promise<Producer>
 }
 
 const begin = (client: AnimationClient, requestId: string) =>
-  producerOf(client.push(), bytesOf('header', requestId))
+  producerOf(client.push(), encodeText('header', requestId))
 
 const proceed = (client: AnimationClient, { resume }: Pick<Producer, 'resume'>) =>
   producerOf(client.push(resume))
@@ -77,7 +77,7 @@ async function connectionIsLost(t: TestContext, broker: BrokerProcess, other: Br
   for (const pull of pulls) await pull.until('3')
   const client = openAnimationClient(t, other.address)
   const taken = openAnimationClient(t, other.address).push()
-  taken.write(bytesOf('header', 'lost'))
+  taken.write(encodeText('header', 'lost'))
   assert.equal(await taken.answer, 'ALREADY_EXISTS a push with the same ids is running')
   proxy.cut()
   assert.match(await first.push.answer, /^UNAVAILABLE/)
@@ -176,7 +176,7 @@ async function tokensAreRefused(t: TestContext, { address }: BrokerProcess): Pro
   second.send(1, 1)
   await pull.until('1')
   const early = openAnimationClient(t, address).push(second.resume)
-  early.write(bytesOf('2'))
+  early.write(encodeText('2'))
   early.end()
   assert.match(await early.answer, /^FAILED_PRECONDITION a message came before the answer's tollway-next/)
   assert.match(
@@ -225,8 +225,10 @@ test('a producer in Python that is killed begins its request again', async t => 
   const broker = await startBroker(t, {})
   const pull = openAnimationClient(t, broker.address).pull({ streamId: 's' })
   const produce = () => {
-    const sent = [bytesOf('header', 'r1'), bytesOf('1')].map(bytes => Buffer.from(bytes).toString('hex'))
-    const method = `/${serviceNames.specified}/PushAnimationDataStream`
+    const sent = [encodeText('header', 'r1'), encodeText('1')].map(bytes =>
+      Buffer.from(bytes).toString('hex'),
+    )
+    const method = `/${animationServices.specified}/PushAnimationDataStream`
     const program = startProgram(python, ['-c', pythonProducer, broker.address, method, ...sent])
     t.after(async () => void (await program.end('SIGKILL')))
     return program
@@ -270,7 +272,7 @@ test('a broker without a grace period gives no token, and ends the request immed
   const proxy = await openProxy(t, portOf(broker))
   const pull = openAnimationClient(t, broker.address).pull({ requestId: 'r1' })
   const push = openAnimationClient(t, `127.0.0.1:${proxy.port}`).push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   await pull.until('header r1')
   proxy.cut()
   assert.equal(await pull.end, 'OK')
@@ -322,7 +324,7 @@ test('brokers over Redis', async t => {
     })
     assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
     paused.program.process.kill('SIGCONT')
-    old.write(bytesOf('4'))
+    old.write(encodeText('4'))
     assert.equal(await old.answer, cameBack)
     await waitFor('the end at the broker that was stopped', () => consumer.texts().includes(cameBack))
   })
@@ -348,7 +350,7 @@ test('brokers over Redis', async t => {
     proxy.silence()
     for (const { address } of [first, second]) {
       const push = openAnimationClient(t, address).push()
-      push.write(bytesOf('header', 'half-open'))
+      push.write(encodeText('header', 'half-open'))
       assert.equal(await push.answer, 'ALREADY_EXISTS a push with the same ids is running')
     }
     half.push.cancel()
@@ -365,7 +367,7 @@ test('brokers over Redis', async t => {
       const [one, two] = round % 2 === 0 ? [first, second] : [second, first]
       const continued = openAnimationClient(t, one.address).push(lost.resume)
       const begun = openAnimationClient(t, two.address).push()
-      begun.write(bytesOf('header', requestId))
+      begun.write(encodeText('header', requestId))
       const accepted = ({ headers, answer }: PushCall) =>
         Promise.race([headers.then(() => 'accepted'), answer])
       const answers = [await accepted(continued), await accepted(begun)]
@@ -375,7 +377,7 @@ test('brokers over Redis', async t => {
           : [`FAILED_PRECONDITION the request has ended: ${cameBack.slice('ERROR '.length)}`, 'accepted']
       assert.deepEqual(answers, expected)
       const winner = answers[0] === 'accepted' ? continued : begun
-      winner.write(bytesOf('SUCCESS'))
+      winner.write(encodeText('SUCCESS'))
       winner.end()
       assert.match(await winner.answer, /^SUCCESS/)
     }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../../services/broker/wire/testing/encode-messages.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { root, startTollway, type Tollway } from '../support/tollway.ts'
@@ -21,14 +21,14 @@ spec:
 async function stream(t: TestContext, { brokerPort }: Tollway, requestId: string) {
   const consumer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).pull({ requestId })
   const producer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).push()
-  producer.write(bytesOf('header', requestId))
+  producer.write(encodeText('header', requestId))
   await consumer.until(`header ${requestId}`)
   return { consumer, producer }
 }
 
 const pushed = async (t: TestContext, { brokerPort }: Tollway, requestId: string): Promise<string> => {
   const producer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).push()
-  for (const text of ['header', '1', 'SUCCESS']) producer.write(bytesOf(text, requestId))
+  for (const text of ['header', '1', 'SUCCESS']) producer.write(encodeText(text, requestId))
   producer.end()
   return producer.answer
 }
@@ -54,7 +54,7 @@ test('a folder with a route is enforced by a broker, and so is an edit', async t
       const { activeStreams, consumers } = tollway.status().resources[0]?.counts ?? {}
       return activeStreams === 1 && consumers === 1
     })
-    producer.write(bytesOf('SUCCESS', 'r2'))
+    producer.write(encodeText('SUCCESS', 'r2'))
     producer.end()
     assert.equal(await consumer.end, 'OK')
   })
@@ -87,7 +87,7 @@ test('several brokers share their streams in the Redis that tollway run starts',
   // The kernel spreads connections over both, so that some of these meet at different ones.
   for (let round = 0; round < 8; round++) {
     const { producer, consumer } = await stream(t, tollway, `r${round}`)
-    producer.write(bytesOf('SUCCESS', `r${round}`))
+    producer.write(encodeText('SUCCESS', `r${round}`))
     producer.end()
     assert.equal(await consumer.end, 'OK')
   }

@@ -14,7 +14,7 @@ import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { defaultRoute } from '../../services/broker/routes/route.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import {
   answerWith,
   hang,
@@ -127,7 +127,7 @@ test('brokers over Redis post each begin and each end once', async t => {
 
   await t.test('of a request that its producer completes, with its messages and bytes', async () => {
     const push = await begin(t, one, 'kiosk-1', 'r1')
-    for (const text of ['1', '2', 'SUCCESS']) push.write(bytesOf(text, 'r1'))
+    for (const text of ['1', '2', 'SUCCESS']) push.write(encodeText(text, 'r1'))
     push.end()
     assert.match(await push.answer, /^SUCCESS 4 messages/)
     await posted('r1', ['begun r1', 'ended r1 completed'])
@@ -157,7 +157,7 @@ test('brokers over Redis post each begin and each end once', async t => {
     await posted('again', ['begun again'])
     proxy.cut()
     const push = await begin(t, two, 'kiosk-1', 'again')
-    for (const text of ['1', 'SUCCESS']) push.write(bytesOf(text, 'again'))
+    for (const text of ['1', 'SUCCESS']) push.write(encodeText(text, 'again'))
     push.end()
     assert.match(await push.answer, /^SUCCESS/)
     await waitFor('all', () => texts('again').length === 4)
@@ -199,7 +199,7 @@ test('brokers over Redis post each begin and each end once', async t => {
     const consumer = openAnimationClient(t, two.address).pull({ streamId: 'dead-1' })
     for (let count = 0; count < 30; count += 1) {
       const push = await begin(t, one, 'dead-1', `d${count}`)
-      for (const text of ['1', 'SUCCESS']) push.write(bytesOf(text, `d${count}`))
+      for (const text of ['1', 'SUCCESS']) push.write(encodeText(text, `d${count}`))
       push.end()
       assert.match(await push.answer, /^SUCCESS/)
     }
@@ -280,7 +280,7 @@ test('on one machine a Secret of the folder signs, follows an edit, and is in no
   await tollway.ready()
   const pushed = async (requestId: string) => {
     const push = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`).push()
-    for (const text of ['header', 'SUCCESS']) push.write(bytesOf(text, requestId))
+    for (const text of ['header', 'SUCCESS']) push.write(encodeText(text, requestId))
     push.end()
     return await push.answer
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -10,7 +10,7 @@ test('the API of an operator relays the preview of its broker', async t => {
   const tollway = await startTollway(t, files, ['--broker-replicas', '1'])
   const { addresses } = await tollway.ready()
   const push = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`).push()
-  push.write(bytesOf('header'))
+  push.write(encodeText('header'))
   const get = async (path: string) => {
     const response = await fetch(`${addresses['operator']}/api/v1/streams${path}`)
     return { status: response.status, body: (await response.json()) as Record<string, unknown> }

@@ -7,7 +7,7 @@ import {
   type AnimationClient,
   openAnimationClient,
 } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../../services/broker/wire/testing/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { makeCertificate } from '../support/certificate.ts'
@@ -40,7 +40,7 @@ const connect = (t: TestContext, { address }: BrokerProcess): AnimationClient =>
 async function open(t: TestContext, requestId: string, from: BrokerProcess, to = from) {
   const consumer = connect(t, to).pull({ requestId })
   const producer = connect(t, from).push()
-  producer.write(bytesOf('header', requestId))
+  producer.write(encodeText('header', requestId))
   await consumer.until(`header ${requestId}`)
   return { consumer, producer }
 }
@@ -59,8 +59,8 @@ test('streams of one broker', async t => {
       ['s', 'r1', 'avatar', 'source', 'default', 'running'],
     )
     assert.deepEqual([row.producers.length, row.consumers.length, row.messagesBehind], [1, 1, 0])
-    assert.deepEqual([row.messages, row.bytes], [1, bytesOf('header', 'r1').length])
-    for (const text of ['1', 'SUCCESS']) producer.write(bytesOf(text))
+    assert.deepEqual([row.messages, row.bytes], [1, encodeText('header', 'r1').length])
+    for (const text of ['1', 'SUCCESS']) producer.write(encodeText(text))
     producer.end()
     assert.equal(await consumer.end, 'OK')
     assert.deepEqual(JSON.parse((await said(['list', '-o', 'json'], broker)).output).requests, [])
@@ -94,7 +94,7 @@ test('streams of one broker', async t => {
     assert.equal(consumer.texts().at(-1), 'INFO interrupted')
     assert.match((await said(['interrupt', 's', 'r3'], broker)).output, /^0 .* has not begun/)
     const again = connect(t, broker).push()
-    again.write(bytesOf('header', 'r3'))
+    again.write(encodeText('header', 'r3'))
     assert.match(await again.answer, /^FAILED_PRECONDITION/)
     other.producer.cancel()
   })

@@ -3,9 +3,9 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import fc from 'fast-check'
-import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
+import { animationServices } from '../../services/broker/servers/grpc-methods.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeAnimationIds } from '../../services/broker/wire/testing/encode-messages.ts'
 import { frameBytes, frameTypes, preface } from '../../services/grpc/http2/frames/frames.ts'
 import { frameStep, toFrame } from '../../services/grpc/http2/testing/frame-steps.ts'
@@ -26,7 +26,7 @@ export const callerFaults: readonly StreamFault[] = [
   { name: 'tenants', title: 'callers with the token of another tenant', needs: [], run: runTenants },
 ]
 
-const portOf = ({ address }: BrokerProcess) => Number(address.split(':')[1])
+const parsePort = ({ address }: BrokerProcess) => Number(address.split(':')[1])
 
 function openSocket(t: Extent['t'], port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {})
@@ -42,7 +42,7 @@ async function runHalfOpen({ t, isLong, seed }: Extent): Promise<StreamFaultRepo
   const broker = await startBroker(t, {})
   const rssBefore = rssMiB(broker.program.pid)
   for (let opened = 0; opened < sockets; opened += 100) {
-    const batch = await Promise.all(Array.from({ length: 100 }, () => openSocket(t, portOf(broker))))
+    const batch = await Promise.all(Array.from({ length: 100 }, () => openSocket(t, parsePort(broker))))
     for (const socket of batch) socket.write(preface.subarray(0, 10))
   }
   const times: number[] = []
@@ -65,7 +65,7 @@ async function runHalfOpen({ t, isLong, seed }: Extent): Promise<StreamFaultRepo
 
 /** Returns the seconds until the broker ends the call of a consumer whose network has disappeared. */
 async function measureSilence(t: Extent['t'], broker: BrokerProcess, seed: number): Promise<number> {
-  const proxy = await startBackendProxy({ targetPort: portOf(broker), seed })
+  const proxy = await startBackendProxy({ targetPort: parsePort(broker), seed })
   t.after(() => proxy.stop())
   const pull = openAnimationClient(t, proxy.address).pull({ requestId: 'silent' })
   void pull.end
@@ -90,7 +90,7 @@ async function runFuzz({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
   const count = isLong ? 3_000 : 50
   const consumed = healthy.consume('healthy')
   const produced = openEnds(t, [broker.address]).produce('healthy', count, 10)
-  const paths = ['Push', 'Pull'].map(kind => `/${serviceNames.specified}/${kind}AnimationDataStream`)
+  const paths = ['Push', 'Pull'].map(kind => `/${animationServices.specified}/${kind}AnimationDataStream`)
   await sendFrames(broker, paths, { connections: Math.ceil(connections / 10), seed })
   await sendMessages(t, broker, Math.ceil(pushes / 10), seed)
   const rssBefore = rssMiB(broker.program.pid)
@@ -123,7 +123,7 @@ async function sendFrames(
   for (let sent = 0; sent < connections; sent += batch) {
     const steps = fc.sample(frameStep(paths), { seed: seed + sent, numRuns: batch * framesOfConnection })
     const sockets = Array.from({ length: batch }, (_, index) => {
-      const socket = connect({ port: portOf(broker), host: '127.0.0.1' }).on('error', () => {})
+      const socket = connect({ port: parsePort(broker), host: '127.0.0.1' }).on('error', () => {})
       let newestId = -1
       const frames = steps.slice(index * framesOfConnection, (index + 1) * framesOfConnection).map(step => {
         const made = toFrame(step, newestId)
@@ -155,11 +155,11 @@ async function sendMessages(
   for (let sent = 0; sent < pushes; sent += batch) {
     const answers = changes.slice(sent, sent + batch).map((edits, index) => {
       const isHeader = index % 2 === 0
-      const valid = isHeader ? bytesOf('header', `fuzz-${sent}-${index}`) : bytesOf('7')
+      const valid = isHeader ? encodeText('header', `fuzz-${sent}-${index}`) : encodeText('7')
       const bytes = Buffer.from(valid)
       for (const { at, byte } of edits) if (at < bytes.length) bytes.writeUInt8(byte, at)
       const push = client.push()
-      if (!isHeader) push.write(bytesOf('header', `fuzz-${seed}-${sent}-${index}`))
+      if (!isHeader) push.write(encodeText('header', `fuzz-${seed}-${sent}-${index}`))
       push.write(bytes)
       push.end()
       return push.answer
@@ -175,8 +175,8 @@ async function runJoins({ t, isLong }: Extent): Promise<StreamFaultReport> {
   routes.publish([{ name: 'faults/all', lateJoiners: 'start', limits: { consumers: 20_000 } }])
   const broker = await startBroker(t, { ...routes.settings, MAX_PULLS: '20000' })
   const push = openAnimationClient(t, broker.address).push()
-  push.write(bytesOf('header', 'joins'))
-  for (let number = 1; number <= half; number += 1) push.write(bytesOf(`${number}`))
+  push.write(encodeText('header', 'joins'))
+  for (let number = 1; number <= half; number += 1) push.write(encodeText(`${number}`))
   await push.headers
   const clients = Array.from({ length: 20 }, () => createGrpcClient(broker.address))
   t.after(async () => {
@@ -187,7 +187,7 @@ async function runJoins({ t, isLong }: Extent): Promise<StreamFaultReport> {
   const began = performance.now()
   const firsts: number[] = []
   const hashes = Array.from({ length: consumers }, async (_, index) => {
-    const path = `/${serviceNames.specified}/PullAnimationDataStream`
+    const path = `/${animationServices.specified}/PullAnimationDataStream`
     const call = clients[index % clients.length]?.bidi(path, codec, {})
     if (call === undefined) throw new Error('there is no client')
     void call.write(ids)
@@ -202,8 +202,8 @@ async function runJoins({ t, isLong }: Extent): Promise<StreamFaultReport> {
     return `${messages} ${hash.digest('hex')}`
   })
   await waitFor('a message at every consumer', () => firsts.length === consumers, 60_000)
-  for (let number = half + 1; number <= 2 * half; number += 1) push.write(bytesOf(`${number}`))
-  push.write(bytesOf('SUCCESS'))
+  for (let number = half + 1; number <= 2 * half; number += 1) push.write(encodeText(`${number}`))
+  push.write(encodeText('SUCCESS'))
   push.end()
   const different = new Set(await Promise.all(hashes))
   return {
@@ -213,22 +213,22 @@ async function runJoins({ t, isLong }: Extent): Promise<StreamFaultReport> {
   }
 }
 
-const hashOf = (token: string) => createHash('sha256').update(token).digest()
+const sha256 = (token: string) => createHash('sha256').update(token).digest()
 
 async function runTenants({ t, isLong }: Extent): Promise<StreamFaultReport> {
   const attempts = isLong ? 2_000 : 50
   const routes = await startRoutes(t)
   const route = (token: string, slowConsumers: string) => ({
     ...{ name: 'faults/a', slowConsumers, match: { streamIdPrefix: 's' } },
-    ...{ tokenHashes: [hashOf(token)] },
+    ...{ tokenHashes: [sha256(token)] },
   })
   routes.publish([route('of-a', 'wait')])
   const { address } = await startBroker(t, routes.settings)
-  const ofA = { authorization: 'Bearer of-a' }
+  const headersOfA = { authorization: 'Bearer of-a' }
   const owner = openAnimationClient(t, address)
-  const pull = owner.pull({ requestId: 'a' }, ofA)
-  const push = owner.push(ofA)
-  push.write(bytesOf('header', 'a'))
+  const pull = owner.pull({ requestId: 'a' }, headersOfA)
+  const push = owner.push(headersOfA)
+  push.write(encodeText('header', 'a'))
   await pull.until('header a')
   const violations: string[] = []
   const thief = openAnimationClient(t, address)
@@ -236,14 +236,14 @@ async function runTenants({ t, isLong }: Extent): Promise<StreamFaultReport> {
   for (let attempt = 0; attempt < attempts; attempt += 1) {
     const metadata = attempt % 2 === 0 ? { authorization: 'Bearer of-b' } : {}
     const stolen = thief.push(metadata)
-    stolen.write(bytesOf('header', `stolen-${attempt}`))
+    stolen.write(encodeText('header', `stolen-${attempt}`))
     const answer = await stolen.answer
     if (!/^(UNAUTHENTICATED|PERMISSION_DENIED)/.test(answer)) violations.push(`a push got ${answer}`)
     pulls.push(thief.pull({ streamId: 's' }, metadata))
   }
   const count = 100
   for (let number = 1; number <= count; number += 1) {
-    push.write(bytesOf(`${number}`))
+    push.write(encodeText(`${number}`))
     // The route changes while messages flow.
     if (number === count / 2) routes.publish([route('of-a', 'drop-oldest')])
     await pause(2)

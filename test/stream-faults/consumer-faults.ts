@@ -3,7 +3,7 @@ import {
   type AnimationClient,
   openAnimationClient,
 } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { openStreamLoad } from '../bench/load/stream-load.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { rssMiB } from '../bench/process-usage.ts'
@@ -86,10 +86,10 @@ async function runOverload({ t, isLong }: Extent): Promise<StreamFaultReport> {
   const { program, address } = await startBroker(t, {})
   const consumer = openAnimationClient(t, address).pull({ requestId: 'overload' })
   const push = openAnimationClient(t, address).push()
-  push.write(bytesOf('header', 'overload'))
+  push.write(encodeText('header', 'overload'))
   await consumer.until('header overload')
-  for (let index = 0; index < total; index += 1) push.write(bytesOf(`big:${bytes}`))
-  push.write(bytesOf('SUCCESS'))
+  for (let index = 0; index < total; index += 1) push.write(encodeText(`big:${bytes}`))
+  push.write(encodeText('SUCCESS'))
   push.end()
   const rss: number[] = []
   let isOver = false
@@ -132,10 +132,10 @@ async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
   const clients: AnimationClient[] = Array.from({ length: consumers }, () => openAnimationClient(t, address))
   const pulls = clients.map(client => client.pull({ requestId: 'gaps' }))
   const push = openAnimationClient(t, address).push()
-  push.write(bytesOf('header', 'gaps'))
+  push.write(encodeText('header', 'gaps'))
   for (const pull of pulls) await pull.until('header gaps')
   for (let number = 1; number <= messages; number += 1) {
-    push.write(Buffer.concat([bytesOf(`${number}`), padding]))
+    push.write(Buffer.concat([encodeText(`${number}`), padding]))
     if (number % 50 !== 0) continue
     for (const pull of pulls) {
       const chance = random()
@@ -145,7 +145,7 @@ async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
     // The broker receives these messages before the consumers change.
     await pause(10)
   }
-  push.write(bytesOf('SUCCESS'))
+  push.write(encodeText('SUCCESS'))
   push.end()
   for (const pull of pulls) pull.resume()
   for (const pull of pulls) await waitFor('the end of a pull', async () => (await pull.end) === 'OK', 60_000)

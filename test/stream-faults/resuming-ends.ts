@@ -4,7 +4,7 @@ import {
   openAnimationClient,
   type PullCall,
 } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
 /** A producer, and a consumer, that continue at the next broker when their call fails. */
@@ -49,17 +49,17 @@ export function openEnds(t: Cleanup, addresses: readonly string[], first = 0): E
         const push = client().push(token === undefined ? {} : { 'tollway-resume': token })
         let answer: string | undefined
         void push.answer.then(answered => (answer = answered))
-        if (token === undefined) push.write(bytesOf('header', requestId))
+        if (token === undefined) push.write(encodeText('header', requestId))
         const headers = await Promise.race([push.headers, push.answer.then(() => undefined)])
         if (headers !== undefined) {
           acceptedAfterMs ??= performance.now() - began
           token = headers['tollway-resume']
           let next = Number(headers['tollway-next'])
           for (; next <= count && answer === undefined; next += 1) {
-            push.write(bytesOf(`${next}`))
+            push.write(encodeText(`${next}`))
             await pause(everyMs)
           }
-          if (next === count + 1) push.write(bytesOf('SUCCESS'))
+          if (next === count + 1) push.write(encodeText('SUCCESS'))
           push.end()
         }
         const last = await push.answer

@@ -6,7 +6,7 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../operator/xds/snapshot.ts'
-import { streamRouteTypeUrl } from '../../services/broker/routes/route-table.ts'
+import { routeTypeUrl } from '../../services/broker/routes/route-table.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
 type RouteMessage = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }
@@ -19,7 +19,7 @@ export interface Routes {
 
 export async function startRoutes(t: Cleanup): Promise<Routes> {
   const feed = new Feed({
-    ...{ typeUrls: [streamRouteTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog },
+    ...{ typeUrls: [routeTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog },
   })
   const server = createGrpcServer({
     methods: feed.methods,
@@ -44,7 +44,7 @@ export async function startRoutes(t: Cleanup): Promise<Routes> {
       const resources = routes.map(route =>
         createResource(route.name, toBinary(StreamRouteSchema, create(StreamRouteSchema, route))),
       )
-      feed.publish(createSnapshot(streamRouteTypeUrl, resources))
+      feed.publish(createSnapshot(routeTypeUrl, resources))
     },
   }
 }

@@ -6,7 +6,7 @@ import { load } from 'js-yaml'
 import type { StreamList } from '../../operator/api/stream-shapes.ts'
 import { makeOperatorAccount } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -246,13 +246,13 @@ describe('definitions and operators of 0.1.0 and of the current version', {
         return status?.enforced === '1/1'
       })
       const push = openAnimationClient(t, address).push()
-      push.write(bytesOf('header', 'one'))
+      push.write(encodeText('header', 'one'))
       await push.headers
       if (operator === 'today') {
         const lost = await waitFor('the broker in the answer', () => absentBrokers(operatorPort))
         assert.deepEqual(lost, [{ broker: 'played', problem: 'has no session with the operator' }])
       }
-      push.write(bytesOf('SUCCESS'))
+      push.write(encodeText('SUCCESS'))
       push.end()
       assert.match(await push.answer, /^SUCCESS 2 messages/)
       assert.doesNotMatch(program.output(), /answer the operator|session/)

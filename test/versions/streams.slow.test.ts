@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
+import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
@@ -57,9 +57,9 @@ describe('brokers of 0.1.0 and of the current version over one Redis', {
     // A pull that begins after the push gets only the messages from then on.
     for (const broker of [first, second]) await waitFor('the pull', () => waitingPulls(broker), 60_000)
     const push = openAnimationClient(t, first.address).push()
-    push.write(bytesOf('header', requestId))
+    push.write(encodeText('header', requestId))
     const { 'tollway-resume': token = '' } = await push.headers
-    for (const number of range(1, 5)) push.write(bytesOf(number))
+    for (const number of range(1, 5)) push.write(encodeText(number))
     for (const pull of [resumable, watching]) await pull.until('5')
     const run = /^INFO run (\S+), the next is message 1$/.exec(resumable.texts()[1] ?? '')?.[1]
 
@@ -71,8 +71,8 @@ describe('brokers of 0.1.0 and of the current version over one Redis', {
     const rest = client.push({ 'tollway-resume': token })
     const next = Number((await rest.headers)['tollway-next'])
     assert.equal(next, 6)
-    for (const number of range(next, 10)) rest.write(bytesOf(number))
-    rest.write(bytesOf('SUCCESS'))
+    for (const number of range(next, 10)) rest.write(encodeText(number))
+    rest.write(encodeText('SUCCESS'))
     rest.end()
     assert.match(await rest.answer, /^SUCCESS 12 messages/)
     const header = `header ${requestId}`
@@ -89,14 +89,14 @@ describe('brokers of 0.1.0 and of the current version over one Redis', {
       const other = brokers[1 - index] ?? broker
       const requestId = `kept-${index}`
       const push = openAnimationClient(t, broker.address).push()
-      push.write(bytesOf('header', requestId))
+      push.write(encodeText('header', requestId))
       await push.headers
       const pull = openAnimationClient(t, other.address).pull({ requestId })
       await pull.until(`header ${requestId}`)
       const second = openAnimationClient(t, other.address).push()
-      second.write(bytesOf('header', requestId))
+      second.write(encodeText('header', requestId))
       assert.match(await second.answer, /^ALREADY_EXISTS/)
-      push.write(bytesOf('SUCCESS'))
+      push.write(encodeText('SUCCESS'))
       push.end()
       assert.match(await push.answer, /^SUCCESS 2 messages/)
       assert.equal(await pull.end, 'OK')

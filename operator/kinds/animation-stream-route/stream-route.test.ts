@@ -5,7 +5,7 @@ import { fromBinary } from '@bufbuild/protobuf'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { decodeRoute } from '../../../services/broker/routes/decode-route.ts'
-import { streamRouteTypeUrl as askedFor } from '../../../services/broker/routes/route-table.ts'
+import { routeTypeUrl as askedFor } from '../../../services/broker/routes/route-table.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import {

@@ -66,7 +66,7 @@ export function createOperatorAnswers(options: OperatorAnswersOptions): Reconnec
       if (waiting >= maxWaiting) return
       waiting += 1
       try {
-        const value = await answerOf(request, pages)
+        const value = await createAnswer(request, pages)
         if (value !== undefined) await call.write(encode({ case: 'answer', value }))
       } finally {
         waiting -= 1
@@ -81,7 +81,7 @@ export function createOperatorAnswers(options: OperatorAnswersOptions): Reconnec
 }
 
 /** Returns undefined for a request that this version does not know. */
-async function answerOf({ request }: BrokerRequest, pages: BrokerPages): Promise<Answer | undefined> {
+async function createAnswer({ request }: BrokerRequest, pages: BrokerPages): Promise<Answer | undefined> {
   if (request.case === 'list') {
     return { id: request.value.id, json: pages.list(request.value.maxBytes) }
   }

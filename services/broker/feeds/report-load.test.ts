@@ -13,7 +13,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { createFeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createLoadReporter, type RouteLoad, streamReportPath } from './report-load.ts'
+import { createLoadReporter, type LocalRouteLoad, streamReportPath } from './report-load.ts'
 
 /** A report in short form: `pod-1 shop/a:2/3 :0/1`, the streams and consumers of each route. */
 function inShort({ uid, routes }: StreamReport): string {
@@ -76,7 +76,7 @@ async function listen(t: TestContext, methods: readonly AnyMethod[], port = 0) {
 
 const intervalMs = 100
 
-function startReporter(t: TestContext, port: number, loads: () => readonly RouteLoad[]) {
+function startReporter(t: TestContext, port: number, loads: () => readonly LocalRouteLoad[]) {
   const warnings: string[] = []
   const failures: string[] = []
   const record = (list: string[]) => (_: string, fields?: object) =>
@@ -97,7 +97,7 @@ function startReporter(t: TestContext, port: number, loads: () => readonly Route
   return { reporter, warnings, failures }
 }
 
-const load = (route: string, activeStreams: number, consumers: number): RouteLoad => ({
+const load = (route: string, activeStreams: number, consumers: number): LocalRouteLoad => ({
   route,
   activeStreams,
   consumers,

@@ -8,7 +8,7 @@ import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-ca
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 
 /** The load of one route in this process. */
-export interface RouteLoad {
+export interface LocalRouteLoad {
   /** `namespace/name`; empty for requests without a matching route. */
   readonly route: string
   /** Requests whose producer is connected. */
@@ -23,7 +23,7 @@ interface LoadReporterOptions {
   /** The identity of the reporter: `uid` of the node's metadata. */
   readonly uid: string
   /** The load of every route with any, each once. Called once an interval. */
-  readonly loads: () => readonly RouteLoad[]
+  readonly loads: () => readonly LocalRouteLoad[]
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -84,7 +84,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
 }
 
 /** Equal loads have equal bytes, in any order. */
-function encodeReport(uid: string, loads: readonly RouteLoad[]): Uint8Array {
+function encodeReport(uid: string, loads: readonly LocalRouteLoad[]): Uint8Array {
   const routes = [...loads].sort((a, b) => (a.route < b.route ? -1 : 1))
   return toBinary(StreamReportSchema, create(StreamReportSchema, { uid, routes }))
 }

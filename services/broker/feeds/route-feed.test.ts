@@ -16,7 +16,7 @@ import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 import { Feed } from '../../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../../operator/xds/snapshot.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { RouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
+import { RouteTable, routeTypeUrl } from '../routes/route-table.ts'
 import { streamReportPath } from './report-load.ts'
 import { openRouteFeed } from './route-feed.ts'
 
@@ -24,7 +24,7 @@ type Message = MessageInitShape<typeof StreamRouteSchema> & { readonly name: str
 
 const snapshotOf = (messages: readonly Message[]) =>
   createSnapshot(
-    streamRouteTypeUrl,
+    routeTypeUrl,
     messages.map(message =>
       createResource(message.name, toBinary(StreamRouteSchema, create(StreamRouteSchema, message))),
     ),
@@ -45,7 +45,7 @@ async function startOperator(t: TestContext) {
   }
   let streams = 0
   const ids = () => `${++streams}`
-  const feed = new Feed({ typeUrls: [streamRouteTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [routeTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({
     methods: [...feed.methods, reporting],
     onDefect: (_, error) => assert.fail(`${error}`),
@@ -94,7 +94,7 @@ test('published routes take effect, and are acknowledged', async t => {
   const resource = first.resources.get('shop/a')
   assert.ok(resource)
   await waitFor('the acknowledgement', () =>
-    feed.enforcement(streamRouteTypeUrl, ['u-1'])(resource).acknowledged.has('u-1'),
+    feed.enforcement(routeTypeUrl, ['u-1'])(resource).acknowledged.has('u-1'),
   )
   assert.equal(feed.clients()[0]?.uid, 'u-1')
   feed.publish(snapshotOf([]))
@@ -111,11 +111,11 @@ test('an invalid route is rejected by name, and does not affect others', async t
   await waitFor('the good route', () => names() === 'shop/a')
   const resource = snapshot.resources.get('shop/b')
   assert.ok(resource)
-  const refusal = await waitFor(
-    'the refusal',
-    () => feed.enforcement(streamRouteTypeUrl, ['u-1'])(resource).rejections[0],
+  const rejection = await waitFor(
+    'the rejection',
+    () => feed.enforcement(routeTypeUrl, ['u-1'])(resource).rejections[0],
   )
-  assert.match(JSON.stringify(refusal), /slowConsumers: .*kill.* is not allowed: one of wait, drop-oldest/)
+  assert.match(JSON.stringify(rejection), /slowConsumers: .*kill.* is not allowed: one of wait, drop-oldest/)
 })
 
 test('the load is reported over the same connection', async t => {

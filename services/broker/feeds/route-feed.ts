@@ -2,14 +2,14 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { FeedSettings } from '@tollway/xds-client/feed-settings.ts'
 import { openXdsFeed } from '@tollway/xds-client/open-xds-feed.ts'
-import { type RouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
+import { type RouteTable, routeTypeUrl } from '../routes/route-table.ts'
 import { type BrokerPages, createOperatorAnswers } from './answer-operator.ts'
-import { createLoadReporter, type RouteLoad } from './report-load.ts'
+import { createLoadReporter, type LocalRouteLoad } from './report-load.ts'
 
 export interface RouteFeedOptions {
   readonly table: Pick<RouteTable, 'load'>
   /** The load of every route; see `LoadReporterOptions`. */
-  readonly loads: () => readonly RouteLoad[]
+  readonly loads: () => readonly LocalRouteLoad[]
   /** What the operator may read of this broker. */
   readonly pages: BrokerPages
   readonly log: Log
@@ -28,7 +28,7 @@ export type RouteFeed = ReturnType<typeof openRouteFeed>
 export function openRouteFeed(settings: FeedSettings, { table, loads, pages, log }: RouteFeedOptions) {
   const { feed, connection } = openXdsFeed(
     settings,
-    { typeUrl: streamRouteTypeUrl, load: response => table.load(response) },
+    { typeUrl: routeTypeUrl, load: response => table.load(response) },
     log,
   )
   const text = (name: string) => settings.xdsNodeMetadata.get(name) ?? ''

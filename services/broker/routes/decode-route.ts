@@ -48,11 +48,11 @@ const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
  * allowed: <allowed values>`. Fields have the spelling of JSON. `place` replaces the name of a route without
  * one.
  */
-export function decodeRoute(bytes: Uint8Array, place: string): DecodedRoute {
+export function decodeRoute(bytes: Uint8Array, label: string): DecodedRoute {
   const message = parse(bytes)
-  if (message instanceof Error) return { problems: [`${place}: ${message.message}`] }
+  if (message instanceof Error) return { problems: [`${label}: ${message.message}`] }
   const isNamed = nameForm.test(message.name)
-  const reader = createReader(isNamed ? message.name : place)
+  const reader = createReader(isNamed ? message.name : label)
   if (!isNamed) reader.reject('name', quote(message.name), 'namespace/name, as in Kubernetes')
   const route: Route = {
     name: message.name,

@@ -5,7 +5,7 @@ import { guardRoutes } from './guard-routes.ts'
 import { defaultRoute, type Route } from './route.ts'
 
 /** `kiosk token=1 source=a2f prefix=kiosk- target=claire` */
-function routeOf(text: string): Route {
+function parseRoute(text: string): Route {
   const [name = '', ...words] = text.trim().split(' ')
   const fields = Object.fromEntries(words.map(word => word.split('=')))
   const { source = '', prefix = '', target = '', token } = fields
@@ -77,7 +77,7 @@ const tables: readonly (readonly [string, string])[] = [
 
 test('a token protects its streams from a caller with any source', () => {
   for (const [list, cases] of tables) {
-    const routes = list.split('|').map(routeOf)
+    const routes = list.split('|').map(parseRoute)
     const choose = guardRoutes(routes, createRouteChooser(routes))
     for (const line of cases.split('\n').filter(text => text.includes('->'))) {
       const [ids = '', expected = ''] = line.split('->').map(part => part.trim())

@@ -1,6 +1,6 @@
 import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import type { ChooseRoute } from './choose-route.ts'
-import { type Right, type Route, rights } from './route.ts'
+import { type Route, type RouteRight, routeRights } from './route.ts'
 
 /**
  * Enforces the tokens of routes for all callers, whatever their source id. A producer chooses its source id
@@ -20,11 +20,11 @@ export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): Choos
 
   return ids => {
     const chosen = choose(ids)
-    const protectorsOf = (right: Right) => {
+    const findProtectors = (right: RouteRight) => {
       const found = guards[right].find(ids.streamId, ids.targetObjectId, chosen)
       return found?.includes(chosen) === true ? undefined : found
     }
-    const [push, pull] = [protectorsOf('push'), protectorsOf('pull')]
+    const [push, pull] = [findProtectors('push'), findProtectors('pull')]
     if (push === undefined && pull === undefined) return chosen
     const byPull = getOrAdd(
       getOrAdd(guarded, chosen, newMap<Protectors, Map<Protectors, Route>>),
@@ -39,20 +39,20 @@ type Protectors = readonly Route[] | undefined
 
 const newMap = <K, V>() => new Map<K, V>()
 
-function guardBy(chosen: Route, protectors: Readonly<Record<Right, Protectors>>): Route {
-  const tokensOf = (right: Right) =>
+function guardBy(chosen: Route, protectors: Readonly<Record<RouteRight, Protectors>>): Route {
+  const collectTokens = (right: RouteRight) =>
     protectors[right]?.flatMap(({ tokens }) => tokens[right]) ?? chosen.tokens[right]
   const guards = Object.fromEntries(
-    rights.flatMap(right => {
+    routeRights.flatMap(right => {
       const [first] = protectors[right] ?? []
       return first === undefined ? [] : [[right, first.name]]
     }),
   )
-  return { ...chosen, tokens: { push: tokensOf('push'), pull: tokensOf('pull') }, guards }
+  return { ...chosen, tokens: { push: collectTokens('push'), pull: collectTokens('pull') }, guards }
 }
 
 /** Routes with tokens for a right, by the prefix or the target that they protect. */
-function createGuards(routes: readonly Route[], right: Right) {
+function createGuards(routes: readonly Route[], right: RouteRight) {
   const closed = routes.filter(({ tokens }) => tokens[right].length > 0)
   const byPrefix = Map.groupBy(closed, ({ match }) => match.streamIdPrefix)
   const byTarget = Map.groupBy(byPrefix.get('') ?? [], ({ match }) => match.targetObjectId)

@@ -5,15 +5,15 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { defaultRoute } from './route.ts'
-import { type RouteResources, RouteTable, streamRouteTypeUrl } from './route-table.ts'
+import { type RouteResources, RouteTable, routeTypeUrl } from './route-table.ts'
 
 type Message = MessageInitShape<typeof StreamRouteSchema>
 
 function responseOf(...messages: readonly Message[]): RouteResources {
   return {
-    typeUrl: streamRouteTypeUrl,
+    typeUrl: routeTypeUrl,
     resources: messages.map(message => ({
-      typeUrl: streamRouteTypeUrl,
+      typeUrl: routeTypeUrl,
       value: toBinary(StreamRouteSchema, create(StreamRouteSchema, message)),
     })),
   }
@@ -65,7 +65,7 @@ test('one invalid route rejects the load with every problem, and changes nothing
     'shop/c: lateJoiners: "never" is not allowed: one of now, start, last',
     'shop/c: slowConsumers: "kill" is not allowed: one of wait, drop-oldest, cut-off',
     'shop/b: is there twice',
-    `resources[3]: its type is 'type.googleapis.com/other.Type', not ${streamRouteTypeUrl}`,
+    `resources[3]: its type is 'type.googleapis.com/other.Type', not ${routeTypeUrl}`,
   ])
   assert.deepEqual(
     errors,

@@ -8,7 +8,7 @@ import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
 /** The resource type that a broker requests from the operator. */
-export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
+export const routeTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /** The resources of one response. */
 export interface RouteResources {
@@ -85,13 +85,13 @@ interface ReadRoutes {
 
 async function readRoutes({ typeUrl, resources }: RouteResources, clock: Clock): Promise<ReadRoutes> {
   const routes = new Map<string, Route>()
-  const problems: string[] = problemOfType(typeUrl, 'response')
+  const problems: string[] = findTypeProblem(typeUrl, 'response')
   let beganMs = clock.monotonicMs()
   for (const [index, { typeUrl: type, value }] of resources.entries()) {
     if (problems.length >= maxProblems) break
-    const place = `resources[${index}]`
-    const wrong = problemOfType(type, place)
-    const decoded = wrong.length > 0 ? { problems: wrong } : decodeRoute(value, place)
+    const label = `resources[${index}]`
+    const wrong = findTypeProblem(type, label)
+    const decoded = wrong.length > 0 ? { problems: wrong } : decodeRoute(value, label)
     if ('problems' in decoded) problems.push(...decoded.problems)
     else if (routes.has(decoded.route.name)) problems.push(`${decoded.route.name}: is there twice`)
     else routes.set(decoded.route.name, decoded.route)
@@ -102,9 +102,9 @@ async function readRoutes({ typeUrl, resources }: RouteResources, clock: Clock):
   return { routes: [...routes.values()], problems: problems.slice(0, maxProblems) }
 }
 
-function problemOfType(found: string, place: string): string[] {
+function findTypeProblem(found: string, place: string): string[] {
   try {
-    checkType(found, streamRouteTypeUrl)
+    checkType(found, routeTypeUrl)
     return []
   } catch (error) {
     return [`${place}: ${(error as Error).message}`]

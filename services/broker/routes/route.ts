@@ -14,11 +14,11 @@ export interface Route {
   readonly concurrentRequests: ConcurrentRequests
   readonly limits: RouteLimits
   /** SHA-256 of the accepted tokens of each right; empty if the right needs no token. */
-  readonly tokens: Readonly<Record<Right, readonly Uint8Array[]>>
+  readonly tokens: Readonly<Record<RouteRight, readonly Uint8Array[]>>
   /** Receives the begin and the end of each request; see `Notifier`. */
   readonly webhook?: RouteWebhook
   /** The names of the routes whose tokens these are, if they are not its own; see `guardRoutes`. */
-  readonly guards?: Readonly<Partial<Record<Right, string>>>
+  readonly guards?: Readonly<Partial<Record<RouteRight, string>>>
 }
 
 export interface RouteWebhook {
@@ -27,8 +27,8 @@ export interface RouteWebhook {
   readonly secrets: readonly string[]
 }
 
-export const rights = ['push', 'pull'] as const
-export type Right = (typeof rights)[number]
+export const routeRights = ['push', 'pull'] as const
+export type RouteRight = (typeof routeRights)[number]
 
 /** Empty fields match any value. */
 export interface RouteMatch {

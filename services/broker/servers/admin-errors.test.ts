@@ -12,7 +12,7 @@ import { createAdminServer } from './admin-server.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 
 const token = 'first-token-of-the-tests'
-type Verdict = ReturnType<AdminTokens['judge']>
+type Verdict = ReturnType<AdminTokens['check']>
 
 /** An admin API whose log, previews and watches fail. */
 async function serve(t: TestContext, verdict?: Verdict) {
@@ -30,7 +30,7 @@ async function serve(t: TestContext, verdict?: Verdict) {
         },
       },
     },
-    tokens: { judge: given => verdict ?? (given === `Bearer ${token}` ? 'accepted' : 'rejected') },
+    tokens: { check: given => verdict ?? (given === `Bearer ${token}` ? 'accepted' : 'rejected') },
     tls: undefined,
     clock: systemClock,
     stats: { failed: (_, status) => counted.push(status) },

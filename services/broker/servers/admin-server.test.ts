@@ -15,7 +15,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { startService } from '../service.ts'
 import { settings } from '../settings.ts'
-import { bytesOf } from '../streams/testing/simulation-under-test.ts'
+import { encodeText } from '../streams/testing/simulation-under-test.ts'
 import { openAnimationClient } from './testing/animation-client.ts'
 import { maxWatchers } from './watch-streams.ts'
 
@@ -102,7 +102,7 @@ async function watch(t: TestContext, port: number, asking: Asking = {}) {
 test('streams are listed and interrupted with any token of the file', async t => {
   const { ask, open } = await start(t, { tokens: `# for the controller\n\n${token}\r\n  ${second}  \n` })
   const push = open().push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   const list = async () => JSON.parse((await ask('/streams', { token: second })).text)
   await waitFor('the request', async () => (await list()).total === 1)
   const interrupted = await ask('/streams/s/requests/r1', { method: 'DELETE' })
@@ -179,18 +179,18 @@ for (const [content, said] of [
 test('watchers get the running requests, and each change', async t => {
   const { port, open } = await start(t)
   const early = open().push()
-  early.write(bytesOf('header', 'r1'))
+  early.write(encodeText('header', 'r1'))
   const pull = open().pull({ requestId: 'r1' })
   await pull.until('header r1')
   const seen = await watch(t, port)
   await seen.until('synced')
   assert.deepEqual(seen.lines, ['running r1', 'synced'])
   const late = open().push()
-  late.write(bytesOf('header', 'r2'))
+  late.write(encodeText('header', 'r2'))
   await seen.until('begun r2')
   pull.cancel()
   await seen.until('changed r1')
-  for (const text of ['1', 'SUCCESS']) late.write(bytesOf(text))
+  for (const text of ['1', 'SUCCESS']) late.write(encodeText(text))
   late.end()
   await seen.until('ended r2 completed')
   early.cancel()

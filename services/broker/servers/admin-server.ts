@@ -11,15 +11,15 @@ import { createGuardedServer, guarded } from '@tollway/chassis/net/guarded-serve
 import { contextOptions, refusalOfClient } from '@tollway/grpc/server/tls-handshakes.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../broker-stats.ts'
-import { Tally } from '../streams/tally.ts'
+import { KeyedCounter } from '../streams/keyed-counter.ts'
 import { type AdminErrorCode, PageError } from './admin-errors.ts'
 import type { AdminTokens } from './admin-tokens.ts'
-import { json, pageListener, requestTimeoutMs } from './page-server.ts'
+import { jsonType, pageListener, requestTimeoutMs } from './page-server.ts'
 import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-pages.ts'
 
 export interface AdminServerOptions {
   readonly pages: StreamPagesOptions
-  readonly tokens: Pick<AdminTokens, 'judge'>
+  readonly tokens: Pick<AdminTokens, 'check'>
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined
   readonly clock: Clock
@@ -51,7 +51,7 @@ const clientErrors: Readonly<Record<ClientErrorStatus, readonly [code: AdminErro
   431: ['too-large', `the path and the headers have more than ${maxHeaderBytes} bytes`],
 }
 
-const errorHeaders = { 'content-type': json, 'cache-control': 'no-store' }
+const errorHeaders = { 'content-type': jsonType, 'cache-control': 'no-store' }
 const errorBody = (code: AdminErrorCode, message: string) => `${JSON.stringify({ code, message })}\n`
 
 const clientErrorAnswer = (status: ClientErrorStatus) => ({
@@ -73,7 +73,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
   const failures = new KeyedRateLimiter(failuresPerMinute, clock)
 
   /** Returns why the request is rejected before its page is looked up. */
-  function rejectionOf({ headers, method = '', socket }: IncomingMessage): PageError | undefined {
+  function findRejection({ headers, method = '', socket }: IncomingMessage): PageError | undefined {
     if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
       return new PageError('body', 'a request must not have a body', { connection: 'close' })
     }
@@ -83,7 +83,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
       const wait = { 'retry-after': `${Math.ceil(waitMs / 1000)}` }
       return new PageError('too-many', 'this address has sent too many wrong tokens', wait)
     }
-    const verdict = tokens.judge(headers.authorization)
+    const verdict = tokens.check(headers.authorization)
     if (verdict === 'unusable') {
       return new PageError('no-tokens', 'the file of tokens cannot be used; the log has the reason')
     }
@@ -98,7 +98,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
   }
 
   const listener: RequestListener = (request, response) => {
-    const rejection = rejectionOf(request)
+    const rejection = findRejection(request)
     if (rejection !== undefined) {
       stats.failed('admin', statusNames[rejection.code] ?? 'UNKNOWN')
       return sendError(response, rejection)
@@ -109,7 +109,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
     serve(request, response)
   }
 
-  const mayWatch = ({ headers }: IncomingMessage) => tokens.judge(headers.authorization) === 'accepted'
+  const mayWatch = ({ headers }: IncomingMessage) => tokens.check(headers.authorization) === 'accepted'
   const serve = pageListener(
     streamPages({ ...pages, mayWatch }),
     `no such page. The pages are:\n${streamPagesHelp.trimEnd()}`,
@@ -130,7 +130,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
 }
 
 function limitConnectionsOfPeers(server: Server): void {
-  const connections = new Tally()
+  const connections = new KeyedCounter()
   server.prependListener('connection', (socket: Socket) => {
     const peer = addressKey(socket.remoteAddress ?? '')
     if (connections.take(peer, maxConnectionsOfPeer)) socket.once('close', () => connections.release(peer))

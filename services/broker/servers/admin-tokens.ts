@@ -40,7 +40,7 @@ export class AdminTokens {
    * Judges an `authorization` header. `unusable` means that the file has no valid tokens at the moment, so no
    * token is accepted.
    */
-  judge(authorization: string | undefined): 'accepted' | 'rejected' | 'unusable' {
+  check(authorization: string | undefined): 'accepted' | 'rejected' | 'unusable' {
     this.#readAgain()
     if (this.#hashes.length === 0) return 'unusable'
     return includesHash(this.#hashes, hashBearer(authorization)) ? 'accepted' : 'rejected'
@@ -76,7 +76,7 @@ function parseTokens(text: string): readonly Uint8Array[] {
   const tokens = text.split('\n').flatMap((line, index) => {
     const token = line.trim()
     if (token === '' || token.startsWith('#')) return []
-    const problem = problemOf(token)
+    const problem = findProblem(token)
     if (problem !== undefined) throw new Error(`line ${index + 1}: ${problem}`)
     return [createHash('sha256').update(token).digest()]
   })
@@ -87,7 +87,7 @@ function parseTokens(text: string): readonly Uint8Array[] {
   return tokens
 }
 
-function problemOf(token: string): string | undefined {
+function findProblem(token: string): string | undefined {
   if (token.length < minCharacters || token.length > maxCharacters) {
     return `a token has ${minCharacters} to ${maxCharacters} characters, and this one has ${token.length}`
   }

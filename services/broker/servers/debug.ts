@@ -3,7 +3,7 @@ import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
 import { countsDrainingAsHealthy } from '@tollway/chassis/net/page.ts'
 import { type BrokerStats, exposition, statEntries } from '../broker-stats.ts'
-import { createPageServer, type FindPage, json, type Page, send } from './page-server.ts'
+import { createPageServer, type FindPage, jsonType, type PageHandler, send } from './page-server.ts'
 import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-pages.ts'
 
 export interface PagesOptions extends StreamPagesOptions {
@@ -24,7 +24,7 @@ ${streamPagesHelp}`
 
 /** The pages for operators, and the path to interrupt streams; `/` lists them. */
 export function createDebugServer(options: PagesOptions): Server {
-  const pages = new Map<string, Page>([
+  const pages = new Map<string, PageHandler>([
     ...probePages(options),
     ['/', (_, response) => send(response, 200, help)],
     ['/stats', (_, response, query) => sendStats(options.stats, response, query)],
@@ -44,8 +44,8 @@ export function createMetricsServer(options: ProbeOptions): Server {
   )
 }
 
-function probePages({ stats, health, backendProblem }: ProbeOptions): ReadonlyMap<string, Page> {
-  return new Map<string, Page>([
+function probePages({ stats, health, backendProblem }: ProbeOptions): ReadonlyMap<string, PageHandler> {
+  return new Map<string, PageHandler>([
     ['/metrics', (_, response) => send(response, 200, exposition(stats), expositionType)],
     [
       '/backend',
@@ -70,7 +70,7 @@ function probePages({ stats, health, backendProblem }: ProbeOptions): ReadonlyMa
 function sendStats(stats: BrokerStats, response: ServerResponse, query: URLSearchParams): void {
   const entries = statEntries(stats)
   if (query.get('format') === 'json') {
-    send(response, 200, `${JSON.stringify(Object.fromEntries(entries))}\n`, json)
+    send(response, 200, `${JSON.stringify(Object.fromEntries(entries))}\n`, jsonType)
   } else {
     send(response, 200, entries.map(([name, value]) => `${name}: ${value}\n`).join(''))
   }

@@ -9,9 +9,9 @@ import { defaultRoute, type Route } from '../routes/route.ts'
 import { MemoryLog } from '../stream-log/memory.ts'
 import { systemRepeat } from '../stream-log/repeat.ts'
 import { Broker } from '../streams/broker.ts'
-import { bytesOf, defaultBrokerLimits } from '../streams/testing/simulation-under-test.ts'
+import { defaultBrokerLimits, encodeText } from '../streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../wire/testing/encode-messages.ts'
-import { animationMethods, serviceNames } from './grpc-methods.ts'
+import { animationMethods, animationServices } from './grpc-methods.ts'
 import { openAnimationClient } from './testing/animation-client.ts'
 
 /** The methods on a real server with one route for all requests. */
@@ -51,9 +51,9 @@ async function start(t: TestContext, changes: Partial<Route> = {}) {
 
 test('both service names use the same broker', async t => {
   const { open } = await start(t)
-  const pull = open(serviceNames.public).pull({ streamId: 's' })
-  const push = open(serviceNames.specified).push()
-  push.write(bytesOf('header', 'r1'))
+  const pull = open(animationServices.public).pull({ streamId: 's' })
+  const push = open(animationServices.specified).push()
+  push.write(encodeText('header', 'r1'))
   await pull.until('header r1')
 })
 
@@ -67,7 +67,7 @@ test('a message beyond the limit of the server is rejected, and consumers get an
   const { open } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   await pull.until('header r1')
   push.write(Buffer.alloc(5 * 1024 * 1024))
   assert.match(await push.answer, /^RESOURCE_EXHAUSTED the request message has 5242880 bytes/)
@@ -78,18 +78,18 @@ test('a message beyond the limit of the server is rejected, and consumers get an
   )
 })
 
-const frame = Buffer.concat([bytesOf('1'), Buffer.from([0x9a, 0x06, 0xfa, 0x07]), Buffer.alloc(1018)])
+const frame = Buffer.concat([encodeText('1'), Buffer.from([0x9a, 0x06, 0xfa, 0x07]), Buffer.alloc(1018)])
 const frames = 2_500
 
 /** Pushes far more than the size of all buffers, as fast as the broker reads. */
 async function pushMany(client: ReturnType<typeof openAnimationClient>) {
   const push = client.push()
-  push.write(bytesOf('header', 'r1'))
+  push.write(encodeText('header', 'r1'))
   for (let sent = 0; sent < frames; sent += 1) {
     push.write(frame)
     if (sent % 100 === 0) await new Promise(resolve => setImmediate(resolve))
   }
-  push.write(bytesOf('SUCCESS'))
+  push.write(encodeText('SUCCESS'))
   push.end()
   return push
 }
@@ -151,7 +151,7 @@ test('a pull by object gets the stream and the request that replaced another one
   const begin = (streamId: string, requestId: string) => {
     const push = open().push()
     push.write(encodeHeader({ animationIds: { streamId, requestId, targetObjectId: 'avatar' } }))
-    push.write(bytesOf('1'))
+    push.write(encodeText('1'))
   }
   begin('kiosk-1', 'r1')
   await pull.until('1')

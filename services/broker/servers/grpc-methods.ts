@@ -3,13 +3,13 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Broker } from '../streams/broker.ts'
 import type { Push } from '../streams/push.ts'
 import { type AnimationIds, IdTooLong } from '../wire/animation-ids.ts'
+import { MalformedMessage } from '../wire/protobuf-reader.ts'
 import { readAnimationIds } from '../wire/read-header.ts'
 import { encodeStatus, type Status } from '../wire/status.ts'
-import { MalformedMessage } from '../wire/wire-reader.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
 /** The service name of the specification, and that of the public definition, which is equal on the wire. */
-export const serviceNames = {
+export const animationServices = {
   specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
@@ -19,7 +19,9 @@ export const serviceNames = {
  * reflection.
  */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
-  const names = options.publicName ? [serviceNames.specified, serviceNames.public] : [serviceNames.specified]
+  const names = options.publicName
+    ? [animationServices.specified, animationServices.public]
+    : [animationServices.specified]
   return [
     ...names.flatMap(name => [pushMethod(name, broker), pullMethod(name, broker)]),
     ...reflectionMethods(names),

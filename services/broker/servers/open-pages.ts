@@ -55,7 +55,7 @@ async function adminServer(tokens: AdminTokens, options: OpenPagesOptions): Prom
 }
 
 /** The ports of the settings, for the check that they are free. */
-export function portsOfPages(settings: Settings): readonly PortSetting[] {
+export function listPagePorts(settings: Settings): readonly PortSetting[] {
   const { debugHost, debugPort, metricsHost, metricsPort, adminHost, adminPort } = settings
   return [
     { name: 'DEBUG_PORT', host: debugHost, port: debugPort },

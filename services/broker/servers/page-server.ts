@@ -3,19 +3,19 @@ import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { PageError } from './admin-errors.ts'
 
 /** Handles one path. Throws or rejects with a `PageError`. */
-export type Page = (
+export type PageHandler = (
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ) => void | Promise<void>
 
 /** Returns the page of a path, or undefined. */
-export type FindPage = (path: string, method: string) => Page | undefined
+export type FindPage = (path: string, method: string) => PageHandler | undefined
 
-const text = 'text/plain; charset=utf-8'
-export const json = 'application/json'
+const textType = 'text/plain; charset=utf-8'
+export const jsonType = 'application/json'
 
-export function send(response: ServerResponse, status: number, body: string, type = text): void {
+export function send(response: ServerResponse, status: number, body: string, type = textType): void {
   response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' })
   response.end(body)
 }

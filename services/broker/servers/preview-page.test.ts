@@ -10,7 +10,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { startService } from '../service.ts'
 import { settings } from '../settings.ts'
 import type { RequestPreview } from './request-preview.ts'
-import { previewOf } from './request-preview.ts'
+import { createPreview } from './request-preview.ts'
 import { openAnimationClient } from './testing/animation-client.ts'
 
 const quick = {
@@ -120,7 +120,7 @@ test('a broker that shares the log in Redis has the preview of another one', asy
 })
 
 test('a request without messages has an empty preview', () => {
-  const { seconds, audio, blendShapes } = previewOf(header(['a']), [])
+  const { seconds, audio, blendShapes } = createPreview(header(['a']), [])
   assert.deepEqual([seconds, audio, blendShapes], [null, null, []])
 })
 
@@ -134,9 +134,9 @@ test('a preview leaves out values without meaning, and is bounded with any names
       },
     },
   })
-  const { seconds, audio } = previewOf(header(['a']), [odd, frame(0, [Number.NaN]), frame(1, [])])
+  const { seconds, audio } = createPreview(header(['a']), [odd, frame(0, [Number.NaN]), frame(1, [])])
   assert.ok(seconds !== null && audio !== null)
-  assert.equal(previewOf(header(['a'], 24), [frame(0, [1])]).audio, null)
+  assert.equal(createPreview(header(['a'], 24), [frame(0, [1])]).audio, null)
   const long = Array.from({ length: 5_000 }, (_, index) => `${index}`.padEnd(1_000, '\u{1F600}'))
   const frames = Array.from({ length: 100 }, (_, index) =>
     frame(
@@ -144,5 +144,5 @@ test('a preview leaves out values without meaning, and is bounded with any names
       long.map((_, shape) => ((index * shape) % 97) / 7e6),
     ),
   )
-  assert.ok(Buffer.byteLength(JSON.stringify(previewOf(header(long), frames))) <= 64 * 1024)
+  assert.ok(Buffer.byteLength(JSON.stringify(createPreview(header(long), frames))) <= 64 * 1024)
 })

@@ -1,7 +1,7 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LoggedRequest, RingCursor, StreamLog } from '../stream-log/stream-log.ts'
 import { PageError } from './admin-errors.ts'
-import { json, type Page, send } from './page-server.ts'
+import { jsonType, type PageHandler, send } from './page-server.ts'
 
 /** The last messages that a preview shows. */
 const maxBytes = 1024 * 1024
@@ -28,9 +28,9 @@ export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   async function make(request: LoggedRequest): Promise<string> {
     const { header, messages } = await lastMessages(request)
     // Loaded with the first preview, since the decoder takes memory that other pages do not need.
-    const { previewOf } = await import('./request-preview.ts')
+    const { createPreview } = await import('./request-preview.ts')
     const { key, ids, ended } = request
-    const preview = header === undefined ? null : previewOf(header, messages)
+    const preview = header === undefined ? null : createPreview(header, messages)
     return JSON.stringify({ key, ...ids, ended, preview })
   }
 
@@ -47,7 +47,7 @@ export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
 }
 
 /** Returns the page `/streams/preview?key=KEY`. */
-export function previewPage(makePreview: MakePreview): Page {
+export function previewPage(makePreview: MakePreview): PageHandler {
   return async (_, response, query) => {
     const key = query.get('key') ?? ''
     if (key === '') throw new PageError('invalid', 'key: is missing; expected that of a request in /streams')
@@ -55,7 +55,7 @@ export function previewPage(makePreview: MakePreview): Page {
       throw new PageError('preview-failed', error.message)
     })
     if (made === undefined) throw new PageError('not-found', 'key: no request that is kept here has it')
-    send(response, 200, `${made}\n`, json)
+    send(response, 200, `${made}\n`, jsonType)
   }
 }
 

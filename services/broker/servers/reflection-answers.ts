@@ -33,7 +33,7 @@ export function createReflectionAnswers(services: readonly string[]): Reflection
     const proto = fromJson(FileDescriptorProtoSchema, JSON.parse(json))
     const { name, dependency } = proto
     files.set(name, { bytes: toBinary(FileDescriptorProtoSchema, proto), dependencies: dependency })
-    for (const symbol of symbolsOf(file)) fileOfSymbol.set(rename(symbol), name)
+    for (const symbol of listSymbols(file)) fileOfSymbol.set(rename(symbol), name)
   }
 
   function collect(name: string, found = new Map<string, Uint8Array>()): readonly Uint8Array[] {
@@ -112,12 +112,12 @@ const withDependencies = (file: DescFile): readonly DescFile[] => [
   ...file.dependencies.flatMap(withDependencies),
 ]
 
-function symbolsOf({ messages, enums, services }: DescFile): readonly string[] {
+function listSymbols({ messages, enums, services }: DescFile): readonly string[] {
   const names = (descriptors: readonly { readonly typeName: string }[]) =>
     descriptors.map(({ typeName }) => typeName)
   return [
     ...names(enums),
-    ...messages.flatMap(symbolsOfMessage),
+    ...messages.flatMap(listMessageSymbols),
     ...services.flatMap(({ typeName, methods }) => [
       typeName,
       ...methods.map(({ name }) => `${typeName}.${name}`),
@@ -125,10 +125,10 @@ function symbolsOf({ messages, enums, services }: DescFile): readonly string[] {
   ]
 }
 
-function symbolsOfMessage({ typeName, nestedMessages, nestedEnums }: DescMessage): readonly string[] {
+function listMessageSymbols({ typeName, nestedMessages, nestedEnums }: DescMessage): readonly string[] {
   return [
     typeName,
     ...nestedEnums.map(nested => nested.typeName),
-    ...nestedMessages.flatMap(symbolsOfMessage),
+    ...nestedMessages.flatMap(listMessageSymbols),
   ]
 }

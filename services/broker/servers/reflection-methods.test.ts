@@ -5,10 +5,10 @@ import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
 import { Client, credentials } from '@grpc/grpc-js'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { serviceNames } from './grpc-methods.ts'
+import { animationServices } from './grpc-methods.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
-const { specified, public: publicName } = serviceNames
+const { specified, public: publicName } = animationServices
 
 /** A client that asks with one field of text, and reads the fields of the answer. */
 async function start(t: TestContext, services: readonly string[] = [specified]) {

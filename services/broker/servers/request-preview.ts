@@ -53,38 +53,38 @@ interface Chunk {
  * @param header the first message of the request
  * @param messages the last messages in order
  */
-export function previewOf(header: Uint8Array, messages: readonly Uint8Array[]): RequestPreview {
+export function createPreview(header: Uint8Array, messages: readonly Uint8Array[]): RequestPreview {
   const { streamPart } = fromBinary(AnimationDataStreamSchema, header)
   const known = streamPart.case === 'animationDataStreamHeader' ? streamPart.value : undefined
-  const data = messages.flatMap(dataOf)
-  const frames = decimated(data.flatMap(framesOf), maxFrames)
-  const chunks = data.flatMap(part => chunkOf(part, known?.audioHeader))
-  const seconds = rangeOf(frames, chunks, known?.audioHeader)
+  const data = messages.flatMap(decodeData)
+  const frames = decimate(data.flatMap(listFrames), maxFrames)
+  const chunks = data.flatMap(part => decodeChunk(part, known?.audioHeader))
+  const seconds = findRange(frames, chunks, known?.audioHeader)
   return {
     seconds,
     messages: messages.length,
-    audio: audioOf(chunks, known?.audioHeader, seconds),
-    blendShapes: curvesOf(frames, known?.skelAnimationHeader?.blendShapes ?? []),
-    times: frames.map(({ timeCode }) => rounded(timeCode)),
+    audio: summarizeAudio(chunks, known?.audioHeader, seconds),
+    blendShapes: selectCurves(frames, known?.skelAnimationHeader?.blendShapes ?? []),
+    times: frames.map(({ timeCode }) => round(timeCode)),
   }
 }
 
-function dataOf(bytes: Uint8Array): readonly AnimationData[] {
+function decodeData(bytes: Uint8Array): readonly AnimationData[] {
   const { streamPart } = fromBinary(AnimationDataStreamSchema, bytes)
   return streamPart.case === 'animationData' ? [streamPart.value] : []
 }
 
-const framesOf = ({ skelAnimation }: AnimationData): readonly Frame[] =>
+const listFrames = ({ skelAnimation }: AnimationData): readonly Frame[] =>
   (skelAnimation?.blendShapeWeights ?? []).filter(({ timeCode }) => Number.isFinite(timeCode))
 
-function chunkOf({ audio }: AnimationData, header: AudioHeader | undefined): readonly Chunk[] {
+function decodeChunk({ audio }: AnimationData, header: AudioHeader | undefined): readonly Chunk[] {
   if (audio === undefined || header === undefined || !Number.isFinite(audio.timeCode)) return []
-  const samples = samplesOf(audio.audioBuffer, header.bitsPerSample)
+  const samples = decodeSamples(audio.audioBuffer, header.bitsPerSample)
   return samples.length === 0 ? [] : [{ timeCode: audio.timeCode, samples }]
 }
 
 /** Reads little-endian PCM; samples of 8 bits are unsigned, as in WAV. Empty for another number of bits. */
-function samplesOf(bytes: Uint8Array, bits: number): readonly number[] {
+function decodeSamples(bytes: Uint8Array, bits: number): readonly number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = {
     8: (at: number) => (view.getUint8(at) - 128) / 128,
@@ -97,11 +97,11 @@ function samplesOf(bytes: Uint8Array, bits: number): readonly number[] {
 }
 
 /** Returns the duration of a chunk in seconds. */
-function lengthOf({ samples }: Chunk, { channelCount, samplesPerSecond }: AudioHeader): number {
+function measureSeconds({ samples }: Chunk, { channelCount, samplesPerSecond }: AudioHeader): number {
   return samples.length / Math.max(1, channelCount) / Math.max(1, samplesPerSecond)
 }
 
-function rangeOf(
+function findRange(
   frames: readonly Frame[],
   chunks: readonly Chunk[],
   header: AudioHeader | undefined,
@@ -113,11 +113,12 @@ function rangeOf(
     to = Math.max(to, most)
   }
   for (const { timeCode } of frames) widen(timeCode, timeCode)
-  for (const chunk of chunks) widen(chunk.timeCode, chunk.timeCode + (header ? lengthOf(chunk, header) : 0))
-  return Number.isFinite(from) && Number.isFinite(to - from) ? { from: rounded(from), to: rounded(to) } : null
+  for (const chunk of chunks)
+    widen(chunk.timeCode, chunk.timeCode + (header ? measureSeconds(chunk, header) : 0))
+  return Number.isFinite(from) && Number.isFinite(to - from) ? { from: round(from), to: round(to) } : null
 }
 
-function audioOf(
+function summarizeAudio(
   chunks: readonly Chunk[],
   header: AudioHeader | undefined,
   seconds: RequestPreview['seconds'],
@@ -127,7 +128,7 @@ function audioOf(
   const envelope: ([number, number] | null)[] = Array.from({ length: maxBins }, () => null)
   const binsPerSecond = maxBins / Math.max(seconds.to - seconds.from, Number.MIN_VALUE)
   for (const chunk of chunks) {
-    const step = lengthOf(chunk, header) / chunk.samples.length
+    const step = measureSeconds(chunk, header) / chunk.samples.length
     for (const [index, sample] of chunk.samples.entries()) {
       const place = Math.floor((chunk.timeCode + index * step - seconds.from) * binsPerSecond)
       const bin = Math.min(maxBins - 1, Math.max(0, place))
@@ -135,13 +136,13 @@ function audioOf(
       envelope[bin] = [Math.min(least, sample), Math.max(most, sample)]
     }
   }
-  const shown = envelope.map(bin => bin && ([rounded(bin[0]), rounded(bin[1])] as const))
+  const shown = envelope.map(bin => bin && ([round(bin[0]), round(bin[1])] as const))
   return { samplesPerSecond, channelCount, envelope: shown }
 }
 
-function curvesOf(frames: readonly Frame[], names: readonly string[]): readonly BlendShapeCurve[] {
+function selectCurves(frames: readonly Frame[], names: readonly string[]): readonly BlendShapeCurve[] {
   const curves = names.map((name, index) => {
-    const values = frames.map(frame => rounded(frame.values[index] ?? 0))
+    const values = frames.map(frame => round(frame.values[index] ?? 0))
     return { name, values, range: Math.max(...values) - Math.min(...values) }
   })
   const moving = curves.filter(({ range }) => range > 0).sort((a, b) => b.range - a.range)
@@ -149,10 +150,10 @@ function curvesOf(frames: readonly Frame[], names: readonly string[]): readonly 
 }
 
 /** Returns at most `most` items at equal distances. */
-function decimated<Item>(items: readonly Item[], most: number): readonly Item[] {
+function decimate<Item>(items: readonly Item[], most: number): readonly Item[] {
   const step = Math.max(1, items.length / most)
   return items.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step))
 }
 
 /** JSON has no other numbers, and more digits are not visible. */
-const rounded = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(7)) : 0)
+const round = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(7)) : 0)

@@ -3,7 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { StreamLog } from '../stream-log/stream-log.ts'
 import type { Broker } from '../streams/broker.ts'
 import { PageError } from './admin-errors.ts'
-import { type FindPage, json, type Page, send } from './page-server.ts'
+import { type FindPage, jsonType, type PageHandler, send } from './page-server.ts'
 import { type MakePreview, previewPage } from './preview-page.ts'
 import { streamsJson, streamsPage } from './streams-page.ts'
 import type { StreamWatch } from './watch-streams.ts'
@@ -31,7 +31,7 @@ const html = 'text/html; charset=utf-8'
 /** The list of streams, the watch, and the interruption, for the debug server and the admin API. */
 export function streamPages(options: StreamPagesOptions): FindPage {
   const { watch, mayWatch = () => true } = options
-  const list: Page = (request, response, query) => {
+  const list: PageHandler = (request, response, query) => {
     const wanted = query.get('watch')
     if (wanted === null) sendStreams(options, request, response)
     else if (wanted === 'true') watch.add(response, () => mayWatch(request))
@@ -52,7 +52,7 @@ function sendStreams(
 ): void {
   const forPeople = headers.accept?.includes('text/html') === true
   if (forPeople) send(response, 200, streamsPage(broker, clock.nowMs()), html)
-  else send(response, 200, `${JSON.stringify(streamsJson(broker, clock.nowMs()))}\n`, json)
+  else send(response, 200, `${JSON.stringify(streamsJson(broker, clock.nowMs()))}\n`, jsonType)
 }
 
 /**
@@ -62,7 +62,7 @@ function sendStreams(
  */
 const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 
-function interruption(path: string, { streams }: StreamPagesOptions): Page | undefined {
+function interruption(path: string, { streams }: StreamPagesOptions): PageHandler | undefined {
   const match = interruptionPath.exec(path)
   if (match === null) return undefined
   const [, alone, stream = alone ?? '', request = ''] = match
@@ -73,7 +73,7 @@ function interruption(path: string, { streams }: StreamPagesOptions): Page | und
     const interrupted = await streams.interrupt(streamId, requestId).catch((error: Error) => {
       throw new PageError('log-failed', error.message)
     })
-    send(response, 200, `${JSON.stringify({ interrupted })}\n`, json)
+    send(response, 200, `${JSON.stringify({ interrupted })}\n`, jsonType)
   }
 }
 

@@ -1,5 +1,5 @@
 import { pluralize } from '@tollway/chassis/text.ts'
-import { showEnd } from '../stream-log/stream-log.ts'
+import { toEndJson } from '../stream-log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
@@ -16,7 +16,7 @@ export function streamsJson(broker: Shown, nowMs: number) {
   return {
     waitingPulls: broker.waitingPulls,
     total: requests.length,
-    streams: requests.slice(0, maxShown).map(view => viewOf(view, nowMs)),
+    streams: requests.slice(0, maxShown).map(view => toView(view, nowMs)),
   }
 }
 
@@ -35,12 +35,12 @@ export function streamsText(broker: Shown, nowMs: number, maxBytes: number): str
 
 /** All requests that this broker knows, each in the same form. */
 export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): readonly StreamView[] {
-  return broker.requests().map(view => viewOf(view, nowMs))
+  return broker.requests().map(view => toView(view, nowMs))
 }
 
-export type StreamView = ReturnType<typeof viewOf>
+export type StreamView = ReturnType<typeof toView>
 
-function viewOf({ request, producer, received, consumers }: RequestView, nowMs: number) {
+function toView({ request, producer, received, consumers }: RequestView, nowMs: number) {
   const { key, ids, sourceServiceId, route, openedMs, ended, end } = request
   return {
     /** Equal at every broker that knows the request, and unique. */
@@ -51,7 +51,7 @@ function viewOf({ request, producer, received, consumers }: RequestView, nowMs: 
     ageMs: nowMs - openedMs,
     ended,
     /** How it ended; null while it is running. */
-    end: end === undefined ? null : showEnd(end),
+    end: end === undefined ? null : toEndJson(end),
     /** null if the producer is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
     /** Received from the producer; null if it was never connected to this broker. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { EntryQueue } from './entry-queue.ts'
-import { entryOverheadBytes } from './stream-log.ts'
+import { logEntryOverheadBytes } from './stream-log.ts'
 
 interface Expected {
   readonly position: number
@@ -13,7 +13,7 @@ interface Expected {
 /** Compares a queue with a plain list of the expected entries. */
 function assertHolds(queue: EntryQueue, expected: readonly Expected[]): void {
   assert.equal(queue.end - queue.first, expected.length)
-  const sizes = expected.map(({ text }) => text.length + entryOverheadBytes)
+  const sizes = expected.map(({ text }) => text.length + logEntryOverheadBytes)
   assert.equal(queue.bytes, sum(sizes))
   assert.equal(queue.at(queue.first - 1), undefined)
   assert.equal(queue.at(queue.end), undefined)

@@ -1,4 +1,4 @@
-import { type Entry, entryOverheadBytes } from './stream-log.ts'
+import { type LogEntry, logEntryOverheadBytes } from './stream-log.ts'
 
 const initialSlots = 16
 const initialBytes = 4 * 1024
@@ -8,12 +8,12 @@ const sparseShare = 1 / 4
 const maxCopiedBytes = 64 * 1024
 
 /** The number of values per entry in the array, besides its bytes. */
-const numbersOfEntry = 4
-const offsetOf = 0
-const lengthOf = 1
-const receivedOf = 2
+const fieldsPerEntry = 4
+const offsetField = 0
+const lengthField = 1
+const receivedField = 2
 /** The bytes of all previous entries, so that the bytes after any position are known without counting. */
-const bytesBeforeOf = 3
+const bytesBeforeField = 3
 
 /**
  * The entries of a ring without its header: a range of positions, in a circular array that grows on demand.
@@ -27,10 +27,10 @@ const bytesBeforeOf = 3
 export class EntryQueue {
   /** The numbers of an entry have the index of its position modulo this. */
   #slots = initialSlots
-  #numbers = new Float64Array(initialSlots * numbersOfEntry)
+  #numbers = new Float64Array(initialSlots * fieldsPerEntry)
   #memory = Buffer.allocUnsafeSlow(0)
   /** The newest entry, cached because all cursors usually read it at once. */
-  #newest: Entry | undefined
+  #newest: LogEntry | undefined
   #first = 1
   #end = 1
   #bytesPushed = 0
@@ -46,13 +46,13 @@ export class EntryQueue {
     return this.#end
   }
 
-  /** The bytes of all entries, including `entryOverheadBytes` for each. */
+  /** The bytes of all entries, including `logEntryOverheadBytes` for each. */
   get bytes(): number {
     return this.#bytesPushed - this.#bytesDropped
   }
 
   /** The entry at a position; undefined before `first` and from `end` on. */
-  at(position: number): Entry | undefined {
+  at(position: number): LogEntry | undefined {
     if (position === this.#newest?.position) return this.#newest
     if (position < this.#first || position >= this.#end) return undefined
     return { position, bytes: this.#bytesAt(position), receivedMs: this.receivedMs(position) }
@@ -60,7 +60,7 @@ export class EntryQueue {
 
   /** The receive time of the entry at a position, which must exist. */
   receivedMs(position: number): number {
-    return this.#number(position, receivedOf)
+    return this.#number(position, receivedField)
   }
 
   /** Copies the bytes. */
@@ -69,19 +69,19 @@ export class EntryQueue {
     const position = this.#end
     const offset = this.#findRoom(bytes.length)
     this.#memory.set(bytes, offset)
-    const at = (position % this.#slots) * numbersOfEntry
-    this.#numbers[at + offsetOf] = offset
-    this.#numbers[at + lengthOf] = bytes.length
-    this.#numbers[at + receivedOf] = receivedMs
-    this.#numbers[at + bytesBeforeOf] = this.#bytesPushed
+    const at = (position % this.#slots) * fieldsPerEntry
+    this.#numbers[at + offsetField] = offset
+    this.#numbers[at + lengthField] = bytes.length
+    this.#numbers[at + receivedField] = receivedMs
+    this.#numbers[at + bytesBeforeField] = this.#bytesPushed
     this.#newest = { position, bytes: this.#memory.subarray(offset, offset + bytes.length), receivedMs }
     this.#end += 1
-    this.#bytesPushed += bytes.length + entryOverheadBytes
+    this.#bytesPushed += bytes.length + logEntryOverheadBytes
   }
 
   dropOldest(): void {
     if (this.#first === this.#end) return
-    this.#bytesDropped += this.#number(this.#first, lengthOf) + entryOverheadBytes
+    this.#bytesDropped += this.#number(this.#first, lengthField) + logEntryOverheadBytes
     this.#first += 1
     if (this.#first === this.#end) this.#newest = undefined
   }
@@ -104,20 +104,20 @@ export class EntryQueue {
   /** The bytes of the entries from this position on. */
   bytesFrom(position: number): number {
     if (position >= this.#end) return 0
-    return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeOf)
+    return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeField)
   }
 
   #number(position: number, which: number): number {
-    return this.#numbers[(position % this.#slots) * numbersOfEntry + which] ?? 0
+    return this.#numbers[(position % this.#slots) * fieldsPerEntry + which] ?? 0
   }
 
   #bytesAt(position: number): Uint8Array {
-    const offset = this.#number(position, offsetOf)
-    return this.#memory.subarray(offset, offset + this.#number(position, lengthOf))
+    const offset = this.#number(position, offsetField)
+    return this.#memory.subarray(offset, offset + this.#number(position, lengthField))
   }
 
   #messageBytes(): number {
-    return this.bytes - (this.#end - this.#first) * entryOverheadBytes
+    return this.bytes - (this.#end - this.#first) * logEntryOverheadBytes
   }
 
   /**
@@ -127,9 +127,9 @@ export class EntryQueue {
    */
   #findRoom(bytes: number): number {
     if (this.#first === this.#end) return bytes <= this.#memory.length ? 0 : this.#grow(bytes)
-    const oldest = this.#number(this.#first, offsetOf)
-    const newest = this.#number(this.#end - 1, offsetOf)
-    const behind = newest + this.#number(this.#end - 1, lengthOf)
+    const oldest = this.#number(this.#first, offsetField)
+    const newest = this.#number(this.#end - 1, offsetField)
+    const behind = newest + this.#number(this.#end - 1, lengthField)
     if (newest < oldest) return behind + bytes < oldest ? behind : this.#grow(bytes)
     if (behind + bytes <= this.#memory.length) return behind
     if (this.#isSparse(bytes)) return this.#moveTo(this.#memory.length / 2)
@@ -152,7 +152,7 @@ export class EntryQueue {
     for (let position = this.#first; position < this.#end; position += 1) {
       const bytes = this.#bytesAt(position)
       memory.set(bytes, end)
-      this.#numbers[(position % this.#slots) * numbersOfEntry + offsetOf] = end
+      this.#numbers[(position % this.#slots) * fieldsPerEntry + offsetField] = end
       end += bytes.length
     }
     this.#memory = memory
@@ -161,10 +161,10 @@ export class EntryQueue {
   }
 
   #resize(slots: number): void {
-    const numbers = new Float64Array(slots * numbersOfEntry)
+    const numbers = new Float64Array(slots * fieldsPerEntry)
     for (let position = this.#first; position < this.#end; position += 1) {
-      const from = (position % this.#slots) * numbersOfEntry
-      numbers.set(this.#numbers.subarray(from, from + numbersOfEntry), (position % slots) * numbersOfEntry)
+      const from = (position % this.#slots) * fieldsPerEntry
+      numbers.set(this.#numbers.subarray(from, from + fieldsPerEntry), (position % slots) * fieldsPerEntry)
     }
     this.#slots = slots
     this.#numbers = numbers

@@ -4,8 +4,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { MemoryLog, type MemoryLogOptions } from './memory.ts'
-import { entryOverheadBytes } from './stream-log.ts'
-import { collect, openingOf, resumableOf, toBytes } from './testing/log-under-test.ts'
+import { logEntryOverheadBytes } from './stream-log.ts'
+import { collect, createOpening, createResumable, toBytes } from './testing/log-under-test.ts'
 import { streamLogContract } from './testing/stream-log.contract.ts'
 
 function open(options: Partial<MemoryLogOptions> = {}) {
@@ -24,7 +24,7 @@ function open(options: Partial<MemoryLogOptions> = {}) {
   })
 }
 
-const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - entryOverheadBytes))
+const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - logEntryOverheadBytes))
 
 streamLogContract('memory', async (_, options) => {
   const log = open(options)
@@ -35,7 +35,7 @@ test('the oldest ended requests are forgotten if there are too many or they are 
   const log = open({ maxEnded: 3, maxKeptBytes: 60_000 })
   t.after(() => log.close())
   const push = async (id: string, bytes: number) => {
-    const writer = await log.open(openingOf(id))
+    const writer = await log.open(createOpening(id))
     writer.append(toBytes('x'.repeat(bytes)))
     await writer.end({ how: 'completed' })
   }
@@ -54,7 +54,7 @@ test('the oldest ended requests are forgotten if there are too many or they are 
 test('a reader of a forgotten request continues to read', async t => {
   const log = open({ maxEnded: 0 })
   t.after(() => log.close())
-  const writer = await log.open(openingOf('a'))
+  const writer = await log.open(createOpening('a'))
   writer.append(toBytes('x'))
   const cursor = await writer.request.read({ onReadable() {} })
   cursor.next()
@@ -67,7 +67,7 @@ test('a reader of a forgotten request continues to read', async t => {
 test('entries that all readers have taken are dropped first over the total limit', async t => {
   const log = open({ maxKeptBytes: 60_000 })
   t.after(() => log.close())
-  const writers = await Promise.all(['a', 'b', 'c'].map(id => log.open(openingOf(id))))
+  const writers = await Promise.all(['a', 'b', 'c'].map(id => log.open(createOpening(id))))
   const [unread, ...read] = writers
   const stalled = await unread?.request.read({ onReadable() {} })
   stalled?.next()
@@ -94,7 +94,7 @@ test('an ended request costs at most 4 KiB besides its messages, whatever its pr
   const progressOf = (size: number) => ({ warnings: Array.from({ length: size }, (_, at) => ({ at })) })
   const pushAll = async (name: string, count: number) => {
     for (let at = 0; at < count; at += 1) {
-      const writer = await log.open({ ...resumableOf(`${name}-${at}`, 5_000), progress: progressOf(100) })
+      const writer = await log.open({ ...createResumable(`${name}-${at}`, 5_000), progress: progressOf(100) })
       writer.append(toBytes('x'), progressOf(100))
       await writer.end({ how: 'completed' })
     }

@@ -6,28 +6,28 @@ import type { Repeat } from './repeat.ts'
 import { type ResumeTokens, useToken } from './resume-tokens.ts'
 import { Ring } from './ring.ts'
 import {
-  cameBack,
   describeEnd,
+  duplicateIdsRejection,
   type EndListener,
-  hasEnded,
-  idsInUse,
+  endedRejection,
   interruptedMs,
+  interruptedRejection,
   interruptedStatus,
   type LoggedRequest,
-  messagesGone,
+  type LogWriter,
+  messagesExpiredRejection,
   type Opening,
-  type Progress,
   type RequestEnd,
-  type RequestWriter,
   type ResumedRequest,
   type Resumption,
   type RingCursor,
   type RingReader,
-  runGone,
+  restartedEnd,
+  runExpiredRejection,
+  type StoredProgress,
   type StreamLog,
-  shutsDown,
-  shuttingDown,
-  wasInterrupted,
+  shutdownEnd,
+  shuttingDownRejection,
 } from './stream-log.ts'
 import { type WritableRequest, Writer } from './writer.ts'
 
@@ -75,11 +75,11 @@ export class MemoryLog implements StreamLog {
     this.#stopSweep = repeat(sweepEveryMs, () => this.#sweep())
   }
 
-  async open(opening: Opening): Promise<RequestWriter> {
+  async open(opening: Opening): Promise<LogWriter> {
     const { ids } = opening
-    if (this.#closed) throw shutsDown()
-    if (this.#running.has(idsKey(ids))) throw idsInUse()
-    if (this.#interruptions.has(ids)) throw wasInterrupted()
+    if (this.#closed) throw shuttingDownRejection()
+    if (this.#running.has(idsKey(ids))) throw duplicateIdsRejection()
+    if (this.#interruptions.has(ids)) throw interruptedRejection()
     const request = new MemoryRequest({
       key: this.#options.newKey(),
       opening,
@@ -97,13 +97,13 @@ export class MemoryLog implements StreamLog {
   async endLost({ ids, bearerHash }: Pick<Opening, 'ids' | 'bearerHash'>): Promise<boolean> {
     const request = this.#running.get(idsKey(ids))
     if (request?.isLost !== true || request.bearerHash !== bearerHash) return false
-    request.close(cameBack)
+    request.close(restartedEnd)
     return true
   }
 
   async resume(resumption: Resumption): Promise<ResumedRequest> {
     const request = this.#all.get(resumption.run)
-    if (request === undefined) throw runGone(resumption.run)
+    if (request === undefined) throw runExpiredRejection(resumption.run)
     return request.resume(resumption)
   }
 
@@ -144,7 +144,7 @@ export class MemoryLog implements StreamLog {
     this.#closed = true
     this.#stopSweep()
     this.#watchers.clear()
-    for (const request of [...this.#running.values()]) request.close(shuttingDown)
+    for (const request of [...this.#running.values()]) request.close(shutdownEnd)
   }
 
   #sweep(): void {
@@ -188,7 +188,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   readonly #options: Pick<MemoryRequestOptions, 'clock' | 'onEnd'>
   #opening: Opening
   #tokens: ResumeTokens | undefined
-  #progress: Progress
+  #progress: StoredProgress
   /** Set while the producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
   /** Undefined after the end. */
@@ -241,7 +241,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   }
 
   /** The progress of the last message. */
-  get progress(): Progress {
+  get progress(): StoredProgress {
     return this.#progress
   }
 
@@ -259,7 +259,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   }
 
   async read(reader: RingReader): Promise<RingCursor> {
-    if (this.#forgotten) throw messagesGone()
+    if (this.#forgotten) throw messagesExpiredRejection()
     return this.#ring.read(reader)
   }
 
@@ -274,18 +274,18 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   /**
    * Continues the request in another call of the producer.
    *
-   * @throws LogRefusal `spent` or `forged` for an invalid token, `ended` if the request has ended
+   * @throws LogRejection `spent` or `forged` for an invalid token, `ended` if the request has ended
    */
   resume(resumption: Resumption): ResumedRequest {
     const tokens = useToken(this.#tokens, resumption)
     this.#endIfOverdue()
-    if (this.end !== undefined) throw hasEnded(describeEnd(this.end))
+    if (this.end !== undefined) throw endedRejection(describeEnd(this.end))
     this.#tokens = tokens
     const { header } = this.#opening
     return { writer: this.openWriter(), header, uses: tokens.uses, progress: this.#progress }
   }
 
-  append(bytes: Uint8Array, progress: Progress | undefined): boolean {
+  append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean {
     if (this.ended) return true
     if (progress !== undefined) this.#progress = progress
     if (this.#tokens?.previousHash !== undefined) {
@@ -363,14 +363,14 @@ class Interruptions {
   }
 
   add(streamId: string, requestId: string): void {
-    const key = keyOf(streamId, requestId)
+    const key = toInterruptionKey(streamId, requestId)
     this.#until.delete(key)
     this.#until.set(key, this.#clock.monotonicMs() + interruptedMs)
     this.sweep()
   }
 
   has({ streamId, requestId }: AnimationIds): boolean {
-    return (this.#until.get(keyOf(streamId, requestId)) ?? 0) > this.#clock.monotonicMs()
+    return (this.#until.get(toInterruptionKey(streamId, requestId)) ?? 0) > this.#clock.monotonicMs()
   }
 
   sweep(): void {
@@ -382,4 +382,4 @@ class Interruptions {
   }
 }
 
-const keyOf = (streamId: string, requestId: string) => JSON.stringify([streamId, requestId])
+const toInterruptionKey = (streamId: string, requestId: string) => JSON.stringify([streamId, requestId])

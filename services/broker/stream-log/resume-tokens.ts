@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { LogRefusal, type Resumption } from './stream-log.ts'
+import { LogRejection, type Resumption } from './stream-log.ts'
 
 /** The resume tokens of one request, as hashes. */
 export interface ResumeTokens {
@@ -14,7 +14,7 @@ export interface ResumeTokens {
  * Returns the tokens after the use of one.
  *
  * @param tokens undefined for a request without tokens
- * @throws LogRefusal `spent` for a token of an earlier use, `forged` for any other invalid token
+ * @throws LogRejection `spent` for a token of an earlier use, `forged` for any other invalid token
  */
 export function useToken(tokens: ResumeTokens | undefined, resumption: Resumption): ResumeTokens {
   const { tokenHash, nextTokenHash, uses } = resumption
@@ -23,11 +23,11 @@ export function useToken(tokens: ResumeTokens | undefined, resumption: Resumptio
     return { tokenHash: nextTokenHash, previousHash: tokenHash, uses: tokens.uses + 1 }
   }
   if (uses >= tokens.uses) throw forged()
-  throw new LogRefusal('spent', 'the resume token was used before, and the next one has taken its place')
+  throw new LogRejection('spent', 'the resume token was used before, and the next one has taken its place')
 }
 
 const forged = () =>
-  new LogRefusal('forged', 'the resume token is not one of this request and this bearer token')
+  new LogRejection('forged', 'the resume token is not one of this request and this bearer token')
 
 function isEqual(expected: string | undefined, found: string): boolean {
   if (expected === undefined || expected.length !== found.length) return false

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ByteBudget } from './byte-budget.ts'
 import { Ring } from './ring.ts'
-import { entryOverheadBytes, type RingCursor, type RingLimits } from './stream-log.ts'
+import { logEntryOverheadBytes, type RingCursor, type RingLimits } from './stream-log.ts'
 
 const header = Buffer.from('header')
 
@@ -64,7 +64,7 @@ test('only a cursor that has taken every entry is notified, once', () => {
 })
 
 test('an ended request keeps its messages, but releases unused memory', () => {
-  const { ring, time } = ringOf({ bytes: 2 * entryOverheadBytes + 10 })
+  const { ring, time } = ringOf({ bytes: 2 * logEntryOverheadBytes + 10 })
   const memory = Buffer.from('abcdefgh'.repeat(2048))
   for (let at = 0; at < 4; at += 1) ring.append(memory.subarray(at, at + 2), time.ms)
   const before = { entries: ring.entries, bytes: ring.bytes }
@@ -153,7 +153,7 @@ function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): v
       for (let taken = 0; taken < count; taken += 1) takeOne(ring, reader, appended)
     }
     assert.ok(ring.bytes <= limit || ring.entries <= 1 || ring.full)
-    assert.ok(ring.bytes <= limit + 300 + entryOverheadBytes)
+    assert.ok(ring.bytes <= limit + 300 + logEntryOverheadBytes)
     assert.equal(ring.full, !roomTold)
     assert.equal(budget.used, ring.bytes)
     const places = readers.map(({ cursor }) => cursor.position)

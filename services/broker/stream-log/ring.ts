@@ -2,8 +2,8 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { ByteBudget } from './byte-budget.ts'
 import { EntryQueue } from './entry-queue.ts'
 import {
-  type Entry,
-  entryOverheadBytes,
+  type LogEntry,
+  logEntryOverheadBytes,
   type RequestEnd,
   type RingCursor,
   type RingLimits,
@@ -42,7 +42,7 @@ export interface RingWatch {
  * accessors as a hash table, which is slower to access.
  */
 export class Ring {
-  readonly #header: Entry
+  readonly #header: LogEntry
   readonly #limits: RingLimits
   readonly #clock: Pick<Clock, 'nowMs'>
   readonly #budget: ByteBudget
@@ -51,7 +51,7 @@ export class Ring {
   readonly #cursors = new Set<Cursor>()
   /** The cursors that hold entries. */
   readonly #holders = new Set<Cursor>()
-  readonly #waits = createWaits()
+  readonly #waits = createWaitQueue()
   readonly #floor = createFloor(this.#holders)
   #end: RequestEnd | undefined
   #full = false
@@ -190,20 +190,20 @@ export class Ring {
    * Called by a cursor: returns the entry at its position and advances it; undefined if the cursor has to
    * wait.
    */
-  take(cursor: Cursor): Entry | undefined {
-    const { place } = cursor
-    if (place >= this.#queue.end) {
+  take(cursor: Cursor): LogEntry | undefined {
+    const { rawPosition } = cursor
+    if (rawPosition >= this.#queue.end) {
       this.#waits.add(cursor)
       return undefined
     }
-    const entry = place === 0 ? this.#header : this.#queue.at(place)
-    this.move(cursor, place + 1)
+    const entry = rawPosition === 0 ? this.#header : this.#queue.at(rawPosition)
+    this.move(cursor, rawPosition + 1)
     if (this.#watch !== undefined) this.#report(this.#watch, entry?.bytes.length ?? 0)
     return entry
   }
 
   #report(watch: RingWatch, readBytes: number): void {
-    this.#unreportedBytes += readBytes + entryOverheadBytes
+    this.#unreportedBytes += readBytes + logEntryOverheadBytes
     if (this.#unreportedBytes < watch.worthBytes) return
     this.#unreportedBytes = 0
     watch.onProgress()
@@ -211,8 +211,8 @@ export class Ring {
 
   /** Called by a cursor. */
   move(cursor: Cursor, to: number): void {
-    const from = cursor.place
-    cursor.place = to
+    const from = cursor.rawPosition
+    cursor.rawPosition = to
     if (!cursor.holds) return
     this.#floor.moved(from, to)
     this.#relieve()
@@ -223,7 +223,7 @@ export class Ring {
     if (cursor.holds) return
     cursor.holds = true
     this.#holders.add(cursor)
-    this.#floor.moved(undefined, cursor.place)
+    this.#floor.moved(undefined, cursor.rawPosition)
     this.#watch?.onProgress()
   }
 
@@ -232,7 +232,7 @@ export class Ring {
     this.#cursors.delete(cursor)
     this.#waits.remove(cursor)
     if (this.#holders.delete(cursor)) {
-      this.#floor.moved(cursor.place, undefined)
+      this.#floor.moved(cursor.rawPosition, undefined)
       this.#relieve()
     }
     this.#discardUnlessNeeded()
@@ -318,7 +318,7 @@ class Cursor implements RingCursor {
    * The position without regard to gaps: 0 is the header; from 1 on it can be before the oldest entry, if the
    * cursor meets a gap.
    */
-  place = 0
+  rawPosition = 0
   /** Its index among the cursors that wait for new entries, or `notWaiting`. */
   waitsAt = notWaiting
   open = true
@@ -332,7 +332,7 @@ class Cursor implements RingCursor {
 
   get position(): number {
     this.#skipWhatIsGone()
-    return this.place
+    return this.rawPosition
   }
 
   takeGap(): number {
@@ -342,7 +342,7 @@ class Cursor implements RingCursor {
     return taken
   }
 
-  next(): Entry | undefined {
+  next(): LogEntry | undefined {
     if (!this.open) return undefined
     this.#skipWhatIsGone()
     return this.#ring.take(this)
@@ -354,13 +354,13 @@ class Cursor implements RingCursor {
   }
 
   get end(): RequestEnd | undefined {
-    return this.place >= this.#ring.nextPosition ? this.#ring.end : undefined
+    return this.rawPosition >= this.#ring.nextPosition ? this.#ring.end : undefined
   }
 
   get behind(): { readonly entries: number; readonly bytes: number } {
     const ring = this.#ring
-    const entries = ring.nextPosition - Math.max(this.place, ring.firstPosition)
-    return { entries: Math.max(0, entries), bytes: ring.bytesFrom(this.place) }
+    const entries = ring.nextPosition - Math.max(this.rawPosition, ring.firstPosition)
+    return { entries: Math.max(0, entries), bytes: ring.bytesFrom(this.rawPosition) }
   }
 
   hold(): void {
@@ -377,14 +377,14 @@ class Cursor implements RingCursor {
 
   #skipWhatIsGone(): void {
     const first = this.#ring.firstPosition
-    if (!this.open || this.place === 0 || this.place >= first) return
-    this.#gap += first - this.place
+    if (!this.open || this.rawPosition === 0 || this.rawPosition >= first) return
+    this.#gap += first - this.rawPosition
     this.#ring.move(this, first)
   }
 }
 
 /** The cursors that have taken every entry. */
-function createWaits() {
+function createWaitQueue() {
   let waiting: Cursor[] = []
   /** Used alternately with `waiting`, so that an append allocates no array. */
   let spare: Cursor[] | undefined
@@ -428,11 +428,11 @@ function createFloor(cursors: ReadonlySet<Cursor>) {
   function search(): void {
     lowest = Number.POSITIVE_INFINITY
     cursorsThere = 0
-    for (const { place } of cursors) {
-      if (place < lowest) {
-        lowest = place
+    for (const { rawPosition } of cursors) {
+      if (rawPosition < lowest) {
+        lowest = rawPosition
         cursorsThere = 1
-      } else if (place === lowest) cursorsThere += 1
+      } else if (rawPosition === lowest) cursorsThere += 1
     }
   }
 

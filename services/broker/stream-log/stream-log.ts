@@ -13,20 +13,20 @@ import type { ByteBudget } from './byte-budget.ts'
  */
 export interface StreamLog {
   /**
-   * Begins a request. Rejects with a `LogRefusal`: `exists` while a producer with the same three ids is
+   * Begins a request. Rejects with a `LogRejection`: `exists` while a producer with the same three ids is
    * connected, `interrupted` shortly after an interruption of the request, `unavailable` if the log is not
    * reachable.
    */
-  open(opening: Opening): Promise<RequestWriter>
+  open(opening: Opening): Promise<LogWriter>
   /**
    * Ends the request with the same ids whose producer is lost, because the producer begins it again without a
    * resume token. Resolves with whether it has ended one: not while the producer is connected, and not for
-   * another bearer token. Rejects with a `LogRefusal` `unavailable` if the log is not reachable.
+   * another bearer token. Rejects with a `LogRejection` `unavailable` if the log is not reachable.
    */
   endLost(opening: Pick<Opening, 'ids' | 'bearerHash'>): Promise<boolean>
   /**
    * Continues a request at this process with a resume token, wherever the producer was connected before. The
-   * previous writer ends with `continued`: it accepts no more entries. Rejects with a `LogRefusal`: `forged`
+   * previous writer ends with `continued`: it accepts no more entries. Rejects with a `LogRejection`: `forged`
    * and `spent` for a token that is not the current one, `ended` for a request that has ended, `gone` for one
    * that is not kept, `unavailable` if the log is not reachable.
    */
@@ -79,7 +79,7 @@ export interface Opening {
   /** The grant for the producer to continue the request; undefined if it cannot. */
   readonly resume?: ResumeGrant
   /** The progress after the header. */
-  readonly progress?: Progress
+  readonly progress?: StoredProgress
 }
 
 /**
@@ -88,7 +88,7 @@ export interface Opening {
 interface ResumeGrant {
   /** Hexadecimal. */
   readonly tokenHash: string
-  /** The time that the request waits for its producer after `RequestWriter.suspend`. */
+  /** The time that the request waits for its producer after `LogWriter.suspend`. */
   readonly graceMs: number
 }
 
@@ -103,26 +103,30 @@ export interface Resumption {
 }
 
 export interface ResumedRequest {
-  readonly writer: RequestWriter
+  readonly writer: LogWriter
   readonly header: Uint8Array
   /** The number of continuations, including this one. */
   readonly uses: number
   /** The progress of the last entry in the log. */
-  readonly progress: Progress
+  readonly progress: StoredProgress
 }
 
 /**
  * `progress` is that of the last entry; undefined if the producer was not connected to this process. Must not
  * throw.
  */
-export type EndListener = (request: LoggedRequest, end: RequestEnd, progress: Progress | undefined) => void
+export type EndListener = (
+  request: LoggedRequest,
+  end: RequestEnd,
+  progress: StoredProgress | undefined,
+) => void
 
 /** The state of the producer's owner after an entry; JSON that the log does not read. */
-export type Progress = object
+export type StoredProgress = object
 
 export interface RingLimits {
   /**
-   * The total of the entries without the header, with `entryOverheadBytes` for each. There is always room for
+   * The total of the entries without the header, with `logEntryOverheadBytes` for each. There is always room for
    * one.
    */
   readonly bytes: number
@@ -146,7 +150,7 @@ export interface LoggedRequest {
   /** Undefined while it is running. */
   readonly end: RequestEnd | undefined
   /**
-   * Starts to read. The ring is filled while it has readers. Rejects with a `LogRefusal` `unavailable`, or
+   * Starts to read. The ring is filled while it has readers. Rejects with a `LogRejection` `unavailable`, or
    * `gone` if no entry is kept any more.
    */
   read(reader: RingReader): Promise<RingCursor>
@@ -172,7 +176,7 @@ export interface RingCursor {
   /** The number of entries that were trimmed before this cursor reached them, since the last call. */
   takeGap(): number
   /** The next entry, or undefined if there is none yet. */
-  next(): Entry | undefined
+  next(): LogEntry | undefined
   /**
    * Moves to a position, or to the oldest kept entry if the position is older, which does not count as a gap.
    * The position may be after the newest entry: the cursor then waits for the entry with this position.
@@ -187,7 +191,7 @@ export interface RingCursor {
   close(): void
 }
 
-export interface Entry {
+export interface LogEntry {
   readonly position: number
   /** The received bytes, in the memory of the ring, which may overwrite them at its next entry. */
   readonly bytes: Uint8Array
@@ -195,13 +199,13 @@ export interface Entry {
   readonly receivedMs: number
 }
 
-export interface RequestWriter {
+export interface LogWriter {
   readonly request: LoggedRequest
   /**
    * Accepts the entry in any case; returns false if the caller should await `ready` before the next one. An
    * entry without progress belongs to the next one: both reach the log, or none.
    */
-  append(bytes: Uint8Array, progress?: Progress): boolean
+  append(bytes: Uint8Array, progress?: StoredProgress): boolean
   /** Resolves when there is room, and when the request was ended by others. */
   ready(): Promise<void>
   /**
@@ -234,10 +238,10 @@ export type WriterEnd = RequestEnd | { readonly how: 'continued' }
 export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' }
 
 /** The end of a request whose producer's process ends during the push. */
-export const shuttingDown: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } }
+export const shutdownEnd: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } }
 
 /** The end of a request whose lost producer pushes again without a resume token. */
-export const cameBack = {
+export const restartedEnd = {
   how: 'lost',
   status: { code: 'ERROR', message: 'the producer is gone: it came back without a resume token' },
 } as const satisfies RequestEnd
@@ -246,7 +250,7 @@ export const cameBack = {
  * The end as JSON for programs. A completed request has the status of its producer as its last message, which
  * the log does not read.
  */
-export const showEnd = (end: RequestEnd) =>
+export const toEndJson = (end: RequestEnd) =>
   end.how === 'completed' ? { how: end.how } : { how: end.how, ...end.status }
 
 /** The end as text, for producers and logs. */
@@ -257,30 +261,31 @@ export const describeEnd = (end: RequestEnd): string =>
 export const interruptedMs = 60_000
 
 /** The overhead that counts for each entry, so that a flood of empty messages is bounded too. */
-export const entryOverheadBytes = 256
+export const logEntryOverheadBytes = 256
 
-export class LogRefusal extends ExpectedError {
+export class LogRejection extends ExpectedError {
   readonly reason: 'exists' | 'interrupted' | 'unavailable' | 'gone' | 'ended' | 'forged' | 'spent'
 
-  constructor(reason: LogRefusal['reason'], message: string) {
+  constructor(reason: LogRejection['reason'], message: string) {
     super(message)
     this.reason = reason
   }
 }
 
-/** The refusals that every log gives in the same words. */
+/** The rejections that every log gives with the same text. */
 
-export const shutsDown = () => new LogRefusal('unavailable', 'the broker is shutting down')
+export const shuttingDownRejection = () => new LogRejection('unavailable', 'the broker is shutting down')
 
-export const idsInUse = () => new LogRefusal('exists', 'a push with the same ids is running')
+export const duplicateIdsRejection = () => new LogRejection('exists', 'a push with the same ids is running')
 
-export const wasInterrupted = () => new LogRefusal('interrupted', 'the request was interrupted')
+export const interruptedRejection = () => new LogRejection('interrupted', 'the request was interrupted')
 
-export const notReadable = () => new LogRefusal('unavailable', 'the log cannot be read')
+export const unreadableRejection = () => new LogRejection('unavailable', 'the log cannot be read')
 
-export const messagesGone = () => new LogRefusal('gone', 'no message of the request is kept any more')
+export const messagesExpiredRejection = () =>
+  new LogRejection('gone', 'no message of the request is kept any more')
 
-export const runGone = (run: string) =>
-  new LogRefusal('gone', `the run ${JSON.stringify(run)} is not kept any more`)
+export const runExpiredRejection = (run: string) =>
+  new LogRejection('gone', `the run ${JSON.stringify(run)} is not kept any more`)
 
-export const hasEnded = (how: string) => new LogRefusal('ended', `the request has ended: ${how}`)
+export const endedRejection = (how: string) => new LogRejection('ended', `the request has ended: ${how}`)

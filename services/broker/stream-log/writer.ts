@@ -1,16 +1,16 @@
-import type { LoggedRequest, Progress, RequestEnd, RequestWriter, WriterEnd } from './stream-log.ts'
+import type { LoggedRequest, LogWriter, RequestEnd, StoredProgress, WriterEnd } from './stream-log.ts'
 
 /** A request with its producer, to which a writer passes the calls of the producer. */
 export interface WritableRequest {
   /** The producer must wait. */
   readonly isHeld: boolean
-  append(bytes: Uint8Array, progress: Progress | undefined): boolean
+  append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean
   suspend(end: RequestEnd): void
   finish(end: RequestEnd): Promise<void>
 }
 
 /** The writer of one producer's call. The request ends it when another call continues the request. */
-export class Writer implements RequestWriter {
+export class Writer implements LogWriter {
   readonly request: LoggedRequest
   readonly #target: WritableRequest
   #listeners: ((end: WriterEnd) => void)[] = []
@@ -26,7 +26,7 @@ export class Writer implements RequestWriter {
     return this.#endedBy
   }
 
-  append(bytes: Uint8Array, progress?: Progress): boolean {
+  append(bytes: Uint8Array, progress?: StoredProgress): boolean {
     return this.#endedBy !== undefined || this.#target.append(bytes, progress)
   }
 

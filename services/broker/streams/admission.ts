@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { Right, Route } from '../routes/route.ts'
+import type { Route, RouteRight } from '../routes/route.ts'
 
 /** The SHA-256 of the caller's bearer token; undefined without a token. */
 export type TokenHash = Uint8Array | undefined
@@ -19,7 +19,7 @@ export function hashBearer(authorization: string | undefined): TokenHash {
 }
 
 /** Whether the route grants the right to the caller. */
-export function admits({ tokens }: Route, right: Right, hash: TokenHash): boolean {
+export function admits({ tokens }: Route, right: RouteRight, hash: TokenHash): boolean {
   return tokens[right].length === 0 || includesHash(tokens[right], hash)
 }
 
@@ -33,8 +33,9 @@ export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): 
   return found
 }
 
-/** The error of a caller to which the route does not grant the right. */
-export function refusal(route: Route, right: Right, hash: TokenHash): GrpcError {
+/** Returns the error of a caller to which the route does not grant the right; undefined if it does. */
+export function findRejection(route: Route, right: RouteRight, hash: TokenHash): GrpcError | undefined {
+  if (admits(route, right, hash)) return undefined
   const name = route.guards?.[right] ?? route.name
   return hash === undefined
     ? new GrpcError('UNAUTHENTICATED', `the route ${name} requires a bearer token`)

@@ -3,11 +3,11 @@ import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 import type { Repeat } from '../stream-log/repeat.ts'
 import type { LoggedRequest } from '../stream-log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
-import { Pull, type PullSink, shuttingDown } from './pull.ts'
+import { KeyedCounter } from './keyed-counter.ts'
+import { Pull, type PullSink, shutdownError } from './pull.ts'
 import { Push } from './push.ts'
-import type { Received } from './pushed-request.ts'
-import type { BrokerOptions, Caller, Pusher, StreamContext } from './stream-context.ts'
-import { Tally } from './tally.ts'
+import type { ReceivedTotals } from './pushed-request.ts'
+import type { BrokerOptions, PullCaller, PushCaller, StreamContext } from './stream-context.ts'
 
 interface RouteLoad {
   readonly route: string
@@ -21,7 +21,7 @@ export interface RequestView {
   /** Undefined if the producer is disconnected or connected to another process. */
   readonly producer: { readonly peer: string } | undefined
   /** Received by this process, also after the producer has left it; undefined if it was never here. */
-  readonly received: Received | undefined
+  readonly received: ReceivedTotals | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
@@ -35,13 +35,17 @@ export class Broker {
   readonly #pushes = new Set<Push>()
   readonly #pulls = new Set<Pull>()
   /** What producers sent that are no longer connected. */
-  readonly #received = new WeakMap<LoggedRequest, Received>()
+  readonly #received = new WeakMap<LoggedRequest, ReceivedTotals>()
   readonly #stopChecks: readonly (() => void)[]
   #draining = false
   #onIdle = () => {}
 
   constructor(options: BrokerOptions, repeat: Repeat) {
-    this.#context = { ...options, requestsOfRoute: new Tally(), consumersOfRequest: new Tally() }
+    this.#context = {
+      ...options,
+      requestsOfRoute: new KeyedCounter(),
+      consumersOfRequest: new KeyedCounter(),
+    }
     const { stats, log, routes } = options
     this.#stopChecks = [
       repeat(sweepEveryMs, () => {
@@ -60,7 +64,7 @@ export class Broker {
   }
 
   /** @throws GrpcError if no more pushes are accepted, and for an invalid resume token */
-  push(caller: Pusher): Push {
+  push(caller: PushCaller): Push {
     const { pushes } = this.#context.limits
     const push = this.#begin('push', this.#pushes, pushes, () => new Push(this.#context, caller))
     const keepReceived = () => {
@@ -72,7 +76,7 @@ export class Broker {
   }
 
   /** @throws GrpcError if no more pulls are accepted, and for an invalid pull */
-  pull(wanted: AnimationIds, caller: Caller, sink: PullSink): Pull {
+  pull(wanted: AnimationIds, caller: PullCaller, sink: PullSink): Pull {
     const { pulls } = this.#context.limits
     return this.#begin('pull', this.#pulls, pulls, () => new Pull(this.#context, { wanted, caller, sink }))
   }
@@ -96,22 +100,22 @@ export class Broker {
     this.#draining = true
     for (const stop of this.#stopChecks) stop()
     await this.#context.log.close()
-    for (const call of [...this.#pushes, ...this.#pulls]) call.close(shuttingDown())
+    for (const call of [...this.#pushes, ...this.#pulls]) call.close(shutdownError())
   }
 
   /** Returns the load of each route in this process; routes without load are left out. */
   loads(): readonly RouteLoad[] {
     const loads = new Map<string, { route: string; activeStreams: number; consumers: number }>()
-    const loadOf = ({ route }: LoggedRequest) =>
+    const findLoad = ({ route }: LoggedRequest) =>
       getOrAdd(loads, route, () => ({ route, activeStreams: 0, consumers: 0 }))
-    for (const { request } of this.#pushes) if (request !== undefined) loadOf(request).activeStreams += 1
-    for (const { request } of this.#pulls) if (request !== undefined) loadOf(request).consumers += 1
+    for (const { request } of this.#pushes) if (request !== undefined) findLoad(request).activeStreams += 1
+    for (const { request } of this.#pulls) if (request !== undefined) findLoad(request).consumers += 1
     return [...loads.values()]
   }
 
   /** Returns the requests that this process knows, and their consumers in this process. */
   requests(): readonly RequestView[] {
-    const producers = new Map<string, { readonly peer: string; readonly received: Received }>()
+    const producers = new Map<string, { readonly peer: string; readonly received: ReceivedTotals }>()
     for (const { request, received, peer } of this.#pushes) {
       if (request !== undefined && received !== undefined) producers.set(request.key, { peer, received })
     }
@@ -148,7 +152,7 @@ export class Broker {
   }
 
   #assertRoom(call: CallKind, running: number, limit: number): void {
-    if (this.#draining) throw shuttingDown()
+    if (this.#draining) throw shutdownError()
     if (running < limit) return
     throw new GrpcError('RESOURCE_EXHAUSTED', `${limit} calls of ${call} are running, which are all`)
   }

@@ -3,7 +3,7 @@ import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { RouteStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
-import { type LoggedRequest, LogRefusal, type RingCursor } from '../stream-log/stream-log.ts'
+import { type LoggedRequest, LogRejection, type RingCursor } from '../stream-log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { encodeStatusMessage, type Status } from '../wire/status.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
@@ -73,7 +73,7 @@ export class Delivery {
         options.onReadable()
       },
       (error: unknown) => {
-        if (!this.#closed) options.onUnreadable(errorOfLog(error))
+        if (!this.#closed) options.onUnreadable(toReadError(error))
       },
     )
   }
@@ -86,7 +86,7 @@ export class Delivery {
     if (this.#namesRun) {
       this.#atJoin.push({ code: 'INFO', message: `run ${this.request.key}, ${nextIs(this.#beginsAt)}` })
     }
-    if (skipped > 0) this.#atJoin.push(noticeOf(this.#beginning, skipped, this.#beginsAt))
+    if (skipped > 0) this.#atJoin.push(createJoinNotice(this.#beginning, skipped, this.#beginsAt))
     if (this.#hasTurn) cursor.hold()
   }
 
@@ -227,12 +227,12 @@ export class Delivery {
 
 const nothing = { entries: 0, bytes: 0 }
 
-function errorOfLog(error: unknown): GrpcError | undefined {
-  if (error instanceof LogRefusal && error.reason === 'gone') return undefined
+function toReadError(error: unknown): GrpcError | undefined {
+  if (error instanceof LogRejection && error.reason === 'gone') return undefined
   return new GrpcError('UNAVAILABLE', (error as Error).message)
 }
 
-function noticeOf({ at }: Beginning, skipped: number, position: number): Status {
+function createJoinNotice({ at }: Beginning, skipped: number, position: number): Status {
   const next = nextIs(position)
   if (at !== 'message') return { code: 'INFO', message: `joined late, ${next}` }
   const gone = `${pluralize(skipped, 'message is', 'messages are')} not kept any more`
@@ -266,7 +266,7 @@ export class PullNotices {
 }
 
 /** The warning about a request that the pull does not serve. */
-export const leftOut = (reason: string): string => `left out: ${reason}`
+export const describeSkipped = (reason: string): string => `left out: ${reason}`
 
 export function tooManyConsumers(ids: string, { limits: { consumers } }: Route): string {
   const many = pluralize(consumers, 'consumer, which is', 'consumers, which are')
@@ -274,7 +274,10 @@ export function tooManyConsumers(ids: string, { limits: { consumers } }: Route):
 }
 
 /** Returns the request id. It adds the ids that the pull did not name if several requests could have it. */
-export function nameOf({ requestId, streamId, targetObjectId }: AnimationIds, wanted: AnimationIds): string {
+export function describeRequest(
+  { requestId, streamId, targetObjectId }: AnimationIds,
+  wanted: AnimationIds,
+): string {
   const stream = wanted.streamId === '' ? ` of the stream ${JSON.stringify(streamId)}` : ''
   const isNameless = requestId === '' && targetObjectId !== wanted.targetObjectId
   return `${JSON.stringify(requestId)}${stream}${isNameless ? ` for ${JSON.stringify(targetObjectId)}` : ''}`

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readReceived } from './late-join.ts'
+import { parseReceivedCounts } from './late-join.ts'
 
 test('valid received counts are parsed, and anything else is an error', () => {
   const table: readonly (readonly [string, Record<string, number> | RegExp])[] = [
@@ -19,15 +19,15 @@ test('valid received counts are parsed, and anything else is an error', () => {
     ['a=1,'.repeat(101), /102 runs, at most 100 are allowed/],
   ]
   for (const [value, expected] of table) {
-    if (expected instanceof RegExp) assert.throws(() => readReceived([value]), expected, value)
-    else assert.deepEqual(Object.fromEntries(readReceived([value]) ?? []), expected, value)
+    if (expected instanceof RegExp) assert.throws(() => parseReceivedCounts([value]), expected, value)
+    else assert.deepEqual(Object.fromEntries(parseReceivedCounts([value]) ?? []), expected, value)
   }
   assert.deepEqual(
-    [...(readReceived(['r1=1', 'r2=2']) ?? [])],
+    [...(parseReceivedCounts(['r1=1', 'r2=2']) ?? [])],
     [
       ['r1', 1],
       ['r2', 2],
     ],
   )
-  assert.equal(readReceived([]), undefined)
+  assert.equal(parseReceivedCounts([]), undefined)
 })

@@ -13,7 +13,7 @@ export type Beginning =
 
 interface Joining {
   /** The messages that the consumer received before, by the keys of requests. */
-  readonly received: Received
+  readonly received: ReceivedCounts
   /** The request began before the pull. */
   readonly late: boolean
 }
@@ -59,7 +59,7 @@ export function seekBeginning(cursor: RingCursor, beginning: Beginning): number 
 export const receivedMetadata = 'tollway-received'
 
 /** The number of messages that the consumer received of a run, by the key of its request. */
-export type Received = ReadonlyMap<string, number>
+export type ReceivedCounts = ReadonlyMap<string, number>
 
 const maxReceived = 100
 const receivedForm = /^([\w.-]{1,100})=(\d{1,15})$/
@@ -72,7 +72,7 @@ const receivedForm = /^([\w.-]{1,100})=(\d{1,15})$/
  * @returns undefined for a consumer without this metadata, which does not get the names of runs
  * @throws Error that describes the problem
  */
-export function readReceived(values: readonly (string | Uint8Array)[]): Received | undefined {
+export function parseReceivedCounts(values: readonly (string | Uint8Array)[]): ReceivedCounts | undefined {
   if (values.length === 0) return undefined
   const entries = values
     .flatMap(value => (typeof value === 'string' ? value.split(',') : []))

@@ -3,18 +3,18 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Route } from '../routes/route.ts'
 import type { LoggedRequest } from '../stream-log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
-import { admits, hashToken, refusal } from './admission.ts'
-import { Delivery, leftOut, nameOf, PullNotices, tooManyConsumers } from './delivery.ts'
+import { admits, findRejection, hashToken } from './admission.ts'
+import { Delivery, describeRequest, describeSkipped, PullNotices, tooManyConsumers } from './delivery.ts'
 import { DeliveryOrder } from './delivery-order.ts'
-import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
+import { findBeginning, parseReceivedCounts, type ReceivedCounts, receivedMetadata } from './late-join.ts'
 import { PullSinkMonitor } from './pull-sink-monitor.ts'
-import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
+import { findRoute, type PullCaller, type StreamContext } from './stream-context.ts'
 
 export type PullSink = Pick<MessageSink, 'write' | 'onReady' | 'queuedBytes' | 'discard' | 'flush'>
 
 interface PullOptions {
   readonly wanted: AnimationIds
-  readonly caller: Caller
+  readonly caller: PullCaller
   readonly sink: PullSink
 }
 
@@ -42,7 +42,7 @@ export class Pull {
   readonly #notices = new PullNotices()
   readonly #done = Promise.withResolvers<void>()
   /** The runs that the consumer resumes; undefined if it names none. */
-  readonly #received: Received | undefined
+  readonly #received: ReceivedCounts | undefined
   /** The runs to resume that the log has not reported yet. */
   readonly #missing: Set<string>
   readonly #pulledMs: number
@@ -65,7 +65,7 @@ export class Pull {
     this.peer = caller.peer
     this.#context = context
     this.#sink = sink
-    this.#received = receivedOf(caller)
+    this.#received = parseReceived(caller)
     this.#missing = new Set(this.#received?.keys())
     this.#token = hashToken(caller.metadata)
     // The rejection of a call without a consumer has no other handler.
@@ -123,9 +123,10 @@ export class Pull {
   /** Ends the pull if the routes, which have changed, no longer accept the consumer. */
   recheck(): void {
     for (const { request } of this.#order.all) {
-      const route = routeOf(this.#context, request)
-      if (admits(route, 'pull', this.#token)) continue
-      this.#abort(refusal(route, 'pull', this.#token))
+      const route = findRoute(this.#context, request)
+      const rejection = findRejection(route, 'pull', this.#token)
+      if (rejection === undefined) continue
+      this.#abort(rejection)
       return
     }
   }
@@ -174,13 +175,13 @@ export class Pull {
 
   #arrive(request: LoggedRequest, late: boolean): void {
     if (this.#over) return
-    const route = routeOf(this.#context, request)
+    const route = findRoute(this.#context, request)
     if (!admits(route, 'pull', this.#token)) return
     const beginning = findBeginning(request, route, { received: this.#received ?? nothingReceived, late })
     if (beginning === undefined) return
     this.#missing.delete(request.key)
     const hasTurn = this.#order.first === undefined
-    if (!takePlace(this.#context, request, { route, hasTurn })) {
+    if (!reserveConsumer(this.#context, request, { route, hasTurn })) {
       this.#leaveOut(request, route)
       return
     }
@@ -201,23 +202,23 @@ export class Pull {
 
   /** Reports a request that has too many consumers. A pull that serves another request continues. */
   #leaveOut(request: LoggedRequest, route: Route): void {
-    const message = tooManyConsumers(nameOf(request.ids, this.wanted), route)
+    const message = tooManyConsumers(describeRequest(request.ids, this.wanted), route)
     if (this.#order.first === undefined) this.#end(new GrpcError('RESOURCE_EXHAUSTED', message))
-    else this.#notices.add(leftOut(message))
+    else this.#notices.add(describeSkipped(message))
   }
 
   #add(delivery: Delivery): void {
     const { superseded, dropped } = this.#order.add(delivery, delivery.route.concurrentRequests)
     const { counters } = this.#context.stats.route(delivery.route.name)
     for (const { request } of dropped) {
-      const message = `dropped: the request ${nameOf(request.ids, this.wanted)}, which waited for its turn`
+      const message = `dropped: the request ${describeRequest(request.ids, this.wanted)}, which waited for its turn`
       if (superseded === undefined) this.#notices.add(message)
     }
     for (const other of dropped) other.close('another request took its place')
     counters.requests_dropped += dropped.length
     if (superseded !== undefined) {
       counters.requests_superseded += 1
-      const message = `superseded by the request ${nameOf(delivery.request.ids, this.wanted)}`
+      const message = `superseded by the request ${describeRequest(delivery.request.ids, this.wanted)}`
       const { end } = superseded.request
       // The newer request may be known before the last messages of an older one that has failed.
       const failed = end !== undefined && end.how !== 'completed'
@@ -256,8 +257,8 @@ export class Pull {
   #beginFirst(): void {
     const reasons = this.#order
       .beginFirst()
-      .map(({ request, route }) => tooManyConsumers(nameOf(request.ids, this.wanted), route))
-    for (const reason of reasons) this.#notices.add(leftOut(reason))
+      .map(({ request, route }) => tooManyConsumers(describeRequest(request.ids, this.wanted), route))
+    for (const reason of reasons) this.#notices.add(describeSkipped(reason))
     const { first } = this.#order
     const [reason] = reasons
     if (first !== undefined) this.#route = first.route
@@ -285,7 +286,7 @@ export class Pull {
   }
 
   #endIfDrained(): void {
-    if (this.#draining && this.#order.first === undefined) this.#end(shuttingDown())
+    if (this.#draining && this.#order.first === undefined) this.#end(shutdownError())
   }
 
   /**
@@ -328,7 +329,7 @@ export class Pull {
  * Returns whether the request may have another consumer. Counts the consumer if it has its turn: a delivery
  * that waits is counted when its turn begins.
  */
-function takePlace(
+function reserveConsumer(
   { consumersOfRequest }: StreamContext,
   { key }: LoggedRequest,
   { route, hasTurn }: { readonly route: Route; readonly hasTurn: boolean },
@@ -338,13 +339,13 @@ function takePlace(
 }
 
 /** The error of a call that begins or runs while the process ends. */
-export const shuttingDown = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')
+export const shutdownError = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')
 
-const nothingReceived: Received = new Map()
+const nothingReceived: ReceivedCounts = new Map()
 
-function receivedOf({ metadata }: Caller): Received | undefined {
+function parseReceived({ metadata }: PullCaller): ReceivedCounts | undefined {
   try {
-    return readReceived(metadata.get(receivedMetadata) ?? [])
+    return parseReceivedCounts(metadata.get(receivedMetadata) ?? [])
   } catch (error) {
     throw new GrpcError('INVALID_ARGUMENT', (error as Error).message)
   }

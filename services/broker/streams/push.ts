@@ -8,11 +8,11 @@ import {
   beginRequest,
   continueRequest,
   type PushedRequest,
-  type Received,
+  type ReceivedTotals,
   RuleBroken,
 } from './pushed-request.ts'
 import { nextMetadata, type ResumeToken, readResumeToken, resumeMetadata } from './resume-token.ts'
-import { type Pusher, type StreamContext, startRequestSpan } from './stream-context.ts'
+import { type PushCaller, type StreamContext, startRequestSpan } from './stream-context.ts'
 
 /**
  * One producer's call: the messages of one request, in their order.
@@ -29,7 +29,7 @@ import { type Pusher, type StreamContext, startRequestSpan } from './stream-cont
 export class Push {
   readonly peer: string
   readonly #context: StreamContext
-  readonly #caller: Pusher
+  readonly #caller: PushCaller
   /** The resume token of the call's metadata; undefined if the push begins a request. */
   readonly #resumeToken: ResumeToken | undefined
   readonly #bearer: ReturnType<typeof hashToken>
@@ -46,7 +46,7 @@ export class Push {
   #ended: WriterEnd | undefined
 
   /** @throws GrpcError INVALID_ARGUMENT for an invalid resume token in the metadata */
-  constructor(context: StreamContext, caller: Pusher) {
+  constructor(context: StreamContext, caller: PushCaller) {
     this.peer = caller.peer
     this.#context = context
     this.#caller = caller
@@ -76,7 +76,7 @@ export class Push {
   }
 
   /** The messages so far; undefined before the header. */
-  get received(): Received | undefined {
+  get received(): ReceivedTotals | undefined {
     return this.#pushed?.received
   }
 
@@ -85,7 +85,7 @@ export class Push {
     if (this.over) return undefined
     this.#lastMessageMs = this.#context.clock.monotonicMs()
     if (!this.#begun) return this.#begin(bytes)
-    if (this.#isEarly) return this.#refuseEarly()
+    if (this.#isEarly) return this.#rejectEarly()
     const pushed = this.#pushed
     try {
       return pushed === undefined || pushed.relay(bytes) ? undefined : this.#waitForRoom(pushed)
@@ -98,7 +98,7 @@ export class Push {
   /** The producer has sent everything. */
   halfClose(): void {
     if (this.over) return
-    if (this.#isEarly) this.#refuseEarly()
+    if (this.#isEarly) this.#rejectEarly()
     else if (this.#pushed === undefined) this.#fail('refused', 'order #0: the push ended without a header')
     else {
       const { end, answer } = this.#pushed.complete()
@@ -133,8 +133,8 @@ export class Push {
 
   /** The routes have changed, and may no longer accept the producer. */
   recheck(): void {
-    const refusal = this.#pushed?.findRefusal()
-    if (refusal !== undefined) this.#failWith(refusal)
+    const rejection = this.#pushed?.findRejection()
+    if (rejection !== undefined) this.#failWith(rejection)
   }
 
   /** A producer that sends before the response cannot know the number of its next message. */
@@ -142,7 +142,7 @@ export class Push {
     return this.#pushed === undefined && this.#resumeToken !== undefined
   }
 
-  #refuseEarly(): undefined {
+  #rejectEarly(): undefined {
     this.#failWith(new GrpcError('FAILED_PRECONDITION', `a message came before the answer's ${nextMetadata}`))
   }
 

@@ -5,31 +5,31 @@ import { MediaTiming, type RouteStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
 import {
   type LoggedRequest,
-  LogRefusal,
+  LogRejection,
+  type LogWriter,
   type Opening,
   type RequestEnd,
-  type RequestWriter,
   type WriterEnd,
 } from '../stream-log/stream-log.ts'
 import { type SavedRules, StreamRules, type Violation } from '../stream-rules.ts'
 import { type AnimationIds, IdTooLong } from '../wire/animation-ids.ts'
 import type { HeaderMessage, Message } from '../wire/message.ts'
+import { MalformedMessage } from '../wire/protobuf-reader.ts'
 import { readMessage } from '../wire/read-message.ts'
 import { encodeStatusMessage, type Status } from '../wire/status.ts'
-import { MalformedMessage } from '../wire/wire-reader.ts'
-import { admits, refusal, type TokenHash } from './admission.ts'
+import { findRejection, type TokenHash } from './admission.ts'
 import {
+  formatToken,
   hashProducer,
   hashSecret,
   newSecret,
   type PresentedToken,
-  resumptionOf,
-  tokenOf,
+  toResumption,
 } from './resume-token.ts'
-import { routeOf, type StreamContext } from './stream-context.ts'
+import { findRoute, type StreamContext } from './stream-context.ts'
 
 /** The number of messages, including the header, and of their bytes. */
-export interface Received {
+export interface ReceivedTotals {
   readonly messages: number
   readonly bytes: number
 }
@@ -54,15 +54,16 @@ export async function beginRequest(
   { bytes, token, traceparent }: PushedHeader,
 ): Promise<PushedRequest> {
   const { stats } = context
-  const header = headerOf(readOrRefuse(bytes, 0))
+  const header = expectHeader(parseMessage(bytes, 0))
   const { ids, sourceServiceId } = header
   const { streamId, targetObjectId } = ids
   const route = context.routes.choose({ sourceServiceId, streamId, targetObjectId })
-  if (!admits(route, 'push', token)) throw refusal(route, 'push', token)
+  const rejection = findRejection(route, 'push', token)
+  if (rejection !== undefined) throw rejection
   assertSize(bytes, 0, route)
   const rules = new StreamRules(route.rules)
   const ofRoute = stats.route(route.name)
-  const warnings = judge(rules, ofRoute, header, 0)
+  const warnings = checkRules(rules, ofRoute, header, 0)
   const secret = newSecret()
   const { resumeGraceMs } = context.limits
   const resume = { tokenHash: hashSecret(secret, token), graceMs: resumeGraceMs }
@@ -71,9 +72,9 @@ export async function beginRequest(
     ids,
     sourceServiceId,
     route: route.name,
-    bearerHash: bearerHashOf(ids, route, token),
+    bearerHash: identifyProducer(ids, route, token),
     // Messages may be slices of a larger buffer, and a header is kept for a long time.
-    header: copyOf(bytes),
+    header: copyBytes(bytes),
     limits: ringLimits(route),
     traceparent,
     ...(resumeGraceMs === 0 ? {} : { resume, progress: start }),
@@ -86,7 +87,7 @@ export async function beginRequest(
     const writer = await openOrReplaceLost(context, opening)
     ofRoute.counters.pushes += 1
     context.onBegun(writer.request)
-    countIn(ofRoute, bytes)
+    countReceived(ofRoute, bytes)
     const pushed = new PushedRequest(context, {
       writer,
       route,
@@ -94,13 +95,13 @@ export async function beginRequest(
       header,
       token,
       start,
-      resumeToken: resumeGraceMs === 0 ? undefined : tokenOf(writer.request.key, 0, secret),
+      resumeToken: resumeGraceMs === 0 ? undefined : formatToken(writer.request.key, 0, secret),
     })
     for (const warning of warnings) writer.append(encodeStatusMessage(warning))
     return pushed
   } catch (error) {
     context.requestsOfRoute.release(route.name)
-    throw refusalOfLog(error)
+    throw toGrpcError(error)
   }
 }
 
@@ -114,21 +115,21 @@ export async function continueRequest(
   presented: PresentedToken,
 ): Promise<PushedRequest> {
   const secret = newSecret()
-  const resumed = await context.log.resume(resumptionOf(presented, secret)).catch((error: unknown) => {
-    throw refusalOfLog(error)
+  const resumed = await context.log.resume(toResumption(presented, secret)).catch((error: unknown) => {
+    throw toGrpcError(error)
   })
   const { writer } = resumed
-  const route = routeOf(context, writer.request)
+  const route = findRoute(context, writer.request)
   const token = presented.bearer
-  if (!admits(route, 'push', token)) {
-    const error = refusal(route, 'push', token)
-    writer.suspend({ how: 'lost', status: { code: 'ERROR', message: error.message } })
-    throw error
+  const rejection = findRejection(route, 'push', token)
+  if (rejection !== undefined) {
+    writer.suspend({ how: 'lost', status: { code: 'ERROR', message: rejection.message } })
+    throw rejection
   }
-  const header = headerOf(readOrRefuse(resumed.header, 0))
+  const header = expectHeader(parseMessage(resumed.header, 0))
   const rules = new StreamRules(route.rules)
   const start = resumed.progress as Progress
-  rules.judge(header, 0)
+  rules.check(header, 0)
   rules.restore(start.rules)
   context.stats.route(route.name).counters.producers_resumed += 1
   // A running request is not rejected because of requests that have begun in the meantime.
@@ -140,25 +141,25 @@ export async function continueRequest(
     header,
     token,
     start,
-    resumeToken: tokenOf(writer.request.key, resumed.uses, secret),
+    resumeToken: formatToken(writer.request.key, resumed.uses, secret),
   })
 }
 
 /** The data with which another broker can continue to process the messages of a producer. */
-interface Progress extends Received {
+interface Progress extends ReceivedTotals {
   readonly lastPart: Message['part']
   readonly rules: SavedRules
 }
 
 /** Copies the bytes into separate memory, which is not in Node's pool. */
-function copyOf(bytes: Uint8Array): Uint8Array {
+function copyBytes(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
   return copy
 }
 
 interface PushedRequestOptions {
-  readonly writer: RequestWriter
+  readonly writer: LogWriter
   readonly route: Route
   readonly rules: StreamRules
   readonly header: HeaderMessage
@@ -179,7 +180,7 @@ export class PushedRequest {
    */
   readonly resumeToken: string | undefined
   readonly #context: StreamContext
-  readonly #writer: RequestWriter
+  readonly #writer: LogWriter
   readonly #rules: StreamRules
   readonly #token: TokenHash
   readonly #stats: RouteStats
@@ -203,7 +204,7 @@ export class PushedRequest {
   }
 
   /** The messages of the producer so far. */
-  get received(): Received {
+  get received(): ReceivedTotals {
     return this.#received
   }
 
@@ -218,10 +219,10 @@ export class PushedRequest {
     this.#received.messages += 1
     this.#received.bytes += bytes.length
     assertSize(bytes, number, this.route)
-    const message = readOrRefuse(bytes, number)
-    const warnings = judge(this.#rules, this.#stats, message, number)
+    const message = parseMessage(bytes, number)
+    const warnings = checkRules(this.#rules, this.#stats, message, number)
     for (const warning of warnings) this.#writer.append(encodeStatusMessage(warning))
-    countIn(this.#stats, bytes)
+    countReceived(this.#stats, bytes)
     this.#lastPart = message.part
     if (message.part === 'data') this.#timing.measure(message, this.#context.clock.nowMs())
     return this.#writer.append(bytes, this.#progress())
@@ -250,7 +251,7 @@ export class PushedRequest {
     return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
   }
 
-  /** Called once, at the end. Rejects with a `LogRefusal`. */
+  /** Called once, at the end. Rejects with a `LogRejection`. */
   async end(end: WriterEnd): Promise<void> {
     this.#context.requestsOfRoute.release(this.route.name)
     if (end.how === 'lost') this.#stats.counters.producers_lost += 1
@@ -273,9 +274,9 @@ export class PushedRequest {
   }
 
   /** Returns the reason why the current routes do not accept the producer; undefined if they do. */
-  findRefusal(): GrpcError | undefined {
-    const route = routeOf(this.#context, this.request)
-    return admits(route, 'push', this.#token) ? undefined : refusal(route, 'push', this.#token)
+  findRejection(): GrpcError | undefined {
+    const route = findRoute(this.#context, this.request)
+    return findRejection(route, 'push', this.#token)
   }
 
   #progress(): Progress | undefined {
@@ -285,7 +286,7 @@ export class PushedRequest {
   }
 }
 
-function headerOf(message: Message): HeaderMessage {
+function expectHeader(message: Message): HeaderMessage {
   if (message.part !== 'header') {
     throw new RuleBroken(
       `order #0: ${message.part === 'none' ? 'nothing' : message.part} is found, a header is allowed as the first`,
@@ -298,7 +299,7 @@ function headerOf(message: Message): HeaderMessage {
   return message
 }
 
-function readOrRefuse(bytes: Uint8Array, number: number): Message {
+function parseMessage(bytes: Uint8Array, number: number): Message {
   try {
     return readMessage(bytes)
   } catch (error) {
@@ -316,8 +317,13 @@ function assertSize({ length }: Uint8Array, number: number, { limits }: Route): 
 }
 
 /** The warnings for consumers: the first of each rule. Throws for a violation in mode reject. */
-function judge(rules: StreamRules, ofRoute: RouteStats, message: Message, number: number): readonly Status[] {
-  const broken = rules.judge(message, number)
+function checkRules(
+  rules: StreamRules,
+  ofRoute: RouteStats,
+  message: Message,
+  number: number,
+): readonly Status[] {
+  const broken = rules.check(message, number)
   if (broken.length === 0) return noWarnings
   countViolations(ofRoute, broken)
   const rejected = broken.find(({ mode }) => mode === 'reject')
@@ -331,13 +337,13 @@ function countViolations({ violations }: RouteStats, broken: readonly Violation[
   for (const { rule } of broken) violations[rule] += 1
 }
 
-function countIn({ counters }: RouteStats, { length }: Uint8Array): void {
+function countReceived({ counters }: RouteStats, { length }: Uint8Array): void {
   counters.messages_in += 1
   counters.bytes_in += length
 }
 
 /** Only a route that asks for tokens distinguishes its producers. */
-const bearerHashOf = (ids: AnimationIds, { tokens }: Route, token: TokenHash) =>
+const identifyProducer = (ids: AnimationIds, { tokens }: Route, token: TokenHash) =>
   tokens.push.length === 0 ? '' : hashProducer(ids, token)
 
 function tooManyStreams(route: Route): GrpcError {
@@ -345,11 +351,11 @@ function tooManyStreams(route: Route): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', `${describeRoute(route)} has ${many} all that it allows`)
 }
 
-async function openOrReplaceLost(context: StreamContext, opening: Opening): Promise<RequestWriter> {
+async function openOrReplaceLost(context: StreamContext, opening: Opening): Promise<LogWriter> {
   try {
     return await context.log.open(opening)
   } catch (error) {
-    const exists = error instanceof LogRefusal && error.reason === 'exists'
+    const exists = error instanceof LogRejection && error.reason === 'exists'
     if (!exists) throw error
     await replaceLost(context, opening)
     return await context.log.open(opening)
@@ -362,7 +368,7 @@ async function replaceLost(
   lost: Pick<Opening, 'ids' | 'bearerHash' | 'route'>,
 ): Promise<boolean> {
   const ended = await log.endLost(lost).catch((error: unknown) => {
-    throw refusalOfLog(error)
+    throw toGrpcError(error)
   })
   if (ended) stats.route(lost.route).counters.producers_restarted += 1
   return ended
@@ -388,7 +394,7 @@ async function assertAlone(
         request.ids.targetObjectId === ids.targetObjectId,
     )
   if (other === undefined) return
-  const lost = { ids: other.ids, bearerHash: bearerHashOf(other.ids, route, token), route: other.route }
+  const lost = { ids: other.ids, bearerHash: identifyProducer(other.ids, route, token), route: other.route }
   if (await replaceLost(context, lost)) return
   const running = `the request ${JSON.stringify(other.ids.requestId)} of this stream and object is running`
   throw new GrpcError('RESOURCE_EXHAUSTED', `${running}, and ${describeRoute(route)} takes one at a time`)
@@ -405,12 +411,12 @@ function ringLimits({ limits, slowConsumers }: Route) {
   } as const
 }
 
-function refusalOfLog(error: unknown): unknown {
-  if (!(error instanceof LogRefusal)) return error
-  return new GrpcError(codesOfRefusals[error.reason], error.message)
+function toGrpcError(error: unknown): unknown {
+  if (!(error instanceof LogRejection)) return error
+  return new GrpcError(rejectionCodes[error.reason], error.message)
 }
 
-const codesOfRefusals = {
+const rejectionCodes = {
   exists: 'ALREADY_EXISTS',
   interrupted: 'FAILED_PRECONDITION',
   unavailable: 'UNAVAILABLE',

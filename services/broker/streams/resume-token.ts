@@ -36,7 +36,7 @@ export function hashProducer(ids: AnimationIds, bearer: TokenHash): string {
 }
 
 /** `<run>.<uses>.<secret>`, where `uses` is the number of earlier continuations. */
-export const tokenOf = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
+export const formatToken = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
 
 /**
  * The token of a push; undefined for a push that begins a request.
@@ -67,7 +67,7 @@ export interface PresentedToken extends ResumeToken {
   readonly bearer: TokenHash
 }
 
-export function resumptionOf(presented: PresentedToken, nextSecret: string): Resumption {
+export function toResumption(presented: PresentedToken, nextSecret: string): Resumption {
   const { run, uses, secret, bearer } = presented
   return {
     run,

@@ -5,7 +5,7 @@ import type { BrokerStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
-import type { Tally } from './tally.ts'
+import type { KeyedCounter } from './keyed-counter.ts'
 
 /** The environment of a broker. */
 export interface BrokerOptions {
@@ -25,13 +25,13 @@ export interface BrokerOptions {
 /** Shared by the pushes and pulls of one process. */
 export interface StreamContext extends BrokerOptions {
   /** Running pushes by the name of their route. */
-  readonly requestsOfRoute: Tally
+  readonly requestsOfRoute: KeyedCounter
   /** Pulls by the key of the request that they serve. */
-  readonly consumersOfRequest: Tally
+  readonly consumersOfRequest: KeyedCounter
 }
 
 /** The current route of a request. */
-export function routeOf({ routes }: StreamContext, { ids, sourceServiceId }: LoggedRequest): Route {
+export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: LoggedRequest): Route {
   const { streamId, targetObjectId } = ids
   return routes.choose({ sourceServiceId, streamId, targetObjectId })
 }
@@ -51,13 +51,13 @@ export interface BrokerLimits {
   readonly resumeGraceMs: number
 }
 
-export interface Caller {
+export interface PullCaller {
   readonly metadata: Metadata
   /** The address of the caller, for lists and logs. */
   readonly peer: string
 }
 
-export interface Pusher extends Caller {
+export interface PushCaller extends PullCaller {
   /** Sends the initial metadata of the response, once. */
   sendHeaders(metadata: Metadata): void
 }

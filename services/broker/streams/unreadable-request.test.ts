@@ -6,12 +6,12 @@ import { defaultRoute } from '../routes/route.ts'
 import { ByteBudget } from '../stream-log/byte-budget.ts'
 import {
   type LoggedRequest,
-  messagesGone,
+  messagesExpiredRejection,
   type RingCursor,
   type StreamLog,
 } from '../stream-log/stream-log.ts'
+import { KeyedCounter } from './keyed-counter.ts'
 import { Pull } from './pull.ts'
-import { Tally } from './tally.ts'
 import { defaultBrokerLimits } from './testing/simulation-under-test.ts'
 
 test('a pull of a draining broker ends when its only request is not kept any more', async () => {
@@ -35,7 +35,7 @@ test('a pull of a draining broker ends when its only request is not kept any mor
     stats: new BrokerStats(),
     clock: systemClock,
     ...{ limits: defaultBrokerLimits, tracing: undefined, newTraceparent: () => '', onBegun() {} },
-    ...{ requestsOfRoute: new Tally(), consumersOfRequest: new Tally() },
+    ...{ requestsOfRoute: new KeyedCounter(), consumersOfRequest: new KeyedCounter() },
   }
   const pull = new Pull(context, {
     wanted: { streamId: 's', requestId: '', targetObjectId: '' },
@@ -44,7 +44,7 @@ test('a pull of a draining broker ends when its only request is not kept any mor
   })
   pull.drain()
   assert.equal(pull.ending, false)
-  reading.reject(messagesGone())
+  reading.reject(messagesExpiredRejection())
   await assert.rejects(pull.done, { message: 'the broker is shutting down' })
   assert.equal(context.consumersOfRequest.count('1'), 0)
 })

@@ -17,13 +17,13 @@ import { encodeData, encodeHeader } from '../wire/testing/encode-messages.ts'
  *     nothing                                     a message without any part
  *     end                                         the producer has no more
  */
-export function judgeText(text: string, rules: RouteRules): Violation[] {
-  const judge = new StreamRules(rules)
+export function checkText(text: string, rules: RouteRules): Violation[] {
+  const checker = new StreamRules(rules)
   const names = { blendShapes: 0, joints: 0 }
   return text.split(';').flatMap((step, number) => {
     const [verb = '', ...words] = step.trim().split(/\s+/)
-    if (verb === 'end') return judge.end(number)
-    return judge.judge(readMessage(encodeStep(verb, words, names)), number)
+    if (verb === 'end') return checker.end(number)
+    return checker.check(readMessage(encodeStep(verb, words, names)), number)
   })
 }
 
@@ -99,7 +99,7 @@ function encodeDataStep(words: readonly string[], names: Names): Uint8Array {
   })
 }
 
-export const messageOf = (text: string): Message => {
+export const parseText = (text: string): Message => {
   const [verb = '', ...words] = text.split(' ')
   return readMessage(encodeStep(verb, words, { blendShapes: 52, joints: 0 }))
 }

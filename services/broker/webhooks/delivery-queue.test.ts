@@ -7,7 +7,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { type Attempt, DeliveryQueue } from './delivery-queue.ts'
 import type { Notification } from './notification.ts'
 
-const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => ({
+const createNotification = (run: string, what: 'begun' | 'ended'): Notification => ({
   ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },
 })
 
@@ -48,7 +48,7 @@ test('each notification is delivered or dropped once, and ends after begins', as
       const expected: string[] = []
       for (const [index, { queue, begins }] of added.entries()) {
         for (const what of begins ? (['begun', 'ended'] as const) : (['ended'] as const)) {
-          queues[queue]?.add(notificationOf(`r${index}`, what))
+          queues[queue]?.add(createNotification(`r${index}`, what))
           expected.push(`r${index}.${what}`)
         }
         if (index % 3 === 0) await nextTurn()
@@ -84,7 +84,7 @@ test('a queue that fails has one attempt at a time, and attempts nothing that is
     permits: new Semaphore(100),
     ...{ random: Math.random, monotonicMs: () => 0, timing: { retryMs: 1, maxRetryMs: 1, maxAgeMs: 1_000 } },
   })
-  for (let count = 0; count < 20; count += 1) queue.add(notificationOf(`r${count}`, 'begun'))
+  for (let count = 0; count < 20; count += 1) queue.add(createNotification(`r${count}`, 'begun'))
   assert.equal(running, 4)
   await waitFor('more attempts', () => attempts > 40)
   assert.equal(most, 1)
@@ -112,7 +112,7 @@ test('after failures a queue pauses, and then drops what is too old without an a
     timing: { retryMs: 100, maxRetryMs: 100, maxAgeMs: 100_000 },
   })
   const beganMs = performance.now()
-  for (let count = 0; count < 20; count += 1) queue.add(notificationOf(`r${count}`, 'begun'))
+  for (let count = 0; count < 20; count += 1) queue.add(createNotification(`r${count}`, 'begun'))
   await waitFor('the attempt after the first pause', () => attempts > 4)
   assert.ok(performance.now() - beganMs > 90)
   nowMs = 100_001

@@ -35,7 +35,7 @@ const overheadBytes = 512
 const maxParallel = 4
 const noSuccess = 'no attempt was successful'
 
-export const sizeOf = ({ body }: Notification): number => Buffer.byteLength(body) + overheadBytes
+export const measureNotification = ({ body }: Notification): number => Buffer.byteLength(body) + overheadBytes
 
 interface Waiting {
   readonly notification: Notification
@@ -121,7 +121,7 @@ export class DeliveryQueue {
   }
 
   #resize(notification: Notification, sign: 1 | -1): void {
-    const change = sign * sizeOf(notification)
+    const change = sign * measureNotification(notification)
     this.#count += sign
     this.#bytes += change
     this.#options.onSize(change)

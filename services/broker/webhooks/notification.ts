@@ -1,4 +1,9 @@
-import { type LoggedRequest, type Progress, type RequestEnd, showEnd } from '../stream-log/stream-log.ts'
+import {
+  type LoggedRequest,
+  type RequestEnd,
+  type StoredProgress,
+  toEndJson,
+} from '../stream-log/stream-log.ts'
 
 /** A message for the webhook of a route. */
 export interface Notification {
@@ -11,25 +16,25 @@ export interface Notification {
   readonly body: string
 }
 
-export function beginOf(request: LoggedRequest): Notification {
-  return notificationOf('begun', request, request.openedMs, {})
+export function createBegunNotification(request: LoggedRequest): Notification {
+  return createNotification('begun', request, request.openedMs, {})
 }
 
 /**
  * @param endedMs in milliseconds since the epoch
  * @param progress undefined, and without `messages` and `bytes`, if this process does not know them
  */
-export function endOf(
+export function createEndedNotification(
   request: LoggedRequest,
   end: RequestEnd,
-  { endedMs, progress }: { readonly endedMs: number; readonly progress: Progress | undefined },
+  { endedMs, progress }: { readonly endedMs: number; readonly progress: StoredProgress | undefined },
 ): Notification {
   const { messages, bytes } = (progress ?? {}) as { readonly messages?: number; readonly bytes?: number }
   const ended = new Date(endedMs).toISOString()
-  return notificationOf('ended', request, endedMs, { ended, end: showEnd(end), messages, bytes })
+  return createNotification('ended', request, endedMs, { ended, end: toEndJson(end), messages, bytes })
 }
 
-function notificationOf(
+function createNotification(
   what: 'begun' | 'ended',
   { key: run, route: routeName, ids, sourceServiceId, openedMs }: LoggedRequest,
   createdMs: number,

@@ -9,8 +9,8 @@ import type { BrokerStats } from '../broker-stats.ts'
 import type { RouteWebhook } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
-import { type Attempt, DeliveryQueue, type DeliveryTiming, sizeOf } from './delivery-queue.ts'
-import { beginOf, endOf, type Notification } from './notification.ts'
+import { type Attempt, DeliveryQueue, type DeliveryTiming, measureNotification } from './delivery-queue.ts'
+import { createBegunNotification, createEndedNotification, type Notification } from './notification.ts'
 
 export interface NotifierOptions {
   /** Ends are those that this broker gave: exactly one broker posts the end of a request. */
@@ -27,7 +27,7 @@ export interface NotifierOptions {
 }
 
 interface NotifierLimits extends DeliveryTiming {
-  /** The maximum of one route, and of all; see `sizeOf`. */
+  /** The maximum of one route, and of all; see `measureNotification`. */
   readonly routeBytes: number
   readonly allBytes: number
   /** Concurrent attempts of all routes. */
@@ -77,14 +77,16 @@ export class Notifier {
     this.#readRoutes()
     this.#stopRoutes = routes.onChange(() => this.#readRoutes())
     this.#stopEnds = streamLog.onEnd((request, end, progress) =>
-      this.#enqueue(request.route, () => endOf(request, end, { endedMs: clock.nowMs(), progress })),
+      this.#enqueue(request.route, () =>
+        createEndedNotification(request, end, { endedMs: clock.nowMs(), progress }),
+      ),
     )
     stats.gauge('notifications.queued', () => this.queued)
   }
 
   /** Enqueues the begin of a request that this broker has accepted. Never waits and never throws. */
   begun(request: LoggedRequest): void {
-    this.#enqueue(request.route, () => beginOf(request))
+    this.#enqueue(request.route, () => createBegunNotification(request))
   }
 
   /** The number of notifications that are not delivered yet. */
@@ -113,7 +115,7 @@ export class Notifier {
     if (!this.#webhooks.has(route)) return
     const notification = create()
     const queue = getOrAdd(this.#queues, route, () => this.#openQueue(route))
-    if (this.#hasRoom(queue, sizeOf(notification))) {
+    if (this.#hasRoom(queue, measureNotification(notification))) {
       queue.add(notification)
       return
     }

@@ -4,17 +4,17 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { IdTooLong } from './animation-ids.ts'
 import type { Message } from './message.ts'
+import { MalformedMessage } from './protobuf-reader.ts'
 import { readMessage } from './read-message.ts'
 import { encodeData, encodeHeader } from './testing/encode-messages.ts'
 import { encodedStream } from './testing/random-messages-under-test.ts'
 import { readByGenerated, streamSchema, TooLoose, toStrict } from './testing/wire-under-test.ts'
-import { MalformedMessage } from './wire-reader.ts'
 
 const soak = process.env['SOAK'] === '1'
 const runs = Number(process.env['FC_RUNS'] ?? (soak ? 10_000_000 : 20_000))
 const seed = Number(process.env['FC_SEED'] ?? (soak ? Date.now() % 2 ** 31 : 1))
 
-type Answer = Message | 'refused' | 'id too long'
+type Answer = Message | 'rejected' | 'id too long'
 
 /** Any other error is a crash. */
 function read(bytes: Uint8Array): Answer {
@@ -24,7 +24,7 @@ function read(bytes: Uint8Array): Answer {
     if (error instanceof IdTooLong) return 'id too long'
     if (!(error instanceof MalformedMessage)) throw error
     assert.ok(error.offset >= 0 && error.offset <= bytes.length, `${error.message} of ${bytes.length}`)
-    return 'refused'
+    return 'rejected'
   }
 }
 
@@ -33,37 +33,37 @@ test('mutated messages are rejected, or read as by the generated decoder', {
 }, () => {
   const random = createRandom(seed)
   const messages = [...fc.sample(encodedStream, { seed, numRuns: 400 }), ...plainMessages()]
-  const told = { accepted: 0, refused: 0, looser: 0 }
+  const results = { accepted: 0, rejected: 0, looser: 0 }
   for (let run = 0; run < runs; run += 1) {
     const bytes = mutate(pick(messages, random), messages, random)
     try {
-      told[judge(bytes, pick(telling, random))] += 1
+      results[compareDecoders(bytes, pick(telling, random))] += 1
     } catch (error) {
       throw new Error(`seed ${seed}, run ${run}: ${bytes.toString('hex')}`, { cause: error })
     }
   }
-  for (const [kind, count] of Object.entries(told))
+  for (const [kind, count] of Object.entries(results))
     assert.ok(count > runs / 100, `${kind}: ${count} of ${runs}`)
 })
 
-function judge(bytes: Buffer, neighbour: number): 'accepted' | 'refused' | 'looser' {
+function compareDecoders(bytes: Buffer, neighbour: number): 'accepted' | 'rejected' | 'looser' {
   const answer = read(bytes)
   assert.deepEqual(read(surround(bytes, neighbour)), answer, `with the byte ${neighbour} around`)
   const strict = strictly(bytes)
-  if (strict === 'refused') {
-    assert.equal(answer, 'refused')
-    return readByGenerated(bytes) === 'refused' ? 'refused' : 'looser'
+  if (strict === 'rejected') {
+    assert.equal(answer, 'rejected')
+    return readByGenerated(bytes) === 'rejected' ? 'rejected' : 'looser'
   }
   assert.deepEqual(answer, readByGenerated(strict.clean))
   if (strict.differences.length === 0) assert.deepEqual(answer, readByGenerated(bytes))
-  return answer === 'refused' ? 'refused' : 'accepted'
+  return answer === 'rejected' ? 'rejected' : 'accepted'
 }
 
 function strictly(bytes: Uint8Array) {
   try {
     return toStrict(streamSchema, bytes)
   } catch (error) {
-    if (error instanceof TooLoose) return 'refused'
+    if (error instanceof TooLoose) return 'rejected'
     throw error
   }
 }

@@ -34,17 +34,17 @@ export interface DataMessage {
   readonly part: 'data'
   readonly skelAnimation: SkelAnimation | undefined
   readonly audio: { readonly timeCode: number; readonly bytes: number } | undefined
-  readonly camera: TimeRange | undefined
+  readonly camera: TimeCodeRange | undefined
 }
 
 /** The smallest and the largest finite time code; undefined if there is none. */
-export interface TimeRange {
+export interface TimeCodeRange {
   readonly earliest: number | undefined
   readonly latest: number | undefined
 }
 
 /** A list is undefined if it is empty. The range includes all four. */
-export interface SkelAnimation extends TimeRange {
+export interface SkelAnimation extends TimeCodeRange {
   readonly weights: TimedList | undefined
   readonly translations: TimedList | undefined
   readonly rotations: TimedList | undefined

@@ -1,9 +1,9 @@
-import type { DataMessage, Disorder, SkelAnimation, TimedList, TimeRange } from './message.ts'
+import type { DataMessage, Disorder, SkelAnimation, TimeCodeRange, TimedList } from './message.ts'
+import { delimited, fixed32, fixed64, type ProtobufReader } from './protobuf-reader.ts'
 import type { Mutable } from './read-header.ts'
-import { delimited, fixed32, fixed64, type WireReader } from './wire-reader.ts'
 
 type ListBuilder = Mutable<TimedList>
-type RangeBuilder = Mutable<TimeRange>
+type RangeBuilder = Mutable<TimeCodeRange>
 
 interface SkelBuilder extends Mutable<SkelAnimation> {
   weights: ListBuilder | undefined
@@ -22,7 +22,7 @@ export function emptyData(): DataBuilder {
   return { part: 'data', skelAnimation: undefined, audio: undefined, camera: undefined }
 }
 
-export function readData(reader: WireReader, data: DataBuilder): void {
+export function readData(reader: ProtobufReader, data: DataBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -57,7 +57,7 @@ function emptySkelAnimation(): SkelBuilder {
   }
 }
 
-function readSkelAnimation(reader: WireReader, skel: SkelBuilder): void {
+function readSkelAnimation(reader: ProtobufReader, skel: SkelBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -83,7 +83,7 @@ function readSkelAnimation(reader: WireReader, skel: SkelBuilder): void {
 
 /** Reads one array of a list and returns the list with it. Values are floats or vectors. */
 function readArray(
-  reader: WireReader,
+  reader: ProtobufReader,
   range: RangeBuilder,
   list: ListBuilder | undefined,
   floats: boolean,
@@ -142,7 +142,7 @@ function widen(range: RangeBuilder, found: number): void {
   if (range.latest === undefined || timeCode > range.latest) range.latest = timeCode
 }
 
-function readAudio(reader: WireReader, audio: { timeCode: number; bytes: number }): void {
+function readAudio(reader: ProtobufReader, audio: { timeCode: number; bytes: number }): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -154,7 +154,7 @@ function readAudio(reader: WireReader, audio: { timeCode: number; bytes: number 
 }
 
 /** Reads the time codes of its four lists, whose entries have a time code and a vector or a float. */
-function readCamera(reader: WireReader, range: RangeBuilder): void {
+function readCamera(reader: ProtobufReader, range: RangeBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -174,7 +174,7 @@ function readCamera(reader: WireReader, range: RangeBuilder): void {
   reader.leave(outer)
 }
 
-function readCameraTimeCode(reader: WireReader, hasVector: boolean): number {
+function readCameraTimeCode(reader: ProtobufReader, hasVector: boolean): number {
   const outer = reader.enter()
   let timeCode = 0
   while (reader.at < reader.end) {

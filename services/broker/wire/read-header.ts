@@ -1,6 +1,6 @@
 import { type AnimationIds, assertIdsAreShort } from './animation-ids.ts'
 import type { AudioHeader, HeaderMessage } from './message.ts'
-import { delimited, fixed64, varint, WireReader } from './wire-reader.ts'
+import { delimited, fixed64, ProtobufReader, varint } from './protobuf-reader.ts'
 
 /** Filled while the message is read: a repeated part is merged, and the later fields take precedence. */
 export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
@@ -28,7 +28,7 @@ function emptyIds(): Mutable<AnimationIds> {
   return { requestId: '', streamId: '', targetObjectId: '' }
 }
 
-export function readHeader(reader: WireReader, header: HeaderBuilder): void {
+export function readHeader(reader: ProtobufReader, header: HeaderBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -59,13 +59,13 @@ export function readHeader(reader: WireReader, header: HeaderBuilder): void {
   reader.leave(outer)
 }
 
-function readIdsMessage(reader: WireReader, ids: Mutable<AnimationIds>): void {
+function readIdsMessage(reader: ProtobufReader, ids: Mutable<AnimationIds>): void {
   const outer = reader.enter()
   readIds(reader, ids)
   reader.leave(outer)
 }
 
-function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
+function readIds(reader: ProtobufReader, ids: Mutable<AnimationIds>): void {
   while (reader.at < reader.end) {
     const tag = reader.tag()
     switch (tag) {
@@ -84,7 +84,7 @@ function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
   }
 }
 
-function readAudioHeader(reader: WireReader, audio: Mutable<AudioHeader>): void {
+function readAudioHeader(reader: ProtobufReader, audio: Mutable<AudioHeader>): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -109,7 +109,7 @@ function readAudioHeader(reader: WireReader, audio: Mutable<AudioHeader>): void 
   reader.leave(outer)
 }
 
-function readSkelAnimationHeader(reader: WireReader, header: HeaderBuilder): void {
+function readSkelAnimationHeader(reader: ProtobufReader, header: HeaderBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -130,7 +130,7 @@ function readSkelAnimationHeader(reader: WireReader, header: HeaderBuilder): voi
 }
 
 /** Skips the value, since producers use messages of different types there. */
-function readMetadataKey(reader: WireReader): string {
+function readMetadataKey(reader: ProtobufReader): string {
   const outer = reader.enter()
   let key = ''
   while (reader.at < reader.end) {
@@ -150,7 +150,7 @@ function readMetadataKey(reader: WireReader): string {
  */
 export function readAnimationIds(bytes: Uint8Array): AnimationIds {
   const ids = emptyIds()
-  readIds(new WireReader(bytes), ids)
+  readIds(new ProtobufReader(bytes), ids)
   assertIdsAreShort(ids)
   return ids
 }

@@ -5,12 +5,12 @@ import { create, fromBinary } from '@bufbuild/protobuf'
 import { AnimationIdsSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import fc from 'fast-check'
 import { IdTooLong, maxIdCharacters } from './animation-ids.ts'
+import { MalformedMessage } from './protobuf-reader.ts'
 import { readAnimationIds } from './read-header.ts'
 import { readMessage } from './read-message.ts'
 import { encodeAnimationIds, encodeData, encodeHeader } from './testing/encode-messages.ts'
 import { encodedStream } from './testing/random-messages-under-test.ts'
 import { readByGenerated } from './testing/wire-under-test.ts'
-import { MalformedMessage } from './wire-reader.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2000)
 
@@ -20,7 +20,7 @@ function read(bytes: Uint8Array) {
     return readMessage(bytes)
   } catch (error) {
     if (error instanceof IdTooLong) return 'id too long'
-    if (error instanceof MalformedMessage) return 'refused'
+    if (error instanceof MalformedMessage) return 'rejected'
     throw error
   }
 }

@@ -1,9 +1,9 @@
 import { assertIdsAreShort } from './animation-ids.ts'
 import type { EmptyMessage, Message } from './message.ts'
+import { delimited, ProtobufReader } from './protobuf-reader.ts'
 import { type DataBuilder, emptyData, readData } from './read-data.ts'
 import { emptyHeader, type HeaderBuilder, readHeader } from './read-header.ts'
 import { emptyStatus, readStatus, type StatusBuilder } from './status.ts'
-import { delimited, WireReader } from './wire-reader.ts'
 
 type Building = HeaderBuilder | DataBuilder | StatusBuilder | EmptyMessage
 
@@ -25,7 +25,7 @@ export function readMessage(bytes: Uint8Array): Message {
 }
 
 function readParts(bytes: Uint8Array): Building {
-  const reader = new WireReader(bytes)
+  const reader = new ProtobufReader(bytes)
   let message: Building = none
   while (reader.at < reader.end) {
     const tag = reader.tag()

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { StatusMessage } from './message.ts'
+import { delimited, type ProtobufReader, varint } from './protobuf-reader.ts'
 import type { Mutable } from './read-header.ts'
-import { delimited, varint, type WireReader } from './wire-reader.ts'
 /** How a request goes, in the words of the specification. */
 export interface Status {
   readonly code: StatusCode
@@ -20,7 +20,7 @@ export function emptyStatus(): StatusBuilder {
   return { part: 'status', status: { code: 'SUCCESS', message: '' } }
 }
 
-export function readStatus(reader: WireReader, { status }: StatusBuilder): void {
+export function readStatus(reader: ProtobufReader, { status }: StatusBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()

@@ -10,11 +10,11 @@ import {
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import type { Cleanup } from '../../../../test/support/tollway.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { textOf } from '../../streams/testing/simulation-under-test.ts'
+import { decodeText } from '../../streams/testing/simulation-under-test.ts'
 import type { AnimationIds } from '../../wire/animation-ids.ts'
 import { statusCodes } from '../../wire/status.ts'
 import { encodeAnimationIds } from '../../wire/testing/encode-messages.ts'
-import { serviceNames } from '../grpc-methods.ts'
+import { animationServices } from '../grpc-methods.ts'
 
 /** A producer on grpc-js, independent of the code under test. */
 export interface PushCall {
@@ -31,7 +31,7 @@ export interface PushCall {
 /** A consumer on grpc-js. */
 export interface PullCall {
   readonly messages: readonly Uint8Array[]
-  /** The messages in the form of `textOf`. */
+  /** The messages in the form of `decodeText`. */
   texts(): readonly string[]
   /** Resolves when the last message received so far has this text. */
   until(text: string): Promise<void>
@@ -60,7 +60,7 @@ const codeName = (code: number) => grpcJsStatus[code] ?? String(code)
 export function openAnimationClient(
   t: Cleanup,
   target: string,
-  { service = serviceNames.specified, tls = credentials.createInsecure() }: ClientOptions = {},
+  { service = animationServices.specified, tls = credentials.createInsecure() }: ClientOptions = {},
 ): AnimationClient {
   const client = new Client(target, tls, {
     'grpc.use_local_subchannel_pool': 1,
@@ -118,7 +118,7 @@ function pullCall(call: ClientReadableStream<Buffer>): PullCall {
   call.on('status', ({ code, details }) => {
     setImmediate(() => end.resolve(code === 0 ? 'OK' : `${codeName(code)} ${details}`))
   })
-  const texts = () => messages.map(textOf)
+  const texts = () => messages.map(decodeText)
   let ended: string | undefined
   end.promise.then(status => {
     ended = status

@@ -1,5 +1,5 @@
 import type { Ring } from '../ring.ts'
-import { entryOverheadBytes, type Progress } from '../stream-log.ts'
+import { logEntryOverheadBytes, type StoredProgress } from '../stream-log.ts'
 import type { DirectoryEntry } from './directory-entry.ts'
 import { appendScript } from './scripts.ts'
 import type { RedisLogSetup } from './setup.ts'
@@ -8,7 +8,7 @@ interface QueuedEntry {
   readonly bytes: Uint8Array
   readonly receivedMs: number
   /** Undefined for an entry that belongs to the next one. */
-  readonly progress: Progress | undefined
+  readonly progress: StoredProgress | undefined
 }
 
 /** The maximum that one script appends. */
@@ -17,7 +17,7 @@ const maxBatchEntries = 512
 /** The maximum number of consecutive entries that belong to the next one. */
 const maxTiedEntries = 8
 
-const sizeOf = ({ bytes }: QueuedEntry) => bytes.length + entryOverheadBytes
+const measureEntry = ({ bytes }: QueuedEntry) => bytes.length + logEntryOverheadBytes
 
 /** The entries that a request's producer has appended and Redis has not acknowledged, oldest first. */
 export class AppendQueue {
@@ -61,7 +61,7 @@ export class AppendQueue {
 
   push(entry: QueuedEntry): void {
     this.#entries.push(entry)
-    this.#count(sizeOf(entry))
+    this.#count(measureEntry(entry))
   }
 
   clear(): void {
@@ -95,8 +95,8 @@ export class AppendQueue {
   /** Redis has acknowledged the last batch. */
   acknowledge(): void {
     for (const entry of this.#entries.splice(0, this.#batchLength)) {
-      this.#count(-sizeOf(entry))
-      this.#stored.add(sizeOf(entry))
+      this.#count(-measureEntry(entry))
+      this.#stored.add(measureEntry(entry))
     }
     this.#first += this.#batchLength
     this.#stored.dropBelow(this.#dropBelow)
@@ -111,7 +111,7 @@ export class AppendQueue {
     let size = 0
     let length = 0
     for (const entry of this.#entries) {
-      size += sizeOf(entry)
+      size += measureEntry(entry)
       if (length > 0 && (size > maxBatchBytes || length === maxBatchEntries)) break
       length += 1
     }

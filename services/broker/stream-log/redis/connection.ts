@@ -1,7 +1,7 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import { Redis } from 'ioredis'
-import { LogRefusal } from '../stream-log.ts'
+import { LogRejection } from '../stream-log.ts'
 
 type Argument = string | number | Uint8Array
 
@@ -215,7 +215,7 @@ export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && /\bOOM command not allowed/.test(error.message)
 }
 
-/** @throws LogRefusal `unavailable` for the error of a Redis command */
+/** @throws LogRejection `unavailable` for the error of a Redis command */
 export function unavailable(error: unknown): never {
-  throw new LogRefusal('unavailable', isOutOfMemory(error) ? outOfMemory : 'the log cannot be reached')
+  throw new LogRejection('unavailable', isOutOfMemory(error) ? outOfMemory : 'the log cannot be reached')
 }

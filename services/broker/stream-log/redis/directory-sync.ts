@@ -67,13 +67,13 @@ export class DirectorySync implements FollowedStream {
       this.#directory.lose(entry.key)
       return false
     }
-    this.#directory.learn(endedEntry(entry, answer, this.#setup.clock.nowMs()))
+    this.#directory.apply(endedEntry(entry, answer, this.#setup.clock.nowMs()))
     return answer.by === this.#setup.podId && answer.end.how === end.how
   }
 
   #learn(entry: DirectoryEntry): void {
     // A request that begins at this broker is added to the directory together with its producer.
-    if (entry.podId !== this.#setup.podId || entry.ended !== undefined) this.#directory.learn(entry)
+    if (entry.podId !== this.#setup.podId || entry.ended !== undefined) this.#directory.apply(entry)
   }
 
   /** Ends a request that has no producer any more, and removes one that has expired. */

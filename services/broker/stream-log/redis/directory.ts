@@ -1,8 +1,8 @@
 import { type AnimationIds, idsKey, matchesIds } from '../../wire/animation-ids.ts'
 import { EndedRequests } from '../ended-requests.ts'
-import type { EndListener, LoggedRequest, Progress, RequestEnd, RequestWriter } from '../stream-log.ts'
+import type { EndListener, LoggedRequest, LogWriter, RequestEnd, StoredProgress } from '../stream-log.ts'
 import type { DirectoryEntry } from './directory-entry.ts'
-import { type LocalRequest, logAway } from './local-request.ts'
+import { type LocalRequest, logUnavailableEnd } from './local-request.ts'
 import type { PositionReport, PositionReports } from './position-reports.ts'
 import type { ReadLoop } from './read-loop.ts'
 import type { RemoteRequestContext } from './remote-request.ts'
@@ -30,7 +30,7 @@ export class Directory {
 
   constructor(setup: RedisLogSetup, loop: ReadLoop, reports: PositionReports) {
     this.#setup = setup
-    this.#context = { setup, loop, reports, learn: entry => void this.learn(entry) }
+    this.#context = { setup, loop, reports, apply: entry => void this.apply(entry) }
     this.#ended = new EndedRequests({ nowMs: setup.clock.nowMs, maxBytes: setup.budget.limit / 2 })
   }
 
@@ -67,7 +67,7 @@ export class Directory {
    * Reports a new request to the watchers, unless it ended too long ago; updates the owner and the end of
    * a known one.
    */
-  learn(entry: DirectoryEntry): void {
+  apply(entry: DirectoryEntry): void {
     const known = this.#requests.get(entry.key)
     if (known === undefined) {
       this.#add(new SharedRequest(this.#context, entry))
@@ -80,7 +80,7 @@ export class Directory {
   }
 
   /** Begins a request with its producer at this broker. */
-  host(entry: DirectoryEntry, hosted: Hosted): RequestWriter {
+  host(entry: DirectoryEntry, hosted: Hosted): LogWriter {
     const known = this.#requests.get(entry.key)
     if (known !== undefined) return known.host(entry, hosted)
     const request = new SharedRequest(this.#context, entry)
@@ -112,7 +112,7 @@ export class Directory {
     if (this.#beginning.has(key)) return undefined
     const known = this.#requests.get(key)
     // An unknown request began when the connection was lost, and has no producer.
-    return known === undefined ? logAway : known.findUnstoredEnd()
+    return known === undefined ? logUnavailableEnd : known.findUnstoredEnd()
   }
 
   /** Redis has lost the request. The broker of its producer reports the end. */
@@ -167,7 +167,7 @@ export class Directory {
   #reportEnd(
     request: SharedRequest,
     by: string | undefined,
-    ...end: [RequestEnd, Progress | undefined]
+    ...end: [RequestEnd, StoredProgress | undefined]
   ): void {
     if (by !== this.#setup.podId) return
     for (const report of this.#endListeners) report(request, ...end)

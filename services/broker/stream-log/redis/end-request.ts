@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { idsKey } from '../../wire/animation-ids.ts'
 import {
-  cameBack,
   interruptedMs,
   interruptedStatus,
-  LogRefusal,
+  LogRejection,
   type Opening,
   type RequestEnd,
+  restartedEnd,
 } from '../stream-log.ts'
 import { unavailable } from './connection.ts'
 import type { Directory } from './directory.ts'
@@ -87,14 +87,14 @@ export async function endLostRequest(
   const { bearer, uses, isLost } = await readProducer(setup, run).catch(unavailable)
   if (bearer !== bearerHash) return false
   const local = directory.get(run)?.running
-  if (local !== undefined) return await local.endLost(cameBack)
+  if (local !== undefined) return await local.endLost(restartedEnd)
   const value = await commands.call('HGET', keys.requests, run).catch(unavailable)
   const entry = decodeEntry(run, String(value))
   if (entry === undefined || entry.podId === podId) return false
   if (!isLost && !(await losesProducer(setup, run, entry.podId).catch(unavailable))) return false
   // The directory of this broker may be older than the data that was read.
-  directory.learn(entry)
-  return await sync.end(entry, cameBack, { uses }).catch(unavailable)
+  directory.apply(entry)
+  return await sync.end(entry, restartedEnd, { uses }).catch(unavailable)
 }
 
 /** Resolves with whether the broker has lost the producer, or is lost. */
@@ -151,6 +151,6 @@ export async function interruptRequests(
     })
     return (await Promise.all(ended)).filter(Boolean).length
   } catch {
-    throw new LogRefusal('unavailable', 'the log cannot be reached')
+    throw new LogRejection('unavailable', 'the log cannot be reached')
   }
 }

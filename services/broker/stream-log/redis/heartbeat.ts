@@ -12,7 +12,7 @@ interface HeartbeatOptions {
   readonly sync: DirectorySync
 }
 
-const lostBroker: RequestEnd = {
+const brokerLostEnd: RequestEnd = {
   how: 'lost',
   status: { code: 'ERROR', message: "the producer's broker was lost" },
 }
@@ -81,7 +81,7 @@ export class Heartbeat {
   }
 
   /** Returns the time since reads have failed; 0 if they work. */
-  readsAwayMs(): number {
+  readsUnavailableMs(): number {
     return this.#awaySinceMs === undefined ? 0 : this.#options.setup.clock.monotonicMs() - this.#awaySinceMs
   }
 
@@ -113,7 +113,7 @@ export class Heartbeat {
     const orphans = remote.filter(
       ({ podId, graceMs }) => (silences.get(podId) ?? 0) >= Math.max(timings.lostMs, graceMs),
     )
-    await Promise.all(orphans.map(entry => sync.end(entry, lostBroker)))
+    await Promise.all(orphans.map(entry => sync.end(entry, brokerLostEnd)))
     if (!this.#synced) await this.#readAll()
     await this.#refreshExpiries()
   }

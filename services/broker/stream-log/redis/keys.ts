@@ -66,7 +66,7 @@ export function endId(epoch: number): string {
 }
 
 /** The position in an id; undefined for the id of the end. */
-export function positionOf(id: string): number | undefined {
+export function parsePosition(id: string): number | undefined {
   const position = id.slice(id.indexOf('-') + 1)
   return position === endPosition ? undefined : Number(position)
 }

@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Ring } from '../ring.ts'
 import {
   type LoggedRequest,
-  LogRefusal,
-  type Progress,
+  LogRejection,
   type RequestEnd,
   type ResumedRequest,
+  type StoredProgress,
   type WriterEnd,
 } from '../stream-log.ts'
 import { type WritableRequest, Writer } from '../writer.ts'
@@ -24,11 +24,11 @@ interface LocalRequestOptions {
   readonly request: LoggedRequest
   /** The ring of the request, for a producer that comes from another broker. */
   readonly ring?: Ring
-  readonly progress: Progress
+  readonly progress: StoredProgress
   /** The number of continuations. */
   readonly uses: number
   /** Called with the end in Redis, in reply to a command of this request; it calls `settle` in turn. */
-  readonly learn: (entry: DirectoryEntry) => void
+  readonly apply: (entry: DirectoryEntry) => void
 }
 
 /**
@@ -38,10 +38,10 @@ interface LocalRequestOptions {
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
 
-const lostWith = (message: string): RequestEnd => ({ how: 'lost', status: { code: 'ERROR', message } })
-export const logAway = lostWith('the log is away')
-export const lostData = lostWith('the log has lost the request')
-const logFull = lostWith(outOfMemory)
+const createLostEnd = (message: string): RequestEnd => ({ how: 'lost', status: { code: 'ERROR', message } })
+export const logUnavailableEnd = createLostEnd('the log is away')
+export const dataLostEnd = createLostEnd('the log has lost the request')
+const outOfMemoryEnd = createLostEnd(outOfMemory)
 
 /**
  * A request whose producer is at this broker. Its local consumers read the ring, in the turn in which a
@@ -58,7 +58,7 @@ export class LocalRequest implements WritableRequest {
   readonly #command: RepeatedCommand
   /** The only writer that may append; the previous one is `continued`. */
   #writer: Writer
-  #progress: Progress
+  #progress: StoredProgress
   #sending = false
   /** Redis stores more than the ring, but no entries are queued: the next command only trims. */
   #trimsNext = false
@@ -98,7 +98,7 @@ export class LocalRequest implements WritableRequest {
   }
 
   /** The progress of the last entry. */
-  get progress(): Progress {
+  get progress(): StoredProgress {
     return this.#progress
   }
 
@@ -140,8 +140,8 @@ export class LocalRequest implements WritableRequest {
     return { writer: this.#writer, header, progress: this.#progress }
   }
 
-  /** See `RequestWriter.append`; only its writer calls it. */
-  append(bytes: Uint8Array, progress: Progress | undefined): boolean {
+  /** See `LogWriter.append`; only its writer calls it. */
+  append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean {
     if (this.#over || this.#ending !== undefined) return true
     const receivedMs = this.#options.setup.clock.nowMs()
     this.#progress = progress ?? this.#progress
@@ -168,7 +168,7 @@ export class LocalRequest implements WritableRequest {
     return (await promise).how !== 'continued'
   }
 
-  /** Ends the request. Resolves when Redis has the end; rejects with a `LogRefusal` `unavailable`. */
+  /** Ends the request. Resolves when Redis has the end; rejects with a `LogRejection` `unavailable`. */
   async finish(end: RequestEnd): Promise<void> {
     if (this.#ending === undefined) {
       if (this.#over) return
@@ -230,7 +230,7 @@ export class LocalRequest implements WritableRequest {
     this.readers.dropVanished()
     this.#endIfOverdue()
     if (!this.#command.isOverdue) return
-    this.close(this.#command.full ? logFull : logAway)
+    this.close(this.#command.full ? outOfMemoryEnd : logUnavailableEnd)
   }
 
   #endIfOverdue(): void {
@@ -261,7 +261,7 @@ export class LocalRequest implements WritableRequest {
     if (end.how !== 'continued') this.ring.finish(end)
     if (isNew) this.#writer.notifyEnd(end)
     if (problem === undefined) this.#ending?.done.resolve()
-    else this.#ending?.done.reject(new LogRefusal('unavailable', problem))
+    else this.#ending?.done.reject(new LogRejection('unavailable', problem))
     this.#writer.close()
   }
 
@@ -282,7 +282,7 @@ export class LocalRequest implements WritableRequest {
       await this.#sendAll()
     } catch {
       // The log was closed: nothing will be sent any more.
-      this.close(logAway)
+      this.close(logUnavailableEnd)
       return
     }
     this.#sending = false
@@ -323,9 +323,9 @@ export class LocalRequest implements WritableRequest {
   }
 
   #stop(answer: EndAnswer): void {
-    if (answer === 'gone') this.close(lostData)
+    if (answer === 'gone') this.close(dataLostEnd)
     else if (answer === 'moved') this.moved()
-    else this.#options.learn(endedEntry(this.entry, answer, this.#options.setup.clock.nowMs()))
+    else this.#options.apply(endedEntry(this.entry, answer, this.#options.setup.clock.nowMs()))
   }
 }
 
@@ -351,7 +351,9 @@ class RepeatedCommand {
   /** Redis has not replied for longer than it may. */
   get isOverdue(): boolean {
     const { clock, timings } = this.#setup
-    return this.#pendingSinceMs !== undefined && clock.monotonicMs() - this.#pendingSinceMs > timings.awayMs
+    return (
+      this.#pendingSinceMs !== undefined && clock.monotonicMs() - this.#pendingSinceMs > timings.unavailableMs
+    )
   }
 
   /** Resolves with the reply; undefined after `cancel`. Rejects if the log is closed. */

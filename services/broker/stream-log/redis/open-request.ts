@@ -2,15 +2,15 @@ import { idsKey } from '../../wire/animation-ids.ts'
 import { type ResumeTokens, useToken } from '../resume-tokens.ts'
 import {
   describeEnd,
-  hasEnded,
-  idsInUse,
-  LogRefusal,
+  duplicateIdsRejection,
+  endedRejection,
+  interruptedRejection,
+  LogRejection,
+  type LogWriter,
   type Opening,
-  type RequestWriter,
   type ResumedRequest,
   type Resumption,
-  runGone,
-  wasInterrupted,
+  runExpiredRejection,
 } from '../stream-log.ts'
 import { unavailable } from './connection.ts'
 import type { Directory } from './directory.ts'
@@ -24,7 +24,7 @@ export async function openRequest(
   directory: Directory,
   key: string,
   opening: Opening,
-): Promise<RequestWriter> {
+): Promise<LogWriter> {
   const { podId, commands, clock, timings } = setup
   const { ids, sourceServiceId, route, traceparent, limits, header, resume, progress = {} } = opening
   await commands.whenReady(timings.stallMs).catch(unavailable)
@@ -32,8 +32,8 @@ export async function openRequest(
   const entry = { ...owned, ids, sourceServiceId, route, traceparent, openedMs: clock.nowMs(), limits }
   return await directory.beginning(key, async () => {
     const answer = await storeOpening(setup, key, entry, opening).catch(unavailable)
-    if (answer === 'exists') throw idsInUse()
-    if (answer === 'interrupted') throw wasInterrupted()
+    if (answer === 'exists') throw duplicateIdsRejection()
+    if (answer === 'interrupted') throw interruptedRejection()
     return directory.host({ ...entry, key, epoch: Number(answer) }, { header, progress, uses: 0 })
   })
 }
@@ -79,7 +79,7 @@ export async function resumeRequest(
       const resumed = await tryResume(setup, directory, resumption)
       if (resumed !== undefined) return resumed
     }
-    throw new LogRefusal('unavailable', 'the request is continued by others at the same time')
+    throw new LogRejection('unavailable', 'the request is continued by others at the same time')
   })
 }
 
@@ -97,7 +97,7 @@ async function readStored({ keys, commands }: RedisLogSetup, run: string): Promi
     commands.call('HMGET', keys.producer(run), 'owner', 'token', 'previous', 'uses'),
   ]).catch(unavailable)
   const entry = value instanceof Uint8Array ? decodeEntry(run, String(value)) : undefined
-  if (entry === undefined || !(header instanceof Uint8Array)) throw runGone(run)
+  if (entry === undefined || !(header instanceof Uint8Array)) throw runExpiredRejection(run)
   const [owner, tokenHash, previousHash, uses] = (fields as (Uint8Array | null)[]).map(field =>
     field === null ? '' : String(field),
   )
@@ -115,20 +115,20 @@ async function tryResume(
   const { podId } = setup
   const { entry, header, owner, tokens } = await readStored(setup, resumption.run)
   const { uses } = useToken(tokens, resumption)
-  if (entry.ended !== undefined) throw hasEnded(describeEnd(entry.ended.end))
+  if (entry.ended !== undefined) throw endedRejection(describeEnd(entry.ended.end))
   // The directory of this broker may be older than the data that was read.
-  directory.learn(entry)
+  directory.apply(entry)
   const local = directory.get(entry.key)?.running
   const next = local === undefined ? { ...entry, podId, owner: Number(owner) + 1 } : entry
   const progress = await useStoredToken(setup, { resumption, owner, next, isNew: local === undefined })
   if (progress === undefined) return undefined
   if (local !== undefined) {
     const resumed = local.resume(uses)
-    if (resumed === undefined) throw hasEnded('the time to continue is over')
+    if (resumed === undefined) throw endedRejection('the time to continue is over')
     return { ...resumed, uses }
   }
   const request = directory.get(entry.key)
-  if (request === undefined) throw runGone(resumption.run)
+  if (request === undefined) throw runExpiredRejection(resumption.run)
   return { writer: await request.takeOver(next, { header, progress, uses }), header, uses, progress }
 }
 

@@ -8,22 +8,22 @@ import { randomFault, startBackendProxy } from '../../../../test/support/backend
 import type { RedisServer } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { type LoggedRequest, shuttingDown } from '../stream-log.ts'
+import { type LoggedRequest, shutdownEnd } from '../stream-log.ts'
 import { reportedBy } from '../testing/end.contract.ts'
-import { appendUntilFull, collect, openingOf, toBytes } from '../testing/log-under-test.ts'
+import { appendUntilFull, collect, createOpening, toBytes } from '../testing/log-under-test.ts'
 import {
   append,
   assertReads,
-  endOf,
   openPatient,
   openProxied,
   openQuick,
   openRedisLog,
   patientTimings,
   quickTimings,
+  readStream,
   requestAt,
   serveRedis,
-  streamOf,
+  waitForEnd,
 } from '../testing/redis-log-under-test.ts'
 
 const skip = missingProgram('redis-server')
@@ -43,20 +43,20 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     for (const reader of readers) await assertReads(reader, 2)
     child.kill('SIGKILL')
     await once(child, 'exit')
-    assert.equal(await logs[0]?.open(openingOf('r1')).catch(error => error.reason), 'exists')
+    assert.equal(await logs[0]?.open(createOpening('r1')).catch(error => error.reason), 'exists')
     for (const reader of readers)
-      assert.equal(await endOf(reader), "lost: ERROR the producer's broker was lost")
+      assert.equal(await waitForEnd(reader), "lost: ERROR the producer's broker was lost")
     const [lost] = logs[0]?.list() ?? []
     assert.deepEqual(reports.flat(), ['peer: r1 lost'])
-    assert.equal((await streamOf(redis, lost as LoggedRequest)).match(/^end$/gm)?.length, 1)
-    const again = await waitFor('the ids to be free', () => logs[0]?.open(openingOf('r1')))
+    assert.equal((await readStream(redis, lost as LoggedRequest)).match(/^end$/gm)?.length, 1)
+    const again = await waitFor('the ids to be free', () => logs[0]?.open(createOpening('r1')))
     assert.notEqual(again.request.key, lost?.key)
   })
 
   test('entries appended while Redis hangs are stored when it continues, once and in order', async t => {
     const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const [here, there] = [await collect(writer.request), await collect(await requestAt(two))]
     append(writer, 1, 10)
     await assertReads(there, 10)
@@ -70,14 +70,14 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     append(writer, 31, 40)
     await assertReads(there, 40)
     await writer.end(success)
-    assert.deepEqual([await endOf(here), await endOf(there)], ['completed', 'completed'])
+    assert.deepEqual([await waitForEnd(here), await waitForEnd(there)], ['completed', 'completed'])
     await waitFor('health', () => one.healthy && two.healthy)
   })
 
   test('a producer queues entries for a hanging Redis within limits of size and time', async t => {
     const redis = await serveRedis(t)
     const [one, two] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const [here, there] = [await collect(writer.request), await collect(await requestAt(two))]
     await redis.kill('SIGSTOP')
     const bytes = toBytes('x'.repeat(10_000))
@@ -86,24 +86,24 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     assert.ok(appended < 200, `${appended} entries were taken`)
     await writer.ready()
     assert.equal(writer.endedBy?.how, 'lost')
-    assert.equal(await endOf(here), 'lost: ERROR the log is away')
-    assert.equal(await one.open(openingOf('r2')).catch(error => error.reason), 'unavailable')
+    assert.equal(await waitForEnd(here), 'lost: ERROR the log is away')
+    assert.equal(await one.open(createOpening('r2')).catch(error => error.reason), 'unavailable')
     await redis.kill('SIGCONT')
-    assert.equal(await endOf(there), 'lost: ERROR the log is away')
-    await waitFor('the ids to be free', () => two.open(openingOf('r1')))
+    assert.equal(await waitForEnd(there), 'lost: ERROR the log is away')
+    await waitFor('the ids to be free', () => two.open(createOpening('r1')))
   })
 
   test('an end that Redis does not accept is an error, and is reported when Redis is back', async t => {
     const redis = await serveRedis(t)
     const [one, two] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
     append(writer, 1, 1)
     await assertReads(there, 1)
     await redis.kill('SIGSTOP')
     assert.equal(await writer.end(success).catch(error => error.reason), 'unavailable')
     await redis.kill('SIGCONT')
-    assert.equal(await endOf(there), 'completed')
+    assert.equal(await waitForEnd(there), 'completed')
   })
 
   test('a request whose last entries did not reach Redis is lost for readers of other brokers', async t => {
@@ -113,40 +113,40 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const timings = { ...quickTimings, lostMs: patientTimings.lostMs }
     const one = await openRedisLog(t, `redis://${proxy.address}`, { timings })
     const two = await openRedisLog(t, redis.url, { timings })
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
     await proxy.setFault({ kind: 'refuse' })
     append(writer, 1, 3)
     assert.equal(await writer.end(success).catch(error => error.reason), 'unavailable')
     await proxy.setFault()
-    assert.equal(await endOf(there), 'lost: ERROR the log is away')
+    assert.equal(await waitForEnd(there), 'lost: ERROR the log is away')
     assert.deepEqual(there.texts, ['header'])
   })
 
   test('readers of another broker do not wait for a Redis that stays unavailable', async t => {
     const redis = await serveRedis(t)
     const [one, two] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
-    await one.open(openingOf('r1'))
+    await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
     await redis.kill('SIGKILL')
-    assert.equal(await endOf(there), 'lost: ERROR the log is away')
+    assert.equal(await waitForEnd(there), 'lost: ERROR the log is away')
   })
 
   test('a Redis that returns without its data ends running requests with an error', async t => {
     const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
-    const busy = await one.open(openingOf('r1'))
-    await one.open(openingOf('r2'))
+    const busy = await one.open(createOpening('r1'))
+    await one.open(createOpening('r2'))
     const requests = [busy.request, await requestAt(two, 'r1'), await requestAt(two, 'r2')]
     const readers = await Promise.all(requests.map(request => collect(request)))
     await redis.kill('SIGKILL')
     append(busy, 1, 5)
     await redis.restart()
     for (const reader of readers)
-      assert.equal(await endOf(reader), 'lost: ERROR the log has lost the request')
+      assert.equal(await waitForEnd(reader), 'lost: ERROR the log has lost the request')
     assert.equal(busy.endedBy?.how, 'lost')
     await waitFor('health', () => one.healthy && two.healthy)
-    await one.open(openingOf('r1'))
+    await one.open(createOpening('r1'))
     await requestAt(two)
   })
 
@@ -154,10 +154,10 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const reports = reportedBy({ one, two })
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
     await redis.command('FLUSHALL')
-    assert.equal(await endOf(there), 'lost: ERROR the log has lost the request')
+    assert.equal(await waitForEnd(there), 'lost: ERROR the log has lost the request')
     await waitFor('the producer to know', () => writer.endedBy)
     await waitFor('the report', () => reports.length > 0)
     assert.deepEqual(reports, ['one: r1 lost {}'])
@@ -166,7 +166,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   test('requests continue after a restart of Redis with its data', async t => {
     const redis = await serveRedis(t, ['--appendonly', 'yes', '--appendfsync', 'always'])
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
     append(writer, 1, 10)
     await assertReads(there, 10)
@@ -176,7 +176,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     append(writer, 21, 30)
     await assertReads(there, 30)
     await writer.end(success)
-    assert.equal(await endOf(there), 'completed')
+    assert.equal(await waitForEnd(there), 'completed')
   })
 
   test('entries that Redis has lost of a running request are a gap', async t => {
@@ -186,7 +186,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
       await openPatient(t, redis.url),
       await openPatient(t, redis.url),
     ]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
     append(writer, 1, 10)
     await assertReads(there, 10)
@@ -211,13 +211,13 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const redis = await serveRedis(t)
     const { proxy, log: old } = await openProxied(t, redis)
     const [next, third] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
-    const writer = await old.open(openingOf('r1'))
+    const writer = await old.open(createOpening('r1'))
     const there = await collect(await requestAt(third))
     append(writer, 1, 5)
     await assertReads(there, 5)
     await proxy.setFault({ kind: 'silence' })
-    assert.equal(await endOf(there), "lost: ERROR the producer's broker was lost")
-    const successor = await waitFor('the ids to be free', () => next.open(openingOf('r1')))
+    assert.equal(await waitForEnd(there), "lost: ERROR the producer's broker was lost")
+    const successor = await waitFor('the ids to be free', () => next.open(createOpening('r1')))
     append(writer, 6, 10)
     await proxy.setFault()
     await waitFor('the old one to know', () => writer.endedBy)
@@ -227,14 +227,14 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     append(successor, 1, 3)
     await assertReads(await collect(successor.request), 3)
     assert.equal(there.positions.at(-1), 5)
-    assert.doesNotMatch(await streamOf(redis, writer.request), /^(6|11)$/m)
+    assert.doesNotMatch(await readStream(redis, writer.request), /^(6|11)$/m)
   })
 
   test('a producer does not wait for readers of a lost broker', async t => {
     const redis = await serveRedis(t)
     const one = await openQuick(t, redis.url)
     const { proxy, log: gone } = await openProxied(t, redis)
-    const writer = await one.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const writer = await one.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await requestAt(gone)).read({ onReadable() {} })
     slow.next()
     await appendUntilFull(writer, toBytes('x'.repeat(500)))
@@ -248,7 +248,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const log = await openQuick(t, redis.url)
     const changes: boolean[] = []
     log.onHealth(healthy => changes.push(healthy))
-    const writer = await log.open(openingOf('r1'))
+    const writer = await log.open(createOpening('r1'))
     const reader = await collect(writer.request)
     for (let pause = 0; pause < 3; pause += 1) {
       // Sent before the pause, so that a reply is pending during the pause.
@@ -257,20 +257,20 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
       await new Promise(setImmediate)
       standStill(2 * quickTimings.awayMs)
       append(writer, pause * 2 + 2, pause * 2 + 2)
-      const other = await log.open(openingOf(`other-${pause}`))
+      const other = await log.open(createOpening(`other-${pause}`))
       await other.end(success)
     }
     await writer.end(success)
     await assertReads(reader, 6)
-    assert.equal(await endOf(reader), 'completed')
+    assert.equal(await waitForEnd(reader), 'completed')
     assert.deepEqual(changes, [])
   })
 
   test('a Redis that is out of memory is reported', async t => {
     const redis = await serveRedis(t)
     const log = await openQuick(t, redis.url)
-    const writer = await log.open(openingOf('r1'))
-    const ended = await log.open(openingOf('r2'))
+    const writer = await log.open(createOpening('r1'))
+    const ended = await log.open(createOpening('r2'))
     await redis.command('CONFIG', 'SET', 'maxmemory', '1')
     append(writer, 1, 1)
     await waitFor('the producer to know', () => writer.endedBy)
@@ -279,21 +279,23 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
       status: { code: 'ERROR', message: 'the log is out of memory' },
     })
     const full = { message: 'the log is out of memory' }
-    await assert.rejects(log.open(openingOf('r3')), full)
+    await assert.rejects(log.open(createOpening('r3')), full)
     await assert.rejects(ended.end(success), full)
     await redis.command('CONFIG', 'SET', 'maxmemory', '0')
-    await waitFor('room', () => log.open(openingOf('r4')).catch(() => undefined))
+    await waitFor('room', () => log.open(createOpening('r4')).catch(() => undefined))
   })
 
   test('a request that cannot be read takes nothing of the budget', async t => {
     const redis = await serveRedis(t)
     const one = await openPatient(t, redis.url)
     const { proxy, log: two } = await openProxied(t, redis)
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     append(writer, 1, 600)
     await writer.ready()
     const request = await requestAt(two)
-    await waitFor('the entries to be stored', async () => (await streamOf(redis, request)).includes('\n600'))
+    await waitFor('the entries to be stored', async () =>
+      (await readStream(redis, request)).includes('\n600'),
+    )
     for (const nth of [2, 3]) {
       await proxy.setFault({ kind: 'lose-reply', to: 'XRANGE', nth })
       await assert.rejects(request.read({ onReadable() {} }), { reason: 'unavailable' })
@@ -306,18 +308,18 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   test('a reader to which Redis gave nothing until the entries expired gets an error', async t => {
     const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
-    const writer = await one.open(openingOf('r1', { keepMs: 50 }))
+    const writer = await one.open(createOpening('r1', { keepMs: 50 }))
     const there = await collect(await requestAt(two))
     await redis.command('ACL', 'SETUSER', 'default', '-xread')
-    await waitFor('a refused read', async () =>
+    await waitFor('a rejected read', async () =>
       (await redis.command('INFO', 'errorstats')).includes('NOPERM'),
     )
     append(writer, 1, 3)
     await writer.end(success)
     await waitFor('the end to be noticed', () => two.list()[0]?.ended !== false)
-    await waitFor('the entries to expire', async () => (await streamOf(redis, writer.request)) === '')
+    await waitFor('the entries to expire', async () => (await readStream(redis, writer.request)) === '')
     await redis.command('ACL', 'SETUSER', 'default', '+xread')
-    assert.equal(await endOf(there), 'lost: ERROR the log has lost the request')
+    assert.equal(await waitForEnd(there), 'lost: ERROR the log has lost the request')
     await waitFor('the request to be forgotten', () => two.list().length === 0)
   })
 
@@ -325,12 +327,12 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const redis = await serveRedis(t)
     const { proxy, log } = await openProxied(t, redis)
     await proxy.setFault({ kind: 'latency', ms: 100 })
-    const opening = log.open(openingOf('r1'))
+    const opening = log.open(createOpening('r1'))
     await new Promise(setImmediate)
     const closed = log.close()
     const writer = await opening
     await closed
-    assert.deepEqual(writer.endedBy, shuttingDown)
+    assert.deepEqual(writer.endedBy, shutdownEnd)
   })
 
   test('with random faults, no entry is lost silently, and none is read twice', async t => {
@@ -348,7 +350,7 @@ function standStill(ms: number): void {
 async function storm(t: TestContext, redis: RedisServer, seed: number): Promise<void> {
   const random = seededRandom(seed)
   const [from, to] = [await openProxied(t, redis, seed), await openProxied(t, redis, seed + 1000)]
-  const writer = await from.log.open(openingOf(`r${seed}`))
+  const writer = await from.log.open(createOpening(`r${seed}`))
   const reader = await collect(await requestAt(to.log, `r${seed}`))
   let last = 0
   for (let round = 0; round < 4; round += 1) {
@@ -364,7 +366,7 @@ async function storm(t: TestContext, redis: RedisServer, seed: number): Promise<
     last += 5
   }
   await writer.end(success).catch(error => assert.equal(error.reason, 'unavailable'))
-  const how = await endOf(reader)
+  const how = await waitForEnd(reader)
   const { positions } = reader
   const gap = reader.cursor.takeGap()
   assert.deepEqual(

@@ -9,8 +9,8 @@ import { missingProgram } from '../../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { systemRepeat } from '../repeat.ts'
-import { entryOverheadBytes, type LogRefusal, type StreamLog } from '../stream-log.ts'
-import { collect, openingOf, toBytes } from '../testing/log-under-test.ts'
+import { type LogRejection, logEntryOverheadBytes, type StreamLog } from '../stream-log.ts'
+import { collect, createOpening, toBytes } from '../testing/log-under-test.ts'
 import { openRedisLog, patientTimings } from '../testing/redis-log-under-test.ts'
 import { streamLogContract } from '../testing/stream-log.contract.ts'
 import { createRedisLog } from './redis-log.ts'
@@ -50,14 +50,14 @@ describe('the log in Redis', { skip }, () => {
       await openRedisLog(t, redis.url, { timings }),
       await openRedisLog(t, redis.url, { timings }),
     ]
-    const ended = await one.open(openingOf('r1', { keepMs: 20, whenFull: 'wait' }))
+    const ended = await one.open(createOpening('r1', { keepMs: 20, whenFull: 'wait' }))
     const reader = await collect(await firstRequest(two))
     for (let count = 0; count < 50; count += 1) ended.append(toBytes(`${count}`))
     await ended.end(success)
     await waitFor('the end', () => reader.cursor.end)
     reader.cursor.close()
-    await one.open(openingOf('r2', { keepMs: 20 }))
-    await one.open(openingOf('r3', { keepMs: 20 }))
+    await one.open(createOpening('r2', { keepMs: 20 }))
+    await one.open(createOpening('r3', { keepMs: 20 }))
     await two.interrupt('s', 'r2')
     for (const key of await keys()) assert.notEqual(await redis.command('PTTL', key), '-1', `${key} stays`)
     await one.close()
@@ -74,11 +74,11 @@ describe('the log in Redis', { skip }, () => {
     await redis.command('FLUSHALL')
     const log = await openRedisLog(t, redis.url)
     const bytes = 64_000
-    const writer = await log.open(openingOf('r1', { bytes }))
+    const writer = await log.open(createOpening('r1', { bytes }))
     const entries = `{tollway:broker}:entries:${writer.request.key}`
     let most = 0
     for (let count = 1; count <= 500; count += 1) {
-      if (!writer.append(toBytes('x'.repeat(1000 - entryOverheadBytes)))) await writer.ready()
+      if (!writer.append(toBytes('x'.repeat(1000 - logEntryOverheadBytes)))) await writer.ready()
       if (count % 25 !== 0) continue
       most = Math.max(most, Number(await redis.command('XLEN', entries)))
     }
@@ -100,7 +100,7 @@ describe('the log in Redis', { skip }, () => {
       return (await Promise.all(sizes)).reduce((sum, size) => sum + Number(size), 0)
     }
     const push = async (requestId: string) => {
-      const writer = await log.open(openingOf(requestId))
+      const writer = await log.open(createOpening(requestId))
       for (let count = 0; count < 100; count += 1) {
         if (!writer.append(toBytes('x'.repeat(1000)))) await writer.ready()
       }
@@ -120,7 +120,7 @@ describe('the log in Redis', { skip }, () => {
       await openRedisLog(t, redis.url),
       await openRedisLog(t, redis.url),
     ]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     for (const text of ['a', 'b', 'c', 'd']) writer.append(toBytes(text))
     const before = await collect(await firstRequest(two))
     await waitFor('all', () => before.texts.length === 5)
@@ -139,7 +139,7 @@ describe('the log in Redis', { skip }, () => {
     const one = await openRedisLog(t, redis.url, { timings })
     const two = await openRedisLog(t, redis.url, { timings })
     for (const requestId of ['r1', 'r2', 'r3']) {
-      const writer = await one.open(openingOf(requestId, { bytes: 4000, whenFull: 'wait' }))
+      const writer = await one.open(createOpening(requestId, { bytes: 4000, whenFull: 'wait' }))
       const request = await waitFor('a request', () =>
         two.list().find(({ ids }) => ids.requestId === requestId),
       )
@@ -163,7 +163,10 @@ describe('the log in Redis', { skip }, () => {
       (await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok'),
     )
     const [one, two] = [await openRedisLog(t, node.url), await openRedisLog(t, node.url)]
-    const writers = [await one.open(openingOf('r1')), await one.open(openingOf('r2', { whenFull: 'wait' }))]
+    const writers = [
+      await one.open(createOpening('r1')),
+      await one.open(createOpening('r2', { whenFull: 'wait' })),
+    ]
     await waitFor('both', () => two.list().length === 2)
     const readers = await Promise.all(two.list().map(request => collect(request)))
     for (const writer of writers) writer.append(toBytes('a'))
@@ -186,7 +189,7 @@ describe('the log in Redis', { skip }, () => {
       await openRedisLog(t, `rediss://:p%40ss@127.0.0.1:${port}`, { tls: { ca: cert } }),
       await openRedisLog(t, `redis://:p%40ss@127.0.0.1:${secure.port}`),
     ]
-    const writer = await one.open(openingOf('r1'))
+    const writer = await one.open(createOpening('r1'))
     writer.append(toBytes('a'))
     const reader = await collect(await firstRequest(two))
     await waitFor('the entry', () => reader.texts.length === 2)
@@ -197,7 +200,7 @@ describe('the log in Redis', { skip }, () => {
       podId: 'wrong',
     })
     t.after(() => wrong.close())
-    await waitFor('the password to be refused', () => /WRONGPASS/.test(wrong.problem))
+    await waitFor('the password to be rejected', () => /WRONGPASS/.test(wrong.problem))
     assert.doesNotMatch(wrong.problem, /secret/)
     assert.equal(wrong.healthy, false)
   })
@@ -212,7 +215,7 @@ describe('the log in Redis', { skip }, () => {
     const needed = /^Redis 6\.2 or later is needed .*, this one is \d+\.\d+/
     await waitFor('the problem', () => needed.test(log.problem))
     assert.equal(log.healthy, false)
-    await assert.rejects(log.open(openingOf('r1')), (error: LogRefusal) => {
+    await assert.rejects(log.open(createOpening('r1')), (error: LogRejection) => {
       assert.match(error.message, needed)
       return error.reason === 'unavailable'
     })

@@ -7,14 +7,14 @@ import type { Repeat } from '../repeat.ts'
 import {
   type EndListener,
   type LoggedRequest,
-  LogRefusal,
+  LogRejection,
+  type LogWriter,
   type Opening,
-  type RequestWriter,
   type ResumedRequest,
   type Resumption,
   type StreamLog,
-  shutsDown,
-  shuttingDown,
+  shutdownEnd,
+  shuttingDownRejection,
 } from '../stream-log.ts'
 import { RedisConnection } from './connection.ts'
 import { Directory } from './directory.ts'
@@ -73,7 +73,7 @@ export function createRedisLog(options: RedisLogOptions): StreamLog {
  *
  * Consumers of a producer's own broker read its ring, and never wait for Redis. Consumers of other brokers
  * read a ring that is filled from Redis; after Redis was unavailable they continue at their position. A
- * request's entries and its end reach Redis within `awayMs`, or the request ends with an error; data that
+ * request's entries and its end reach Redis within `unavailableMs`, or the request ends with an error; data that
  * Redis has lost is an error or a gap for its readers.
  *
  * Data goes one way: the read loop passes each entry of a stream in Redis to the directory or to a ring,
@@ -108,10 +108,10 @@ class RedisLog implements StreamLog {
     this.#stopTicks = setup.repeat(setup.timings.positionsMs, () => this.#tick())
   }
 
-  async open(opening: Opening): Promise<RequestWriter> {
-    if (this.#closed) throw shutsDown()
+  async open(opening: Opening): Promise<LogWriter> {
+    if (this.#closed) throw shuttingDownRejection()
     const { unsupported } = this.#heartbeat
-    if (unsupported !== '') throw new LogRefusal('unavailable', unsupported)
+    if (unsupported !== '') throw new LogRejection('unavailable', unsupported)
     this.#opened += 1
     const key = `${this.#setup.podId}.${this.#opened}`
     return await openRequest(this.#setup, this.#directory, key, opening)
@@ -122,7 +122,7 @@ class RedisLog implements StreamLog {
   }
 
   async resume(resumption: Resumption): Promise<ResumedRequest> {
-    if (this.#closed) throw shutsDown()
+    if (this.#closed) throw shuttingDownRejection()
     return await resumeRequest(this.#setup, this.#directory, resumption)
   }
 
@@ -162,12 +162,12 @@ class RedisLog implements StreamLog {
     this.#loop.close()
     const { commands } = this.#setup
     await Promise.race([
-      Promise.all(this.#directory.running().map(local => local.shutDown(shuttingDown))),
+      Promise.all(this.#directory.running().map(local => local.shutDown(shutdownEnd))),
       pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
     ])
     await this.#heartbeat.close()
     // Requests that Redis has not ended in time, and those that have begun meanwhile.
-    for (const local of this.#directory.running()) local.close(shuttingDown)
+    for (const local of this.#directory.running()) local.close(shutdownEnd)
     this.#reads.close()
     commands.close()
   }
@@ -176,7 +176,8 @@ class RedisLog implements StreamLog {
     const { timings } = this.#setup
     this.#extendDeadlinesAfterStall()
     this.#directory.tick()
-    if (this.#heartbeat.readsAwayMs() > readersWaitFactor * timings.awayMs) this.#directory.closeRemote()
+    if (this.#heartbeat.readsUnavailableMs() > readersWaitFactor * timings.unavailableMs)
+      this.#directory.closeRemote()
     this.#reports.sendDue()
   }
 

@@ -2,27 +2,27 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { cameBack, type RingCursor, type StreamLog } from '../stream-log.ts'
+import { type RingCursor, restartedEnd, type StreamLog } from '../stream-log.ts'
 import {
   appendUntilFull,
   collect,
-  resumableOf,
-  resumptionOf,
+  createResumable,
+  createResumption,
   toBytes,
   toText,
 } from '../testing/log-under-test.ts'
 import {
   append,
   assertReads,
-  endOf,
   openPatient,
   openProxied,
   openQuick,
+  readStream,
   requestAt,
   serveRedis,
-  streamOf,
+  waitForEnd,
 } from '../testing/redis-log-under-test.ts'
-import { refusalOf } from '../testing/stream-log.contract.ts'
+import { findRejectionReason } from '../testing/stream-log.contract.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
@@ -32,26 +32,26 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
     const redis = await serveRedis(t)
     const one = await openPatient(t, redis.url)
     const { proxy, log: two } = await openProxied(t, redis)
-    const old = await one.open(resumableOf('r1', 60_000))
+    const old = await one.open(createResumable('r1', 60_000))
     append(old, 1, 2)
     old.suspend({ how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } })
     await requestAt(two)
     await proxy.setFault({ kind: 'lose-reply', to: 'HINCRBY', nth: 1 })
-    assert.equal(await refusalOf(two.resume(resumptionOf(old.request))), 'unavailable')
+    assert.equal(await findRejectionReason(two.resume(createResumption(old.request))), 'unavailable')
     await waitFor('the fault to be noticed', () => !two.healthy)
     await waitFor('health', () => two.healthy)
-    const { writer, uses } = await two.resume(resumptionOf(old.request))
+    const { writer, uses } = await two.resume(createResumption(old.request))
     assert.equal(uses, 2)
     append(writer, 3, 4)
     await writer.end(success)
     const reader = await collect(await requestAt(one))
     await assertReads(reader, 4)
-    assert.equal(await endOf(reader), 'completed')
+    assert.equal(await waitForEnd(reader), 'completed')
   })
 
   describe('whose lost producer begins it again at another broker', () => {
     const lost = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } } as const
-    const opening = resumableOf('r1', 60_000)
+    const opening = createResumable('r1', 60_000)
 
     test('gets the messages of the lost broker, and then the end', async t => {
       const redis = await serveRedis(t)
@@ -63,7 +63,7 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
       await waitFor('the end', async () => await two.endLost(opening))
       await two.open(opening)
       await assertReads(reader, 2_000)
-      assert.equal(await endOf(reader), `lost: ERROR ${cameBack.status.message}`)
+      assert.equal(await waitForEnd(reader), `lost: ERROR ${restartedEnd.status.message}`)
     })
 
     test('is lost with a broker that is cut off, which then learns the end', async t => {
@@ -83,9 +83,9 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
       const next = await two.open(opening)
       await proxy.setFault()
       await waitFor('the old producer to be notified', () => old.endedBy)
-      assert.deepEqual(old.endedBy, cameBack)
+      assert.deepEqual(old.endedBy, restartedEnd)
       for (const reader of readers)
-        assert.equal(await endOf(reader), `lost: ERROR ${cameBack.status.message}`)
+        assert.equal(await waitForEnd(reader), `lost: ERROR ${restartedEnd.status.message}`)
       assert.deepEqual(readers[1]?.texts, ['header', '1', '2'])
       assert.equal(next.endedBy, undefined)
     })
@@ -117,7 +117,7 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
     const { request, endedBy } = await move()
     await waitFor('the old writer to end', endedBy)
     await proxy.setFault()
-    await waitFor('Redis to forget the request', async () => (await streamOf(redis, request)) === '')
+    await waitFor('Redis to forget the request', async () => (await readStream(redis, request)) === '')
     await assertReadsLast(slow)
   })
 
@@ -136,22 +136,22 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
     const redis = await serveRedis(t)
     const { proxy, log: one } = await openProxied(t, redis)
     const two = await openPatient(t, redis.url)
-    const old = await one.open(resumableOf('r1', 60_000))
+    const old = await one.open(createResumable('r1', 60_000))
     append(old, 1, 2)
     const slow = await old.request.read({ onReadable() {} })
     await requestAt(two)
-    await waitFor('the entries', async () => (await streamOf(redis, old.request)).includes('\n2'))
+    await waitFor('the entries', async () => (await readStream(redis, old.request)).includes('\n2'))
     await proxy.setFault({ kind: 'silence' })
     append(old, 3, 3)
     await waitFor('the former broker to end it', () => old.endedBy)
-    const { writer } = await two.resume(resumptionOf(old.request))
+    const { writer } = await two.resume(createResumption(old.request))
     await proxy.setFault()
     await waitFor('health', () => one.healthy)
     append(writer, 3, 4)
     const reader = await collect(old.request)
     await assertReads(reader, 4)
     await writer.end(success)
-    assert.equal(await endOf(reader), 'completed')
+    assert.equal(await waitForEnd(reader), 'completed')
     slow.close()
   })
 })
@@ -162,14 +162,14 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
  */
 async function moving(one: StreamLog, two: StreamLog) {
   const limits = { bytes: 4000, keepMs: 200, whenFull: 'wait' } as const
-  const old = await one.open(resumableOf('r1', 60_000, limits))
+  const old = await one.open(createResumable('r1', 60_000, limits))
   const { request } = old
   const slow = await request.read({ onReadable() {} })
   slow.next()
   await appendUntilFull(old, toBytes('x'.repeat(500)))
   await requestAt(two)
   async function move() {
-    const { writer } = await two.resume(resumptionOf(request))
+    const { writer } = await two.resume(createResumption(request))
     writer.append(toBytes('last'))
     await writer.end(success)
     return { request, endedBy: () => old.endedBy }

@@ -5,8 +5,8 @@ import { startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { ByteBudget } from '../byte-budget.ts'
 import { systemRepeat } from '../repeat.ts'
-import { notReadable, type RequestEnd } from '../stream-log.ts'
-import { openingOf } from '../testing/log-under-test.ts'
+import { type RequestEnd, unreadableRejection } from '../stream-log.ts'
+import { createOpening } from '../testing/log-under-test.ts'
 import { openRedisLog } from '../testing/redis-log-under-test.ts'
 import { RedisConnection } from './connection.ts'
 import { type DirectoryEntry, decodeEntry } from './directory-entry.ts'
@@ -30,7 +30,7 @@ async function startRequest(t: TestContext) {
     await connection.whenReady()
     return connection
   }
-  const writer = await (await openRedisLog(t, redis.url)).open(openingOf('r1'))
+  const writer = await (await openRedisLog(t, redis.url)).open(createOpening('r1'))
   const setup: RedisLogSetup = {
     podId: 'reader',
     keys: redisKeys('tollway'),
@@ -42,7 +42,7 @@ async function startRequest(t: TestContext) {
   }
   const loop = new ReadLoop(setup, await connect())
   t.after(() => loop.close())
-  const context: RemoteRequestContext = { setup, loop, reports: new PositionReports(setup), learn() {} }
+  const context: RemoteRequestContext = { setup, loop, reports: new PositionReports(setup), apply() {} }
   const value = await setup.commands.call('HGET', setup.keys.requests, writer.request.key)
   return { writer, context, entry: decodeEntry(writer.request.key, String(value)) as DirectoryEntry }
 }
@@ -73,7 +73,7 @@ describe('a request of another broker', { skip: missingProgram('redis-server') }
     const remote = new RemoteRequest(context, entry)
     await remote.read(silent)
     const handedOver = remote.handOver()
-    remote.close(away, notReadable())
+    remote.close(away, unreadableRejection())
     await assert.rejects(handedOver, { reason: 'unavailable' })
     assert.equal(context.setup.budget.used, 0)
   })

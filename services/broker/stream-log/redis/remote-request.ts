@@ -1,16 +1,16 @@
 import { Ring, type RingWatch } from '../ring.ts'
 import {
   describeEnd,
-  hasEnded,
-  LogRefusal,
-  messagesGone,
-  notReadable,
+  endedRejection,
+  LogRejection,
+  messagesExpiredRejection,
   type RequestEnd,
   type RingCursor,
   type RingReader,
+  unreadableRejection,
 } from '../stream-log.ts'
 import { type DirectoryEntry, decodeEnd, endedEntry } from './directory-entry.ts'
-import { entryId, positionOf } from './keys.ts'
+import { entryId, parsePosition } from './keys.ts'
 import type { PositionReports, ReportedReaders } from './position-reports.ts'
 import { type FollowedStream, type ReadLoop, type StreamEntries, takeAll } from './read-loop.ts'
 import type { RedisLogSetup } from './setup.ts'
@@ -20,7 +20,7 @@ export interface RemoteRequestContext {
   readonly loop: ReadLoop
   readonly reports: PositionReports
   /** Called with the end of the request when it is read; the directory may report it later. */
-  readonly learn: (entry: DirectoryEntry) => void
+  readonly apply: (entry: DirectoryEntry) => void
 }
 
 /** The maximum number of entries in one reply. */
@@ -46,7 +46,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   #readsToEnd = false
   #closed = false
   /** The error of readers that come too late; undefined while it is open. */
-  #rejection: LogRefusal | undefined
+  #rejection: LogRejection | undefined
 
   /** @param ring of a former producer of this broker; without it, the entries are loaded from Redis */
   constructor(context: RemoteRequestContext, entry: DirectoryEntry, ring?: Ring) {
@@ -91,11 +91,11 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   take(id: string, [name, value]: readonly Uint8Array[]): void {
     const ring = this.#ring
     if (ring === undefined || value === undefined) return
-    const position = positionOf(id)
+    const position = parsePosition(id)
     if (position === undefined) {
       const stored = decodeEnd(String(value))
       ring.finish(stored.end)
-      this.#context.learn(endedEntry(this.#entry, stored, this.#context.setup.clock.nowMs()))
+      this.#context.apply(endedEntry(this.#entry, stored, this.#context.setup.clock.nowMs()))
     } else if (position >= ring.nextPosition) {
       // Entries that Redis has lost, or dropped before they were read here, are a gap.
       ring.skipTo(position)
@@ -103,21 +103,21 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     }
   }
 
-  /** Rejects with a `LogRefusal` as `LoggedRequest.read` does. */
+  /** Rejects with a `LogRejection` as `LoggedRequest.read` does. */
   async read(reader: RingReader): Promise<RingCursor> {
     return await this.#use(reader.waiting === true ? 0 : 1, ring => ring.read(reader))
   }
 
   /**
    * Returns the ring with all entries, for a producer that continues at this broker, and closes. Rejects as
-   * `read` does, and with a `LogRefusal` `ended` if the request has ended.
+   * `read` does, and with a `LogRejection` `ended` if the request has ended.
    */
   async handOver(): Promise<Ring> {
     return await this.#use(0, async ring => {
       await this.#readRest()
       if (this.#closed) throw this.#rejection
-      if (ring.end !== undefined) throw hasEnded(describeEnd(ring.end))
-      if (this.#readsToEnd) throw messagesGone()
+      if (ring.end !== undefined) throw endedRejection(describeEnd(ring.end))
+      if (this.#readsToEnd) throw messagesExpiredRejection()
       ring.watch(undefined)
       this.#ring = undefined
       this.#drop()
@@ -138,7 +138,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /** Redis will provide no more entries: readers get this end, or the rejection if they have no entry yet. */
-  close(end: RequestEnd, rejection: LogRefusal): void {
+  close(end: RequestEnd, rejection: LogRejection): void {
     this.#rejection = rejection
     this.#ring?.finish(end)
     this.#drop()
@@ -150,7 +150,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /**
-   * Rejects with a `LogRefusal` `gone` if Redis stores no entry, and with another error if Redis does not
+   * Rejects with a `LogRejection` `gone` if Redis stores no entry, and with another error if Redis does not
    * answer.
    */
   async #load(): Promise<void> {
@@ -161,7 +161,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
       this.#entriesAfter(entryId(epoch, 0)),
     ])
     if (this.#closed) return
-    if (!(header instanceof Uint8Array)) throw messagesGone()
+    if (!(header instanceof Uint8Array)) throw messagesExpiredRejection()
     const { clock, budget } = setup
     const watch = this.#watch()
     const ring = new Ring({ header: new Uint8Array(header), openedMs, limits, clock, budget, watch })
@@ -209,7 +209,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
       if (this.#ring === undefined) throw this.#rejection
       return await work(this.#ring)
     } catch (error) {
-      throw error instanceof LogRefusal ? error : notReadable()
+      throw error instanceof LogRejection ? error : unreadableRejection()
     } finally {
       this.#expected -= 1
       this.#expectedHolders -= holders

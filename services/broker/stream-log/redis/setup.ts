@@ -35,7 +35,7 @@ export interface RedisLogTimings {
    * The maximum time for Redis to accept appended entries; then the request ends with an error. Readers of
    * other brokers' requests wait twice as long for Redis.
    */
-  readonly awayMs: number
+  readonly unavailableMs: number
   /**
    * The interval of reports to the brokers of waiting producers about the positions of local readers, if
    * needed.
@@ -52,7 +52,7 @@ export const defaultTimings: RedisLogTimings = {
   lostMs: 5_000,
   answerMs: 1_500,
   directoryMs: 5_000,
-  awayMs: 5_000,
+  unavailableMs: 5_000,
   positionsMs: 100,
   stallMs: 2_000,
   orphanMs: 60_000,

@@ -1,32 +1,32 @@
 import type { Ring } from '../ring.ts'
 import {
   type LoggedRequest,
-  messagesGone,
-  notReadable,
-  type Progress,
+  type LogWriter,
+  messagesExpiredRejection,
   type RequestEnd,
-  type RequestWriter,
   type RingCursor,
   type RingReader,
+  type StoredProgress,
+  unreadableRejection,
 } from '../stream-log.ts'
 import type { DirectoryEntry } from './directory-entry.ts'
-import { LocalRequest, logAway, lostData } from './local-request.ts'
+import { dataLostEnd, LocalRequest, logUnavailableEnd } from './local-request.ts'
 import { RemoteRequest, type RemoteRequestContext } from './remote-request.ts'
 import { endGraceMs } from './setup.ts'
 
 /** The data of a request whose producer connects to this broker. */
 export interface Hosted {
   readonly header: Uint8Array
-  readonly progress: Progress
+  readonly progress: StoredProgress
   /** The number of continuations. */
   readonly uses: number
 }
 
 /** The end of a request that this broker has learned. */
-interface LearnedEnd {
+interface AppliedEnd {
   readonly end: RequestEnd
   /** The progress of the producer; undefined if it was not connected to this broker. */
-  readonly progress: Progress | undefined
+  readonly progress: StoredProgress | undefined
   /** The bytes that Redis stores of a producer of this broker. */
   readonly storedBytes: number
 }
@@ -54,7 +54,7 @@ export class SharedRequest implements LoggedRequest {
   constructor(context: RemoteRequestContext, entry: DirectoryEntry) {
     this.#context = context
     this.#entry = entry
-    this.#forgetAtMs = forgetAt(entry, context.setup.clock.nowMs())
+    this.#forgetAtMs = findForgetTime(entry, context.setup.clock.nowMs())
   }
 
   get entry(): DirectoryEntry {
@@ -107,25 +107,25 @@ export class SharedRequest implements LoggedRequest {
   }
 
   async read(reader: RingReader): Promise<RingCursor> {
-    if (this.#forgotten) throw messagesGone()
+    if (this.#forgotten) throw messagesExpiredRejection()
     return this.#local?.ring.read(reader) ?? (await this.#openRemote().read(reader))
   }
 
   /** Begins or continues the request at this broker. */
-  host(entry: DirectoryEntry, hosted: Hosted & { readonly ring?: Ring }): RequestWriter {
-    const { setup, learn } = this.#context
+  host(entry: DirectoryEntry, hosted: Hosted & { readonly ring?: Ring }): LogWriter {
+    const { setup, apply } = this.#context
     this.#entry = entry
     this.#unhostedSinceMs = undefined
     this.#local?.ring.release()
-    this.#local = new LocalRequest({ ...hosted, setup, entry, request: this, learn })
+    this.#local = new LocalRequest({ ...hosted, setup, entry, request: this, apply })
     return this.#local.writer
   }
 
   /**
    * Continues the request at this broker, which has become the owner of the entry. Rejects with a
-   * `LogRefusal` as `StreamLog.resume` does.
+   * `LogRejection` as `StreamLog.resume` does.
    */
-  async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<RequestWriter> {
+  async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<LogWriter> {
     const ring = await this.#openRemote().handOver()
     return this.host(entry, { ...hosted, ring })
   }
@@ -134,7 +134,7 @@ export class SharedRequest implements LoggedRequest {
    * Takes a newer entry of the directory: another owner, or the end. Returns the end if this entry is the
    * first with it.
    */
-  update(entry: DirectoryEntry): LearnedEnd | undefined {
+  update(entry: DirectoryEntry): AppliedEnd | undefined {
     if (this.#entry.ended !== undefined) return undefined
     if (entry.owner > this.#entry.owner) this.#move(entry)
     return entry.ended === undefined ? undefined : this.#end(entry, entry.ended)
@@ -149,13 +149,13 @@ export class SharedRequest implements LoggedRequest {
     if (this.#local !== undefined) return this.#local.unstoredEnd
     const nowMs = this.#context.setup.clock.monotonicMs()
     this.#unhostedSinceMs ??= nowMs
-    return nowMs - this.#unhostedSinceMs < this.#entry.graceMs ? undefined : logAway
+    return nowMs - this.#unhostedSinceMs < this.#entry.graceMs ? undefined : logUnavailableEnd
   }
 
   /** Redis has lost the request: ends and forgets it. */
-  lose(): Omit<LearnedEnd, 'storedBytes'> {
-    const { unstoredEnd: end = lostData, progress } = this.#local ?? {}
-    this.#local?.close(lostData)
+  lose(): Omit<AppliedEnd, 'storedBytes'> {
+    const { unstoredEnd: end = dataLostEnd, progress } = this.#local ?? {}
+    this.#local?.close(dataLostEnd)
     this.forget()
     return { end, progress }
   }
@@ -168,7 +168,7 @@ export class SharedRequest implements LoggedRequest {
     this.#forgotten = true
     this.#endedRing?.release()
     this.#local?.ring.release()
-    this.#remote?.close(lostData, messagesGone())
+    this.#remote?.close(dataLostEnd, messagesExpiredRejection())
   }
 
   /** Checks the timeouts and the budget. */
@@ -179,7 +179,7 @@ export class SharedRequest implements LoggedRequest {
 
   /** Ends the reading from another broker, because Redis is unavailable. */
   closeRemote(): void {
-    this.#remote?.close(logAway, notReadable())
+    this.#remote?.close(logUnavailableEnd, unreadableRejection())
   }
 
   #openRemote(): RemoteRequest {
@@ -205,10 +205,10 @@ export class SharedRequest implements LoggedRequest {
     else this.#remote = new RemoteRequest(this.#context, entry, local.ring)
   }
 
-  #end(entry: DirectoryEntry, { end, by = '' }: NonNullable<DirectoryEntry['ended']>): LearnedEnd {
+  #end(entry: DirectoryEntry, { end, by = '' }: NonNullable<DirectoryEntry['ended']>): AppliedEnd {
     const local = this.#local
     this.#entry = entry
-    this.#forgetAtMs = forgetAt(entry, this.#context.setup.clock.nowMs())
+    this.#forgetAtMs = findForgetTime(entry, this.#context.setup.clock.nowMs())
     this.#local = undefined
     this.#remote?.readToEnd()
     if (local === undefined) return { end, progress: undefined, storedBytes: 0 }
@@ -220,6 +220,6 @@ export class SharedRequest implements LoggedRequest {
 }
 
 /** The clocks of two brokers may differ: an end cannot be in the future. */
-function forgetAt({ ended, limits }: DirectoryEntry, nowMs: number): number {
+function findForgetTime({ ended, limits }: DirectoryEntry, nowMs: number): number {
   return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
 }

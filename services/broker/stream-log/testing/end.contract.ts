@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { RequestEnd, StreamLog } from '../stream-log.ts'
-import { openingOf, resumableOf, resumptionOf, toBytes } from './log-under-test.ts'
+import { createOpening, createResumable, createResumption, toBytes } from './log-under-test.ts'
 import type { ContractTest, OpenedLogs } from './stream-log.contract.ts'
 
 const success: RequestEnd = { how: 'completed' }
@@ -21,7 +21,7 @@ export function reportedBy(logs: Readonly<Record<string, StreamLog>>): readonly 
 }
 
 /** Both are the same log in memory, whose name is then `producers`. */
-const reportsOf = ({ producers, consumers }: OpenedLogs) =>
+const collectReports = ({ producers, consumers }: OpenedLogs) =>
   reportedBy(producers === consumers ? { producers } : { producers, consumers })
 
 const allEnded = ({ producers, consumers }: OpenedLogs, count: number) =>
@@ -33,26 +33,26 @@ const allEnded = ({ producers, consumers }: OpenedLogs, count: number) =>
 export const endReportTests: Record<string, ContractTest> = {
   'an end is reported once, by the process that has given it': async logs => {
     const { producers, consumers } = logs
-    const reports = reportsOf(logs)
+    const reports = collectReports(logs)
     const interrupter = producers === consumers ? 'producers' : 'consumers'
-    const one = await producers.open(resumableOf('r1', graceMs))
+    const one = await producers.open(createResumable('r1', graceMs))
     one.append(toBytes('a'), { messages: 2 })
     await one.end(success)
     await one.end(gone)
-    const two = await producers.open(openingOf('r2'))
+    const two = await producers.open(createOpening('r2'))
     await waitFor('the request', () => consumers.list().find(({ ids }) => ids.requestId === 'r2'))
     await Promise.all([consumers.interrupt('s', 'r2'), consumers.interrupt('s', 'r2')])
     await waitFor('the producer to know', () => two.endedBy)
     await two.end(success)
-    const three = await producers.open(resumableOf('r3', graceMs))
+    const three = await producers.open(createResumable('r3', graceMs))
     three.suspend(gone)
     await allEnded(logs, 3)
-    const four = await producers.open(resumableOf('r4', graceMs))
+    const four = await producers.open(createResumable('r4', graceMs))
     four.suspend(gone)
-    const { writer } = await consumers.resume(resumptionOf(four.request))
+    const { writer } = await consumers.resume(createResumption(four.request))
     await writer.end(success)
     await allEnded(logs, 4)
-    await producers.open(openingOf('r5'))
+    await producers.open(createOpening('r5'))
     await producers.close()
     const expected = [
       'producers: r1 completed {"messages":2}',

@@ -1,19 +1,12 @@
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import type {
-  LoggedRequest,
-  Opening,
-  RequestWriter,
-  Resumption,
-  RingCursor,
-  RingLimits,
-} from '../stream-log.ts'
+import type { LoggedRequest, LogWriter, Opening, Resumption, RingCursor, RingLimits } from '../stream-log.ts'
 
 /** Messages in tests are texts, because a log does not read them. */
 export const toBytes = (text: string): Uint8Array => Buffer.from(text)
 export const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString()
 
 /** A request of the stream `s`. */
-export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): Opening {
+export function createOpening(requestId: string, limits: Partial<RingLimits> = {}): Opening {
   return {
     ids: { requestId, streamId: 's', targetObjectId: 't' },
     sourceServiceId: 'source',
@@ -26,20 +19,24 @@ export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): 
 }
 
 /** A request that its producer may continue with the secret `0`. */
-export function resumableOf(requestId: string, graceMs: number, limits: Partial<RingLimits> = {}): Opening {
+export function createResumable(
+  requestId: string,
+  graceMs: number,
+  limits: Partial<RingLimits> = {},
+): Opening {
   return {
-    ...openingOf(requestId, limits),
-    resume: { tokenHash: hashOf(0), graceMs },
+    ...createOpening(requestId, limits),
+    resume: { tokenHash: createTokenHash(0), graceMs },
     progress: { messages: 1 },
   }
 }
 
 /** The hash of the token in the response to use number `uses`. */
-export const hashOf = (uses: number): string => String(uses).padStart(64, '0')
+export const createTokenHash = (uses: number): string => String(uses).padStart(64, '0')
 
 /** A use of the token from the previous response. */
-export function resumptionOf({ key }: LoggedRequest, uses = 0): Resumption {
-  return { run: key, uses, tokenHash: hashOf(uses), nextTokenHash: hashOf(uses + 1) }
+export function createResumption({ key }: LoggedRequest, uses = 0): Resumption {
+  return { run: key, uses, tokenHash: createTokenHash(uses), nextTokenHash: createTokenHash(uses + 1) }
 }
 
 /** A reader that takes all available entries. */
@@ -71,7 +68,7 @@ export async function collect(request: LoggedRequest): Promise<Collected> {
  * @param atOnce the number of entries that are appended without a pause
  */
 export async function appendUntilFull(
-  writer: Pick<RequestWriter, 'append'>,
+  writer: Pick<LogWriter, 'append'>,
   bytes: Uint8Array,
   atOnce = 1,
 ): Promise<number> {

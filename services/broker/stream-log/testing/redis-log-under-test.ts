@@ -7,7 +7,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createRedisLog, type RedisLogOptions } from '../redis/redis-log.ts'
 import type { RedisLogTimings } from '../redis/setup.ts'
 import { systemRepeat } from '../repeat.ts'
-import type { LoggedRequest, RequestWriter, StreamLog } from '../stream-log.ts'
+import type { LoggedRequest, LogWriter, StreamLog } from '../stream-log.ts'
 import { type Collected, toBytes } from './log-under-test.ts'
 
 /** Shorter than the defaults, so that tests wait less. */
@@ -81,7 +81,7 @@ export const requestAt = (log: StreamLog, requestId = 'r1'): Promise<LoggedReque
   waitFor(`the request ${requestId}`, () => log.list().find(({ ids }) => ids.requestId === requestId))
 
 /** Appends the numbers of positions, as texts. */
-export function append(writer: RequestWriter, from: number, to: number): void {
+export function append(writer: LogWriter, from: number, to: number): void {
   for (let position = from; position <= to; position += 1) writer.append(toBytes(`${position}`))
 }
 
@@ -96,12 +96,12 @@ export async function assertReads(reader: Collected, to: number): Promise<void> 
 }
 
 /** Waits for the end of a reader, and describes it. */
-export async function endOf(reader: Collected): Promise<string> {
+export async function waitForEnd(reader: Collected): Promise<string> {
   const end = await waitFor('the end', () => reader.cursor.end)
   return end.how === 'completed' ? end.how : `${end.how}: ${end.status.code} ${end.status.message}`
 }
 
 /** The entries of a request in Redis, as redis-cli prints them. */
-export async function streamOf(redis: RedisServer, request: LoggedRequest): Promise<string> {
+export async function readStream(redis: RedisServer, request: LoggedRequest): Promise<string> {
   return await redis.command('XRANGE', `{tollway:broker}:entries:${request.key}`, '-', '+')
 }

@@ -1,7 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createRedisLog } from '../redis/redis-log.ts'
 import { systemRepeat } from '../repeat.ts'
-import { openingOf, toBytes } from './log-under-test.ts'
+import { createOpening, toBytes } from './log-under-test.ts'
 import { quickTimings } from './redis-log-under-test.ts'
 
 /**
@@ -18,5 +18,5 @@ const log = createRedisLog({
   random: Math.random,
   timings: quickTimings,
 })
-const writer = await log.open(openingOf(requestId))
+const writer = await log.open(createOpening(requestId))
 for (const text of texts) writer.append(toBytes(text))

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { AnimationIds } from '../../wire/animation-ids.ts'
-import { entryOverheadBytes, LogRefusal, type StreamLog } from '../stream-log.ts'
+import { LogRejection, logEntryOverheadBytes, type StreamLog } from '../stream-log.ts'
 import { endReportTests } from './end.contract.ts'
-import { appendUntilFull, type Collected, collect, openingOf, toBytes, toText } from './log-under-test.ts'
+import { appendUntilFull, type Collected, collect, createOpening, toBytes, toText } from './log-under-test.ts'
 import { resumeTests } from './resume.contract.ts'
 
 /** Two logs with the same requests, like those of two processes; in memory both are the same log. */
@@ -72,17 +72,17 @@ export const until = (reader: Collected, texts: readonly string[]) =>
     () => reader.texts.length >= texts.length,
   ).then(() => assert.deepEqual(reader.texts, texts))
 
-export async function refusalOf(promise: Promise<unknown>): Promise<string> {
+export async function findRejectionReason(promise: Promise<unknown>): Promise<string> {
   const error = await promise.then(
-    () => 'no refusal',
-    (refusal: unknown) => refusal,
+    () => 'no rejection',
+    (reason: unknown) => reason,
   )
-  return error instanceof LogRefusal ? error.reason : String(error)
+  return error instanceof LogRejection ? error.reason : String(error)
 }
 
 const readingTests: Record<string, ContractTest> = {
   'each reader gets the appended entries in order, as the same bytes': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1'))
+    const writer = await producers.open(createOpening('r1'))
     const early = await follow(consumers, { streamId: 's' })
     for (const text of ['a', '', 'ä\u0000\r\n', 'x'.repeat(100_000)]) writer.append(toBytes(text))
     const texts = ['header', 'a', '', 'ä\u0000\r\n', 'x'.repeat(100_000)]
@@ -99,7 +99,12 @@ const readingTests: Record<string, ContractTest> = {
   },
 
   'a request has the ids and the trace of its opening': async ({ producers, consumers }) => {
-    const opening = { ...openingOf('r1'), traceparent: 'trace', sourceServiceId: 'a2f', route: 'ns/route' }
+    const opening = {
+      ...createOpening('r1'),
+      traceparent: 'trace',
+      sourceServiceId: 'a2f',
+      route: 'ns/route',
+    }
     const writer = await producers.open(opening)
     const request = await firstRequest(consumers, opening.ids)
     const { ids, traceparent, sourceServiceId, route, ended, key } = request
@@ -118,7 +123,7 @@ const readingTests: Record<string, ContractTest> = {
   },
 
   'a cursor can be moved': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1'))
+    const writer = await producers.open(createOpening('r1'))
     for (const text of ['a', 'b', 'c', 'd']) writer.append(toBytes(text))
     const reader = await follow(consumers, { streamId: 's' })
     await until(reader, ['header', 'a', 'b', 'c', 'd'])
@@ -136,12 +141,12 @@ const readingTests: Record<string, ContractTest> = {
     assert.equal(readFrom(99), '')
     assert.equal(readFrom({ lastMs: 60_000 }), 'a b c d')
     cursor.seek(3)
-    assert.deepEqual(cursor.behind, { entries: 2, bytes: 2 + 2 * entryOverheadBytes })
+    assert.deepEqual(cursor.behind, { entries: 2, bytes: 2 + 2 * logEntryOverheadBytes })
     assert.equal(cursor.takeGap(), 0)
   },
 
   'a cursor beyond the newest entry continues at its position': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1'))
+    const writer = await producers.open(createOpening('r1'))
     for (const text of ['a', 'b']) writer.append(toBytes(text))
     const reader = await follow(consumers, { streamId: 's' })
     await until(reader, ['header', 'a', 'b'])
@@ -161,7 +166,7 @@ const readingTests: Record<string, ContractTest> = {
   },
 
   'a closed cursor returns no more entries': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1'))
+    const writer = await producers.open(createOpening('r1'))
     const reader = await follow(consumers, { streamId: 's' })
     const other = await follow(consumers, { streamId: 's' })
     reader.cursor.close()
@@ -172,11 +177,11 @@ const readingTests: Record<string, ContractTest> = {
   },
 }
 
-const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - entryOverheadBytes))
+const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - logEntryOverheadBytes))
 
 const boundTests: Record<string, ContractTest> = {
   'the oldest entries are dropped, and slow cursors report their number as a gap': async logs => {
-    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'trim' }))
+    const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'trim' }))
     const stalled = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const reader = await follow(logs.consumers, { streamId: 's' })
     for (let count = 0; count < 10; count += 1) assert.equal(writer.append(entryOf(1000)), true)
@@ -190,7 +195,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 
   'one entry always has room': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1', { bytes: 10, whenFull: 'trim' }))
+    const writer = await producers.open(createOpening('r1', { bytes: 10, whenFull: 'trim' }))
     const reader = await follow(consumers, { streamId: 's' })
     writer.append(toBytes('x'.repeat(5000)))
     await until(reader, ['header', 'x'.repeat(5000)])
@@ -198,7 +203,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 
   'a producer waits for the slowest reader, and continues when that has read': async logs => {
-    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const fast = await follow(logs.consumers, { streamId: 's' })
     const total = await appendUntilFull(writer, entryOf(1000))
@@ -224,7 +229,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 
   'a reader that waits for its turn holds no entry, and has a gap of those that were dropped': async logs => {
-    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
     const waiting = await request.read({ onReadable() {}, waiting: true })
     assert.equal(waiting.next()?.position, 0)
@@ -244,7 +249,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 
   'a reader that waits for its turn gets the last entry and the end of a forgotten request': async logs => {
-    const writer = await logs.producers.open(openingOf('r1', { keepMs: 1500 }))
+    const writer = await logs.producers.open(createOpening('r1', { keepMs: 1500 }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
     const waiting = await request.read({ onReadable() {}, waiting: true })
     for (const text of ['a', 'b', 'c']) writer.append(toBytes(text))
@@ -260,7 +265,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 
   'a producer does not wait for closed readers, or without readers': async logs => {
-    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     for (let count = 0; count < 10; count += 1) {
       if (!writer.append(entryOf(1000))) await writer.ready()
     }
@@ -278,7 +283,7 @@ const maxKeptBytes = 100_000
 const budgetTests: Record<string, ContractTest> = {
   'consumers that keep up have no gap beyond the limit of all requests': async logs => {
     const names = Array.from({ length: 20 }, (_, index) => `r${index}`)
-    const writers = await Promise.all(names.map(name => logs.producers.open(openingOf(name))))
+    const writers = await Promise.all(names.map(name => logs.producers.open(createOpening(name))))
     const readers = await Promise.all(names.map(requestId => follow(logs.consumers, { requestId })))
     for (let count = 1; count <= 60; count += 1) {
       for (const writer of writers) if (!writer.append(entryOf(1000))) await writer.ready()
@@ -292,8 +297,8 @@ const budgetTests: Record<string, ContractTest> = {
   'a request with slow readers gets its share of the limit, and the others continue': async logs => {
     const limits = { whenFull: 'wait' } as const
     const [slow, fast] = [
-      await logs.producers.open(openingOf('slow', limits)),
-      await logs.producers.open(openingOf('fast', limits)),
+      await logs.producers.open(createOpening('slow', limits)),
+      await logs.producers.open(createOpening('fast', limits)),
     ]
     const stalled = await firstRequest(logs.consumers, slow.request.ids)
     const cursor = await stalled.read({ onReadable() {} })
@@ -318,7 +323,7 @@ const budgetTests: Record<string, ContractTest> = {
 
   'the oldest ended requests are forgotten beyond their limit': async logs => {
     for (const requestId of ['r1', 'r2', 'r3', 'r4']) {
-      const writer = await logs.producers.open(openingOf(requestId))
+      const writer = await logs.producers.open(createOpening(requestId))
       for (let count = 0; count < 20; count += 1) {
         if (!writer.append(entryOf(1000))) await writer.ready()
       }
@@ -327,7 +332,7 @@ const budgetTests: Record<string, ContractTest> = {
     const left = () => logs.producers.list().map(({ ids }) => ids.requestId)
     await waitFor('the oldest to be forgotten', () => left().length <= 2)
     assert.ok(left().includes('r4'))
-    assert.equal(await refusalOf(waitForGone(logs.consumers)), 'gone')
+    assert.equal(await findRejectionReason(waitForGone(logs.consumers)), 'gone')
   },
 }
 
@@ -335,7 +340,7 @@ const budgetTests: Record<string, ContractTest> = {
 async function waitForGone(log: StreamLog): Promise<void> {
   const known = new Map(log.list().map(request => [request.ids.requestId, request]))
   const oldest = known.get('r1')
-  if (oldest === undefined) throw new LogRefusal('gone', 'it is not in the list')
+  if (oldest === undefined) throw new LogRejection('gone', 'it is not in the list')
   for (;;) {
     const cursor = await oldest.read({ onReadable() {} })
     cursor.close()
@@ -349,16 +354,16 @@ const watchTests: Record<string, ContractTest> = {
   }) => {
     const all: string[] = []
     const some: string[] = []
-    await producers.open(openingOf('r1'))
-    await producers.open(openingOf('r2'))
+    await producers.open(createOpening('r1'))
+    await producers.open(createOpening('r2'))
     const none = { requestId: '', targetObjectId: '' }
     const stop = consumers.watch({ ...none, streamId: 's' }, ({ ids }) => all.push(ids.requestId))
     consumers.watch({ ...none, streamId: 's', requestId: 'r3' }, ({ ids }) => some.push(ids.requestId))
     await waitFor('two requests', () => all.length === 2)
-    await producers.open(openingOf('r3'))
+    await producers.open(createOpening('r3'))
     await waitFor('the third', () => all.length === 3 && some.length === 1)
     stop()
-    await producers.open(openingOf('r4'))
+    await producers.open(createOpening('r4'))
     await waitFor('four in the list', () => consumers.list().length === 4)
     assert.deepEqual(all, ['r1', 'r2', 'r3'])
     assert.deepEqual(some, ['r3'])
@@ -368,17 +373,17 @@ const watchTests: Record<string, ContractTest> = {
 
   'a request has one producer at a time; the next push of its ids is another request': async logs => {
     const [one, two] = [logs.producers, logs.consumers]
-    const writer = await one.open(openingOf('r1'))
-    assert.equal(await refusalOf(two.open(openingOf('r1'))), 'exists')
-    assert.equal(await refusalOf(one.open(openingOf('r1'))), 'exists')
-    await two.open({ ...openingOf('r1'), ids: { ...writer.request.ids, targetObjectId: 'other' } })
+    const writer = await one.open(createOpening('r1'))
+    assert.equal(await findRejectionReason(two.open(createOpening('r1'))), 'exists')
+    assert.equal(await findRejectionReason(one.open(createOpening('r1'))), 'exists')
+    await two.open({ ...createOpening('r1'), ids: { ...writer.request.ids, targetObjectId: 'other' } })
     await writer.end(success)
-    const again = await waitFor('the ids to be free', () => two.open(openingOf('r1')))
+    const again = await waitFor('the ids to be free', () => two.open(createOpening('r1')))
     assert.notEqual(again.request.key, writer.request.key)
   },
 
   'an ended request is kept for a while, and can be read completely': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1', { keepMs: 1500 }))
+    const writer = await producers.open(createOpening('r1', { keepMs: 1500 }))
     writer.append(toBytes('a'))
     await writer.end(lost)
     const reader = await follow(consumers, { streamId: 's' })
@@ -387,13 +392,13 @@ const watchTests: Record<string, ContractTest> = {
     const [request] = consumers.list()
     assert.equal(request?.ended, true)
     await waitFor('it to be forgotten', () => consumers.list().length === 0)
-    assert.equal(await refusalOf(request.read({ onReadable() {} })), 'gone')
+    assert.equal(await findRejectionReason(request.read({ onReadable() {} })), 'gone')
   },
 }
 
 const endTests: Record<string, ContractTest> = {
   'readers get each entry that was appended before the end': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1'))
+    const writer = await producers.open(createOpening('r1'))
     const reader = await follow(consumers, { streamId: 's' })
     for (let count = 0; count < 100; count += 1) writer.append(toBytes(`${count}`))
     await writer.end(lost)
@@ -403,8 +408,8 @@ const endTests: Record<string, ContractTest> = {
 
   'an interruption ends the request for its producer and its readers, and rejects later pushes of it':
     async logs => {
-      const writer = await logs.producers.open(openingOf('r1'))
-      const other = await logs.producers.open(openingOf('r2'))
+      const writer = await logs.producers.open(createOpening('r1'))
+      const other = await logs.producers.open(createOpening('r2'))
       const reader = await follow(logs.consumers, { requestId: 'r1' })
       const ends: string[] = []
       writer.onEnded(({ how }) => ends.push(how))
@@ -416,7 +421,7 @@ const endTests: Record<string, ContractTest> = {
       assert.deepEqual(ends, ['interrupted'])
       writer.append(toBytes('late'))
       await writer.ready()
-      assert.equal(await refusalOf(logs.producers.open(openingOf('r1'))), 'interrupted')
+      assert.equal(await findRejectionReason(logs.producers.open(createOpening('r1'))), 'interrupted')
       assert.equal(other.endedBy, undefined)
       assert.deepEqual(reader.texts, ['header'])
       assert.equal(await logs.consumers.interrupt('s', 'r1'), 0)
@@ -424,7 +429,7 @@ const endTests: Record<string, ContractTest> = {
     },
 
   'a producer that waits for room is notified of the end': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const writer = await producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await firstRequest(consumers, writer.request.ids)).read({ onReadable() {} })
     slow.next()
     await appendUntilFull(writer, entryOf(1000))
@@ -435,41 +440,44 @@ const endTests: Record<string, ContractTest> = {
   },
 
   'a whole stream can be interrupted, and its next requests are accepted': async logs => {
-    const writers = [await logs.producers.open(openingOf('r1')), await logs.producers.open(openingOf('r2'))]
+    const writers = [
+      await logs.producers.open(createOpening('r1')),
+      await logs.producers.open(createOpening('r2')),
+    ]
     await waitFor('the requests to be known', () => logs.consumers.list().length === 2)
     assert.equal(await logs.consumers.interrupt('s', ''), 2)
     await waitFor('both ends', () => writers.every(writer => writer.endedBy?.how === 'interrupted'))
-    assert.equal(await refusalOf(logs.producers.open(openingOf('r2'))), 'interrupted')
-    await logs.producers.open(openingOf('r3'))
+    assert.equal(await findRejectionReason(logs.producers.open(createOpening('r2'))), 'interrupted')
+    await logs.producers.open(createOpening('r3'))
   },
 
   'a request without an id is never rejected after an interruption': async ({ producers, consumers }) => {
-    const writer = await producers.open(openingOf(''))
+    const writer = await producers.open(createOpening(''))
     await waitFor('the request to be known', () => consumers.list().length === 1)
     assert.equal(await consumers.interrupt('s', ''), 1)
     await waitFor('the end', () => writer.endedBy?.how === 'interrupted')
-    await producers.open(openingOf(''))
+    await producers.open(createOpening(''))
   },
 
   'a request without a stream id can be interrupted': async ({ producers, consumers }) => {
-    const ids = { ...openingOf('r1').ids, streamId: '' }
-    const writer = await producers.open({ ...openingOf('r1'), ids })
-    const other = await producers.open(openingOf('r1'))
+    const ids = { ...createOpening('r1').ids, streamId: '' }
+    const writer = await producers.open({ ...createOpening('r1'), ids })
+    const other = await producers.open(createOpening('r1'))
     await waitFor('the requests to be known', () => consumers.list().length === 2)
     assert.equal(await consumers.interrupt('', 'r1'), 1)
     await waitFor('the end', () => writer.endedBy?.how === 'interrupted')
-    assert.equal(await refusalOf(producers.open({ ...openingOf('r1'), ids })), 'interrupted')
+    assert.equal(await findRejectionReason(producers.open({ ...createOpening('r1'), ids })), 'interrupted')
     assert.equal(other.endedBy, undefined)
   },
 
   'a request can be interrupted before it begins': async ({ producers, consumers }) => {
     assert.equal(await consumers.interrupt('s', 'r1'), 0)
-    assert.equal(await refusalOf(producers.open(openingOf('r1'))), 'interrupted')
-    await producers.open(openingOf('r2'))
+    assert.equal(await findRejectionReason(producers.open(createOpening('r1'))), 'interrupted')
+    await producers.open(createOpening('r2'))
   },
 
   'requests of a log that closes end with an error, and it accepts no more': async logs => {
-    const writer = await logs.producers.open(openingOf('r1'))
+    const writer = await logs.producers.open(createOpening('r1'))
     const reader = await follow(logs.consumers, { streamId: 's' })
     writer.append(toBytes('a'))
     await logs.producers.close()
@@ -477,7 +485,7 @@ const endTests: Record<string, ContractTest> = {
     assert.deepEqual(end, { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } })
     assert.deepEqual(reader.texts, ['header', 'a'])
     assert.equal(writer.endedBy?.how, 'lost')
-    assert.equal(await refusalOf(logs.producers.open(openingOf('r2'))), 'unavailable')
+    assert.equal(await findRejectionReason(logs.producers.open(createOpening('r2'))), 'unavailable')
     await logs.producers.close()
   },
 

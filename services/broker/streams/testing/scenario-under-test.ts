@@ -41,9 +41,9 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
   const simulation = createSimulation(route, limits)
   const producers = new Map<string, Producer>()
   const consumers = new Map<string, Consumer>()
-  const told = new Map<string, number>()
-  const producerOf = (name: string) => producers.get(name) ?? fail(`no producer ${name}`)
-  const consumerOf = (name: string) => consumers.get(name) ?? fail(`no consumer ${name}`)
+  const checkedTexts = new Map<string, number>()
+  const findProducer = (name: string) => producers.get(name) ?? fail(`no producer ${name}`)
+  const findConsumer = (name: string) => consumers.get(name) ?? fail(`no consumer ${name}`)
 
   const steps: readonly [RegExp, (...parts: string[]) => unknown][] = [
     [
@@ -53,8 +53,9 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
         const all = words.split(' ').filter(word => word !== '')
         const token = all.find(word => word.startsWith('token='))
         const resume = all.find(word => word.startsWith('resume='))
-        const metadata = new Map(metadataOf(token))
-        const presented = resume && producerOf(resume.slice('resume='.length)).headers?.get('tollway-resume')
+        const metadata = new Map(createMetadata(token))
+        const presented =
+          resume && findProducer(resume.slice('resume='.length)).headers?.get('tollway-resume')
         if (presented) metadata.set('tollway-resume', presented)
         const producer = producers.get(name) ?? simulation.produce(requestId, metadata)
         producers.set(name, producer)
@@ -69,15 +70,15 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
     [
       /^pull (\S+):(.*)$/,
       (name = '', words = '') => {
-        const { stream = '', request = '', ...rest } = fieldsOf(words)
+        const { stream = '', request = '', ...rest } = parseFields(words)
         const wanted = { streamId: stream, requestId: request }
         const token = rest['token'] && `token=${rest['token']}`
-        consumers.set(name, simulation.consume(wanted, metadataOf(token, rest['received'])))
+        consumers.set(name, simulation.consume(wanted, createMetadata(token, rest['received'])))
       },
     ],
-    [/^(\S+) stalls$/, (name = '') => consumerOf(name).stall()],
-    [/^(\S+) goes on$/, (name = '') => consumerOf(name).resume()],
-    [/^(\S+) cancels$/, (name = '') => consumerOf(name).cancel()],
+    [/^(\S+) stalls$/, (name = '') => findConsumer(name).stall()],
+    [/^(\S+) goes on$/, (name = '') => findConsumer(name).resume()],
+    [/^(\S+) cancels$/, (name = '') => findConsumer(name).cancel()],
     [/^(\d+)s pass$/, seconds => simulation.pass(Number(seconds) * 1000)],
     [/^interrupt (\S+) ?(\S*)$/, (stream = '', request = '') => simulation.log.interrupt(stream, request)],
     [
@@ -92,19 +93,22 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
     [
       /^(\S+) got (.*)$/,
       (name = '', expected = '') => {
-        const { texts } = consumerOf(name)
-        const fresh = texts.slice(told.get(name))
-        told.set(name, texts.length)
+        const { texts } = findConsumer(name)
+        const fresh = texts.slice(checkedTexts.get(name))
+        checkedTexts.set(name, texts.length)
         assert.equal(fresh.join(', ') || 'nothing', expected)
       },
     ],
-    [/^(\S+) ended (.*)$/, (name = '', expected = '') => assertBegins(consumerOf(name).end, expected)],
-    [/^(\S+) answered (.*)$/, (name = '', expected = '') => assertBegins(producerOf(name).answer, expected)],
+    [/^(\S+) ended (.*)$/, (name = '', expected = '') => assertBegins(findConsumer(name).end, expected)],
+    [
+      /^(\S+) answered (.*)$/,
+      (name = '', expected = '') => assertBegins(findProducer(name).answer, expected),
+    ],
     [
       /^(\S+) begins at (\d+)$/,
-      (name = '', number = '') => assert.deepEqual(producerOf(name).headers?.get('tollway-next'), [number]),
+      (name = '', number = '') => assert.deepEqual(findProducer(name).headers?.get('tollway-next'), [number]),
     ],
-    [/^(\S+) waits$/, (name = '') => assert.ok(producerOf(name).unsent > 0, `${name} need not wait`)],
+    [/^(\S+) waits$/, (name = '') => assert.ok(findProducer(name).unsent > 0, `${name} need not wait`)],
     [
       /^(\S+) runs$/,
       (name = '') => assert.equal(consumers.get(name)?.end ?? producers.get(name)?.answer, undefined),
@@ -136,7 +140,7 @@ function assertBegins(found: string | undefined, expected: string): void {
   assert.ok(holds, `it is ${found}, expected ${expected}`)
 }
 
-function fieldsOf(words: string): Record<string, string> {
+function parseFields(words: string): Record<string, string> {
   const fields = words
     .trim()
     .split(/\s+/)
@@ -144,7 +148,7 @@ function fieldsOf(words: string): Record<string, string> {
   return Object.fromEntries(fields)
 }
 
-function metadataOf(token: string | undefined, received?: string): Metadata {
+function createMetadata(token: string | undefined, received?: string): Metadata {
   const metadata = new Map<string, readonly string[]>()
   if (token) metadata.set('authorization', [`Bearer ${token.slice('token='.length)}`])
   if (received) metadata.set('tollway-received', [received])

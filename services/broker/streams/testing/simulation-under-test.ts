@@ -38,7 +38,7 @@ export interface Simulation {
 }
 
 export interface Producer {
-  /** Each message is sent when the broker reads; texts are in the form of `textOf`. */
+  /** Each message is sent when the broker reads; texts are in the form of `decodeText`. */
   send(...texts: readonly string[]): void
   halfClose(): void
   cancel(): void
@@ -53,7 +53,7 @@ export interface Producer {
 }
 
 export interface Consumer {
-  /** The received messages, in the form of `textOf`. */
+  /** The received messages, in the form of `decodeText`. */
   readonly texts: readonly string[]
   /** It stops reading, and its sink is full after a few messages. */
   stall(): void
@@ -128,13 +128,13 @@ function createProducer(broker: Broker, requestId: string, metadata: Metadata): 
   function sendHeaders(sent: Metadata): void {
     headers = sent
   }
-  const push = beginOrTell(
+  const push = beginOrReport(
     () => broker.push({ metadata, peer: 'producer', sendHeaders }),
     told => (answer = told),
   )
   push?.done.then(
     ({ code, message }) => (answer = `${code} ${message}`.trimEnd()),
-    error => (answer = outcomeOf(error)),
+    error => (answer = describeError(error)),
   )
   const unsent: string[] = []
   let sending = false
@@ -144,7 +144,7 @@ function createProducer(broker: Broker, requestId: string, metadata: Metadata): 
     if (sending) return
     sending = true
     while (push !== undefined && !push.over && unsent.length > 0) {
-      const room = push.take(bytesOf(unsent.shift() ?? '', requestId))
+      const room = push.take(encodeText(unsent.shift() ?? '', requestId))
       if (room !== undefined) await room
     }
     sending = false
@@ -200,7 +200,7 @@ function createConsumer(
 
   function take(): void {
     const wasFull = queued.length >= sinkMessages
-    for (const bytes of queued) texts.push(textOf(bytes))
+    for (const bytes of queued) texts.push(decodeText(bytes))
     empty()
     if (wasFull && end === undefined) onReady()
   }
@@ -225,13 +225,13 @@ function createConsumer(
     },
   }
   const wanted = { streamId, requestId, targetObjectId: '' }
-  const pull = beginOrTell(
+  const pull = beginOrReport(
     () => broker.pull(wanted, { metadata, peer: 'consumer' }, sink),
     told => (end = told),
   )
   pull?.done.then(
     () => (end = 'OK'),
-    error => (end = outcomeOf(error)),
+    error => (end = describeError(error)),
   )
   return {
     texts,
@@ -249,33 +249,33 @@ function createConsumer(
   }
 }
 
-function beginOrTell<T>(begin: () => T, tell: (outcome: string) => void): T | undefined {
+function beginOrReport<T>(begin: () => T, tell: (outcome: string) => void): T | undefined {
   try {
     return begin()
   } catch (error) {
-    tell(outcomeOf(error))
+    tell(describeError(error))
     return undefined
   }
 }
 
-const outcomeOf = (error: unknown) =>
+const describeError = (error: unknown) =>
   error instanceof GrpcError ? `${statusName(error.code)} ${error.message}` : String(error)
 
 /** `header r1`, a number for data with that time code, `SUCCESS` and other statuses, or `junk`. */
-export function bytesOf(text: string, requestId = ''): Uint8Array {
+export function encodeText(text: string, requestId = ''): Uint8Array {
   if (text === 'header') {
     const animationIds = { streamId: stream, requestId, targetObjectId: 'avatar' }
     return encodeHeader({ animationIds, sourceServiceId: 'source' })
   }
   if (text === 'no-ids') return encodeHeader({})
   if (text === 'junk') return Buffer.from([0xff])
-  if (text.startsWith('big:')) return Buffer.alloc(Number(text.slice(4)), bytesOf('1'))
+  if (text.startsWith('big:')) return Buffer.alloc(Number(text.slice(4)), encodeText('1'))
   const code = statusCodes.find(known => known === text)
   if (code !== undefined) return encodeStatusMessage({ code, message: '' })
   return encodeData({ camera: { focalLength: [{ timeCode: Number(text), value: 35 }] } })
 }
 
-export function textOf(bytes: Uint8Array): string {
+export function decodeText(bytes: Uint8Array): string {
   const message = readMessage(bytes)
   if (message.part === 'header') return `header ${message.ids.requestId}`
   if (message.part === 'data') return String(message.camera?.earliest)

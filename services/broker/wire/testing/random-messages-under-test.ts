@@ -40,17 +40,17 @@ const unknownField: Bytes = fc
     return writer.tag(no, WireType.LengthDelimited).bytes(bytes).finish()
   })
 
-function fieldsOf(schema: DescMessage, maxFields: number): Bytes {
-  const known = schema.fields.map(field => ({ arbitrary: fieldOf(field, maxFields), weight: 4 }))
+function generateFields(schema: DescMessage, maxFields: number): Bytes {
+  const known = schema.fields.map(field => ({ arbitrary: generateField(field, maxFields), weight: 4 }))
   const field = fc.oneof(...known, { arbitrary: unknownField, weight: 1 })
   return fc.array(field, { maxLength: maxFields, size: 'max' }).map(parts => Buffer.concat(parts))
 }
 
-function fieldOf(field: DescField, maxFields: number): Bytes {
+function generateField(field: DescField, maxFields: number): Bytes {
   const no = field.number
   if (field.fieldKind === 'map') return delimited(no, delimited(1, text.map(Buffer.from)))
   if (field.fieldKind === 'enum') return varint(no, uint32)
-  if (field.message !== undefined) return delimited(no, fieldsOf(field.message, maxFields))
+  if (field.message !== undefined) return delimited(no, generateFields(field.message, maxFields))
   switch (field.fieldKind === 'scalar' || field.fieldKind === 'list' ? field.scalar : undefined) {
     case ScalarType.DOUBLE:
       return double.map(value => new BinaryWriter().tag(no, WireType.Bit64).double(value).finish())
@@ -84,6 +84,6 @@ function unpacked(no: number, values: readonly number[]): Uint8Array {
 
 /** An AnimationDataStream that every decoder accepts. */
 export const encodedStream: Bytes = fc.oneof(
-  fieldsOf(streamSchema, 3),
-  ...streamSchema.fields.map(field => fieldOf(field, 6)),
+  generateFields(streamSchema, 3),
+  ...streamSchema.fields.map(field => generateField(field, 6)),
 )

@@ -9,25 +9,25 @@ import {
   type SkelAnimation,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { maxIdCharacters } from '../animation-ids.ts'
-import type { Message, TimedList, TimeRange } from '../message.ts'
+import type { Message, TimeCodeRange, TimedList } from '../message.ts'
 import { statusCodes } from '../status.ts'
 
 export const streamSchema = AnimationDataStreamSchema
 
-/** The result of the generated decoder in the form of `readMessage`; `refused` if it throws. */
-export function readByGenerated(bytes: Uint8Array): Message | 'refused' | 'id too long' {
+/** The result of the generated decoder in the form of `readMessage`; `rejected` if it throws. */
+export function readByGenerated(bytes: Uint8Array): Message | 'rejected' | 'id too long' {
   let message: AnimationDataStream
   try {
     message = fromBinary(streamSchema, bytes)
   } catch {
-    return 'refused'
+    return 'rejected'
   }
   const { case: part, value } = message.streamPart
   switch (part) {
     case 'animationDataStreamHeader':
-      return headerOf(value)
+      return toHeader(value)
     case 'animationData':
-      return dataOf(value)
+      return toData(value)
     case 'status':
       return {
         part: 'status',
@@ -38,7 +38,7 @@ export function readByGenerated(bytes: Uint8Array): Message | 'refused' | 'id to
   }
 }
 
-function headerOf(header: AnimationDataStreamHeader): Message | 'id too long' {
+function toHeader(header: AnimationDataStreamHeader): Message | 'id too long' {
   const { requestId = '', streamId = '', targetObjectId = '' } = header.animationIds ?? {}
   const texts = [requestId, streamId, targetObjectId, header.sourceServiceId]
   if (texts.some(text => [...text].length > maxIdCharacters)) return 'id too long'
@@ -60,34 +60,34 @@ function headerOf(header: AnimationDataStreamHeader): Message | 'id too long' {
   }
 }
 
-function dataOf({ skelAnimation, audio, camera }: AnimationData): Message {
+function toData({ skelAnimation, audio, camera }: AnimationData): Message {
   return {
     part: 'data',
-    skelAnimation: skelAnimation && skelOf(skelAnimation),
+    skelAnimation: skelAnimation && toSkelAnimation(skelAnimation),
     audio: audio && { timeCode: audio.timeCode, bytes: audio.audioBuffer.length },
-    camera: camera && cameraOf(camera),
+    camera: camera && toCamera(camera),
   }
 }
 
 type Timed = { readonly timeCode: number }
 type TimedArray = Timed & { readonly values: readonly unknown[] }
 
-function skelOf(skel: SkelAnimation) {
+function toSkelAnimation(skel: SkelAnimation) {
   const { blendShapeWeights, translations, rotations, scales } = skel
   return {
-    ...rangeOf([...blendShapeWeights, ...translations, ...rotations, ...scales]),
-    weights: listOf(blendShapeWeights),
-    translations: listOf(translations),
-    rotations: listOf(rotations),
-    scales: listOf(scales),
+    ...findRange([...blendShapeWeights, ...translations, ...rotations, ...scales]),
+    weights: toList(blendShapeWeights),
+    translations: toList(translations),
+    rotations: toList(rotations),
+    scales: toList(scales),
   }
 }
 
-function cameraOf({ position, rotation, focalLength, focusDistance }: Camera): TimeRange {
-  return rangeOf([...position, ...rotation, ...focalLength, ...focusDistance])
+function toCamera({ position, rotation, focalLength, focusDistance }: Camera): TimeCodeRange {
+  return findRange([...position, ...rotation, ...focalLength, ...focusDistance])
 }
 
-function rangeOf(entries: readonly Timed[]): TimeRange {
+function findRange(entries: readonly Timed[]): TimeCodeRange {
   const [earliest, ...later] = entries
     .map(({ timeCode }) => timeCode)
     .filter(Number.isFinite)
@@ -96,7 +96,7 @@ function rangeOf(entries: readonly Timed[]): TimeRange {
   return { earliest, latest: later.at(-1) ?? earliest }
 }
 
-function listOf(arrays: readonly TimedArray[]): TimedList | undefined {
+function toList(arrays: readonly TimedArray[]): TimedList | undefined {
   const timeCodes = arrays.map(({ timeCode }) => timeCode)
   const lengths = arrays.map(({ values }) => values.length)
   const [first] = timeCodes

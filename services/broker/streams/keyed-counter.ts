@@ -1,5 +1,5 @@
 /** Counts entries by key, up to a limit. */
-export class Tally {
+export class KeyedCounter {
   readonly #counts = new Map<string, number>()
 
   count(key: string): number {

@@ -18,7 +18,7 @@ const maxShortVarintBytes = 5
  *
  * Every method throws MalformedMessage for invalid bytes.
  */
-export class WireReader {
+export class ProtobufReader {
   /** The position of the next byte. */
   at = 0
   /** The end of the current message. */
