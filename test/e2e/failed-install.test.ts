@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { tollway } from './kubectl-plugin.ts'
-import { installWithoutWaiting, prepare, system, upgradeWithoutWaiting } from './release.ts'
+import { installWithoutWaiting, prepare, readyPods, system, upgradeWithoutWaiting } from './release.ts'
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
@@ -65,6 +65,20 @@ describe('an install that cannot work', { skip, timeout: 600_000 }, () => {
     assert.match(message, /; set rateLimit\.pods\.image or image\.pullSecrets/)
   })
 
+  it('fails a rollback to such an image, and succeeds with one to the revision before it', async () => {
+    const failed = await lastRevision()
+    const cause = /0 of 3 pods of the newest version are ready, 3 earlier.* image .*ratelimit:none cannot/
+    await failsWith(() => helm('rollback', 'tollway', failed, '-n', system), cause)
+    // helm rejects an upgrade after a rollback whose hook failed, but accepts another rollback.
+    await helm('rollback', 'tollway', `${Number(failed) - 1}`, '-n', system)
+  })
+
+  it('fails with the image of an operator that cannot be pulled, while the earlier ones work', async () => {
+    const cause = /2 earlier ones take calls: .* image .*operator:none cannot be pulled/
+    await failsWith(() => upgradeWithoutWaiting('operator.image=tollway/operator:none'), cause)
+    assert.equal((await readyPods('app.kubernetes.io/name=ratelimit')).length, 3)
+  })
+
   it('fails with the quota that rejects the pods', async () => {
     await helm('uninstall', 'tollway', '-n', system, '--wait', '--timeout', '180s')
     await apply({ apiVersion: 'v1', kind: 'List', items: [priority, quota] })
@@ -108,6 +122,13 @@ describe('an install that cannot work', { skip, timeout: 600_000 }, () => {
     await Promise.race([upgraded, restarted])
     await act()
     await upgraded
+  }
+
+  async function lastRevision(): Promise<string> {
+    const history = JSON.parse(await helm('history', 'tollway', '-n', system, '-o', 'json')) as {
+      revision: number
+    }[]
+    return `${history.at(-1)?.revision}`
   }
 
   function secretWith(key: string) {

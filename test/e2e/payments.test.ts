@@ -9,20 +9,9 @@ import type { StoredResource } from '../../operator/environments/kubernetes/stat
 import { openPostgres } from '../../services/payments/storage/engine/postgres.ts'
 import type { Storage } from '../../services/payments/storage/storage.ts'
 import { root } from '../support/tollway.ts'
-import {
-  apply,
-  eventually,
-  isReady,
-  kubectl,
-  logged,
-  type Pod,
-  pods,
-  read,
-  replaceAtOnce,
-  restart,
-} from './cluster.ts'
+import { apply, eventually, kubectl, logged, type Pod, read, replaceAtOnce, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
-import { ensureInstalled, system } from './release.ts'
+import { ensureInstalled, readyPods, system } from './release.ts'
 import { withTestImages } from './test-images.ts'
 import { startTill, type Till } from './till-pod.ts'
 
@@ -277,10 +266,6 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     assert.match(paid, /the merchant has no bank account/)
     assert.match(await kubectl('-n', system, ...byHand, 'verify'), /\nEverything adds up\.\n/)
   })
-
-  async function readyPods(selector: string): Promise<readonly Pod[]> {
-    return (await pods(system, selector)).filter(isReady)
-  }
 
   async function query<Row>(sql: string): Promise<readonly Row[]> {
     return storage.transaction(tx => tx.query<Row>(sql))

@@ -26,7 +26,6 @@ import { root } from '../support/tollway.ts'
 import {
   apply,
   eventually,
-  helm,
   isReady,
   kubectl,
   type Pod,
@@ -40,7 +39,7 @@ import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
 import { documentedEnvoy } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
-import { ensureInstalled, system, upgrade, upgradeWithoutWaiting } from './release.ts'
+import { ensureInstalled, readyPods, system, upgrade } from './release.ts'
 import { withTestImages } from './test-images.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
@@ -249,22 +248,6 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.equal((await readyPods(operators)).length, 2)
   })
 
-  it('fails an upgrade to an image that does not exist, with the reason, and without --wait', async () => {
-    const without = (...given: readonly string[]) =>
-      upgradeWithoutWaiting('waitUntilReady.seconds=20', ...given)
-    const noService = /0 of 3 pods of the newest version are ready, 3 earlier.* image .*ratelimit:none cannot/
-    const good = await lastRevision()
-    await assert.rejects(without('rateLimit.pods.image=tollway/ratelimit:none'), noService)
-    await assert.rejects(helm('rollback', 'tollway', await lastRevision(), '-n', system), noService)
-    // helm rejects an upgrade after a rollback whose hook failed, but accepts another rollback.
-    await helm('rollback', 'tollway', good, '-n', system)
-    const noOperator = /2 earlier ones take calls: .* image .*operator:none cannot be pulled/
-    await assert.rejects(without('operator.image=tollway/operator:none'), noOperator)
-    assert.equal((await readyPods(ratelimit)).length, 3)
-    await upgrade()
-    assert.equal((await readyPods(operators)).length, 2)
-  })
-
   it('reverts manual changes', async () => {
     await kubectl('-n', system, 'delete', 'service', 'tollway-ratelimit-http')
     await kubectl('-n', system, 'scale', 'deploy/tollway-ratelimit', '--replicas=1')
@@ -313,17 +296,6 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     })
     feed.start()
     return () => feed.stop()
-  }
-
-  async function lastRevision(): Promise<string> {
-    const history = JSON.parse(await helm('history', 'tollway', '-n', system, '-o', 'json')) as {
-      revision: number
-    }[]
-    return `${history.at(-1)?.revision}`
-  }
-
-  async function readyPods(selector: string): Promise<readonly Pod[]> {
-    return (await pods(system, selector)).filter(isReady)
   }
 
   async function leader(): Promise<string> {

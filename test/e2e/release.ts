@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { root } from '../support/tollway.ts'
-import { apply, eventually, helm, kubectl, restricted } from './cluster.ts'
+import { apply, eventually, helm, isReady, kubectl, type Pod, pods, restricted } from './cluster.ts'
 
 /** The namespace of the release that all files of a run share. */
 export const system = 'tollway-system'
@@ -135,4 +135,9 @@ export async function uninstall(): Promise<void> {
     if (ofRelease.length > 0) throw new Error(`there are ${ofRelease.join(', ')}`)
     return true
   })
+}
+
+/** The ready pods of the release with these labels. */
+export async function readyPods(selector: string): Promise<readonly Pod[]> {
+  return (await pods(system, selector)).filter(isReady)
 }

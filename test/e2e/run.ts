@@ -21,15 +21,37 @@ import { makePreviousImages } from '../versions/previous-images.ts'
 import { missingPreviousRelease } from '../versions/previous-release.ts'
 import { clearFigures, tableOfFigures } from './figures.ts'
 
+/** The files that need no image. They run while images are made and loaded. */
+const beforeImages = ['first-install']
+/**
+ * The stages in their order; the files of one stage run at the same time. All files share one release: each
+ * expects the values that `ensureInstalled` installs, and the first one installs them. A file of a later
+ * stage may stop processes without which an earlier file would fail.
+ */
+const stages: readonly (readonly string[])[] = [
+  ['install', 'images', 'drop-in'],
+  ['rate-limits', 'payments', 'streams'],
+  ['kubectl-tollway'],
+  ['console'],
+  ['scale'],
+  ['uninstall'],
+  ['failed-install'],
+  ['cluster-install'],
+  ['upgrade'],
+]
+/** The stages that `--short` leaves out. */
+const longStages: readonly string[] = ['scale', 'failed-install', 'cluster-install']
+
 const help = `Runs the tests of test/e2e in a cluster: Tollway is installed, used, broken and removed there.
 
-  run.ts [--keep] [TEST_FILE ...]
+  run.ts [--short] [--keep] [TEST_FILE ...]
 
 The cluster is that of KUBECONFIG; without it one is made by kind, where Docker answers, and deleted
 afterwards. Where there is neither, that is said, and the tests are skipped (with REQUIRE_SERVERS=1 they
 fail).
 
 Options:
+  --short       leave out ${longStages.join(', ')}, and measure 50 changes
   --keep        keep the release, and the cluster that was made by kind
   -h, --help    this text
 
@@ -49,6 +71,7 @@ Exit code: 0 when the tests passed or were skipped, 1 when something failed, 2 f
 
 Examples:
   make e2e
+  make e2e ARGS=--short
   make e2e ARGS='--keep test/e2e/images.test.ts'
   KUBECONFIG=~/.kube/config LOAD_IMAGES='kind load image-archive --name dev' make e2e
   KUBECONFIG=/etc/kubernetes/admin.conf LOAD_IMAGES='ctr -n k8s.io images import' make e2e
@@ -95,6 +118,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 interface Options {
   readonly help: boolean
+  readonly short: boolean
   readonly keep: boolean
   readonly tests: readonly string[]
 }
@@ -104,6 +128,7 @@ function readOptions(args: readonly string[]): Options {
     args: [...args],
     allowPositionals: true,
     options: {
+      short: { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -122,33 +147,15 @@ async function whatIsMissing(env: NodeJS.ProcessEnv): Promise<string | undefined
   return answers ? undefined : `Docker does not answer (docker info); ${way}`
 }
 
-/** The files that need no image. They run while images are made and loaded. */
-const beforeImages = ['first-install']
-/**
- * The stages in their order; the files of one stage run at the same time. All files share one release: each
- * expects the values that `ensureInstalled` installs, and the first one installs them. A file of a later
- * stage may stop processes without which an earlier file would fail.
- */
-const stages: readonly (readonly string[])[] = [
-  ['install', 'images', 'drop-in'],
-  ['rate-limits', 'payments', 'streams'],
-  ['kubectl-tollway'],
-  ['console'],
-  ['scale'],
-  ['uninstall'],
-  ['failed-install'],
-  ['cluster-install'],
-  ['upgrade'],
-]
-
-async function runIn({ keep, tests }: Options): Promise<void> {
+async function runIn({ short, keep, tests }: Options): Promise<void> {
   const given = process.env['KUBECONFIG'] ?? ''
   const cluster =
     given === '' ? await makeCluster(keep) : givenCluster(given, process.env['LOAD_IMAGES'] ?? '')
   process.env['KUBECONFIG'] = cluster.kubeconfig
+  if (short) process.env['E2E_CHANGES'] ??= '50'
   clearFigures()
   try {
-    if (tests.length === 0) await runStages(cluster)
+    if (tests.length === 0) await runStages(cluster, short)
     else {
       await loadImages(cluster)
       if (tests.some(file => /upgrade\.test\.ts$/.test(file))) await loadPreviousImages(cluster)
@@ -161,7 +168,7 @@ async function runIn({ keep, tests }: Options): Promise<void> {
   }
 }
 
-async function runStages(cluster: Cluster): Promise<void> {
+async function runStages(cluster: Cluster, short: boolean): Promise<void> {
   const problems: Error[] = []
   const times: string[] = []
   const timed = async (what: string, step: Promise<void>) => {
@@ -176,6 +183,7 @@ async function runStages(cluster: Cluster): Promise<void> {
   ])
   const previous = timed('images of the previous release, meanwhile', loadPreviousImages(cluster))
   for (const stage of stages) {
+    if (short && stage.some(name => longStages.includes(name))) continue
     if (stage.includes('upgrade')) await previous
     await timed(stage.join(' '), runTests(pathsOf(stage), stage.length))
   }
