@@ -77,6 +77,8 @@ describe('an install that cannot work', { skip, timeout: 600_000 }, () => {
     const cause = /2 earlier ones take calls: .* image .*operator:none cannot be pulled/
     await failsWith(() => upgradeWithoutWaiting('operator.image=tollway/operator:none'), cause)
     assert.equal((await readyPods('app.kubernetes.io/name=ratelimit')).length, 3)
+    // The hook of an uninstall runs the operator's image.
+    await upgradeWithoutWaiting()
   })
 
   it('fails with the quota that rejects the pods', async () => {
