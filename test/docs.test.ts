@@ -97,7 +97,7 @@ test('the documentation of the operator has exactly the existing reasons of cond
   const files = ['operator/status/resource-status.ts', ...kinds.map(name => `operator/kinds/${name}`)]
   const code = files.map(read).join('\n')
   const reasons = [...code.matchAll(/reason: '(\w+)'/g)].map(match => match[1])
-  const [section = ''] = /## Status\n(.*?)\n## /s.exec(operatorPage) ?? []
+  const [section = ''] = /## Status\n(.*?)(?:\n## |$)/s.exec(operatorPage) ?? []
   const rows = [...section.matchAll(/^\|[^|]*\| `(\w+)` \|/gm)].map(match => match[1])
   assert.deepEqual(new Set(rows), new Set(reasons))
 })
@@ -150,15 +150,40 @@ test('the operations pages search logs for texts that the code writes', () => {
   }
 })
 
-test('links between the pages have existing targets, and the index lists every page', () => {
-  const paths = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-  const names = paths.filter(name => name.endsWith('.md'))
-  for (const page of ['README.md', ...names.map(name => `docs/${name}`)]) {
-    const prose = read(page).replaceAll(/`[^`\n]*`/g, '')
-    for (const [, target = ''] of prose.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)) {
-      assert.ok(existsSync(join(root, dirname(page), target)), `${page} links ${target}`)
-    }
-  }
+test('links of pages have existing files and headings', () => {
+  const pages = paths.filter(path => path.endsWith('.md'))
+  const broken = pages.flatMap(page =>
+    [
+      ...proseLines(page)
+        .join('\n')
+        .replaceAll(/`[^`\n]*`/g, '')
+        .matchAll(/\]\(([^):\s#]*)(?:#([^)\s]*))?\)/g),
+    ].flatMap(([link, target = '', heading]) => {
+      const path = target === '' ? page : join(dirname(page), target)
+      if (!existsSync(join(root, path))) return [`${page}: ${link}`]
+      const isFound = heading === undefined || !path.endsWith('.md') || headingsOf(path).has(heading)
+      return isFound ? [] : [`${page}: ${link}`]
+    }),
+  )
+  assert.deepEqual(broken, [])
+})
+
+/** Returns the headings of a page, as the fragment of an address names them. */
+function headingsOf(page: string): ReadonlySet<string> {
+  const headings = proseLines(page).flatMap(line => /^#+ (.*)/.exec(line)?.[1] ?? [])
+  return new Set(
+    headings.map(text =>
+      text
+        .toLowerCase()
+        .replaceAll(/[^\w\- ]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
+}
+
+test('the index of the documentation lists every page', () => {
+  const files = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+  const names = files.filter(name => name.endsWith('.md'))
   const index = read('docs/README.md')
   const unlisted = names.filter(name => name !== 'README.md' && !/^decisions\/\d/.test(name))
   assert.deepEqual(

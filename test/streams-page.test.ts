@@ -9,9 +9,11 @@ import { receivedMetadata } from '../services/broker/streams/late-join.ts'
 import { maxIdCharacters } from '../services/broker/wire/animation-ids.ts'
 import { root } from './support/tollway.ts'
 
-/** Compares docs/concepts/streams.md with the code of the broker. */
+/** Compares the pages about streams with the code of the broker. */
 
-const page = readFileSync(join(root, 'docs/concepts/streams.md'), 'utf8')
+const page = ['concepts', 'reference']
+  .map(folder => readFileSync(join(root, 'docs', folder, 'streams.md'), 'utf8'))
+  .join('\n')
 const section = (heading: string) =>
   new RegExp(`\n##+ ${heading}\n(.*?)(?=\n##+ |$)`, 's').exec(page)?.[1] ?? ''
 const told = `${section('Statuses')}${section('gRPC codes')}`

@@ -41,7 +41,7 @@ ${tokens}
 ## Notifications
 
 With \`notify\` brokers post a signed message to a webhook when a request begins and when it ends:
-[streams.md](../concepts/streams.md#notifications). The operator reads its Secret like the Secrets with
+[streams.md](streams.md#notifications). The operator reads its Secret like the Secrets with
 tokens. If the Secret is missing, no message is posted, and the route serves its streams.
 
 ## Status

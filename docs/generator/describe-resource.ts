@@ -9,11 +9,15 @@ interface FieldRow {
   readonly required: boolean
 }
 
-/** The fields of a resource as Markdown: the spec, the rules between the fields, and the status. */
+/**
+ * The use and the fields of a resource as Markdown: commands, the spec, the rules between the fields, and the
+ * status.
+ */
 export function describeResource(kind: ResourceKind): string {
   const spec = listFields(kind.spec, 'spec')
   const status = listFields(kind.status, 'status')
   return [
+    describeUse(kind),
     '## Fields',
     '',
     fieldTable(spec),
@@ -25,6 +29,26 @@ export function describeResource(kind: ResourceKind): string {
     '',
     fieldTable(status),
   ].join('\n')
+}
+
+function describeUse({ kind, singular }: ResourceKind): string {
+  return `## Working with it
+
+The name of the example is NAME, and its file FILE.
+
+| To | In a cluster | On one machine |
+|---|---|---|
+| check it before it is applied | \`kubectl apply --dry-run=server -f FILE\` | \`tollway validate -f FILE\` |
+| see what it would change | \`kubectl tollway diff -f FILE\` | \`tollway diff -f FILE\` |
+| create or change it | \`kubectl apply -f FILE\` | save the file in the folder of \`tollway run\` |
+| wait until it is enforced | \`kubectl wait --for=condition=Ready ${singular}/NAME\` | \`tollway status --wait 30\` |
+| see why it is not | \`kubectl describe ${singular} NAME\` | \`tollway status\` |
+| ignore its spec for a time | \`kubectl annotate ${singular} NAME tollway.dev/paused=true\` | the same annotation in the file |
+| remove it | \`kubectl delete ${singular} NAME\` | delete the file |
+
+While a ${kind} is invalid or paused, its last good version stays in force. The
+[conditions](operator.md#status) of its status have the reason.
+`
 }
 
 /** The fields in the order of the schema, nested fields after their parent. Lists a recursive field once. */

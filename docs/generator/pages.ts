@@ -103,7 +103,7 @@ function adminErrorsPage(): string {
 
 # Errors of the broker's admin API
 
-The body of an error of the [admin API](../concepts/streams.md#admin-api) is \`{"code", "message"}\`. \`code\` is for programs and one
+The body of an error of the [admin API](streams.md#admin-api) is \`{"code", "message"}\`. \`code\` is for programs and one
 of this table; \`message\` is for people. The debug server answers the same errors of its pages as text.
 
 ${errorTable(errors)}`

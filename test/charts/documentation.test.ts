@@ -13,7 +13,7 @@ import { missingHelm, render } from './helm.ts'
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 const pages = [
   'README.md',
-  ...['tasks/install', 'concepts/payments', 'operations/troubleshooting', 'operations/runbooks'].map(
+  ...['tasks/install', 'tasks/run-payments', 'operations/troubleshooting', 'operations/runbooks'].map(
     page => `docs/${page}.md`,
   ),
 ]

@@ -12,7 +12,7 @@ export interface Notification {
   readonly type: 'stream.begun' | 'stream.ended'
   /** The request: the run that consumers resume. */
   readonly run: string
-  /** JSON; docs/concepts/streams.md describes its fields. */
+  /** JSON; docs/reference/streams.md describes its fields. */
   readonly body: string
 }
 

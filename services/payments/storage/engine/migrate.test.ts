@@ -20,7 +20,7 @@ test('migrations are numbered without gaps', async () => {
 })
 
 test('the page explains how to create the newest indexes before an upgrade', async () => {
-  const page = await readFile(new URL('../../../../docs/concepts/payments.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../../../docs/tasks/run-payments.md', import.meta.url), 'utf8')
   const newest = readMigrations().filter(({ name }) => name > '0016')
   const inMigrations = newest.flatMap(({ sql }) => sql.match(/^CREATE INDEX .*;$/gm) ?? [])
   const onPage = page
