@@ -3,10 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { gunzipSync } from 'node:zlib'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
-import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   CounterCall_Action as Action,
   CounterAnswer_Outcome as Outcome,
@@ -16,75 +13,25 @@ import {
   Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
-import { createAuthority } from '../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import type { ResourceList } from './api/shapes.ts'
 import { serveApi } from './api/testing/serve-api.ts'
-import { openSessions } from './app.ts'
-import { createLeaderLink } from './leader/leader-link.ts'
-import { encodedCodec } from './leader/pass-on.ts'
-import { createPeerReporter } from './leader/peer-reporter.ts'
-import { createPeers } from './leader/peers.ts'
-import { askingCodec, queryPath } from './leader/query-codec.ts'
-import { maxQueryBytes } from './leader/serve-queries.ts'
+import { leaderPath } from './leader/leader-service.ts'
+import { decodeAnswer, encodeQuery } from './leader/query-messages.ts'
 import { QueryError } from './pods/query-error.ts'
+import { encodedCodec } from './pods/session-table.ts'
 import { maxWhatIfBytes } from './ratelimit-queries/pod-sessions.ts'
 import { sessionPath } from './ratelimit-queries/process-session.ts'
-import { Feed } from './xds/feed.ts'
+import { startOperator, tlsOf } from './testing/start-operator.ts'
 import { createResource, createSnapshot } from './xds/snapshot.ts'
 import { connectPod } from './xds/testing/connect-pod.ts'
-
-const operatorName = 'operator.system.svc'
-const fleet = createAuthority('fleet')
-const operatorLeaf = fleet.issue(operatorName)
-const podLeaf = fleet.issue('pods.system.svc')
 
 const replica = (uid: string) => ({ uid, name: uid, reason: '' })
 const infrastructure = {
   observe: (workload: string) => (workload === 'ratelimit' ? ['a', 'b'].map(replica) : []),
 }
 
-const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) => ({
-  serverName: operatorName,
-  credentials: () => ({ ca: fleet.ca, identity: { cert, key } }),
-  onChange: () => () => {},
-})
-
-let streams = 0
-
-async function startOperator(t: TestContext) {
-  const shared = { ids: () => `${++streams}`, clock: systemClock, log: silentLog }
-  const peers = createPeers({ ...shared, operatorName })
-  const feed = new Feed({ ...shared, typeUrls: [rateLimitTypeUrl], remotePeers: peers })
-  const reporter = createPeerReporter({
-    ...{ ...shared, feed, tls: tlsAs(operatorLeaf), reporter: shared.ids(), random: Math.random },
-    timing: { paceMs: 5, backoff: { initialMs: 10, maxMs: 50 } },
-  })
-  const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
-  const { sessions, podSessions, feedStates, closeSessions } = openSessions(
-    { feed, leader, operatorName, infrastructure },
-    silentLog,
-  )
-  const onDefect = (_: string, error: unknown) => assert.fail(`${error}`)
-  const server = createGrpcServer({
-    methods: [feed, peers, sessions].flatMap(({ methods }) => methods),
-    limits: { maxReceiveBytes: maxQueryBytes },
-    onDefect,
-  })
-  const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
-  t.after(async () => {
-    closeSessions()
-    sessions.close()
-    leader.stop()
-    peers.close()
-    feed.close()
-    await reporter.stop()
-    await server.drain(0)
-  })
-  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
-  assert.ok('port' in bound)
-  return { address: `127.0.0.1:${bound.port}`, podSessions, feed, feedStates, reporter, leader }
-}
+type Operator = Awaited<ReturnType<typeof startOperator>>
 
 type Report = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
 
@@ -116,7 +63,7 @@ function answerOf({ case: name, value }: SessionRequest['request']): Report | un
 
 /** A process with one domain, which connects again when its stream ends. */
 function connectProcess(t: TestContext, address: string, uid: string): void {
-  const client = createGrpcClient(address, { tls: tlsAs(podLeaf), maxReceiveBytes: 64 * 1024 * 1024 })
+  const client = createGrpcClient(address, { tls: tlsOf('pod'), maxReceiveBytes: 64 * 1024 * 1024 })
   const stopping = new AbortController()
   const { signal } = stopping
   t.after(() => {
@@ -146,11 +93,11 @@ function connectProcess(t: TestContext, address: string, uid: string): void {
 const at = { domain: 'shop', entries: [{ key: 'user', value: 'a' }] }
 
 test('every operator answers for all processes, also after a change of the leader', async t => {
-  const [one, two] = [await startOperator(t), await startOperator(t)]
+  const [one, two] = [await startOperator(t, { infrastructure }), await startOperator(t, { infrastructure })]
   two.leader.setLeader(one.address)
   connectProcess(t, one.address, 'a')
   connectProcess(t, two.address, 'b')
-  const podsAt = async ({ podSessions }: typeof one) =>
+  const podsAt = async ({ podSessions }: Operator) =>
     (await podSessions.pods()).items.flatMap(({ pod, workers }) => (workers > 0 ? [pod] : [])).join()
   for (const operator of [one, two]) {
     await waitFor('both pods', async () => (await podsAt(operator)) === 'a,b')
@@ -176,7 +123,7 @@ test('every operator answers for all processes, also after a change of the leade
 })
 
 test('an operator without the Lease resets, lists top keys, taps, and replays 10 MiB', async t => {
-  const [one, two] = [await startOperator(t), await startOperator(t)]
+  const [one, two] = [await startOperator(t, { infrastructure }), await startOperator(t, { infrastructure })]
   two.leader.setLeader(one.address)
   connectProcess(t, one.address, 'a')
   connectProcess(t, two.address, 'b')
@@ -193,14 +140,14 @@ test('an operator without the Lease resets, lists top keys, taps, and replays 10
     if (tapped.size === 2) break
   }
   // Random bytes, which no connection compresses.
-  const resource = randomBytes(maxWhatIfBytes).toString('base64')
+  const resource = randomBytes(maxWhatIfBytes)
   const steps = await Array.fromAsync(podSessions.whatIf({ domain: 'shop', resource }, ending.signal))
   const result = steps.find(step => step.kind === 'result')?.result
   assert.deepEqual([result?.coverage.recordedCalls, result?.coverage.pods], [maxWhatIfBytes, 2])
 })
 
 test('after a change of the leader, a reset names pods that have no session with the new one', async t => {
-  const [one, two] = [await startOperator(t), await startOperator(t)]
+  const [one, two] = [await startOperator(t, { infrastructure }), await startOperator(t, { infrastructure })]
   two.leader.setLeader(one.address)
   connectProcess(t, two.address, 'a')
   connectProcess(t, one.address, 'b')
@@ -215,16 +162,18 @@ test('after a change of the leader, a reset names pods that have no session with
 })
 
 test('each operator lists the pods of all operators by version, and all of their rejections', async t => {
-  const operators = [await startOperator(t), await startOperator(t)] as const
+  const operators = [
+    await startOperator(t, { infrastructure }),
+    await startOperator(t, { infrastructure }),
+  ] as const
   const [one, two] = operators
   two.leader.setLeader(one.address)
-  two.reporter.setLeader(one.address)
   const name = 'shop/checkout'
   const snapshotOf = (text: string) =>
     createSnapshot(rateLimitTypeUrl, [createResource(name, Buffer.from(text))])
   const [first, second] = [snapshotOf('checkout=1'), snapshotOf('checkout=2')]
   for (const { feed } of operators) feed.publish(first)
-  const pod = { typeUrl: rateLimitTypeUrl, tls: tlsAs(podLeaf) }
+  const pod = { typeUrl: rateLimitTypeUrl, tls: tlsOf('pod') }
   connectPod(t, { ...pod, address: one.address, uid: 'a' })
   connectPod(t, { ...pod, address: two.address, uid: 'b', rejects: 'checkout=2' })
   connectPod(t, { ...pod, address: two.address, uid: 'c' })
@@ -244,7 +193,7 @@ test('each operator lists the pods of all operators by version, and all of their
 })
 
 test('two operators that consider each other the leader relay no session twice', async t => {
-  const [one, two] = [await startOperator(t), await startOperator(t)]
+  const [one, two] = [await startOperator(t, { infrastructure }), await startOperator(t, { infrastructure })]
   one.leader.setLeader(two.address)
   two.leader.setLeader(one.address)
   connectProcess(t, one.address, 'a')
@@ -253,15 +202,15 @@ test('two operators that consider each other the leader relay no session twice',
 })
 
 test('a process may not use the calls of operators, and a missing leader is an error', async t => {
-  const one = await startOperator(t)
-  const client = createGrpcClient(one.address, { tls: tlsAs(podLeaf) })
+  const one = await startOperator(t, { infrastructure })
+  const client = createGrpcClient(one.address, { tls: tlsOf('pod') })
   t.after(() => client.close())
-  const call = client.bidi(queryPath, askingCodec)
-  void call.write({ method: 'pods', arguments: [] })
+  const call = client.bidi(leaderPath('Query'), { encode: Buffer.from, decode: decodeAnswer })
+  void call.write(encodeQuery('pods', {}))
   call.end()
   await assert.rejects(async () => {
     for await (const _ of call.messages);
-  }, /only an operator may ask/)
+  }, /only an operator may call Query: .* DNS:pods.system.svc/)
   one.leader.setLeader('127.0.0.1:1')
   await assert.rejects(one.podSessions.pods(), (error: unknown) => {
     return error instanceof QueryError && error.code === 'deadline'

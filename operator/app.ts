@@ -2,14 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { brokerSessions } from './broker-queries/broker-session.ts'
-import {
-  type Brokers,
-  brokerQueries,
-  brokersViaLeader,
-  createBrokers,
-  type ExpectedBroker,
-  shareLists,
-} from './broker-queries/brokers.ts'
+import { type Brokers, createBrokers, type ExpectedBroker, shareLists } from './broker-queries/brokers.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
 import { admitReplicas, watchRemovedReplicas } from './infrastructure/replicas.ts'
@@ -17,18 +10,17 @@ import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import type { DomainGrants } from './kinds/rate-limit-config/rate-limit-config.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
-import { askLeader } from './leader/ask-leader.ts'
-import { type FeedStates, feedQueries, feedStatesOf, feedStatesViaLeader } from './leader/feed-states.ts'
-import type { LeaderLink } from './leader/leader-link.ts'
+import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './leader/ask-leader.ts'
+import { type FeedStates, feedStatesOf } from './leader/feed-states.ts'
+import type { LeaderConnection } from './leader/leader-connection.ts'
+import { leaderMethods } from './leader/leader-service.ts'
 import type { Peers } from './leader/peers.ts'
-import { queryMethods } from './leader/serve-queries.ts'
 import { type ServiceName, serviceNames } from './model.ts'
 import { createSessionTable, type SessionTable } from './pods/session-table.ts'
-import { createStreamLoads, type StreamLoads } from './pods/stream-loads.ts'
+import { StreamLoads } from './pods/stream-loads.ts'
 import { createPodSessions } from './ratelimit-queries/create-pod-sessions.ts'
 import type { PodSessions } from './ratelimit-queries/pod-sessions.ts'
 import { processSessions } from './ratelimit-queries/process-session.ts'
-import { podQueries, viaLeader } from './ratelimit-queries/remote-pod-sessions.ts'
 import { Feed } from './xds/feed.ts'
 
 /** The controller of one kind of resource, from its source to its status. */
@@ -67,7 +59,7 @@ export interface Environment<Kind extends Controller> {
   /** The acknowledgements of other operators' pods. Left out if there is one operator. */
   readonly peers?: Peers
   /** Answers for all rate limit processes and brokers. Left out if there is one operator. */
-  readonly leader?: LeaderLink
+  readonly leader?: Pick<LeaderConnection, 'current' | 'relay'>
   openKind<Content extends Named, Published extends object>(
     kind: KindAdapter<Content, Published>,
     parts: OperatorParts,
@@ -118,7 +110,7 @@ export function openApp<Kind extends Controller>(
     peers,
   } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
-  const loads = createStreamLoads(operatorName === undefined ? {} : { operatorName })
+  const loads = new StreamLoads(operatorName === undefined ? {} : { operatorName })
   const feedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
   const listed = Object.entries<KindAdapter<Named, object>>(feedKinds)
   const typeUrls = listed.map(([, { typeUrl }]) => typeUrl)
@@ -130,7 +122,7 @@ export function openApp<Kind extends Controller>(
     ...(peers && { remotePeers: peers }),
   })
   const isGone = watchRemovedReplicas(infrastructure, 'ratelimit')
-  const opened = openSessions({ ...environment, feed, isGone }, log)
+  const opened = openSessions({ ...environment, feed, loads, isGone }, log)
   const { sessions, podSessions, brokers, feedStates, closeSessions } = opened
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
@@ -189,7 +181,9 @@ export interface OpenedSessions {
 
 export interface SessionsEnvironment {
   readonly feed: Feed
-  readonly leader?: LeaderLink
+  readonly loads: StreamLoads
+  readonly peers?: Peers
+  readonly leader?: Pick<LeaderConnection, 'current' | 'relay'>
   readonly operatorName?: string
   /** Whether the rate limit pod with this uid does not exist any more. */
   readonly isGone?: (uid: string) => boolean
@@ -199,43 +193,48 @@ export interface SessionsEnvironment {
 
 /** Opens the sessions of one operator; with a `leader`, of one of several. */
 export function openSessions(
-  { feed, leader, operatorName, isGone, infrastructure }: SessionsEnvironment,
+  { feed, loads, peers, leader, operatorName, isGone, infrastructure }: SessionsEnvironment,
   log: Log,
 ): OpenedSessions {
   const clock = systemClock
-  const shared = { clock, log, leader, operatorName }
   const admitReplicasOnly = (workload: ServiceName) => {
     const others = serviceNames.filter(name => name !== workload)
     return admitReplicas({ infrastructure, workload, others, admitsOthers: operatorName === undefined })
   }
-  const processOptions = { ...shared, isGone, admit: admitReplicasOnly('ratelimit') }
-  const processes = createSessionTable(processSessions(clock), processOptions)
+  const rateLimitSessions = createSessionTable(processSessions(clock), {
+    ...{ clock, log, isGone, admit: admitReplicasOnly('ratelimit') },
+    relay: leader?.relay('PassRateLimitSession'),
+  })
   const brokerSessionTable = createSessionTable(brokerSessions, {
-    ...shared,
-    admit: admitReplicasOnly('broker'),
+    ...{ clock, log, admit: admitReplicasOnly('broker') },
+    relay: leader?.relay('PassBrokerSession'),
   })
   const expected = () => infrastructure.observe('broker')
   const pods = createPodSessions({
-    table: processes,
+    table: rateLimitSessions,
     expected: () => infrastructure.observe('ratelimit'),
     clock,
   })
   const brokers = shareLists(createBrokers({ sessions: brokerSessionTable.sessions, expected }), clock)
-  const states = feedStatesOf(feed)
-  const served = { ...podQueries(pods), ...brokerQueries(brokers), ...feedQueries(states) }
-  const queries = operatorName === undefined ? [] : queryMethods(served, operatorName)
-  const asked = leader && askLeader(leader)
+  const feedStates = feedStatesOf(feed)
+  const ofOperators =
+    operatorName === undefined || peers === undefined
+      ? []
+      : leaderMethods({
+          ...{ operatorName, peers, loads, rateLimitSessions, brokerSessions: brokerSessionTable, log },
+          queried: { pods, brokers, feedStates },
+        })
   return {
     sessions: {
-      methods: [...processes.methods, ...brokerSessionTable.methods, ...queries],
+      methods: [...rateLimitSessions.methods, ...brokerSessionTable.methods, ...ofOperators],
       close() {
-        processes.close()
+        rateLimitSessions.close()
         brokerSessionTable.close()
       },
     },
-    podSessions: asked === undefined ? pods : viaLeader(pods, asked),
-    brokers: asked === undefined ? brokers : shareLists(brokersViaLeader(brokers, asked), clock),
-    feedStates: asked === undefined ? states : feedStatesViaLeader(states, asked),
+    podSessions: leader === undefined ? pods : podSessionsViaLeader(pods, leader),
+    brokers: leader === undefined ? brokers : shareLists(brokersViaLeader(brokers, leader), clock),
+    feedStates: leader === undefined ? feedStates : feedStatesViaLeader(feedStates, leader),
     closeSessions: pods.close,
   }
 }

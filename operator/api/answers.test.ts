@@ -19,7 +19,8 @@ test('a client that stops reading is disconnected after a while, and its stream 
     open += 1
     try {
       // Far more than the buffers of both sockets hold.
-      for (; !signal.aborted && batches < 10_000; batches++) yield { decisions: [decision], skipped: 0 }
+      for (; !signal.aborted && batches < 10_000; batches++)
+        yield { decisions: [decision], skipped: 0, hashed: false }
     } finally {
       open -= 1
     }
@@ -49,7 +50,7 @@ test('a client that reads gets all events, and their end', async t => {
       ...{ atMs: 0, pod: 'pod-a', rule: '', over: false, reason: 'r'.repeat(50_000) },
       ...{ hits: 1, limit: 1, remaining: 0, entries: [] },
     }
-    for (let batch = 0; batch < batches; batch++) yield { decisions: [decision], skipped: 0 }
+    for (let batch = 0; batch < batches; batch++) yield { decisions: [decision], skipped: 0, hashed: false }
   }
   const text = await (await fetch(`${url}/tap?domain=checkout`)).text()
   assert.equal(text.match(/event: decisions/g)?.length, batches)

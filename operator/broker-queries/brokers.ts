@@ -1,6 +1,4 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { LeaderQueries } from '../leader/ask-leader.ts'
-import { oneAnswer as one, type ServedQueries } from '../leader/serve-queries.ts'
 import { askingProcesses } from '../pods/ask-processes.ts'
 import type { BrokerSession, Report, Request } from './broker-session.ts'
 import { type PreviewPage, readPreview, readStreamsPage } from './read-pages.ts'
@@ -139,20 +137,5 @@ export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monot
       kept = { untilMs: nowMs + keepMs, looks }
       return looks
     },
-  }
-}
-
-/** The queries that this operator answers for others, each with its arguments. */
-export const brokerQueries = (brokers: Brokers) =>
-  ({
-    brokers: () => one(brokers.list()),
-    preview: ([key]) => one(brokers.preview(key as never)),
-  }) satisfies ServedQueries
-
-/** Answers by the operator with the Lease, which has the sessions of all brokers; without one, locally. */
-export function brokersViaLeader(local: Brokers, { isLocal, askOnce }: LeaderQueries): Brokers {
-  return {
-    list: () => (isLocal() ? local.list() : askOnce('brokers')),
-    preview: key => (isLocal() ? local.preview(key) : askOnce('preview', key)),
   }
 }

@@ -1,39 +1,60 @@
 import { GrpcError } from '@tollway/grpc/status.ts'
+import type { QueryAnswer } from '@tollway/proto/tollway/operator/v1/leader'
+import type { Brokers, PreviewResult } from '../broker-queries/brokers.ts'
+import type { BrokerLook } from '../broker-queries/stream-rows.ts'
 import { QueryError } from '../pods/query-error.ts'
-import type { LeaderLink } from './leader-link.ts'
-import { askingCodec, queryPath } from './query-codec.ts'
+import {
+  type CounterAddress,
+  noHits,
+  type PodSessions,
+  type Watched,
+  type WhatIfQuery,
+  type WhatIfStep,
+} from '../ratelimit-queries/pod-sessions.ts'
+import type { FeedStates } from './feed-states.ts'
+import type { LeaderConnection } from './leader-connection.ts'
+import { leaderPath } from './leader-service.ts'
+import {
+  type AnswerFields,
+  decodeAnswer,
+  encodeQuery,
+  type NewQuery,
+  type QueryName,
+  readAnswer,
+} from './query-messages.ts'
 
 /** The time for an answer of the operator with the Lease, beside the longest deadline of the processes. */
 const deadlineMs = 10_000
 
-/** Asks the operator with the Lease, which has the sessions of all processes. */
-export interface LeaderQueries {
-  /** Whether this operator answers itself. */
-  isLocal(): boolean
-  /** Yields the results of a query until the signal is aborted. Throws `QueryError`. */
-  ask(method: string, args: readonly unknown[], signal: AbortSignal): AsyncGenerator<unknown>
-  /** Resolves with the only result of a query. Rejects with `QueryError`. */
-  askOnce<T>(method: string, ...args: readonly unknown[]): Promise<T>
-}
+const codec = { encode: (query: Uint8Array) => query, decode: decodeAnswer }
 
-export function askLeader(leader: Pick<LeaderLink, 'current'>): LeaderQueries {
-  async function* ask(
-    method: string,
-    args: readonly unknown[],
+/** Asks the operator with the Lease, which has the sessions of all processes. */
+class LeaderQueries {
+  readonly #leader: Pick<LeaderConnection, 'current'>
+
+  constructor(leader: Pick<LeaderConnection, 'current'>) {
+    this.#leader = leader
+  }
+
+  /** Whether this operator answers itself. */
+  isLocal(): boolean {
+    return this.#leader.current() === undefined
+  }
+
+  /** Yields the answers to a query until the signal is aborted. Throws `QueryError`. */
+  async *ask<Name extends QueryName>(
+    name: Name,
+    fields: NewQuery<Name>,
     signal: AbortSignal,
-  ): AsyncGenerator<unknown> {
-    const current = leader.current()
-    if (current === undefined) return
-    const either = AbortSignal.any([signal, current.signal])
-    const call = current.client.bidi(queryPath, askingCodec, { signal: either })
-    void call.write({ method, arguments: args })
+  ): AsyncGenerator<AnswerFields<Name>> {
+    const leader = this.#leader.current()
+    if (leader === undefined) return
+    const either = AbortSignal.any([signal, leader.signal])
+    const call = leader.client.bidi<Uint8Array, QueryAnswer>(leaderPath('Query'), codec, { signal: either })
+    void call.write(encodeQuery(name, fields))
     call.end()
     try {
-      for await (const result of call.messages) {
-        if ('error' in result)
-          throw new QueryError(result.error.code, result.error.message, result.error.field)
-        yield result.value
-      }
+      for await (const answer of call.messages) yield readAnswer(name, answer)
     } catch (error) {
       if (signal.aborted) return
       if (!(error instanceof GrpcError)) throw error
@@ -41,13 +62,128 @@ export function askLeader(leader: Pick<LeaderLink, 'current'>): LeaderQueries {
     }
   }
 
+  /** Resolves with the only answer to a query. Rejects with `QueryError`. */
+  async askOnce<Name extends QueryName>(name: Name, fields: NewQuery<Name>): Promise<AnswerFields<Name>> {
+    for await (const answer of this.ask(name, fields, AbortSignal.timeout(deadlineMs))) return answer
+    throw new QueryError('deadline', `the operator with the Lease did not answer within ${deadlineMs} ms`)
+  }
+}
+
+/** Answers by the operator with the Lease, which has the sessions of all processes; without one, locally. */
+export function podSessionsViaLeader(
+  local: PodSessions,
+  leader: Pick<LeaderConnection, 'current'>,
+): PodSessions {
+  const queries = new LeaderQueries(leader)
+  const remote = remotePodSessions(queries)
+  const present = () => (queries.isLocal() ? local : remote)
   return {
-    isLocal: () => leader.current() === undefined,
-    ask,
-    async askOnce<T>(method: string, ...args: readonly unknown[]): Promise<T> {
-      for await (const value of ask(method, args, AbortSignal.timeout(deadlineMs))) return value as T
-      const message = `the operator with the Lease did not answer within ${deadlineMs} ms`
-      throw new QueryError('deadline', message)
+    pods: page => present().pods(page),
+    domains: page => present().domains(page),
+    rules: (domain, page) => present().rules(domain, page),
+    counter: at => present().counter(at),
+    reset: at => present().reset(at),
+    raise: (at, by) => present().raise(at, by),
+    top: of => present().top(of),
+    history: of => present().history(of),
+    series: (of, signal) => present().series(of, signal),
+    tap: (of, signal) => present().tap(of, signal),
+    whatIf: (of, signal) => present().whatIf(of, signal),
+  }
+}
+
+function remotePodSessions(queries: LeaderQueries): PodSessions {
+  return {
+    pods: (page = {}) => queries.askOnce('pods', page),
+    async domains(page = {}) {
+      const { items, ...rest } = await queries.askOnce('domains', page)
+      return { ...rest, items: items.map(withRates) }
+    },
+    async rules(domain, { sumsOnly = false, ...page } = {}) {
+      const { items, ...rest } = await queries.askOnce('rules', { domain, page, sumsOnly })
+      return { ...rest, items: items.map(withRates) }
+    },
+    counter: at => queries.askOnce('counter', at),
+    reset: at => queries.askOnce('reset', at),
+    raise: (at: CounterAddress, by) => queries.askOnce('raise', { at, by }),
+    top: ({ domain, rule, by }) => queries.askOnce('top', { domain, rule, byRefused: by === 'refused' }),
+    history: async of => (await queries.askOnce('history', of)).points,
+    series: (of: Watched, signal) => queries.ask('series', of, signal),
+    tap: (of: Watched, signal) => queries.ask('tap', of, signal),
+    async *whatIf(of: WhatIfQuery, signal): AsyncGenerator<WhatIfStep> {
+      for await (const { step } of queries.ask('whatIf', of, signal)) {
+        if (step.case === 'progress') yield { kind: 'progress', progress: step.value }
+        if (step.case !== 'result') continue
+        const { coverage, ...result } = step.value
+        if (coverage !== undefined) yield { kind: 'result', result: { ...result, coverage } }
+      }
+    },
+  }
+}
+
+/** A message without rates has those of no hits. */
+const withRates = <Item extends { readonly perSecond?: ReturnType<typeof noHits> }>(item: Item) => ({
+  ...item,
+  perSecond: item.perSecond ?? noHits(),
+})
+
+/** Answers by the operator with the Lease, which has the sessions of all brokers; without one, locally. */
+export function brokersViaLeader(local: Brokers, leader: Pick<LeaderConnection, 'current'>): Brokers {
+  const queries = new LeaderQueries(leader)
+  return {
+    async list() {
+      if (queries.isLocal()) return local.list()
+      return (await queries.askOnce('brokers', {})).brokers.map(toBroker)
+    },
+    async preview(key) {
+      return queries.isLocal() ? local.preview(key) : toPreview(await queries.askOnce('preview', { key }))
+    },
+  }
+}
+
+function toBroker({ address, result }: AnswerFields<'brokers'>['brokers'][number]): BrokerLook {
+  if (result.case === 'problem') return { address, problem: result.value }
+  if (result.case === undefined) return { address, problem: 'has no answer' }
+  const streams = result.value.streams.map(
+    ({ producer = null, messages = null, bytes = null, ...request }) => ({
+      ...request,
+      ...{ producer, messages, bytes, end: request.end ?? null },
+    }),
+  )
+  return { address, page: { ...result.value, streams } }
+}
+
+function toPreview({ result }: AnswerFields<'preview'>): PreviewResult {
+  if (result.case === 'problem') return { problem: result.value }
+  if (result.case !== 'preview') return { unknown: true }
+  const { preview, ...request } = result.value
+  if (preview === undefined) return { preview: { ...request, preview: null } }
+  const { seconds = null, audio, ...messages } = preview
+  const envelope = audio?.envelope.map(({ lowest, highest }) =>
+    lowest === undefined || highest === undefined ? null : [lowest, highest],
+  )
+  const shown = audio && envelope ? { ...audio, envelope } : null
+  return { preview: { ...request, preview: { ...messages, seconds, audio: shown } } }
+}
+
+/**
+ * Answers by the operator with the Lease, which has the reports of all others. Answers locally without one,
+ * and while it does not answer or does not know the query, as during an upgrade.
+ */
+export function feedStatesViaLeader(
+  local: FeedStates,
+  leader: Pick<LeaderConnection, 'current'>,
+): FeedStates {
+  const queries = new LeaderQueries(leader)
+  return {
+    async of(typeUrl, names) {
+      if (queries.isLocal()) return local.of(typeUrl, names)
+      try {
+        return await queries.askOnce('feedState', { typeUrl, names })
+      } catch (error) {
+        if (error instanceof QueryError && error.code === 'deadline') return local.of(typeUrl, names)
+        throw error
+      }
     },
   }
 }

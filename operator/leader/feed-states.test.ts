@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { QueryError } from '../pods/query-error.ts'
 import type { Feed } from '../xds/feed.ts'
-import { feedStatesOf, feedStatesViaLeader } from './feed-states.ts'
+import { feedStatesOf } from './feed-states.ts'
 
 const names = Array.from({ length: 30 }, (_, index) => `shop/limits-${index}`)
 const rejections = Array.from({ length: 120 }, (_, index) => ({ pod: `pod-${index}`, message: 'no' }))
@@ -25,16 +24,4 @@ test('an answer has at most 100 rejections of a resource, 1,000 in all, and thei
     counts.reduce((sum, { shown }) => sum + shown.length, 0),
     1_000,
   )
-})
-
-test('the state is local while the leader does not answer, and other errors are passed on', async () => {
-  const local = feedStatesOf(feed)
-  const viaLeader = (code: 'deadline' | 'invalid') =>
-    feedStatesViaLeader(local, {
-      isLocal: () => false,
-      async *ask() {},
-      askOnce: () => Promise.reject(new QueryError(code, 'there is no method feedState')),
-    })
-  assert.deepEqual(await viaLeader('deadline').of('type', names), await local.of('type', names))
-  await assert.rejects(viaLeader('invalid').of('type', names), { code: 'invalid' })
 })

@@ -1,7 +1,4 @@
-import { QueryError } from '../pods/query-error.ts'
 import type { Feed } from '../xds/feed.ts'
-import type { LeaderQueries } from './ask-leader.ts'
-import { oneAnswer, type ServedQueries } from './serve-queries.ts'
 
 /** What the pods of all operators have of the feed. Every operator answers for all of them. */
 export interface FeedStates {
@@ -69,28 +66,4 @@ function describe(
 ): FeedRejections {
   const shown = found.slice(0, most).map(({ pod, message }) => ({ pod, message }))
   return { shown, unlisted: found.length - shown.length }
-}
-
-/** The query that this operator answers for others. */
-export const feedQueries = (states: FeedStates) =>
-  ({
-    feedState: ([typeUrl, names]) => oneAnswer(states.of(typeUrl as never, names as never)),
-  }) satisfies ServedQueries
-
-/**
- * Answers by the operator with the Lease, which has the reports of all others. Answers locally without one,
- * and while it does not answer or does not know the query, as during an upgrade.
- */
-export function feedStatesViaLeader(local: FeedStates, { isLocal, askOnce }: LeaderQueries): FeedStates {
-  return {
-    async of(typeUrl, names) {
-      if (isLocal()) return local.of(typeUrl, names)
-      try {
-        return await askOnce<FeedState>('feedState', typeUrl, names)
-      } catch (error) {
-        if (error instanceof QueryError && error.code === 'deadline') return local.of(typeUrl, names)
-        throw error
-      }
-    },
-  }
 }

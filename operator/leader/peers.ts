@@ -1,31 +1,13 @@
-import type { X509Certificate } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import { createOutbox } from '@tollway/grpc/outbox.ts'
-import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
+import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { RemotePeers } from '../xds/client-state.ts'
+import type { ClientState, FeedClient, RemotePeers } from '../xds/client-state.ts'
 import { defaultPeerTableLimits, PeerReportError, PeerTable, type PeerTableLimits } from './peer-table.ts'
-import { type AgedReport, reportCodec, reportPath } from './report-codec.ts'
-
-/**
- * The reports of other operators about their clients, for the feed of this one (`FeedOptions.remotePeers`).
- * Every operator accepts reports, with or without the Lease.
- */
-export interface Peers extends RemotePeers {
-  /** The methods for the server of the feed, which has to require client certificates. */
-  readonly methods: readonly AnyMethod[]
-  /** Ends every stream with UNAVAILABLE, and rejects new ones. */
-  close(): void
-}
+import { type AgedReport, decodeEach, decodeReport, encodeReceipt } from './report-codec.ts'
 
 export interface PeersOptions {
-  /**
-   * The DNS name that only operators have in their certificates: pods, which are of the same authority, lack
-   * it.
-   */
-  readonly operatorName: string
   /** A new unique id for each stream. */
   readonly ids: () => string
   readonly clock: Clock
@@ -33,88 +15,110 @@ export interface PeersOptions {
   readonly limits?: Partial<PeerTableLimits>
 }
 
-interface Received {
-  readonly received: number
-}
+/**
+ * The reports of other operators about their clients, for the feed of this one (`FeedOptions.remotePeers`).
+ * Every operator accepts reports, with or without the Lease.
+ */
+export class Peers implements RemotePeers {
+  readonly #options: PeersOptions
+  readonly #table: PeerTable
+  readonly #listeners: (() => void)[] = []
+  /** Ends each open stream. */
+  readonly #open = new Set<(error: GrpcError) => void>()
+  #expiry: NodeJS.Timeout | undefined
+  #isClosed = false
 
-export function createPeers(options: PeersOptions): Peers {
-  const { operatorName, ids, clock, log } = options
-  const table = new PeerTable({ ...defaultPeerTableLimits, ...options.limits })
-  const listeners: (() => void)[] = []
-  const open = new Set<(error: GrpcError) => void>()
-  const expiry = createExpiryTimer(table, clock, notify)
-  let closed = false
-
-  function notify(): void {
-    for (const listener of listeners) listener()
+  constructor(options: PeersOptions) {
+    this.#options = options
+    this.#table = new PeerTable({ ...defaultPeerTableLimits, ...options.limits })
   }
 
-  async function* report(requests: AsyncIterable<AgedReport>, call: Call): AsyncGenerator<Received> {
-    if (closed) throw shuttingDown()
-    const reason = reasonToReject(call.peerCertificate, operatorName)
-    if (reason !== undefined) {
-      log.warn('reject a report', { peer: call.peer, reason })
-      throw new GrpcError('PERMISSION_DENIED', reason)
-    }
+  /** Receives the reports of another operator, and yields a receipt for each. */
+  async *receive(
+    reports: AsyncIterable<Uint8Array>,
+    { signal }: Pick<Call, 'signal'>,
+  ): AsyncGenerator<Uint8Array> {
+    if (this.#isClosed) throw shuttingDown()
+    const { ids, clock } = this.#options
     const stream = ids()
-    const outbox = createOutbox<Received>()
+    const outbox = createOutbox<Uint8Array>()
     const onAbort = () => outbox.end()
-    open.add(outbox.end)
-    call.signal.addEventListener('abort', onAbort)
-    read(stream, requests, outbox)
+    this.#open.add(outbox.end)
+    signal.addEventListener('abort', onAbort)
+    void this.#readAll(stream, reports, outbox)
     try {
       yield* outbox.items
     } finally {
-      call.signal.removeEventListener('abort', onAbort)
-      open.delete(outbox.end)
-      table.ended(stream, clock.monotonicMs())
-      expiry.schedule()
-      notify()
+      signal.removeEventListener('abort', onAbort)
+      this.#open.delete(outbox.end)
+      this.#table.ended(stream, clock.monotonicMs())
+      this.#scheduleExpiry()
+      this.#notify()
     }
   }
 
-  async function read(
+  clientStates(typeUrl: string, clientId: string): readonly ClientState[] {
+    return this.#table.clientStates(typeUrl, clientId)
+  }
+
+  clients(): readonly FeedClient[] {
+    return this.#table.clients()
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Ends every stream with UNAVAILABLE, and rejects new ones. */
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#expiry)
+    for (const end of [...this.#open]) end(shuttingDown())
+  }
+
+  async #readAll(
     stream: string,
-    requests: AsyncIterable<AgedReport>,
-    outbox: ReturnType<typeof createOutbox<Received>>,
+    reports: AsyncIterable<Uint8Array>,
+    outbox: ReturnType<typeof createOutbox<Uint8Array>>,
   ): Promise<void> {
+    const { clock, log } = this.#options
     let received = 0
     try {
-      for await (const request of requests) {
-        if (!open.has(outbox.end)) return
-        table.receive(stream, toReport(request, clock.monotonicMs()), clock.monotonicMs())
+      for await (const report of decodeEach(reports, decodeReport)) {
+        if (!this.#open.has(outbox.end)) return
+        this.#table.receive(stream, withTimes(report, clock.monotonicMs()), clock.monotonicMs())
         received += 1
-        outbox.put({ received })
-        notify()
+        outbox.put(encodeReceipt(received))
+        this.#notify()
       }
       outbox.end()
     } catch (error) {
       const isWrong = error instanceof PeerReportError
-      if (isWrong) log.warn('reject a report', { reason: error.message })
+      if (isWrong) log.warn('reject report of an operator', { reason: error.message })
       outbox.end(isWrong ? new GrpcError('FAILED_PRECONDITION', error.message) : (error as Error))
     }
   }
 
-  return {
-    methods: [{ kind: 'bidi', path: reportPath, ...reportCodec, handle: report }],
-    clientStates: (typeUrl, clientId) => table.clientStates(typeUrl, clientId),
-    clients: () => table.clients(),
-    onChange: listener => void listeners.push(listener),
-    close() {
-      closed = true
-      expiry.close()
-      for (const end of [...open]) end(shuttingDown())
-    },
+  /** Drops the tables without a stream when their grace is over. */
+  #scheduleExpiry(): void {
+    const { clock } = this.#options
+    clearTimeout(this.#expiry)
+    const dueMs = this.#table.expire(clock.monotonicMs())
+    if (dueMs === Number.POSITIVE_INFINITY || this.#isClosed) return
+    const onDue = () => {
+      this.#scheduleExpiry()
+      this.#notify()
+    }
+    this.#expiry = setTimeout(onDue, Math.max(1, dueMs - clock.monotonicMs())).unref()
+  }
+
+  #notify(): void {
+    for (const listener of this.#listeners) listener()
   }
 }
 
-function reasonToReject(certificate: X509Certificate | undefined, operatorName: string): string | undefined {
-  if (certificate === undefined) return 'only an operator reports, and the caller shows no certificate'
-  return checkSubjectAltName(certificate, operatorName)?.message
-}
-
 /** Converts ages to times of the clock of this process. A late report makes its streams look younger. */
-function toReport({ clientStates, ...report }: AgedReport, nowMs: number) {
+function withTimes({ clientStates, ...report }: AgedReport, nowMs: number) {
   return {
     ...report,
     clientStates: clientStates.map(({ openedMsAgo, ...state }) => ({
@@ -122,24 +126,6 @@ function toReport({ clientStates, ...report }: AgedReport, nowMs: number) {
       openedMs: nowMs - openedMsAgo,
     })),
   }
-}
-
-/** Drops the tables without a stream when their grace is over. */
-function createExpiryTimer(table: Pick<PeerTable, 'expire'>, clock: Clock, onExpired: () => void) {
-  let timer: NodeJS.Timeout | undefined
-  function schedule(): void {
-    clearTimeout(timer)
-    const dueMs = table.expire(clock.monotonicMs())
-    if (dueMs === Number.POSITIVE_INFINITY) return
-    timer = setTimeout(
-      () => {
-        schedule()
-        onExpired()
-      },
-      Math.max(1, dueMs - clock.monotonicMs()),
-    ).unref()
-  }
-  return { schedule, close: () => clearTimeout(timer) }
 }
 
 function shuttingDown(): GrpcError {

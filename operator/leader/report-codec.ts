@@ -1,16 +1,15 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Codec } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
 import {
-  type Client,
-  ReportRequestSchema,
-  type ReportResponse,
-  ReportResponseSchema,
-  type Standing as StandingMessage,
-} from '@tollway/proto/tollway/operator/v1/acknowledgements'
+  type AcknowledgementReceipt,
+  AcknowledgementReceiptSchema,
+  AcknowledgementReportSchema,
+  type FeedClient as FeedClientMessage,
+  type FeedClientState,
+} from '@tollway/proto/tollway/operator/v1/leader'
 import { type FeedClient, maxWorkers } from '../xds/client-state.ts'
 import type { PeerReport, ReportedClientState } from './peer-table.ts'
-
-export const reportPath = '/tollway.operator.v1.AcknowledgementService/Report'
 
 /** A state in a report. It has an age, because other processes have another monotonic clock. */
 export interface AgedClientState extends Omit<ReportedClientState, 'openedMs'> {
@@ -21,35 +20,31 @@ export interface AgedReport extends Omit<PeerReport, 'clientStates'> {
   readonly clientStates: readonly AgedClientState[]
 }
 
-/** The codec of the receiver of reports. */
-export const reportCodec: Codec<AgedReport, { readonly received: number }> = {
-  decode: decodeReport,
-  encode: ({ received }) =>
-    toBinary(ReportResponseSchema, create(ReportResponseSchema, { received: BigInt(received) })),
+/** The codec of the sender of reports. */
+export const reporterCodec: Codec<AcknowledgementReceipt, AgedReport> = {
+  encode: encodeReport,
+  decode: bytes => fromBinary(AcknowledgementReceiptSchema, bytes),
 }
 
-/** The codec of the sender of reports. */
-export const reporterCodec: Codec<ReportResponse, AgedReport> = {
-  encode: encodeReport,
-  decode: bytes => fromBinary(ReportResponseSchema, bytes),
-}
+export const encodeReceipt = (received: number) =>
+  toBinary(AcknowledgementReceiptSchema, create(AcknowledgementReceiptSchema, { received: BigInt(received) }))
 
 function encodeReport(report: AgedReport): Uint8Array {
   return toBinary(
-    ReportRequestSchema,
-    create(ReportRequestSchema, {
+    AcknowledgementReportSchema,
+    create(AcknowledgementReportSchema, {
       reporter: report.reporter,
       contents: report.contents.map(({ version, resources }) => ({
         version,
         resources: Array.from(resources, ([name, hash]) => ({ name, hash })),
       })),
-      standings: report.clientStates.map(({ client, openedMsAgo, rejections, ...same }) => ({
+      states: report.clientStates.map(({ client, openedMsAgo, rejections, ...same }) => ({
         ...same,
         client: encodeClient(client),
         openedMsAgo: BigInt(Math.round(openedMsAgo)),
-        refusals: Array.from(rejections, ([name, rejection]) => ({ name, ...rejection })),
+        rejections: Array.from(rejections, ([name, rejection]) => ({ name, ...rejection })),
       })),
-      forgotten: [...report.forgottenClients],
+      forgottenClients: [...report.forgottenClients],
       forgottenVersions: [...report.forgottenVersions],
       tableComplete: report.isTableComplete,
     }),
@@ -60,35 +55,54 @@ function encodeClient({ worker, ...client }: FeedClient) {
   return { ...client, features: [...client.features], worker: worker?.index ?? 0, workers: worker?.of ?? 0 }
 }
 
-function decodeReport(bytes: Uint8Array): AgedReport {
-  const request = fromBinary(ReportRequestSchema, bytes)
+export function decodeReport(bytes: Uint8Array): AgedReport {
+  const request = fromBinary(AcknowledgementReportSchema, bytes)
   return {
     reporter: request.reporter,
     contents: request.contents.map(({ version, resources }) => ({
       version,
       resources: new Map(resources.map(({ name, hash }) => [name, hash])),
     })),
-    clientStates: request.standings.map(decodeClientState),
-    forgottenClients: request.forgotten.map(({ typeUrl, clientId }) => ({ typeUrl, clientId })),
+    clientStates: request.states.map(decodeClientState),
+    forgottenClients: request.forgottenClients.map(({ typeUrl, clientId }) => ({ typeUrl, clientId })),
     forgottenVersions: request.forgottenVersions,
     isTableComplete: request.tableComplete,
   }
 }
 
-function decodeClientState(message: StandingMessage): AgedClientState {
-  const { typeUrl, version, connected, carriesOver, openedMsAgo, client, refusals } = message
+function decodeClientState(message: FeedClientState): AgedClientState {
+  const { typeUrl, version, connected, carriesOver, openedMsAgo, client, rejections } = message
   return {
-    ...{ typeUrl, version, connected, carriesOver },
+    typeUrl,
+    version,
+    connected,
+    carriesOver,
     openedMsAgo: Number(openedMsAgo),
     client: decodeClient(client),
-    rejections: new Map(refusals.map(({ name, hash, message }) => [name, { hash, message }])),
+    rejections: new Map(rejections.map(({ name, hash, message }) => [name, { hash, message }])),
   }
 }
 
-function decodeClient(client: Client | undefined): FeedClient {
+function decodeClient(client: FeedClientMessage | undefined): FeedClient {
   const { uid = '', pod = '', namespace = '', nodeId = '', peer = '', worker = 0, workers = 0 } = client ?? {}
   const { features = [] } = client ?? {}
   const hasWorkers = worker < workers && workers <= maxWorkers
   const known = { uid, pod, namespace, nodeId, peer, features }
   return hasWorkers ? { ...known, worker: { index: worker, of: workers } } : known
+}
+
+/** @throws GrpcError INVALID_ARGUMENT */
+export async function* decodeEach<Message>(
+  messages: AsyncIterable<Uint8Array>,
+  decode: (bytes: Uint8Array) => Message,
+): AsyncGenerator<Message> {
+  for await (const bytes of messages) {
+    let message: Message
+    try {
+      message = decode(bytes)
+    } catch (error) {
+      throw new GrpcError('INVALID_ARGUMENT', `decode a message: ${(error as Error).message}`)
+    }
+    yield message
+  }
 }

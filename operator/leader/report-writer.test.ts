@@ -5,7 +5,7 @@ import { createAcknowledgements, type OwnClientState } from '../xds/acknowledgem
 import { type ClientState, clientId } from '../xds/client-state.ts'
 import { createResource, createSnapshot } from '../xds/snapshot.ts'
 import { PeerTable } from './peer-table.ts'
-import { type AgedReport, reportCodec, reporterCodec } from './report-codec.ts'
+import { type AgedReport, decodeReport, reporterCodec } from './report-codec.ts'
 import { createReportWriter, defaultReportLimits, type ReportLimits } from './report-writer.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
@@ -37,7 +37,7 @@ function start(limits: Partial<ReportLimits> = {}) {
   function send(): AgedReport | undefined {
     const report = writer.next(known(), nowMs)
     if (report === undefined) return undefined
-    const received = reportCodec.decode(reporterCodec.encode(report))
+    const received = decodeReport(reporterCodec.encode(report))
     const clientStates = received.clientStates.map(state => ({
       ...state,
       openedMs: nowMs - state.openedMsAgo,

@@ -1,11 +1,17 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
+import type { AnyMethod, Call, Codec } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import { isOperator } from '../leader/is-operator.ts'
-import type { LeaderLink } from '../leader/leader-link.ts'
-import { encodedCodec, passOn } from '../leader/pass-on.ts'
 import { type Admit, SessionStreams } from './session-streams.ts'
+
+/** Messages stay encoded: an operator without the Lease passes them on. */
+export const encodedCodec: Codec<Uint8Array, Uint8Array> = {
+  decode: bytes => bytes.slice(),
+  encode: bytes => bytes,
+}
+
+/** The reports of a process, encoded. */
+export type Reports = AsyncIterable<Uint8Array>
 
 /** The first report of a stream: the identity of the process. */
 export interface Hello {
@@ -48,6 +54,8 @@ export interface SessionKind<
 export interface SessionTable<Session> {
   /** The methods that the server of the feed adds. */
   readonly methods: readonly AnyMethod[]
+  /** Serves a session here, whichever operator has the Lease. */
+  serve(reports: Reports, call: Call): AsyncIterable<Uint8Array>
   sessions(): readonly Session[]
   /** The processes that were connected in the last 10 minutes, are not now, and are not gone. */
   lost(): readonly LostSession<Session>[]
@@ -57,14 +65,17 @@ export interface SessionTable<Session> {
   close(): void
 }
 
+/** Passes sessions on to the operator that has those of all processes. */
+export interface SessionRelay {
+  /** Returns what passes a session on; undefined while this operator has the sessions itself. */
+  current(): ((reports: Reports, signal: AbortSignal) => AsyncIterable<Uint8Array>) | undefined
+  /** Adds a listener that is called after each change of that operator. */
+  onChange(listener: () => void): void
+}
+
 export interface SessionTableOptions {
-  /**
-   * The operator with the Lease, to which sessions are passed on; undefined if there is one operator. Its own
-   * sessions are not passed on again.
-   */
-  readonly leader?: LeaderLink | undefined
-  /** The DNS name that only operators have in their certificates. */
-  readonly operatorName?: string | undefined
+  /** Undefined if there is one operator. */
+  readonly relay?: SessionRelay | undefined
   /** Every process may have a session under its own name if left out. */
   readonly admit?: Admit | undefined
   /** Whether the pod with this uid does not exist any more; never if left out. */
@@ -119,40 +130,44 @@ export function createSessionTable<
   kind: SessionKind<Greeting, Report, Request, Session>,
   options: SessionTableOptions,
 ): SessionTable<Session> {
-  const { clock, log, leader, operatorName, isGone = () => false, admit = ownName } = options
-  const { path } = kind
+  const { clock, log, relay, isGone = () => false, admit = ownName } = options
   const limits = { ...defaultSessionLimits, ...options.limits }
   const registry = new SessionRegistry<Session>({ clock, isGone, ...limits })
   const streams = new SessionStreams({ kind, registry, admit, limits, clock, log })
   let passed = 0
   let closed = false
 
-  async function* pass(
-    reports: AsyncIterable<Uint8Array>,
+  async function* passOn(
+    passOnce: NonNullable<ReturnType<SessionRelay['current']>>,
+    reports: Reports,
     { signal }: Call,
-    upstream: NonNullable<ReturnType<LeaderLink['current']>>,
   ): AsyncGenerator<Uint8Array> {
     if (passed >= limits.maxSessions)
       throw new GrpcError('RESOURCE_EXHAUSTED', `${passed} sessions are passed on already`)
     passed += 1
     try {
-      yield* passOn({ ...upstream, path }, reports, signal)
+      yield* passOnce(reports, signal)
     } finally {
       passed -= 1
     }
   }
 
-  async function* handle(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
+  async function* serve(reports: Reports, call: Call): AsyncGenerator<Uint8Array> {
     if (closed) throw shuttingDown()
-    const upstream = isOperator(call, operatorName) ? undefined : leader?.current()
-    yield* upstream === undefined ? streams.serve(reports, call) : pass(reports, call, upstream)
+    yield* streams.serve(reports, call)
+  }
+
+  function handle(reports: Reports, call: Call): AsyncIterable<Uint8Array> {
+    const passOnce = closed ? undefined : relay?.current()
+    return passOnce === undefined ? serve(reports, call) : passOn(passOnce, reports, call)
   }
 
   // The processes connect again, and their sessions reach the new leader.
-  leader?.onChange(() => registry.endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
+  relay?.onChange(() => registry.endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
 
   return {
-    methods: [{ kind: 'bidi', path, ...encodedCodec, handle }],
+    methods: [{ kind: 'bidi', path: kind.path, ...encodedCodec, handle }],
+    serve,
     sessions: () => registry.sessions(),
     lost: () => registry.lost(),
     onOpen: listener => registry.onOpen(listener),

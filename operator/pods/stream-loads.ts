@@ -1,11 +1,10 @@
-import type { X509Certificate } from 'node:crypto'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
-import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import type { AnyMethod, Call, Codec } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { isOperator } from './is-operator.ts'
 
 export const loadReportPath = '/tollway.operator.v1.StreamReports/Report'
 
@@ -16,7 +15,7 @@ export interface RouteLoad {
   readonly consumers: number
 }
 
-interface LoadReport {
+export interface LoadReport {
   /** The uid of the process, as in node.metadata of the feed. */
   readonly uid: string
   /**
@@ -26,68 +25,39 @@ interface LoadReport {
   readonly routes: ReadonlyMap<string, RouteLoad>
 }
 
-/** The codec of the receiver of reports. */
-const loadCodec: Codec<LoadReport, void> = {
-  decode(bytes) {
-    const { uid, routes } = fromBinary(StreamReportSchema, bytes)
-    return {
-      uid,
-      routes: new Map(
-        routes.map(({ route, activeStreams, consumers }) => [route, { activeStreams, consumers }]),
-      ),
-    }
-  },
-  encode: () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema)),
-}
-
-/** The codec of the sender of reports. */
-export const loadReporterCodec: Codec<void, LoadReport> = {
-  encode: ({ uid, routes }) =>
-    toBinary(
-      StreamReportSchema,
-      create(StreamReportSchema, {
-        uid,
-        routes: Array.from(routes, ([route, load]) => ({ route, ...load })),
-      }),
+export function decodeLoad(bytes: Uint8Array): LoadReport {
+  const { uid, routes } = fromBinary(StreamReportSchema, bytes)
+  return {
+    uid,
+    routes: new Map(
+      routes.map(({ route, activeStreams, consumers }) => [route, { activeStreams, consumers }]),
     ),
-  decode: () => undefined,
+  }
 }
 
-/**
- * The load of brokers, which they report to the feed's port or other operators pass on. A report counts until
- * its stream ends.
- */
-export interface StreamLoads {
-  /** The methods for the server of the feed. */
-  readonly methods: readonly AnyMethod[]
-  /** Returns the sum of the loads of a route at these processes. */
-  of(route: string, uids: readonly string[]): RouteLoad
-  /** Returns the reports of processes to this operator, by uid, to pass them on. */
-  heardHere(): ReadonlyMap<string, HeardLoad>
-  /** Calls the listener after changes, at most once in `paceMs`. */
-  onChange(listener: () => void): void
-  /** Ends the calls of listeners. */
-  stop(): void
+export function encodeLoad({ uid, routes }: LoadReport): Uint8Array {
+  const message = { uid, routes: Array.from(routes, ([route, load]) => ({ route, ...load })) }
+  return toBinary(StreamReportSchema, create(StreamReportSchema, message))
 }
 
-interface HeardLoad {
+/** The answer when a stream of reports ends. */
+export const encodeLoadEnd = () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema))
+
+interface ReceivedLoad {
   readonly routes: ReadonlyMap<string, RouteLoad>
   /** The load. Each report has a new object. */
   readonly revision: number
 }
 
 interface StreamLoadsOptions {
-  /**
-   * The DNS name that only operators have in their certificates. Without it no caller counts as an
-   * operator, and a stream reports one process only.
-   */
+  /** The DNS name that only operators have in their certificates; undefined if there is one operator. */
   readonly operatorName?: string
   readonly limits?: Partial<StreamLoadsLimits>
   readonly clock?: Pick<Clock, 'monotonicMs'>
 }
 
 export interface StreamLoadsLimits {
-  /** The maximum of streams of processes and operators. One more is answered by RESOURCE_EXHAUSTED. */
+  /** The maximum of streams. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
   /** The maximum of processes that one operator reports. */
   readonly maxProcesses: number
@@ -107,63 +77,89 @@ const defaultStreamLoadsLimits: StreamLoadsLimits = {
 /** One stream, and its report of each process. */
 interface Reporter {
   readonly isOperator: boolean
-  readonly loads: Map<string, HeardLoad>
+  readonly loads: Map<string, ReceivedLoad>
 }
 
 const maxUidChars = 253
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 
-export function createStreamLoads({
-  operatorName,
-  limits,
-  clock = systemClock,
-}: StreamLoadsOptions = {}): StreamLoads {
-  const { maxStreams, maxProcesses, maxRoutes, paceMs } = { ...defaultStreamLoadsLimits, ...limits }
-  const reporters = new Set<Reporter>()
-  const listeners: (() => void)[] = []
-  const rounds = new RateLimiter({ perSecond: 1_000 / paceMs, burst: 1 }, clock)
-  let nextRound: NodeJS.Timeout | undefined
-  let isStopped = false
-  let revisions = 0
+/**
+ * The load of brokers, which they report to the feed's port or other operators pass on. A report counts until
+ * its stream ends.
+ */
+export class StreamLoads {
+  /** The methods for the server of the feed. */
+  readonly methods: readonly AnyMethod[]
+  readonly #limits: StreamLoadsLimits
+  readonly #reporters = new Set<Reporter>()
+  readonly #listeners: (() => void)[] = []
+  readonly #rounds: RateLimiter
+  #nextRound: NodeJS.Timeout | undefined
+  #isStopped = false
+  #revisions = 0
 
-  /** Calls the listeners, at once or with later changes together. */
-  function notify(): void {
-    if (isStopped || nextRound !== undefined) return
-    const waitMs = rounds.reserve()
-    if (waitMs > 0) nextRound = setTimeout(callListeners, waitMs).unref()
-    else callListeners()
-  }
-
-  function callListeners(): void {
-    nextRound = undefined
-    for (const listener of listeners) listener()
-  }
-
-  /** The latest report counts: two operators report a process for a while after it moves between them. */
-  function newest(uid: string): HeardLoad | undefined {
-    let best: HeardLoad | undefined
-    for (const { loads } of reporters) {
-      const load = loads.get(uid)
-      if (load !== undefined && (best === undefined || load.revision > best.revision)) best = load
+  constructor({ operatorName, limits, clock = systemClock }: StreamLoadsOptions = {}) {
+    this.#limits = { ...defaultStreamLoadsLimits, ...limits }
+    this.#rounds = new RateLimiter({ perSecond: 1_000 / this.#limits.paceMs, burst: 1 }, clock)
+    const codec: Codec<LoadReport, void> = { decode: decodeLoad, encode: encodeLoadEnd }
+    const handle = (reports: AsyncIterable<LoadReport>, call: Call) => {
+      if (!isOperator(call, operatorName)) return this.receive(reports, 'process')
+      throw new GrpcError('FAILED_PRECONDITION', 'an operator reports loads by LeaderService')
     }
-    return best
+    this.methods = [{ kind: 'client-stream', path: loadReportPath, ...codec, handle }]
   }
 
-  async function report(requests: AsyncIterable<LoadReport>, call: Call): Promise<void> {
-    if (reporters.size >= maxStreams) {
+  /**
+   * Counts the reports of one stream until it ends.
+   *
+   * @throws GrpcError RESOURCE_EXHAUSTED, or INVALID_ARGUMENT for a report that is not allowed
+   */
+  async receive(reports: AsyncIterable<LoadReport>, from: 'process' | 'operator'): Promise<void> {
+    const { maxStreams } = this.#limits
+    if (this.#reporters.size >= maxStreams) {
       throw new GrpcError('RESOURCE_EXHAUSTED', `${maxStreams} streams report already`)
     }
-    const reporter = { isOperator: isOperator(call.peerCertificate, operatorName), loads: new Map() }
-    reporters.add(reporter)
+    const reporter: Reporter = { isOperator: from === 'operator', loads: new Map() }
+    this.#reporters.add(reporter)
     try {
-      for await (const load of requests) take(reporter, load)
+      for await (const report of reports) this.#take(reporter, report)
     } finally {
-      reporters.delete(reporter)
-      notify()
+      this.#reporters.delete(reporter)
+      this.#notify()
     }
   }
 
-  function take({ isOperator, loads }: Reporter, { uid, routes }: LoadReport): void {
+  /** Returns the sum of the loads of a route at these processes. */
+  of(route: string, uids: readonly string[]): RouteLoad {
+    const sum = { activeStreams: 0, consumers: 0 }
+    for (const uid of uids) {
+      const { activeStreams, consumers } = this.#newest(uid)?.routes.get(route) ?? noLoad
+      sum.activeStreams += activeStreams
+      sum.consumers += consumers
+    }
+    return sum
+  }
+
+  /** Returns the reports of processes to this operator, by uid, to pass them on. */
+  own(): ReadonlyMap<string, ReceivedLoad> {
+    const processes = [...this.#reporters].filter(({ isOperator }) => !isOperator)
+    const loads = processes.flatMap(reporter => [...reporter.loads])
+    return new Map(loads.sort(([, a], [, b]) => a.revision - b.revision))
+  }
+
+  /** Calls the listener after changes, at most once in `paceMs`. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Ends the calls of listeners. */
+  stop(): void {
+    this.#isStopped = true
+    clearTimeout(this.#nextRound)
+  }
+
+  #take({ isOperator, loads }: Reporter, { uid, routes }: LoadReport): void {
+    const { maxProcesses, maxRoutes } = this.#limits
     if (uid === '' || uid.length > maxUidChars) {
       throw new GrpcError('INVALID_ARGUMENT', `uid: must have 1 to ${maxUidChars} characters`)
     }
@@ -177,36 +173,32 @@ export function createStreamLoads({
     if (routes.size > maxRoutes) {
       throw new GrpcError('INVALID_ARGUMENT', `routes: ${routes.size}; at most ${maxRoutes} are allowed`)
     }
-    revisions += 1
+    this.#revisions += 1
     if (routes.size === 0) loads.delete(uid)
-    else loads.set(uid, { routes, revision: revisions })
-    notify()
+    else loads.set(uid, { routes, revision: this.#revisions })
+    this.#notify()
   }
 
-  return {
-    methods: [{ kind: 'client-stream', path: loadReportPath, ...loadCodec, handle: report }],
-    of(route, uids) {
-      const sum = { activeStreams: 0, consumers: 0 }
-      for (const uid of uids) {
-        const { activeStreams, consumers } = newest(uid)?.routes.get(route) ?? noLoad
-        sum.activeStreams += activeStreams
-        sum.consumers += consumers
-      }
-      return sum
-    },
-    heardHere() {
-      const own = [...reporters].filter(reporter => !reporter.isOperator).flatMap(({ loads }) => [...loads])
-      return new Map(own.sort(([, a], [, b]) => a.revision - b.revision))
-    },
-    onChange: listener => void listeners.push(listener),
-    stop() {
-      isStopped = true
-      clearTimeout(nextRound)
-    },
+  /** The latest report counts: two operators report a process for a while after it moves between them. */
+  #newest(uid: string): ReceivedLoad | undefined {
+    let newest: ReceivedLoad | undefined
+    for (const { loads } of this.#reporters) {
+      const load = loads.get(uid)
+      if (load !== undefined && (newest === undefined || load.revision > newest.revision)) newest = load
+    }
+    return newest
   }
-}
 
-function isOperator(certificate: X509Certificate | undefined, operatorName: string | undefined): boolean {
-  if (certificate === undefined || operatorName === undefined) return false
-  return checkSubjectAltName(certificate, operatorName) === undefined
+  /** Calls the listeners, at once or with later changes together. */
+  #notify(): void {
+    if (this.#isStopped || this.#nextRound !== undefined) return
+    const waitMs = this.#rounds.reserve()
+    if (waitMs > 0) this.#nextRound = setTimeout(() => this.#callListeners(), waitMs).unref()
+    else this.#callListeners()
+  }
+
+  #callListeners(): void {
+    this.#nextRound = undefined
+    for (const listener of this.#listeners) listener()
+  }
 }

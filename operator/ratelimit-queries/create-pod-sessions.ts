@@ -13,7 +13,7 @@ import { createTopKeyCounts, type TopKeyTiming } from './top-keys.ts'
 import { askWhatIf, type WhatIfTiming } from './what-if.ts'
 
 export interface PodSessionsOptions {
-  readonly table: SessionTable<ProcessSession>
+  readonly table: Pick<SessionTable<ProcessSession>, 'sessions' | 'lost' | 'onOpen'>
   /** The pods that exist, with or without sessions; none are known if left out. */
   readonly expected?: () => readonly ExpectedPod[]
   readonly clock: Clock

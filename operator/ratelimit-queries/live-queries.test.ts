@@ -25,9 +25,7 @@ test('a tap of many pods shows a share of the decisions of each, and counts the 
     session.receive({ case: 'totals', value: create(TotalsSchema, { domains }) })
     return session
   })
-  const table = {
-    ...{ methods: [], sessions: () => sessions, lost: () => [], onOpen() {}, close() {} },
-  }
+  const table = { sessions: () => sessions, lost: () => [], onOpen() {} }
   const podSessions = createPodSessions({ table, clock: systemClock })
   t.after(() => podSessions.close())
   const end = new AbortController()

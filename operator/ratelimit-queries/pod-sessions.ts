@@ -1,7 +1,6 @@
 /**
- * The operator's view of the decisions of its rate limit processes, and the queries that they answer. All
- * results are plain data that JSON can express. Every operator answers for all processes, with or without
- * the Lease.
+ * The operator's view of the decisions of its rate limit processes, and the queries that they answer. Every
+ * operator answers for all processes, with or without the Lease.
  *
  * Each method rejects with a `QueryError`. A process that does not answer by the deadline does not fail
  * a call as long as another one answers: `missing` then has its name. Numbers of hits are summed over the
@@ -43,8 +42,7 @@ export interface PodSessions {
   /**
    * Replays the recorded calls of all pods together with another configuration of a domain.
    *
-   * @param resource an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, in base64, at most
-   *   `maxWhatIfBytes` before the encoding
+   * @param resource an encoded ratelimit.config.ratelimit.v3.RateLimitConfig of at most `maxWhatIfBytes`
    * @returns progress, several times, and then the result as the last item
    */
   whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncIterable<WhatIfStep>
@@ -191,8 +189,8 @@ export interface TopKeys {
   readonly missingAtMost: number
   /** The time that was counted. */
   readonly sinceMs: number
-  /** Whether pods report hashes instead of values. Undefined from an earlier version with the Lease. */
-  readonly hashed?: boolean
+  /** Whether pods report hashes instead of values. */
+  readonly hashed: boolean
   readonly missing: readonly string[]
 }
 
@@ -229,8 +227,8 @@ export interface TapBatch {
   readonly decisions: readonly TappedDecision[]
   /** Decisions that were not sampled. */
   readonly skipped: number
-  /** Whether pods report hashes instead of values. Undefined from an earlier version with the Lease. */
-  readonly hashed?: boolean
+  /** Whether pods report hashes instead of values. */
+  readonly hashed: boolean
 }
 
 export interface TappedDecision {
@@ -251,7 +249,7 @@ export interface TappedDecision {
 
 export interface WhatIfQuery {
   readonly domain: string
-  readonly resource: string
+  readonly resource: Uint8Array
 }
 
 export type WhatIfStep =

@@ -52,7 +52,7 @@ async function askPods(...pods: readonly Played[]) {
     )
     return session
   })
-  const query = { domain: 'shop', resource: '' }
+  const query = { domain: 'shop', resource: new Uint8Array() }
   for await (const step of askWhatIf(sessions, [], query, new AbortController().signal, timing)) {
     if (step.kind === 'result') return { ...step.result, asked }
   }

@@ -70,13 +70,12 @@ export async function* askWhatIf(
   signal: AbortSignal,
   timing: WhatIfTiming = defaultWhatIfTiming,
 ): AsyncGenerator<WhatIfStep> {
-  const bytes = Buffer.from(resource, 'base64')
-  if (bytes.length > maxWhatIfBytes) {
-    const text = `resource: ${bytes.length} bytes; at most ${maxWhatIfBytes} are allowed`
+  if (resource.length > maxWhatIfBytes) {
+    const text = `resource: ${resource.length} bytes; at most ${maxWhatIfBytes} are allowed`
     throw new QueryError('invalid', text, 'resource')
   }
   const asked = recording(sessions)
-  const compressed = await compress(bytes)
+  const compressed = await compress(resource)
   const name = nextId()
   const either = AbortSignal.any([signal, AbortSignal.timeout(timing.deadlineMs)])
   try {

@@ -133,19 +133,25 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/pods/',
     content: 'the streams that processes keep to an operator: sessions, and the loads of brokers',
-    mayImport: [...serviceBase, 'operator/leader/'],
+    mayImport: serviceBase,
   },
   {
     place: 'operator/leader/',
     content:
-      'what an operator passes on to the operator with the Lease, which writes statuses: acknowledgements, loads, sessions and queries',
-    mayImport: [...serviceBase, 'operator/pods/', 'operator/xds/'],
+      '`leader-service.ts`, what an operator passes on to the operator with the Lease, which writes statuses: acknowledgements, loads, sessions and queries',
+    mayImport: [
+      ...serviceBase,
+      'operator/broker-queries/',
+      'operator/pods/',
+      'operator/ratelimit-queries/',
+      'operator/xds/',
+    ],
   },
   {
     place: 'operator/ratelimit-queries/',
     content:
       '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them',
-    mayImport: [...serviceBase, 'operator/leader/', 'operator/pods/'],
+    mayImport: [...serviceBase, 'operator/pods/'],
   },
   {
     place: 'operator/api/',
@@ -192,7 +198,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: 'operator/broker-queries/',
     content:
       'the requests of animation streams, from several brokers: by their sessions for the API, by their pages for commands',
-    mayImport: [...serviceBase, 'operator/leader/', 'operator/pods/'],
+    mayImport: [...serviceBase, 'operator/pods/'],
   },
   {
     place: 'operator/infrastructure/',

@@ -3,76 +3,43 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
-import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
-import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { SessionReportSchema } from '@tollway/proto/tollway/operator/v1/counters'
 import { BrokerReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { openSessions } from '../../operator/app.ts'
 import { brokerSessionPath } from '../../operator/broker-queries/broker-session.ts'
 import type { ExpectedBroker } from '../../operator/broker-queries/brokers.ts'
 import { streamRouteType } from '../../operator/kinds/animation-stream-route/stream-route.ts'
-import { createLeaderLink } from '../../operator/leader/leader-link.ts'
-import { encodedCodec } from '../../operator/leader/pass-on.ts'
-import { askingCodec, queryPath } from '../../operator/leader/query-codec.ts'
+import { leaderPath } from '../../operator/leader/leader-service.ts'
+import { encodeQuery } from '../../operator/leader/query-messages.ts'
 import { QueryError } from '../../operator/pods/query-error.ts'
+import { encodedCodec } from '../../operator/pods/session-table.ts'
 import { sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
-import { Feed } from '../../operator/xds/feed.ts'
+import { startOperator as startOperatorOf, tlsOf } from '../../operator/testing/start-operator.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
 import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
-import { createAuthority } from '../../services/grpc/server/testing/contract/certificates.ts'
 import { startBroker } from '../support/broker-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const operatorName = 'operator.system.svc'
-const fleet = createAuthority('fleet')
-const operatorLeaf = fleet.issue(operatorName)
-const podLeaf = fleet.issue('pods.system.svc')
-
-const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) => ({
-  serverName: operatorName,
-  credentials: () => ({ ca: fleet.ca, identity: { cert, key } }),
-  onChange: () => () => {},
-})
-
 /** An operator of a cluster with its feed, which accepts only clients with a certificate. */
 async function startOperator(t: TestContext, expected: readonly ExpectedBroker[]) {
-  let streams = 0
-  const feed = new Feed({
-    ...{ typeUrls: [streamRouteType], ids: () => `${++streams}`, clock: systemClock, log: silentLog },
-  })
-  feed.publish(createSnapshot(streamRouteType, []))
-  const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
   const replicas: Readonly<Record<string, readonly ExpectedBroker[]>> = {
     broker: expected,
     ratelimit: [running('limiter')],
   }
   const infrastructure = { observe: (workload: string) => replicas[workload] ?? [] }
-  const opened = openSessions({ feed, leader, operatorName, infrastructure }, silentLog)
-  const server = createGrpcServer({
-    methods: [...feed.methods, ...opened.sessions.methods],
-    onDefect: (_, error) => assert.fail(`${error}`),
-  })
-  const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
-  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
-  assert.ok('port' in bound)
-  const stop = async () => {
-    opened.closeSessions()
-    opened.sessions.close()
-    leader.stop()
-    feed.close()
-    await server.drain(0)
-  }
-  t.after(stop)
-  return { address: `127.0.0.1:${bound.port}`, port: bound.port, brokers: opened.brokers, leader, stop }
+  const operator = await startOperatorOf(t, { infrastructure, typeUrls: [streamRouteType] })
+  operator.feed.publish(createSnapshot(streamRouteType, []))
+  return operator
 }
 
 /** A broker process of this uid, with a request of this stream. */
 async function startBrokerOf(t: TestContext, address: string, uid: string) {
   const folder = temporaryFolder('broker-sessions')
+  const { serverName, credentials } = tlsOf('pod')
+  const { ca, identity } = credentials()
+  assert.ok(identity)
   const file = (name: string, content: string) => {
     writeFileSync(join(folder, name), content)
     return join(folder, name)
@@ -83,10 +50,10 @@ async function startBrokerOf(t: TestContext, address: string, uid: string) {
     CONFIG_GRPC_XDS_NODE_ID: uid,
     CONFIG_GRPC_XDS_NODE_METADATA: `uid:${uid},pod:pod-${uid},namespace:default`,
     CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
-    CONFIG_GRPC_XDS_CLIENT_TLS_CERT: file('tls.crt', podLeaf.cert),
-    CONFIG_GRPC_XDS_CLIENT_TLS_KEY: file('tls.key', podLeaf.key),
-    CONFIG_GRPC_XDS_SERVER_TLS_CACERT: file('ca.crt', fleet.ca),
-    CONFIG_GRPC_XDS_SERVER_TLS_SAN: operatorName,
+    CONFIG_GRPC_XDS_CLIENT_TLS_CERT: file('tls.crt', identity.cert),
+    CONFIG_GRPC_XDS_CLIENT_TLS_KEY: file('tls.key', identity.key),
+    CONFIG_GRPC_XDS_SERVER_TLS_CACERT: file('ca.crt', ca),
+    CONFIG_GRPC_XDS_SERVER_TLS_SAN: serverName,
     CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: '50ms',
     XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '50ms',
     XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms',
@@ -183,7 +150,7 @@ test('every operator lists and previews the requests of all brokers, through fau
 
 /** A session of a pod with the certificate of the fleet. `end` resolves with the status at its end. */
 function openSession(t: TestContext, address: string, path: string, ...reports: readonly Uint8Array[]) {
-  const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
+  const client = createGrpcClient(address, { tls: tlsOf('pod') })
   t.after(() => client.close())
   const ending = new AbortController()
   t.after(() => ending.abort())
@@ -244,14 +211,14 @@ test('a broker that sends answers without requests loses its session, and the ot
 
 test('a pod may not ask for the requests of brokers', async t => {
   const operator = await startOperator(t, [])
-  for (const method of ['brokers', 'preview']) {
-    const client = createGrpcClient(operator.address, { tls: tlsAs(podLeaf) })
+  for (const query of [encodeQuery('brokers', {}), encodeQuery('preview', { key: 'key' })]) {
+    const client = createGrpcClient(operator.address, { tls: tlsOf('pod') })
     t.after(() => client.close())
-    const call = client.bidi(queryPath, askingCodec)
-    void call.write({ method, arguments: ['key'] })
+    const call = client.bidi(leaderPath('Query'), encodedCodec)
+    void call.write(query)
     call.end()
     await assert.rejects(async () => {
       for await (const _ of call.messages);
-    }, /only an operator may ask/)
+    }, /only an operator may call Query/)
   }
 })

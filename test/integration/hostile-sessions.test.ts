@@ -9,7 +9,7 @@ import {
   SessionRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import fc from 'fast-check'
-import { encodedCodec } from '../../operator/leader/pass-on.ts'
+import { encodedCodec } from '../../operator/pods/session-table.ts'
 import { type Report, type Request, sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -33,7 +33,7 @@ function connected(sessions: PodSessions, pods: number) {
 }
 
 async function whatIf(sessions: PodSessions, proposed: Domain): Promise<WhatIfResult> {
-  const resource = Buffer.from(encodeRateLimitDomain(proposed).bytes).toString('base64')
+  const resource = encodeRateLimitDomain(proposed).bytes
   for await (const step of sessions.whatIf({ domain: 'shop', resource }, AbortSignal.timeout(120_000)))
     if (step.kind === 'result') return step.result
   return assert.fail('no result')

@@ -26,8 +26,8 @@ export function domainOf(yaml: string): RateLimitDomain {
 }
 
 /** Encodes a configuration for a what-if. */
-export function resourceOf(yaml: string): string {
-  return Buffer.from(encodeRateLimitDomain(domainOf(yaml)).bytes).toString('base64')
+export function resourceOf(yaml: string): Uint8Array {
+  return encodeRateLimitDomain(domainOf(yaml)).bytes
 }
 
 let streams = 0

@@ -44,8 +44,7 @@ export const whatIfHandler: Handler = {
     const { bytes } = encodeRateLimitDomain(proposal.domain)
     if (bytes.length > maxWhatIfBytes)
       throw bodyTooLarge(`the encoded resource is larger than ${maxWhatIfBytes} bytes`)
-    const resource = Buffer.from(bytes).toString('base64')
-    const steps = call.sources.pods.whatIf({ domain, resource }, call.signal)
+    const steps = call.sources.pods.whatIf({ domain, resource: bytes }, call.signal)
     for await (const step of steps) {
       if (step.kind === 'result') return describeResult(proposal, step.result)
     }

@@ -76,7 +76,7 @@ export function playPods(): PlayedPods {
     async top({ domain }) {
       check(domain)
       const keys = [{ entries: [{ key: 'user', value: 'alice' }], count: 3, error: 0 }]
-      return { keys, missingAtMost: 0, sinceMs: 1000, missing: pods.missing }
+      return { keys, missingAtMost: 0, sinceMs: 1000, missing: pods.missing, hashed: false }
     },
     async history({ domains }) {
       if (pods.problem) throw pods.problem

@@ -8,7 +8,7 @@ import { customResourceDefinition } from '../../../crds/generation/definition.ts
 import { missingKubeAssets, startKubeApiServer } from '../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createPeers } from '../../leader/peers.ts'
+import { Peers } from '../../leader/peers.ts'
 import {
   type EnvironmentUnderTest,
   environmentContract,
@@ -66,8 +66,8 @@ async function startCluster(): Promise<EnvironmentUnderTest> {
         ...{ config, namespace, client, tenants, provisioner, operatorName },
         place: { name: config.name, namespace, revision: 'first', owner },
         infrastructure: { observe: () => [], obstacle: () => undefined, onChange() {} },
-        peers: createPeers({ operatorName, ids: randomUUID, clock: systemClock, log: silentLog }),
-        leader: { setLeader() {}, current: () => undefined, onChange() {}, stop() {} },
+        peers: new Peers({ ids: randomUUID, clock: systemClock, log: silentLog }),
+        leader: { current: () => undefined, relay: () => ({ current: () => undefined, onChange() {} }) },
         mayWrite: () => true,
         metrics: { statusWritten() {}, propagated() {}, reconciled() {} },
         events: { record() {} },

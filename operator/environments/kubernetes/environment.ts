@@ -2,7 +2,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Environment } from '../../app.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
-import type { LeaderLink } from '../../leader/leader-link.ts'
+import type { LeaderConnection } from '../../leader/leader-connection.ts'
 import type { Peers } from '../../leader/peers.ts'
 import { serviceNames } from '../../model.ts'
 import { readPaymentAddresses } from '../../workloads/payments.ts'
@@ -28,7 +28,7 @@ interface KubernetesEnvironmentOptions {
   readonly provisioner: Provisioner
   readonly operatorName: string
   readonly peers: Peers
-  readonly leader: LeaderLink
+  readonly leader: Pick<LeaderConnection, 'current' | 'relay'>
   /** Reports whether this operator holds the Lease. */
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>

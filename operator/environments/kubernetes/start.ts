@@ -9,7 +9,6 @@ import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp } from '@tollway/chassis/net/listen-http.ts'
 import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
 import { OperatorApi } from '../../api/operator-api.ts'
@@ -20,12 +19,10 @@ import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import { cacheBalances, type ReadMerchantBooks } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
-import type { LeaderCall } from '../../leader/leader-call.ts'
-import { createLeaderLink } from '../../leader/leader-link.ts'
-import { createLoadRelay } from '../../leader/load-relay.ts'
-import { createPeerReporter } from '../../leader/peer-reporter.ts'
-import { createPeers, type Peers } from '../../leader/peers.ts'
-import { maxQueryBytes } from '../../leader/serve-queries.ts'
+import { LeaderConnection } from '../../leader/leader-connection.ts'
+import { maxMessageBytes } from '../../leader/leader-service.ts'
+import { Peers } from '../../leader/peers.ts'
+import { reportAcknowledgements, reportLoads } from '../../leader/report-to-leader.ts'
 import { serviceNames } from '../../model.ts'
 import { groupResources, type StatusReport } from '../../status/status-report.ts'
 import * as names from '../../workloads/cluster-names.ts'
@@ -91,9 +88,10 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const events = openEvents(started, client, pod, log)
   const infrastructure = openInfrastructure(started, { client, place, mayWrite, events }, options)
   const operatorName = names.feedHost(config.name, pod.namespace)
-  const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
+  const peers = new Peers({ ids: randomUUID, clock: systemClock, log })
   const tls = certificates.clientTls(operatorName)
-  const leader = createLeaderLink({ tls, log })
+  const onUnreachable = () => leadership.readLeaseNow()
+  const leader = new LeaderConnection({ tls, log, random: Math.random, onUnreachable })
   started.defer(async () => leader.stop())
   const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
   started.defer(() => tenants.routes.stop())
@@ -107,7 +105,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => app.stop())
   const { feed, kinds } = app
   const workloads = openWorkloads(started, { client, place, infrastructure, mayWrite }, options)
-  const reports = openReports(started, app, { tls, leadership, log })
+  const { identity: reporter } = leadership
+  started.defer(reportAcknowledgements(leader, { feed, reporter, clock: systemClock }))
+  started.defer(reportLoads(leader, app.loads))
 
   let notReady = 'the resources have not been read yet'
   const operators = openOperators(started, client, place, log)
@@ -123,9 +123,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
       for (const { statuses } of kinds) statuses.recheckAll()
     },
     onStopped: () => infrastructure.standDown(),
-    onRival(address) {
-      for (const link of [...reports, leader]) link.setLeader(address)
-    },
+    onRival: address => leader.setLeader(address),
   })
   certificates.start()
   workloads.start()
@@ -295,33 +293,6 @@ function openInfrastructure(
   return infrastructure
 }
 
-interface ReportingParts {
-  readonly tls: ClientTls
-  readonly leadership: Leadership
-  readonly log: Log
-}
-
-/** Reports the acknowledgements and the loads of this operator's pods to the operator that leads. */
-function openReports(
-  started: AsyncDisposableStack,
-  { feed, loads }: Pick<OperatorApp<ClusterController>, 'feed' | 'loads'>,
-  { tls, leadership, log }: ReportingParts,
-): readonly LeaderCall[] {
-  const acknowledgements = createPeerReporter({
-    feed,
-    tls,
-    reporter: leadership.identity,
-    log,
-    onUnreachable: () => leadership.readLeaseNow(),
-    clock: systemClock,
-    random: Math.random,
-  })
-  const relay = createLoadRelay({ loads, tls, log, random: Math.random })
-  started.defer(() => acknowledgements.stop())
-  started.defer(() => relay.stop())
-  return [acknowledgements, relay]
-}
-
 interface MeasuredParts {
   readonly leadership: { mayWrite(): boolean }
   readonly feed: Feed
@@ -467,8 +438,8 @@ async function serveFeed(
 ): Promise<void> {
   await certificates.ready()
   const grpc = createGrpcServer({
-    methods: [feed, peers, loads, sessions].flatMap(({ methods }) => methods),
-    limits: { ...feedConnection, maxReceiveBytes: maxQueryBytes },
+    methods: [feed, loads, sessions].flatMap(({ methods }) => methods),
+    limits: { ...feedConnection, maxReceiveBytes: maxMessageBytes },
     onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })

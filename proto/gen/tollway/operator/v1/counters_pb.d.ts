@@ -1447,47 +1447,6 @@ export declare type ReplayedKey = Message<"tollway.operator.v1.ReplayedKey"> & {
 export declare const ReplayedKeySchema: GenMessage<ReplayedKey>;
 
 /**
- * @generated from message tollway.operator.v1.QueryRequest
- */
-export declare type QueryRequest = Message<"tollway.operator.v1.QueryRequest"> & {
-  /**
-   * The method of the operator's interface, and its arguments as JSON.
-   *
-   * @generated from field: string method = 1;
-   */
-  method: string;
-
-  /**
-   * @generated from field: string arguments = 2;
-   */
-  arguments: string;
-};
-
-/**
- * Describes the message tollway.operator.v1.QueryRequest.
- * Use `create(QueryRequestSchema)` to create a new message.
- */
-export declare const QueryRequestSchema: GenMessage<QueryRequest>;
-
-/**
- * @generated from message tollway.operator.v1.QueryAnswer
- */
-export declare type QueryAnswer = Message<"tollway.operator.v1.QueryAnswer"> & {
-  /**
-   * A result, or one of several results, as JSON.
-   *
-   * @generated from field: string result = 1;
-   */
-  result: string;
-};
-
-/**
- * Describes the message tollway.operator.v1.QueryAnswer.
- * Use `create(QueryAnswerSchema)` to create a new message.
- */
-export declare const QueryAnswerSchema: GenMessage<QueryAnswer>;
-
-/**
  * @generated from service tollway.operator.v1.CounterService
  */
 export declare const CounterService: GenService<{
@@ -1501,16 +1460,6 @@ export declare const CounterService: GenService<{
     methodKind: "bidi_streaming";
     input: typeof SessionReportSchema;
     output: typeof SessionRequestSchema;
-  },
-  /**
-   * An operator asks the operator with the Lease, which has the sessions of all processes.
-   *
-   * @generated from rpc tollway.operator.v1.CounterService.Query
-   */
-  query: {
-    methodKind: "server_streaming";
-    input: typeof QueryRequestSchema;
-    output: typeof QueryAnswerSchema;
   },
 }>;
 

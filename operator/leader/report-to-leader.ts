@@ -1,0 +1,110 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
+import { encodeLoad, type LoadReport, type StreamLoads } from '../pods/stream-loads.ts'
+import type { Feed } from '../xds/feed.ts'
+import type { LeaderConnection } from './leader-connection.ts'
+import { leaderPath } from './leader-service.ts'
+import { reporterCodec } from './report-codec.ts'
+import { createReportWriter } from './report-writer.ts'
+
+/** A change that was not noticed is reported after this time at the latest. */
+const idleCheckMs = 10_000
+
+export interface AcknowledgementSource {
+  readonly feed: Pick<Feed, 'clientStates' | 'onChange'>
+  /** The identity of this process for the Lease, which is unique. */
+  readonly reporter: string
+  readonly clock: Clock
+  /** The time between two reports. Changes within it are one report. 50 when left out. */
+  readonly paceMs?: number
+}
+
+/**
+ * Reports to the leader which contents the clients of this operator enforce. Returns a function that stops
+ * it.
+ */
+export function reportAcknowledgements(
+  leader: LeaderConnection,
+  { feed, reporter, clock, paceMs = 50 }: AcknowledgementSource,
+): () => Promise<void> {
+  const pause = createWakeablePause()
+  feed.onChange(pause.wake)
+  return leader.keepCalling('acknowledgements', async (client, signal, onWorking) => {
+    const call = client.bidi(leaderPath('Acknowledge'), reporterCodec, { signal })
+    const pacing = createWakeablePause()
+    const writer = createReportWriter(reporter)
+    let sent = 0
+    let received = 0
+    let hasEnded = false
+    const ended = receiveAll(call.messages, () => {
+      received += 1
+      onWorking()
+      pause.wake()
+    }).finally(() => {
+      hasEnded = true
+      pause.wake()
+    })
+    // Awaited below.
+    ended.catch(() => {})
+    while (!signal.aborted && !hasEnded) {
+      const report = received === sent ? writer.next(feed.clientStates(), clock.monotonicMs()) : undefined
+      if (report === undefined) await pause.wait(idleCheckMs, signal)
+      else {
+        sent += 1
+        void call.write(report)
+        await pacing.wait(paceMs, signal)
+      }
+    }
+    await ended
+  })
+}
+
+const loadCodec = { encode: encodeLoad, decode: () => undefined }
+
+/**
+ * Passes the loads of brokers on to the leader. Each round sends the differences to the last reports, so that
+ * nothing is queued. Returns a function that stops it.
+ *
+ * @param paceMs the time between two rounds
+ */
+export function reportLoads(
+  leader: LeaderConnection,
+  loads: Pick<StreamLoads, 'own' | 'onChange'>,
+  paceMs = 1_000,
+): () => Promise<void> {
+  const pause = createWakeablePause()
+  loads.onChange(pause.wake)
+  return leader.keepCalling('loads', async (client, signal, onWorking) => {
+    const call = client.bidi<LoadReport, void>(leaderPath('ReportLoads'), loadCodec, { signal })
+    const pacing = createWakeablePause()
+    const reported = new Map<string, number>()
+    let hasEnded = false
+    const ended = receiveAll(call.messages, () => {}).finally(() => {
+      hasEnded = true
+      pause.wake()
+      pacing.wake()
+    })
+    // Awaited below.
+    ended.catch(() => {})
+    while (!signal.aborted && !hasEnded) {
+      const own = loads.own()
+      const ended = [...reported.keys()].filter(uid => !own.has(uid))
+      const changed = [...own].filter(([uid, { revision }]) => reported.get(uid) !== revision)
+      for (const [uid, { routes, revision }] of changed) {
+        await call.write({ uid, routes })
+        reported.set(uid, revision)
+      }
+      for (const uid of ended) {
+        await call.write({ uid, routes: new Map() })
+        reported.delete(uid)
+      }
+      await pacing.wait(paceMs, signal)
+      if (hasEnded || signal.aborted) break
+      // The leader reads, and has no answer.
+      onWorking()
+      await pause.wait(idleCheckMs, signal)
+    }
+    await ended
+  })
+}
