@@ -59,7 +59,7 @@ type GaugeName =
   | 'process.resident_bytes'
 
 const maxRoutes = 200
-export const overflowRoute = 'overflow'
+const overflowRoute = 'overflow'
 
 /** All statistics. Gauges are read on request. */
 export class BrokerStats {

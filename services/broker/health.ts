@@ -46,9 +46,9 @@ export class StreamLogHealth {
   /** Logs each change, and a log that does not answer at the start. */
   logChanges(log: Log): void {
     const streamLog = this.#streamLog
-    const warn = () => log.warn('use the stream log: it does not answer', { problem: streamLog.problem })
+    const warn = () => log.warn('reach stream log failed', { reason: streamLog.problem })
     streamLog.onHealth(healthy => {
-      if (healthy) log.info('use the stream log: it answers again')
+      if (healthy) log.info('reach stream log')
       else warn()
     })
     setTimeout(() => {

@@ -15,8 +15,8 @@ import { openServerTls } from '@tollway/grpc/server/open-server-tls.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
 import { BrokerStats } from './broker-stats.ts'
-import type { RouteFeed, RouteFeedOptions } from './feeds/route-feed.ts'
 import { createBrokerHealth, StreamLogHealth } from './health.ts'
+import type { RouteFeed, RouteFeedOptions } from './management/route-feed.ts'
 import { RouteTable } from './routes/route-table.ts'
 import { animationMethods, animationServices } from './servers/grpc-methods.ts'
 import { listPagePorts, openPages } from './servers/open-pages.ts'
@@ -74,11 +74,11 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     backendProblem: () => watch.problem,
     watch: new StreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
   })
-  const ofOperator = {
+  const operatorPages = {
     list: (maxBytes: number) => streamsText(broker, systemClock.nowMs(), maxBytes),
     preview: makePreview,
   }
-  const feed = await openFeed(settings, { table, loads: () => broker.loads(), pages: ofOperator, log })
+  const feed = await openFeed(settings, { table, loads: () => broker.loads(), pages: operatorPages, log })
   const healthTable = createHealthTable()
   const grpc = createGrpcServer(grpcOptions(settings, broker, healthTable, log))
   await waitForRoutes(feed, table)
@@ -157,7 +157,7 @@ function grpcOptions(
     methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
     health,
     onDefect: (path, error) =>
-      log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) }),
+      log.error('handle call failed', { path, error: (error as Error).stack ?? String(error) }),
     limits: {
       maxReceiveBytes: settings.maxMessageBytes,
       maxSendBytes: Number.MAX_SAFE_INTEGER,
@@ -180,7 +180,7 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
 /** Loads the gRPC client only if there is a feed. */
 async function openFeed(settings: Settings, options: RouteFeedOptions): Promise<RouteFeed | undefined> {
   if (settings.routes === 'none') return undefined
-  const { openRouteFeed } = await import('./feeds/route-feed.ts')
+  const { openRouteFeed } = await import('./management/route-feed.ts')
   return openRouteFeed(settings, options)
 }
 

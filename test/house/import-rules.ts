@@ -74,7 +74,7 @@ export const importRules: readonly ImportRule[] = [
   },
   {
     place: 'services/broker/',
-    content: 'feeds, streams, servers, webhooks, settings; `service.ts` assembles the broker',
+    content: 'management, streams, servers, webhooks, settings; `service.ts` assembles the broker',
     mayImport: withFeed,
   },
   {
@@ -93,8 +93,8 @@ export const importRules: readonly ImportRule[] = [
     mayImport: ['proto/', chassis, 'services/xds-client/', 'services/broker/wire/animation-ids.ts'],
   },
   {
-    place: 'services/broker/feeds/',
-    content: 'routes from the feed, and what this broker reports to the operator over its connection',
+    place: 'services/broker/management/',
+    content: 'routes from the management server, and what this broker reports to it over the same connection',
     mayImport: [
       'proto/',
       chassis,

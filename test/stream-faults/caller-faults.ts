@@ -106,9 +106,7 @@ async function runFuzz({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
       ...(isAlive ? [] : [`the broker ended: ${broker.program.output()}`]),
       ...(answer.startsWith('SUCCESS') ? [] : [`the healthy producer got ${answer}`]),
       ...(loss === undefined ? [] : [`the healthy consumer ${loss}`]),
-      ...(/call failed: internal error/.test(broker.program.output())
-        ? [broker.program.output().slice(0, 500)]
-        : []),
+      ...(/handle call failed/.test(broker.program.output()) ? [broker.program.output().slice(0, 500)] : []),
     ],
   }
 }

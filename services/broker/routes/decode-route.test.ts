@@ -12,7 +12,7 @@ const encode = (message: Message) => toBinary(StreamRouteSchema, create(StreamRo
 const decode = (message: Message) => decodeRoute(encode({ name: 'shop/hero', ...message }), 'resources[0]')
 
 test('missing fields have defaults', () => {
-  assert.deepEqual(decode({}), { route: { ...defaultRoute, name: 'shop/hero' } })
+  assert.deepEqual(decode({}), { kind: 'route', route: { ...defaultRoute, name: 'shop/hero' } })
   assert.deepEqual(decode({ match: {}, rules: {}, limits: {} }), decode({}))
 })
 
@@ -35,6 +35,7 @@ test('every field is decoded', () => {
     tokenHashes: [hash],
   })
   assert.deepEqual(decoded, {
+    kind: 'route',
     route: {
       name: 'shop/hero',
       createdMs: 1_700_000_000_000,
@@ -63,7 +64,7 @@ test('tokens of one right replace those of both', () => {
     [{ tokenHashes: [push] }, { push: [push], pull: [push] }],
   ] as const) {
     const decoded = decode({ ...message, tokenHashes: [...message.tokenHashes] } as Message)
-    assert.ok('route' in decoded)
+    assert.ok(decoded.kind === 'route')
     assert.deepEqual(decoded.route.tokens, tokens)
   }
 })
@@ -121,24 +122,24 @@ const wrong: readonly (readonly [Message, string])[] = [
 
 test('a problem names the field, the found and the allowed value', () => {
   for (const [message, problem] of wrong) {
-    assert.deepEqual(decode(message), { problems: [`shop/hero: ${problem}`] })
+    assert.deepEqual(decode(message), { kind: 'invalid', problems: [`shop/hero: ${problem}`] })
   }
 })
 
 test('all problems are reported', () => {
   const decoded = decode({ slowConsumers: 'a', concurrentRequests: 'b', limits: { idleSeconds: -1 } })
-  assert.ok('problems' in decoded)
+  assert.ok(decoded.kind === 'invalid')
   assert.equal(decoded.problems.length, 3)
 })
 
-test('a resource without a valid name is reported by its place', () => {
+test('a resource without a valid name is reported by its label', () => {
   for (const name of ['', 'hero', 'shop/hero/x', 'Shop/hero', 'shop/he ro', `shop/${'x'.repeat(254)}`]) {
     const decoded = decode({ name })
-    assert.ok('problems' in decoded, name)
+    assert.ok(decoded.kind === 'invalid', name)
     assert.match(decoded.problems[0] ?? '', /^resources\[0\]: name: ".*" is not allowed: namespace\/name/)
   }
   const malformed = decodeRoute(Uint8Array.of(0x0a, 0xff), 'resources[3]')
-  assert.ok('problems' in malformed)
+  assert.ok(malformed.kind === 'invalid')
   assert.match(malformed.problems[0] ?? '', /^resources\[3\]: ./)
 })
 
@@ -155,7 +156,7 @@ test('mutated bytes are a route, or problems of one line each', () => {
     const bytes = seed.slice()
     for (const [at, value] of list) bytes[at] = value
     const decoded = decodeRoute(bytes, 'resources[0]')
-    if ('route' in decoded) return
+    if (decoded.kind === 'route') return
     assert.ok(decoded.problems.length > 0)
     for (const problem of decoded.problems) assert.match(problem, /^[^\n]+: [^\n]+$/)
   })
@@ -167,7 +168,7 @@ const signing = `whsec_${Buffer.alloc(32, 9).toString('base64')}`
 test('a webhook has a URL and secrets', () => {
   const webhook = { url: 'https://example.org/hook', secrets: [signing] }
   const decoded = decode({ webhook })
-  assert.ok('route' in decoded)
+  assert.ok(decoded.kind === 'route')
   assert.deepEqual(decoded.route.webhook, webhook)
 })
 
@@ -175,6 +176,7 @@ test('an invalid webhook is rejected, and no problem quotes a secret', () => {
   const decoded = decode({ webhook: { url: 'file:///etc', secrets: ['canary', `${signing}!`] } })
   const form = '"whsec_" and 24 to 64 bytes in base64'
   assert.deepEqual(decoded, {
+    kind: 'invalid',
     problems: [
       'shop/hero: webhook.url: "file:///etc" is not allowed: an http or https URL of at most 2048 characters',
       `shop/hero: webhook.secrets[0]: a text that does not begin with "whsec_" is not allowed: ${form}`,
@@ -183,6 +185,7 @@ test('an invalid webhook is rejected, and no problem quotes a secret', () => {
   })
   const url = 'https://example.org'
   assert.deepEqual(decode({ webhook: { url } }), {
+    kind: 'invalid',
     problems: ['shop/hero: webhook.secrets: an empty list is not allowed: at least one'],
   })
 })

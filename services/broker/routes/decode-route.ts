@@ -22,7 +22,9 @@ import {
   slowConsumerPolicies,
 } from './route.ts'
 
-type DecodedRoute = { readonly route: Route } | { readonly problems: readonly string[] }
+export type DecodedRoute =
+  | { readonly kind: 'route'; readonly route: Route }
+  | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
 /** The broker could not send a longer message to a consumer. */
 const maxMessageBytes = 64 * 1024 * 1024
@@ -36,8 +38,6 @@ const maxSigningSecrets = 16
 const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
 const hashBytes = 32
-/** The length of a value that a problem quotes. */
-
 const lateJoinerWords = ['now', 'start', 'last'] as const
 /** Two Kubernetes names, of at most 63 and 253 characters. */
 const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
@@ -45,12 +45,13 @@ const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
 /**
  * Decodes a resource of the feed, a `tollway.broker.v1.StreamRoute`, as a route with every default filled in.
  * Otherwise returns every problem, each in one line: `<name of the route>: <field>: <found value> is not
- * allowed: <allowed values>`. Fields have the spelling of JSON. `place` replaces the name of a route without
- * one.
+ * allowed: <allowed values>`. Fields have the spelling of JSON.
+ *
+ * @param label replaces the name of a route without a valid one
  */
 export function decodeRoute(bytes: Uint8Array, label: string): DecodedRoute {
   const message = parse(bytes)
-  if (message instanceof Error) return { problems: [`${label}: ${message.message}`] }
+  if (message instanceof Error) return { kind: 'invalid', problems: [`${label}: ${message.message}`] }
   const isNamed = nameForm.test(message.name)
   const reader = createReader(isNamed ? message.name : label)
   if (!isNamed) reader.reject('name', quote(message.name), 'namespace/name, as in Kubernetes')
@@ -71,7 +72,8 @@ export function decodeRoute(bytes: Uint8Array, label: string): DecodedRoute {
     tokens: readTokens(message, reader),
     ...readWebhook(message, reader),
   }
-  return reader.problems.length > 0 ? { problems: reader.problems } : { route }
+  const { problems } = reader
+  return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'route', route }
 }
 
 function parse(bytes: Uint8Array): StreamRoute | Error {

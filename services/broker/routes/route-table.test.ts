@@ -5,11 +5,11 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { defaultRoute } from './route.ts'
-import { type RouteResources, RouteTable, routeTypeUrl } from './route-table.ts'
+import { RouteTable, routeTypeUrl } from './route-table.ts'
 
 type Message = MessageInitShape<typeof StreamRouteSchema>
 
-function responseOf(...messages: readonly Message[]): RouteResources {
+function createResponse(...messages: readonly Message[]) {
   return {
     typeUrl: routeTypeUrl,
     resources: messages.map(message => ({
@@ -24,7 +24,10 @@ const ids = { sourceServiceId: '', streamId: 'game-1', targetObjectId: '' }
 
 function open() {
   const errors: string[] = []
-  const log: Log = { ...silentLog, error: text => void errors.push(text) }
+  const log: Log = {
+    ...silentLog,
+    error: (message, fields) => void errors.push(`${message}: ${fields?.['reason']}`),
+  }
   const table = new RouteTable({ clock: systemClock, log })
   let changes = 0
   const stop = table.onChange(() => {
@@ -37,22 +40,22 @@ function open() {
 test('a load replaces all previous routes', async () => {
   const { table, names, changes, stop } = open()
   assert.equal(table.choose(ids), defaultRoute)
-  assert.deepEqual(await table.load(responseOf(prefixed('shop/a', 'game-'), prefixed('shop/b', 'g'))), [])
+  assert.deepEqual(await table.load(createResponse(prefixed('shop/a', 'game-'), prefixed('shop/b', 'g'))), [])
   assert.equal(table.choose(ids).name, 'shop/a')
-  await table.load(responseOf(prefixed('shop/b', 'g')))
+  await table.load(createResponse(prefixed('shop/b', 'g')))
   assert.deepEqual(names(), ['shop/b'])
   assert.equal(table.choose(ids).name, 'shop/b')
   assert.equal(changes(), 2)
   stop()
-  await table.load(responseOf())
+  await table.load(createResponse())
   assert.equal(table.choose(ids), defaultRoute)
   assert.equal(changes(), 2)
 })
 
 test('one invalid route rejects the load with every problem, and changes nothing', async () => {
   const { table, names, changes, errors } = open()
-  await table.load(responseOf(prefixed('shop/a', 'game-')))
-  const wrong = responseOf(
+  await table.load(createResponse(prefixed('shop/a', 'game-')))
+  const wrong = createResponse(
     prefixed('shop/b', 'x'),
     { name: 'shop/c', slowConsumers: 'kill', lateJoiners: 'never' },
     { name: 'shop/b' },
@@ -64,12 +67,12 @@ test('one invalid route rejects the load with every problem, and changes nothing
   assert.deepEqual(problems, [
     'shop/c: lateJoiners: "never" is not allowed: one of now, start, last',
     'shop/c: slowConsumers: "kill" is not allowed: one of wait, drop-oldest, cut-off',
-    'shop/b: is there twice',
+    'shop/b: expected one resource with this name, got two',
     `resources[3]: its type is 'type.googleapis.com/other.Type', not ${routeTypeUrl}`,
   ])
   assert.deepEqual(
     errors,
-    problems.map(problem => `reject the routes: ${problem}`),
+    problems.map(problem => `load routes failed: ${problem}`),
   )
   assert.deepEqual(names(), ['shop/a'])
   assert.equal(changes(), 1)
@@ -77,7 +80,7 @@ test('one invalid route rejects the load with every problem, and changes nothing
 
 test('an empty response of another type does not remove the routes', async () => {
   const { table, names } = open()
-  await table.load(responseOf(prefixed('shop/a', 'game-')))
+  await table.load(createResponse(prefixed('shop/a', 'game-')))
   const problems = await table.load({ typeUrl: 'type.googleapis.com/other.Type', resources: [] })
   assert.match(problems.join(), /^response: its type is/)
   assert.deepEqual(names(), ['shop/a'])
@@ -86,14 +89,14 @@ test('an empty response of another type does not remove the routes', async () =>
 test('only the first of many problems are reported', async () => {
   const { table, errors } = open()
   const wrong = Array.from({ length: 1000 }, (_, index) => ({ name: `shop/r${index}`, slowConsumers: 'x' }))
-  assert.equal((await table.load(responseOf(...wrong))).length, 100)
+  assert.equal((await table.load(createResponse(...wrong))).length, 100)
   assert.equal(errors.length, 21)
-  assert.equal(errors.at(-1), 'reject the routes: 80 more problems')
+  assert.equal(errors.at(-1), 'load routes failed: 80 more problems')
 })
 
 test('10,000 routes are loaded without blocking the event loop', async t => {
   const { table } = open()
-  const many = responseOf(
+  const many = createResponse(
     ...Array.from({ length: 10_000 }, (_, index) => prefixed(`shop/r${index}`, `stream-${index}-`)),
   )
   let [lastMs, longestMs] = [process.cpuUsage(), 0]

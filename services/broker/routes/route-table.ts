@@ -3,7 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { checkType } from '@tollway/xds-client/discovery-session.ts'
 import { type ChooseRoute, createRouteChooser, type RouteIds } from './choose-route.ts'
-import { decodeRoute } from './decode-route.ts'
+import { type DecodedRoute, decodeRoute } from './decode-route.ts'
 import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
@@ -11,7 +11,7 @@ import type { Route } from './route.ts'
 export const routeTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /** The resources of one response. */
-export interface RouteResources {
+interface RouteResources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
 }
@@ -66,15 +66,16 @@ export class RouteTable {
   #enforce(routes: readonly Route[]): void {
     this.#routes = routes
     this.#choose = guardRoutes(routes, createRouteChooser(routes))
-    this.#log.info('routes loaded', { routes: routes.length })
+    this.#log.info('load routes', { routes: routes.length })
     for (const listener of [...this.#listeners]) listener()
   }
 
   #logProblems(problems: readonly string[]): void {
-    for (const problem of problems.slice(0, maxLoggedProblems))
-      this.#log.error(`reject the routes: ${problem}`)
+    for (const reason of problems.slice(0, maxLoggedProblems)) {
+      this.#log.error('load routes failed', { reason })
+    }
     const more = problems.length - maxLoggedProblems
-    if (more > 0) this.#log.error(`reject the routes: ${more} more problems`)
+    if (more > 0) this.#log.error('load routes failed', { reason: `${more} more problems` })
   }
 }
 
@@ -85,16 +86,19 @@ interface ReadRoutes {
 
 async function readRoutes({ typeUrl, resources }: RouteResources, clock: Clock): Promise<ReadRoutes> {
   const routes = new Map<string, Route>()
-  const problems: string[] = findTypeProblem(typeUrl, 'response')
+  const responseProblem = findTypeProblem(typeUrl, 'response')
+  const problems = responseProblem === undefined ? [] : [responseProblem]
   let beganMs = clock.monotonicMs()
   for (const [index, { typeUrl: type, value }] of resources.entries()) {
     if (problems.length >= maxProblems) break
     const label = `resources[${index}]`
-    const wrong = findTypeProblem(type, label)
-    const decoded = wrong.length > 0 ? { problems: wrong } : decodeRoute(value, label)
-    if ('problems' in decoded) problems.push(...decoded.problems)
-    else if (routes.has(decoded.route.name)) problems.push(`${decoded.route.name}: is there twice`)
-    else routes.set(decoded.route.name, decoded.route)
+    const typeProblem = findTypeProblem(type, label)
+    const decoded: DecodedRoute =
+      typeProblem === undefined ? decodeRoute(value, label) : { kind: 'invalid', problems: [typeProblem] }
+    if (decoded.kind === 'invalid') problems.push(...decoded.problems)
+    else if (routes.has(decoded.route.name)) {
+      problems.push(`${decoded.route.name}: expected one resource with this name, got two`)
+    } else routes.set(decoded.route.name, decoded.route)
     if (clock.monotonicMs() - beganMs < sliceMs) continue
     await nextTurn()
     beganMs = clock.monotonicMs()
@@ -102,11 +106,11 @@ async function readRoutes({ typeUrl, resources }: RouteResources, clock: Clock):
   return { routes: [...routes.values()], problems: problems.slice(0, maxProblems) }
 }
 
-function findTypeProblem(found: string, place: string): string[] {
+function findTypeProblem(found: string, label: string): string | undefined {
   try {
     checkType(found, routeTypeUrl)
-    return []
+    return undefined
   } catch (error) {
-    return [`${place}: ${(error as Error).message}`]
+    return `${label}: ${(error as Error).message}`
   }
 }

@@ -17,7 +17,6 @@ import { startService } from '../service.ts'
 import { settings } from '../settings.ts'
 import { encodeText } from '../streams/testing/simulation-under-test.ts'
 import { openAnimationClient } from './testing/animation-client.ts'
-import { maxWatchers } from './watch-streams.ts'
 
 const quick = {
   ...{ GRPC_HOST: '127.0.0.1', GRPC_PORT: '0', DEBUG_PORT: '0', DRAIN_DELAY: '0', DRAIN_TIMEOUT: '50ms' },
@@ -158,17 +157,19 @@ test('a changed file replaces the tokens, and ends the watches of removed ones',
   assert.equal((await ask('/streams')).status, 401)
   writeFileSync(file, '')
   await waitFor('no token', async () => (await ask('/streams', { token: second })).status === 503)
-  assert.ok(logged.some(line => line.includes(`ADMIN_TOKEN_FILE: ${file}: the file has no token`)))
+  assert.ok(
+    logged.some(line => line.includes(`ADMIN_TOKEN_FILE: ${file}: expected one token a line, got none`)),
+  )
   writeFileSync(file, `${token}\n`)
   await waitFor('the token', async () => (await ask('/streams')).status === 200)
 })
 
 for (const [content, said] of [
   ['', /ADMIN_TOKEN_FILE: \S+tokens: cannot be read: ENOENT$/],
-  ['# none\n\n', /tokens: the file has no token; one token a line is needed$/],
-  [`${token}\nshort\n`, /tokens: line 2: a token has 16 to 512 characters, and this one has 5$/],
-  ['a token with spaces, too\n', /line 1: a token has letters, digits/],
-  [`${token}\n`.repeat(101), /has 101 tokens, and at most 100/],
+  ['# none\n\n', /tokens: expected one token a line, got none$/],
+  [`${token}\nshort\n`, /tokens: line 2: expected a token of 16 to 512 characters, got 5$/],
+  ['a token with spaces, too\n', /line 1: expected a token of letters, digits/],
+  [`${token}\n`.repeat(101), /expected at most 100 tokens, got 101/],
   ['x'.repeat(70_000), /70000 bytes, and at most 65536/],
 ] as const) {
   test(`the broker does not start with the tokens ${JSON.stringify(content.slice(0, 30))}`, async t => {
@@ -200,10 +201,10 @@ test('watchers get the running requests, and each change', async t => {
 test('the number of watchers is limited', async t => {
   const { port, ask } = await start(t)
   const watches = []
-  for (let index = 0; index < maxWatchers; index += 1) watches.push(await watch(t, port))
+  for (let index = 0; index < 32; index += 1) watches.push(await watch(t, port))
   assert.deepEqual([(await ask('/streams?watch=true')).status, (await ask('/streams')).status], [503, 200])
   watches[0]?.response.destroy()
-  await waitFor('a free place', async () => {
+  await waitFor('room for another watcher', async () => {
     const response = await open(port, '/streams?watch=true', {})
     response.destroy()
     return response.statusCode === 200

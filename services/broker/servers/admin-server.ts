@@ -89,7 +89,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
     }
     if (verdict === 'rejected') {
       failures.take(peer)
-      log.warn('reject admin call: wrong token', { peer })
+      log.warn('reject admin call', { peer, reason: 'wrong token' })
       const challenge = { 'www-authenticate': 'Bearer' }
       return new PageError('unauthenticated', 'a bearer token of the admin API is needed', challenge)
     }

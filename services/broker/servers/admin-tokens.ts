@@ -3,13 +3,6 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { hashBearer, includesHash } from '../streams/admission.ts'
 
-interface AdminTokensOptions {
-  readonly path: string
-  readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Called with the reason, without the content, when a changed file is invalid; once for each reason. */
-  onWarning(text: string): void
-}
-
 const maxFileBytes = 64 * 1024
 const maxTokens = 100
 const minCharacters = 16
@@ -25,14 +18,22 @@ const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/
  * missing or invalid, no token is accepted: a token that was removed must not stay valid.
  */
 export class AdminTokens {
-  readonly #options: AdminTokensOptions
+  readonly #path: string
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #onProblem: (reason: string) => void
   #hashes: readonly Uint8Array[] = []
   #readMs = Number.NEGATIVE_INFINITY
   #warned = ''
 
-  /** @throws Error with the setting, the path and the reason, if the file is missing or invalid */
-  constructor(options: AdminTokensOptions) {
-    this.#options = options
+  /**
+   * @param onProblem called with the reason, which quotes nothing of the file, when a changed file is
+   *   invalid; once for each reason
+   * @throws Error with the setting, the path and the reason, if the file is missing or invalid
+   */
+  constructor(path: string, clock: Pick<Clock, 'monotonicMs'>, onProblem: (reason: string) => void) {
+    this.#path = path
+    this.#clock = clock
+    this.#onProblem = onProblem
     this.#read()
   }
 
@@ -47,25 +48,23 @@ export class AdminTokens {
   }
 
   #read(): void {
-    const { path, clock } = this.#options
-    this.#readMs = clock.monotonicMs()
+    this.#readMs = this.#clock.monotonicMs()
     try {
-      this.#hashes = parseTokens(readBoundedFile(path, maxFileBytes).toString('utf8'))
+      this.#hashes = parseTokens(readBoundedFile(this.#path, maxFileBytes).toString('utf8'))
     } catch (error) {
       this.#hashes = []
-      throw new Error(`ADMIN_TOKEN_FILE: ${path}: ${(error as Error).message}`, { cause: error })
+      throw new Error(`ADMIN_TOKEN_FILE: ${this.#path}: ${(error as Error).message}`, { cause: error })
     }
   }
 
   #readAgain(): void {
-    const { clock, onWarning } = this.#options
-    if (clock.monotonicMs() - this.#readMs < readEveryMs) return
+    if (this.#clock.monotonicMs() - this.#readMs < readEveryMs) return
     try {
       this.#read()
       this.#warned = ''
     } catch (error) {
       const { message } = error as Error
-      if (message !== this.#warned) onWarning(message)
+      if (message !== this.#warned) this.#onProblem(message)
       this.#warned = message
     }
   }
@@ -80,18 +79,18 @@ function parseTokens(text: string): readonly Uint8Array[] {
     if (problem !== undefined) throw new Error(`line ${index + 1}: ${problem}`)
     return [createHash('sha256').update(token).digest()]
   })
-  if (tokens.length === 0) throw new Error('the file has no token; one token a line is needed')
+  if (tokens.length === 0) throw new Error('expected one token a line, got none')
   if (tokens.length > maxTokens) {
-    throw new Error(`the file has ${tokens.length} tokens, and at most ${maxTokens} are allowed`)
+    throw new Error(`expected at most ${maxTokens} tokens, got ${tokens.length}`)
   }
   return tokens
 }
 
 function findProblem(token: string): string | undefined {
   if (token.length < minCharacters || token.length > maxCharacters) {
-    return `a token has ${minCharacters} to ${maxCharacters} characters, and this one has ${token.length}`
+    return `expected a token of ${minCharacters} to ${maxCharacters} characters, got ${token.length}`
   }
   return tokenForm.test(token)
     ? undefined
-    : 'a token has letters, digits, and - . _ ~ + / only, with = at its end'
+    : 'expected a token of letters, digits and - . _ ~ + / with = only at its end'
 }

@@ -41,10 +41,10 @@ async function openTokens(
 ): Promise<AdminTokens | undefined> {
   if (path === '') return undefined
   const { AdminTokens } = await import('./admin-tokens.ts')
-  const onWarning = (text: string) => log.warn(`read admin tokens: ${text}`)
-  const tokens = new AdminTokens({ path, clock, onWarning })
+  const tokens = new AdminTokens(path, clock, reason => log.warn('read admin tokens failed', { reason }))
   if (tls === undefined && !isLoopback(adminHost)) {
-    log.warn('serve the admin API without TLS: its tokens can be read on the network', { host: adminHost })
+    const reason = 'without TLS, its tokens can be read on the network'
+    log.warn('protect admin API failed', { host: adminHost, reason })
   }
   return tokens
 }

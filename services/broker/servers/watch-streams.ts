@@ -16,7 +16,7 @@ type StreamEvent =
   /** `alive` is sent when nothing has changed for a while, so that callers notice a lost connection. */
   | { readonly event: 'synced' | 'missed' | 'alive' }
 
-export const maxWatchers = 32
+const maxWatchers = 32
 const sampleEveryMs = 250
 const aliveEveryMs = 15_000
 /** A caller that does not read for this time is cut off. */
@@ -50,8 +50,7 @@ export class StreamWatch {
    */
   add(response: ServerResponse, isAllowed: () => boolean = () => true): void {
     if (this.#watchers.size >= maxWatchers) {
-      const message = `${maxWatchers} calls watch the streams, which are all that are allowed`
-      throw new PageError('too-many-watches', message)
+      throw new PageError('too-many-watches', `expected at most ${maxWatchers} watches, and all of them run`)
     }
     const watcher = { response, isAllowed, sentMs: 0, missed: false }
     response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })

@@ -6,12 +6,6 @@ interface EndedRequest {
   forget(early: boolean): void
 }
 
-interface EndedRequestsOptions {
-  readonly nowMs: () => number
-  readonly maxBytes: number
-  readonly maxRequests?: number
-}
-
 const defaultMaxRequests = 10_000
 
 /**
@@ -25,7 +19,7 @@ export class EndedRequests {
   readonly #requests = new Set<EndedRequest>()
   #bytes = 0
 
-  constructor({ nowMs, maxBytes, maxRequests = defaultMaxRequests }: EndedRequestsOptions) {
+  constructor(nowMs: () => number, maxBytes: number, maxRequests = defaultMaxRequests) {
     this.#nowMs = nowMs
     this.#maxBytes = maxBytes
     this.#maxRequests = maxRequests

@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { MemoryLog, type MemoryLogOptions } from './memory.ts'
+import { MemoryLog } from './memory.ts'
 import { logEntryOverheadBytes } from './stream-log.ts'
 import { collect, createOpening, createResumable, toBytes } from './testing/log-under-test.ts'
 import { streamLogContract } from './testing/stream-log.contract.ts'
 
-function open(options: Partial<MemoryLogOptions> = {}) {
+function open(options: Partial<ConstructorParameters<typeof MemoryLog>[0]> = {}) {
   let requests = 0
   return new MemoryLog({
     clock: systemClock,

@@ -31,7 +31,7 @@ import {
 } from './stream-log.ts'
 import { type WritableRequest, Writer } from './writer.ts'
 
-export interface MemoryLogOptions {
+interface MemoryLogOptions {
   readonly clock: Clock
   readonly repeat: Repeat
   /** Creates a unique key for a request. */
@@ -67,11 +67,7 @@ export class MemoryLog implements StreamLog {
     this.#options = options
     this.budget = new ByteBudget(maxKeptBytes)
     this.#interruptions = new Interruptions(clock)
-    this.#ended = new EndedRequests({
-      nowMs: clock.nowMs,
-      maxBytes: this.budget.limit / 2,
-      ...(maxEnded === undefined ? {} : { maxRequests: maxEnded }),
-    })
+    this.#ended = new EndedRequests(clock.nowMs, this.budget.limit / 2, maxEnded)
     this.#stopSweep = repeat(sweepEveryMs, () => this.#sweep())
   }
 

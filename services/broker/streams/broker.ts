@@ -9,13 +9,6 @@ import { Push } from './push.ts'
 import type { ReceivedTotals } from './pushed-request.ts'
 import type { BrokerOptions, PullCaller, PushCaller, StreamContext } from './stream-context.ts'
 
-interface RouteLoad {
-  readonly route: string
-  /** Requests whose producer is connected to this process. */
-  readonly activeStreams: number
-  readonly consumers: number
-}
-
 export interface RequestView {
   readonly request: LoggedRequest
   /** Undefined if the producer is disconnected or connected to another process. */
@@ -103,8 +96,11 @@ export class Broker {
     for (const call of [...this.#pushes, ...this.#pulls]) call.close(shutdownError())
   }
 
-  /** Returns the load of each route in this process; routes without load are left out. */
-  loads(): readonly RouteLoad[] {
+  /**
+   * Returns the requests with a connected producer, and the pulls that serve a request, of each route in this
+   * process that has any.
+   */
+  loads() {
     const loads = new Map<string, { route: string; activeStreams: number; consumers: number }>()
     const findLoad = ({ route }: LoggedRequest) =>
       getOrAdd(loads, route, () => ({ route, activeStreams: 0, consumers: 0 }))

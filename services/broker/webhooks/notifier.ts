@@ -12,7 +12,7 @@ import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import { type Attempt, DeliveryQueue, type DeliveryTiming, measureNotification } from './delivery-queue.ts'
 import { createBegunNotification, createEndedNotification, type Notification } from './notification.ts'
 
-export interface NotifierOptions {
+interface NotifierOptions {
   /** Ends are those that this broker gave: exactly one broker posts the end of a request. */
   readonly streamLog: Pick<StreamLog, 'onEnd'>
   readonly routes: Pick<RouteTable, 'routes' | 'onChange'>
@@ -161,14 +161,14 @@ export class Notifier {
     counters.notifications_failed += 1
     const reason = 'status' in answer ? `the answer was ${answer.status}` : answer.message
     if ('status' in answer && isRejection(answer.status)) return { outcome: 'gone', reason }
-    this.#warn('post a notification', { route, notification: notification.id, reason })
+    this.#warn('post notification failed', { route, notification: notification.id, reason })
     const retryAfterMs = 'status' in answer ? (answer.retryAfterSeconds ?? 0) * 1000 : 0
     return { outcome: 'failed', retryAfterMs: Math.min(retryAfterMs, this.#limits.maxRetryMs) }
   }
 
   #drop(route: string, { id }: Notification, reason: string): void {
     this.#options.stats.route(route).counters.notifications_dropped += 1
-    this.#warn('drop a notification', { route, notification: id, reason })
+    this.#warn('drop notification', { route, notification: id, reason })
   }
 
   /** Resolves when no notification is queued, or after the timeout. */
@@ -208,13 +208,13 @@ async function post(
 /** Logs a message at most once in an interval, with the number of lines omitted since the last one. */
 function limitWarnings(log: Log, { monotonicMs }: Clock, intervalMs: number) {
   const last = new Map<string, { atMs: number; omitted: number }>()
-  return (message: string, { reason, ...fields }: Readonly<Record<string, string>>) => {
+  return (message: string, fields: Readonly<Record<string, string>>) => {
     const known = last.get(message)
     if (known !== undefined && monotonicMs() - known.atMs < intervalMs) {
       known.omitted += 1
       return
     }
-    log.warn(`${message}: ${reason}`, { ...fields, ...(known?.omitted ? { omitted: known.omitted } : {}) })
+    log.warn(message, known?.omitted ? { ...fields, omitted: known.omitted } : fields)
     last.set(message, { atMs: monotonicMs(), omitted: 0 })
   }
 }

@@ -12,7 +12,7 @@ import type { Cleanup } from '../../../../test/support/tollway.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { decodeText } from '../../streams/testing/simulation-under-test.ts'
 import type { AnimationIds } from '../../wire/animation-ids.ts'
-import { statusCodes } from '../../wire/status.ts'
+import { statusNames } from '../../wire/status.ts'
 import { encodeAnimationIds } from '../../wire/testing/encode-messages.ts'
 import { animationServices } from '../grpc-methods.ts'
 
@@ -146,5 +146,5 @@ function metadataOf(fields: Readonly<Record<string, string>>): Metadata {
 /** The text of a bare Status, decoded with the generated code. */
 function statusText(bytes: Uint8Array): string {
   const { code, message } = fromBinary(StatusSchema, bytes)
-  return `${statusCodes[code]} ${message}`.trimEnd()
+  return `${statusNames[code]} ${message}`.trimEnd()
 }

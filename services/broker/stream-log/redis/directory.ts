@@ -31,7 +31,7 @@ export class Directory {
   constructor(setup: RedisLogSetup, loop: ReadLoop, reports: PositionReports) {
     this.#setup = setup
     this.#context = { setup, loop, reports, apply: entry => void this.apply(entry) }
-    this.#ended = new EndedRequests({ nowMs: setup.clock.nowMs, maxBytes: setup.budget.limit / 2 })
+    this.#ended = new EndedRequests(setup.clock.nowMs, setup.budget.limit / 2)
   }
 
   get(key: string): SharedRequest | undefined {

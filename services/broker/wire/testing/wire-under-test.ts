@@ -10,7 +10,7 @@ import {
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { maxIdCharacters } from '../animation-ids.ts'
 import type { Message, TimeCodeRange, TimedList } from '../message.ts'
-import { statusCodes } from '../status.ts'
+import { statusNames } from '../status.ts'
 
 export const streamSchema = AnimationDataStreamSchema
 
@@ -31,7 +31,7 @@ export function readByGenerated(bytes: Uint8Array): Message | 'rejected' | 'id t
     case 'status':
       return {
         part: 'status',
-        status: { code: statusCodes[value.code] ?? 'ERROR', message: value.message },
+        status: { code: statusNames[value.code] ?? 'ERROR', message: value.message },
       }
     default:
       return { part: 'none' }

@@ -11,9 +11,9 @@ import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 export interface LocalRouteLoad {
   /** `namespace/name`; empty for requests without a matching route. */
   readonly route: string
-  /** Requests whose producer is connected. */
+  /** Requests whose producer is connected to this process. */
   readonly activeStreams: number
-  /** Open pulls. */
+  /** Pulls that serve a request. */
   readonly consumers: number
 }
 
@@ -42,7 +42,7 @@ const defaultLoadReportTiming: LoadReportTiming = {
   unsupportedMs: 60_000,
 }
 
-export const streamReportPath = '/tollway.operator.v1.StreamReports/Report'
+const reportPath = '/tollway.operator.v1.StreamReports/Report'
 
 const reportCodec = {
   encode: (report: Uint8Array) => report,
@@ -59,7 +59,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
   const timing = { ...defaultLoadReportTiming, ...options.timing }
 
   async function callOnce(signal: AbortSignal): Promise<void> {
-    const call = connection.client().bidi(streamReportPath, reportCodec, { signal })
+    const call = connection.client().bidi(reportPath, reportCodec, { signal })
     const pause = createWakeablePause()
     let hasEnded = false
     const ended = receiveAll(call.messages, () => {}).finally(() => {

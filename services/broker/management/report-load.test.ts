@@ -13,7 +13,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { createFeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createLoadReporter, type LocalRouteLoad, streamReportPath } from './report-load.ts'
+import { createLoadReporter, type LocalRouteLoad } from './report-load.ts'
 
 /** A report in short form: `pod-1 shop/a:2/3 :0/1`, the streams and consumers of each route. */
 function inShort({ uid, routes }: StreamReport): string {
@@ -23,9 +23,9 @@ function inShort({ uid, routes }: StreamReport): string {
   ].join(' ')
 }
 
-interface HeardStream {
+interface ReceivedStream {
   readonly reports: string[]
-  readonly heardMs: number[]
+  readonly receivedMs: number[]
   /** Ends it with OK, or with this error. */
   end(error?: GrpcError): void
   hasEnded: boolean
@@ -33,17 +33,17 @@ interface HeardStream {
 
 /** A fake operator that records reports. */
 function createReports() {
-  const streams: HeardStream[] = []
+  const streams: ReceivedStream[] = []
   const method: Method<StreamReport, object> = {
     kind: 'client-stream',
-    path: streamReportPath,
+    path: '/tollway.operator.v1.StreamReports/Report',
     decode: bytes => fromBinary(StreamReportSchema, bytes),
     encode: () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema)),
     async handle(requests, call) {
       const end = Promise.withResolvers<object>()
-      const stream: HeardStream = {
+      const stream: ReceivedStream = {
         reports: [],
-        heardMs: [],
+        receivedMs: [],
         hasEnded: false,
         end: error => (error === undefined ? end.resolve({}) : end.reject(error)),
       }
@@ -52,7 +52,7 @@ function createReports() {
       const listen = async () => {
         for await (const report of requests) {
           stream.reports.push(inShort(report))
-          stream.heardMs.push(performance.now())
+          stream.receivedMs.push(performance.now())
         }
       }
       listen().catch(end.reject)
@@ -112,7 +112,7 @@ test('the whole report comes first, and again when it has changed, at most once 
     looks += 1
     return loads
   })
-  const { reports, heardMs } = await stream(0)
+  const { reports, receivedMs } = await stream(0)
   await waitFor('the first report', () => reports.length === 1)
   loads = [load('', 0, 1), load('shop/b', 1, 2)]
   const before = looks
@@ -123,7 +123,7 @@ test('the whole report comes first, and again when it has changed, at most once 
   loads = []
   await waitFor('the third report', () => reports.length === 3)
   assert.deepEqual(reports.slice(1), ['pod-1 shop/a:3/0', 'pod-1'])
-  const [, second = 0, third = 0] = heardMs
+  const [, second = 0, third = 0] = receivedMs
   assert.ok(third - second > intervalMs / 2, `${third - second} ms between two reports`)
 })
 
@@ -151,9 +151,9 @@ test('the report is sent again after a reconnect; an operator without the method
   await old.stop()
   const { method, stream } = createReports()
   await listen(t, [method], old.port)
-  const heard = await stream(0)
-  await waitFor('the report', () => heard.reports.length === 1)
+  const received = await stream(0)
+  await waitFor('the report', () => received.reports.length === 1)
   await reporter.stop()
-  await waitFor('the end of the stream', () => heard.hasEnded)
+  await waitFor('the end of the stream', () => received.hasEnded)
   assert.deepEqual(warnings, [])
 })

@@ -13,7 +13,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { createFeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { type BrokerPages, brokerSessionPath, createOperatorAnswers } from './answer-operator.ts'
+import { type BrokerPages, createOperatorAnswers } from './answer-operator.ts'
 
 type Request = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request']>
 
@@ -25,18 +25,18 @@ function askingOperator(requests: readonly (Request | undefined)[], answers: num
   const streams: BrokerReport['report'][][] = []
   const method: Method<BrokerReport, BrokerRequest> = {
     kind: 'bidi',
-    path: brokerSessionPath,
+    path: '/tollway.operator.v1.StreamReports/Session',
     decode: bytes => fromBinary(BrokerReportSchema, bytes),
     encode: request => toBinary(BrokerRequestSchema, request),
     async *handle(reports) {
-      const heard: BrokerReport['report'][] = []
-      streams.push(heard)
+      const received: BrokerReport['report'][] = []
+      streams.push(received)
       let asked = false
       for await (const { report } of reports) {
-        heard.push(report)
+        received.push(report)
         if (!asked) yield* requests.map(withRequest)
         asked = true
-        if (heard.length > answers) return
+        if (received.length > answers) return
       }
     },
   }
@@ -89,7 +89,7 @@ test('a broker names itself, and answers each request with its id, on every stre
       return key === 'a' ? '{"key":"a"}' : undefined
     },
   })
-  const complete = () => streams.filter(heard => heard.length === 5)
+  const complete = () => streams.filter(received => received.length === 5)
   await waitFor('two streams', () => complete().length >= 2)
   for (const [hello, ...answers] of complete()) {
     assert.partialDeepStrictEqual(hello, { case: 'hello', value: identity })
@@ -104,7 +104,7 @@ test('a broker logs no warning about an operator without the method, and calls i
   const { method, streams } = askingOperator([list(1n)], 1)
   await old.stop()
   await listen(t, [method], old.port)
-  await waitFor('an answer', () => streams.some(heard => inShort(heard[1]) === '1 {"streams":[]} '))
+  await waitFor('an answer', () => streams.some(received => inShort(received[1]) === '1 {"streams":[]} '))
   assert.deepEqual(warnings, [])
 })
 

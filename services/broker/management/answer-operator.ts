@@ -43,7 +43,7 @@ const defaultTiming: FeedCallTiming = {
 /** The most answers that wait for an operator that does not read. Beyond it, answers are dropped. */
 const maxWaiting = 8
 
-export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
+const sessionPath = '/tollway.operator.v1.StreamReports/Session'
 
 const codec = {
   encode: (report: Uint8Array) => report,
@@ -60,7 +60,7 @@ export function createOperatorAnswers(options: OperatorAnswersOptions): Reconnec
   const { connection, identity, pages, timing = defaultTiming } = options
 
   async function callOnce(signal: AbortSignal): Promise<void> {
-    const call = connection.client().bidi(brokerSessionPath, codec, { signal })
+    const call = connection.client().bidi(sessionPath, codec, { signal })
     let waiting = 0
     async function answer(request: BrokerRequest): Promise<void> {
       if (waiting >= maxWaiting) return

@@ -17,7 +17,6 @@ import { Feed } from '../../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../../operator/xds/snapshot.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { RouteTable, routeTypeUrl } from '../routes/route-table.ts'
-import { streamReportPath } from './report-load.ts'
 import { openRouteFeed } from './route-feed.ts'
 
 type Message = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }
@@ -35,7 +34,7 @@ async function startOperator(t: TestContext) {
   const reports: StreamReport[] = []
   const reporting: Method<StreamReport, object> = {
     kind: 'client-stream',
-    path: streamReportPath,
+    path: '/tollway.operator.v1.StreamReports/Report',
     decode: bytes => fromBinary(StreamReportSchema, bytes),
     encode: () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema)),
     async handle(requests) {
