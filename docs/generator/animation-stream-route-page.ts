@@ -6,7 +6,7 @@ import { describeResource } from './describe-resource.ts'
 /** The example that the page shows, as a path below the repository. */
 const examplePath = 'examples/every-field/kiosk.yaml'
 
-/** The page of AnimationStreamRoute, without the notice of where it comes from. */
+/** Returns the page of AnimationStreamRoute as Markdown, without the notice that it is generated. */
 export function animationStreamRoutePage(): string {
   const example = readFileSync(join(import.meta.dirname, '../..', examplePath), 'utf8')
   return `# AnimationStreamRoute

@@ -1,7 +1,7 @@
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 
-/** One field of a resource, as the documentation shows it. */
+/** One row of the table of fields. */
 interface FieldRow {
   /** `spec.descriptors[].key`. */
   readonly path: string
@@ -9,10 +9,7 @@ interface FieldRow {
   readonly required: boolean
 }
 
-/**
- * The use and the fields of a resource as Markdown: commands, the spec, the rules between the fields, and the
- * status.
- */
+/** Returns the fields of a resource as Markdown: the spec, the rules between the fields, and the status. */
 export function describeResource(kind: ResourceKind): string {
   const spec = listFields(kind.spec, 'spec')
   const status = listFields(kind.status, 'status')
@@ -51,7 +48,7 @@ While a ${kind} is invalid or paused, its last good version stays in force. The
 `
 }
 
-/** The fields in the order of the schema, nested fields after their parent. Lists a recursive field once. */
+/** Lists the fields in the order of the schema, nested fields after their parent, a recursive field once. */
 function listFields(schema: Schema, parent: string): readonly FieldRow[] {
   const { properties = {}, required = [] } = schema
   return Object.entries(properties).flatMap(([name, field]) => {
@@ -83,7 +80,7 @@ function fieldTable(rows: readonly FieldRow[]): string {
   ].join('\n')
 }
 
-/** A readable name of the type: `list of maps`. */
+/** Returns the name of a type for people: `list of maps`. */
 export function describeType({
   type,
   items,
@@ -98,7 +95,7 @@ function showDefault(schema: Schema): string {
   return schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
 }
 
-/** The allowed values, in Markdown; empty for any value of the type. */
+/** Returns the allowed values as Markdown; empty if every value of the type is allowed. */
 export function describeBounds(schema: Schema): string {
   const { minLength = 0, maxLength, minimum, maximum, minItems, maxItems, maxProperties, pattern } = schema
   const bounds: string[] = []

@@ -8,14 +8,14 @@ import { describeBounds, describeType } from './describe-resource.ts'
 
 const valuesFile = join(import.meta.dirname, '../../charts/tollway/values.yaml')
 
-/** One value that a user can set. */
+/** One row of the table of values. */
 interface ValueRow {
-  /** Names from the top; `[]` of the name of a list. */
+  /** The names from the root. The name of a list ends in `[]`. */
   readonly path: readonly string[]
   readonly schema: Schema
 }
 
-/** The values of the chart as tables in Markdown, one for each part. */
+/** Returns the values of the chart as tables in Markdown, one for each top-level value. */
 export function describeValues(): string {
   const defaults: unknown = load(readFileSync(valuesFile, 'utf8'), { schema: CORE_SCHEMA })
   const schema: Schema = valuesSchema()
@@ -23,7 +23,7 @@ export function describeValues(): string {
   return [...parts].map(([part, rows]) => describePart(part, schema, rows, defaults)).join('\n')
 }
 
-/** Returns the values without fields below them, in the order of the schema. */
+/** Lists the values without nested values, in the order of the schema. */
 function listLeaves({ properties = {} }: Schema, parent: readonly string[]): readonly ValueRow[] {
   return Object.entries(properties).flatMap(([name, field]) => {
     const isList = field.type === 'array'
@@ -52,7 +52,7 @@ function describePart(part: string, schema: Schema, rows: readonly ValueRow[], d
   return [heading, '', ...text, ...head, ...lines, ''].join('\n')
 }
 
-/** Returns the default of values.yaml or, without one, the default of the operator. */
+/** Returns the default in values.yaml or, if there is none, the default of the operator. */
 function readDefault(path: readonly string[], defaults: unknown): string {
   const names = path.map(name => name.replace('[]', ''))
   const written = names.reduce<unknown>(

@@ -10,7 +10,7 @@ const examplePath = 'examples/every-field/shop.yaml'
 const mutable = [...mutableMerchantFields, 'app', 'users', 'webhooks', 'deletionPolicy']
 const mutableFields = new Intl.ListFormat('en-GB').format(mutable.map(field => `\`${field}\``))
 
-/** The page of Merchant, without the notice of where it comes from. */
+/** Returns the page of Merchant as Markdown, without the notice that it is generated. */
 export function merchantPage(): string {
   const example = readFileSync(join(import.meta.dirname, '../..', examplePath), 'utf8')
   return `# Merchant

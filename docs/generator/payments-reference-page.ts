@@ -9,7 +9,7 @@ import { testCards } from '@tollway/payments/processor/test-cards.ts'
 const code = (text: string | number) => `\`${text}\``
 const row = (...cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
-/** The page of test cards, events and errors, without the notice of its source. */
+/** Returns the page of test cards, events and errors as Markdown, without the notice that it is generated. */
 export function paymentsReferencePage(): string {
   const cards = testCards.map(card => {
     const declines = card.declines ?? card.declinesRecurring

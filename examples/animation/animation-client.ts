@@ -10,22 +10,22 @@ import {
   type Status,
   StatusSchema,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
-import { createReceivedRun } from './received-run.ts'
+import { ReceivedRun } from './received-run.ts'
 
 const animationService = 'neutral_ace.services.animation_data.v1.AnimationDataService'
 
 export type StreamPart = NonNullable<MessageInitShape<typeof AnimationDataStreamSchema>['streamPart']>
 
-/** A pipeline's view of the broker. */
+/** A client of the broker. It continues a request after a lost connection. */
 interface AnimationClient {
   /**
-   * Sends the parts as they come, until there are no more or the broker has answered. When the connection is
-   * lost, it continues the request with the broker's resume token, and keeps all parts for that.
+   * Sends the parts until the iteration ends or the broker answers. After a lost connection it continues the
+   * request with the broker's resume token; it keeps all parts in memory for this.
    */
   push(parts: AsyncIterable<StreamPart>): Promise<Status>
   /**
-   * Returns the messages of the matching requests. An empty id matches all. When the connection is lost, it
-   * resumes after the last message.
+   * Returns the messages of the matching requests. An empty id matches every id. After a lost connection it
+   * resumes after the last received message.
    */
   pull(
     ids: MessageInitShape<typeof AnimationIdsSchema>,
@@ -34,7 +34,10 @@ interface AnimationClient {
   close(): void
 }
 
-/** The target is `host:port`; the token is that of the route, where it asks for one. */
+/**
+ * @param target `host:port` of the broker
+ * @param token a token of the route; undefined if the route requires none
+ */
 export function createAnimationClient(target: string, token: string | undefined): AnimationClient {
   const client = createGrpcClient(target)
   const metadata = new Map(token === undefined ? [] : [['authorization', [`Bearer ${token}`]]])
@@ -62,7 +65,7 @@ export function createAnimationClient(target: string, token: string | undefined)
       }
     },
     async *pull(ids, signal) {
-      const received = createReceivedRun()
+      const received = new ReceivedRun()
       for (let failures = 0; ; failures += 1) {
         received.begin()
         const call = client.bidi(`/${animationService}/PullAnimationDataStream`, pullCodec, {
@@ -89,25 +92,25 @@ export function createAnimationClient(target: string, token: string | undefined)
 
 const isLost = (error: unknown) => error instanceof GrpcError && error.code === statusCodes.UNAVAILABLE
 
-/** The metadata with the run and the number of its messages by which a consumer resumes. */
+/** The metadata in which a consumer sends the run and the number of its received messages. */
 const receivedMetadata = 'tollway-received'
-/** The metadata with the token by which a producer continues its request. */
+/** The metadata with the token with which a producer continues its request. */
 const resumeMetadata = 'tollway-resume'
 /** The metadata of the answer with the number of the message to send next. */
 const nextMetadata = 'tollway-next'
-/** A broker waits 5 s for its producer by default. */
+/** 20 failures with pauses of 250 ms take the 5 s for which a broker waits for its producer by default. */
 const maxFailures = 20
 const retryMs = 250
 
 interface PushedParts {
   readonly source: AsyncIterator<StreamPart>
-  /** All that was read of the source: the message with the number 0 is the header. */
+  /** The messages read from the source. The first one is the header. */
   readonly sent: AnimationDataStream[]
   reading: Promise<void> | undefined
   token: string | undefined
 }
 
-/** One call of a push: it begins the request, or continues it where the broker says. */
+/** Makes one call of a push, which begins the request or continues it at the message that the broker names. */
 async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: PushedParts): Promise<Status> {
   const { sent } = request
   let isAnswered = false
@@ -122,7 +125,7 @@ async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: Pu
   })
   let next = request.token === undefined ? 0 : await Promise.race([headers, answer.then(() => sent.length)])
   for (; !isAnswered; next += 1) {
-    // A call that is lost ends the wait for the next part, which the next call then sends.
+    // A lost call ends the wait; the next call sends the part.
     if (sent[next] === undefined) await Promise.race([readNext(request), answer])
     const message = sent[next]
     if (message === undefined) break
@@ -132,7 +135,7 @@ async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: Pu
   return await answer
 }
 
-/** Puts the next message into `sent`. One is read at a time. */
+/** Reads the next message into `sent`. Concurrent calls share one read. */
 function readNext(request: PushedParts): Promise<void> {
   request.reading ??= request.source.next().then(({ value: streamPart, done }) => {
     request.reading = undefined

@@ -6,16 +6,16 @@ import {
   Status_Code,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { createAnimationClient } from './animation-client.ts'
-import { createRecording, encodeFiles, type Recording } from './recording.ts'
+import { encodeFiles, Recording } from './recording.ts'
 
-/** Writes what it receives as WAV, CSV and SVG. README.md has the options. */
+/** Writes received requests as WAV, CSV and SVG files. README.md has the options. */
 
 const { values: options } = parseArgs({
   options: {
     target: { type: 'string', default: '127.0.0.1:8082' },
     token: { type: 'string' },
     stream: { type: 'string', default: 'demo' },
-    // Defaults to the next request of the stream; an empty value consumes all requests, until Ctrl-C.
+    // Default: the next request of the stream. An empty value consumes all requests until Ctrl-C.
     request: { type: 'string' },
     object: { type: 'string', default: '' },
     out: { type: 'string', default: 'out/animation' },
@@ -31,13 +31,13 @@ let written = 0
 function take({ streamPart: { case: part, value } }: AnimationDataStream): void {
   if (part === 'animationDataStreamHeader') {
     write()
-    recording = createRecording(value)
+    recording = new Recording(value)
     console.log(`${recording.title}: ${recording.names.length} blend shapes, from ${value.sourceServiceId}`)
   } else if (part === 'animationData') recording?.add(value)
   else if (part === 'status') console.log(`${Status_Code[value.code] ?? value.code} "${value.message}"`)
 }
 
-/** Whether a request ends with this message. Other statuses of the broker precede further messages. */
+/** Whether a message is the last one of its request. Messages can follow other statuses of the broker. */
 function isLast({ streamPart: { case: part, value } }: AnimationDataStream): boolean {
   if (part !== 'status') return false
   const { code, message } = value
@@ -45,7 +45,7 @@ function isLast({ streamPart: { case: part, value } }: AnimationDataStream): boo
   return code === Status_Code.SUCCESS || code === Status_Code.ERROR || isInterrupted
 }
 
-/** The first request's files are plainly named, those of later ones are numbered. */
+/** Writes the files `received.*` of the first request, and `received-2.*` of the second one. */
 function write(): void {
   if (recording === undefined) return
   written += 1

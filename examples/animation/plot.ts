@@ -4,7 +4,7 @@ import { bytesPerSample, type Sound } from './wav.ts'
 
 /** Colours that people with colour blindness can distinguish (Okabe and Ito). */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
-/** If there are more blend shapes, those that move the most are drawn. */
+/** The maximum number of drawn blend shapes: those that change the most. */
 const maxCurves = colours.length
 
 const width = 960
@@ -14,10 +14,10 @@ const plotWidth = width - left - right
 const wave = { top: 48, height: 100 }
 const curves = { top: 172, height: 240 }
 const height = curves.top + curves.height + 44
-/** The least distance between labels of curves. */
+/** The minimum distance between labels of curves, in pixels. */
 const labelStep = 15
 
-/** The sound, and below it the weights over the same time, as an SVG. */
+/** Returns an SVG with the sound and, below it, the weights over the same time. */
 export function plot(recording: Recording): string {
   const { sound, frames, title } = recording
   const soundSeconds = sound.samples.length / (bytesPerSample * sound.channelCount * sound.samplesPerSecond)
@@ -65,7 +65,7 @@ function grid(seconds: number): string[] {
   return lines
 }
 
-/** The greatest and the least sample of each column of pixels. */
+/** Draws the minimum and the maximum sample of each column of pixels. */
 function waveform({ samples, channelCount }: Sound, seconds: number, soundSeconds: number): string {
   const columns = Math.floor((plotWidth * soundSeconds) / seconds)
   const step = channelCount * bytesPerSample
@@ -116,7 +116,7 @@ function spread(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
 }
 
-/** The position of a label: beside the end of its curve, or higher if other labels overlap. */
+/** Returns the y of each label: at the end of its curve, or higher if it would overlap another label. */
 function placeLabels(ends: readonly number[]): number[] {
   const places: number[] = []
   let lowest = curves.top + curves.height

@@ -10,7 +10,7 @@ import { createAnimationClient, type StreamPart } from './animation-client.ts'
 import { blendShapes, computeWeights, makeSpeech } from './speech.ts'
 import { bytesPerSample, parseWav, type Sound } from './wav.ts'
 
-/** Plays a WAV file, or a voice of its own, with blend shapes to it. README.md has the options. */
+/** Sends a WAV file, or a generated voice, with matching blend shapes. README.md has the options. */
 
 const framesPerSecond = 30
 
@@ -19,12 +19,12 @@ const { values: options } = parseArgs({
     target: { type: 'string', default: '127.0.0.1:8082' },
     token: { type: 'string' },
     stream: { type: 'string', default: 'demo' },
-    // New in each run: for a minute after an interruption the broker rejects the same id.
+    // A new id in each run: the broker rejects an id for a minute after an interruption.
     request: { type: 'string', default: `utterance-${randomUUID().slice(0, 8)}` },
     object: { type: 'string', default: 'claire' },
     wav: { type: 'string' },
     seconds: { type: 'string', default: '5' },
-    // How often as fast as it sounds; 0 does not wait at all.
+    // A factor of real time; 0 sends without waiting.
     speed: { type: 'string', default: '1' },
   },
 })
@@ -56,7 +56,7 @@ function toData(piece: Sound['samples'], timeCode: number): StreamPart {
   }
 }
 
-/** A header, then each frame when its time has come, then a status. */
+/** Yields a header, each frame at its time, and a status. */
 async function* produceParts({ samples, channelCount, samplesPerSecond }: Sound): AsyncGenerator<StreamPart> {
   const startMs = Date.now()
   yield toHeader(sound, startMs)

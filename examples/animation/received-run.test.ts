@@ -6,9 +6,9 @@ import {
   Status_Code,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import type { StreamPart } from './animation-client.ts'
-import { createReceivedRun } from './received-run.ts'
+import { ReceivedRun } from './received-run.ts'
 
-/** `header`, `data`, or the text of a status. */
+/** @param text `header`, `data`, or the text of a status */
 function message(text: string) {
   const parts: Record<string, StreamPart> = {
     header: { case: 'animationDataStreamHeader', value: {} },
@@ -19,7 +19,7 @@ function message(text: string) {
 }
 
 /** Receives the messages, and returns those that are shown. */
-function receive(received: ReturnType<typeof createReceivedRun>, ...texts: string[]): readonly string[] {
+function receive(received: ReceivedRun, ...texts: string[]): readonly string[] {
   received.begin()
   return texts
     .flatMap(text => received.take(message(text)))
@@ -30,7 +30,7 @@ function receive(received: ReturnType<typeof createReceivedRun>, ...texts: strin
 }
 
 test('a resumed run is counted, and its header and name are not shown again', () => {
-  const received = createReceivedRun()
+  const received = new ReceivedRun()
   assert.equal(received.metadata(), 'none')
   const first = receive(received, 'header', 'run a, the next is message 1', 'data', 'data')
   assert.deepEqual(first, ['header', 'data', 'data'])
@@ -41,7 +41,7 @@ test('a resumed run is counted, and its header and name are not shown again', ()
 })
 
 test('the header of another run is shown', () => {
-  const received = createReceivedRun()
+  const received = new ReceivedRun()
   receive(received, 'header', 'run a, the next is message 1', 'data')
   const shown = receive(received, 'header', 'run b, the next is message 1', 'data')
   assert.deepEqual(shown, ['header', 'data'])
@@ -49,7 +49,7 @@ test('the header of another run is shown', () => {
 })
 
 test('no message is lost if the broker does not name the run', () => {
-  const received = createReceivedRun()
+  const received = new ReceivedRun()
   receive(received, 'header', 'run a, the next is message 1', 'data')
   assert.deepEqual(receive(received, 'header', 'data', 'data', 'all is said'), [
     'header',

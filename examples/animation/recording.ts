@@ -12,36 +12,35 @@ interface Frame {
 }
 
 /** The received messages of one request. */
-export interface Recording {
+export class Recording {
   readonly title: string
+  /** The blend shapes, in the order of the weights of each frame. */
   readonly names: readonly string[]
-  readonly frames: readonly Frame[]
-  readonly sound: Sound
-  add(data: AnimationData): void
-}
+  readonly frames: Frame[] = []
+  readonly #audioHeader: AnimationDataStreamHeader['audioHeader']
+  readonly #pieces: Uint8Array[] = []
 
-export function createRecording(header: AnimationDataStreamHeader): Recording {
-  const { requestId = '', streamId = '', targetObjectId = '' } = header.animationIds ?? {}
-  const frames: Frame[] = []
-  const pieces: Uint8Array[] = []
-  return {
-    title: [streamId, requestId, targetObjectId].join(' / '),
-    names: header.skelAnimationHeader?.blendShapes ?? [],
-    frames,
-    get sound() {
-      const { channelCount = 1, samplesPerSecond = 16000 } = header.audioHeader ?? {}
-      return { channelCount, samplesPerSecond, samples: Buffer.concat(pieces) }
-    },
-    add({ skelAnimation, audio }) {
-      for (const { timeCode, values } of skelAnimation?.blendShapeWeights ?? []) {
-        frames.push({ timeCode, weights: values })
-      }
-      if (audio !== undefined) pieces.push(audio.audioBuffer)
-    },
+  constructor({ animationIds, skelAnimationHeader, audioHeader }: AnimationDataStreamHeader) {
+    const { requestId = '', streamId = '', targetObjectId = '' } = animationIds ?? {}
+    this.title = [streamId, requestId, targetObjectId].join(' / ')
+    this.names = skelAnimationHeader?.blendShapes ?? []
+    this.#audioHeader = audioHeader
+  }
+
+  get sound(): Sound {
+    const { channelCount = 1, samplesPerSecond = 16000 } = this.#audioHeader ?? {}
+    return { channelCount, samplesPerSecond, samples: Buffer.concat(this.#pieces) }
+  }
+
+  add({ skelAnimation, audio }: AnimationData): void {
+    for (const { timeCode, values } of skelAnimation?.blendShapeWeights ?? []) {
+      this.frames.push({ timeCode, weights: values })
+    }
+    if (audio !== undefined) this.#pieces.push(audio.audioBuffer)
   }
 }
 
-/** The files of a recording, by what their names end with. */
+/** Returns the content of the files of a recording by their extensions. */
 export function encodeFiles(recording: Recording): Readonly<Record<'wav' | 'csv' | 'svg', string | Buffer>> {
   return { wav: formatWav(recording.sound), csv: formatCsv(recording), svg: plot(recording) }
 }

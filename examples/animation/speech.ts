@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { bytesPerSample, type Sound } from './wav.ts'
 
-/** The resonances of the mouth in hertz, which make the vowels A, E, I, O and U of a voice. */
+/** The formants of the vowels A, E, I, O and U, in hertz. */
 const vowels = [
   [730, 1090],
   [530, 1840],
@@ -11,10 +11,10 @@ const vowels = [
 ] as const
 
 const syllablesPerSecond = 3
-/** One of this number of segments is a pause. */
+/** Every sixth syllable is a pause. */
 const pauseEvery = 6
 
-/** Something that sounds a little like a voice, and is the same each time. */
+/** Generates a sound that resembles a voice. The result is deterministic. */
 export function makeSpeech(seconds: number, samplesPerSecond = 16000): Sound {
   const count = Math.round(seconds * samplesPerSecond)
   const samples = Buffer.alloc(count * bytesPerSample)
@@ -35,7 +35,6 @@ function vowelAt(time: number): readonly [number, number] {
   return vowels[(syllableAt(time) * 3) % vowels.length] ?? vowels[0]
 }
 
-/** Rises and falls with each syllable. */
 function loudnessAt(time: number): number {
   const syllable = syllableAt(time)
   if (syllable % pauseEvery === pauseEvery - 1) return 0
@@ -43,7 +42,7 @@ function loudnessAt(time: number): number {
   return Math.sin(Math.PI * within) ** 0.7 * (0.55 + 0.45 * Math.abs(Math.sin(syllable * 2.3)))
 }
 
-/** A tone's harmonics, louder where the mouth resonates. `phase` counts its periods. */
+/** Sums the harmonics of a tone, amplified at the formants. @param phase in periods */
 function voice(phase: number, pitch: number, resonances: readonly number[]): number {
   let sum = 0
   let loudest = 0
@@ -56,15 +55,15 @@ function voice(phase: number, pitch: number, resonances: readonly number[]): num
   return sum / loudest
 }
 
-/** The blend shapes of this example, named as ARKit names them. */
+/** The blend shapes of this example, with the names of ARKit. */
 export const blendShapes = ['JawOpen', 'MouthFunnel', 'MouthSmile', 'BrowInnerUp', 'EyeBlink'] as const
 
 const blinkEverySeconds = 2.4
 const blinkSeconds = 0.2
 
 /**
- * A face for a piece of sound: the mouth opens when it is loud, smiles at high vowels and is round at low
- * ones. Weights are from 0 to 1, in the order of `blendShapes`.
+ * Returns the weights of a frame, from 0 to 1, in the order of `blendShapes`: loud sounds open the mouth, high
+ * vowels widen it, and low ones round it.
  */
 export function computeWeights(sound: Sound, samples: Buffer, timeCode: number): number[] {
   const { loudness, crossings } = measure(samples, sound.channelCount)
@@ -75,7 +74,7 @@ export function computeWeights(sound: Sound, samples: Buffer, timeCode: number):
   return [jaw, jaw * (1 - brightness), jaw * brightness, 0.25 + 0.25 * Math.sin(1.3 * timeCode), blink]
 }
 
-/** The first channel's root mean square, and the part of samples that change the sign; both from 0 to 1. */
+/** Returns the root mean square of the first channel, and the share of its zero crossings; both from 0 to 1. */
 function measure(samples: Buffer, channelCount: number): { loudness: number; crossings: number } {
   const step = channelCount * bytesPerSample
   const count = Math.floor(samples.length / step)

@@ -11,16 +11,16 @@ const pcm = 1
 const headerBytes = 44
 export const bytesPerSample = 2
 
-/** @throws Error that says what the file has instead of PCM of 16 bits */
+/** @throws Error for a file that is not WAV with PCM of 16 bits */
 export function parseWav(file: Buffer): Sound {
   if (file.toString('latin1', 0, 4) !== 'RIFF' || file.toString('latin1', 8, 12) !== 'WAVE') {
-    throw new Error('the file does not begin as a WAV file does')
+    throw new Error('expected a WAV file, which begins with RIFF and WAVE')
   }
   const format = findChunk(file, 'fmt ')
   const encoding = format.readUInt16LE(0)
   const bits = format.readUInt16LE(14)
   if (encoding !== pcm || bits !== 8 * bytesPerSample) {
-    throw new Error(`the file has encoding ${encoding} of ${bits} bits, only PCM (1) of 16 bits is played`)
+    throw new Error(`expected PCM (encoding 1) of 16 bits, got encoding ${encoding} of ${bits} bits`)
   }
   return {
     channelCount: format.readUInt16LE(2),
@@ -35,7 +35,7 @@ function findChunk(file: Buffer, name: string): Buffer {
     const start = at + 8
     const end = start + file.readUInt32LE(at + 4)
     if (file.toString('latin1', at, at + 4) === name) return file.subarray(start, end)
-    // Chunks begin at even places.
+    // Chunks begin at even offsets.
     at = end + (end % 2)
   }
   throw new Error(`the file has no chunk "${name}"`)

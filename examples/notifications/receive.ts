@@ -1,12 +1,12 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage } from 'node:http'
 
-/** Prints the begin and the end of requests: `SECRET=whsec_… node receive.ts [PORT]`. */
+/** Prints when requests begin and end. Usage: `SECRET=whsec_… node receive.ts [PORT]`. */
 
 const secret = process.env['SECRET'] ?? 'whsec_ZGVtby1kZW1vLWRlbW8tZGVtby1kZW1vLWRlbW8tMDE='
 const port = Number(process.argv[2] ?? 8099)
 const maxBodyBytes = 64 * 1024
-/** The maximum difference to the time of a message, so that an old one cannot be repeated. */
+/** The maximum age of a message, which prevents replays. */
 const toleranceSeconds = 300
 
 function verify(request: IncomingMessage, body: string): boolean {
@@ -25,7 +25,7 @@ function isSame(signature: string, expected: Buffer): boolean {
   return version === 'v1' && found.length === expected.length && timingSafeEqual(found, expected)
 }
 
-/** The ids of the last messages: a message may come again. A real receiver stores them. */
+/** The ids of received messages, because a message can be delivered again. A real receiver stores them. */
 const seen = new Set<string>()
 
 function handle(id: string, body: string): void {

@@ -6,7 +6,7 @@ import { readInput } from './read-input.ts'
 import type { SourceOf } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
-/** The options of every command that asks brokers. */
+/** The options of every command that calls brokers. */
 const addressOptions = {
   address: texts({
     placeholder: 'URL',
@@ -51,10 +51,11 @@ function findBrokers(values: AddressValues): readonly BrokerAddress[] {
   const { address, cert, key } = values
   if (address.length === 0) {
     const unused = (['token-file', 'ca', 'cert', 'key'] as const).find(name => values[name] !== undefined)
-    if (unused !== undefined) throw new UsageError(`--${unused}: needs --address`)
+    if (unused !== undefined) throw new UsageError(`--${unused} requires --address`)
     return debugServers(values['state-dir']).map(url => ({ url }))
   }
-  if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key: need each other')
+  if ((cert === undefined) !== (key === undefined))
+    throw new UsageError('--cert and --key must be given together')
   const files = {
     ...(values['token-file'] !== undefined && { token: readToken(values['token-file']) }),
     ...(values.ca !== undefined && { ca: readInput('--ca', values.ca, maxFileBytes) }),
@@ -74,7 +75,7 @@ function debugServers(stateDir: string): readonly URL[] {
   const found = brokers.flatMap(({ addresses }) => addresses['debug'] ?? [])
   if (found.length === 0) {
     throw new Error(
-      'the operator on this machine runs no broker; it does with: tollway run --broker-replicas 1',
+      'the operator on this machine runs no broker; start one with: tollway run --broker-replicas 1',
     )
   }
   return found.map(parseAddress)
@@ -87,13 +88,15 @@ function parseAddress(text: string): URL {
   throw new UsageError(`--address ${text}: must be http://HOST:PORT or https://HOST:PORT`)
 }
 
-/** The first token of a file in the format of the broker's ADMIN_TOKEN_FILE. */
+/** Returns the first token of a file in the format of the broker's ADMIN_TOKEN_FILE. */
 function readToken(path: string): string {
   const lines = readInput('--token-file', path, maxFileBytes).split('\n')
   const token = lines.map(line => line.trim()).find(line => line !== '' && !line.startsWith('#'))
   if (token === undefined) throw new UsageError(`--token-file ${path}: the file has no token`)
   if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new UsageError(`--token-file ${path}: the token has characters that no token has`)
+    throw new UsageError(
+      `--token-file ${path}: the token must consist of printable ASCII characters without spaces`,
+    )
   }
   return token
 }

@@ -6,10 +6,10 @@ import type { OperatorAddress } from './find-operator.ts'
 import { printable } from './render.ts'
 
 /**
- * Calls the API of an operator, and resolves with its answer.
+ * Calls the API of an operator. Resolves with the answer.
  *
  * @param path below /api/v1, with its query
- * @param body sent as JSON by POST; GET without it
+ * @param body the JSON of a POST; undefined for a GET
  * @param deadlineMs the time for the whole answer
  * @throws Error with the address and the cause, and never a token
  */
@@ -25,7 +25,7 @@ export async function callApi<Answer>(
   return answer
 }
 
-/** Yields the data of each event of a stream, until the signal is aborted. Connects again after its end. */
+/** Yields the data of each event of a stream until the signal is aborted. Reconnects when the stream ends. */
 export async function* followApi<Data>(
   address: OperatorAddress,
   path: string,
@@ -67,11 +67,11 @@ async function send(
   const answer = (await response.json().catch(() => undefined)) as ErrorAnswer | undefined
   const advice =
     response.status === 401 ? '; name a token with --token-file, see: kubectl create token --help' : ''
-  const cause = answer?.error === undefined ? `answers ${response.status}` : describeError(answer)
+  const cause = answer?.error === undefined ? `answered ${response.status}` : describeError(answer)
   throw new Error(`${url.origin}: ${cause}${advice}`)
 }
 
-/** All problems, one a line; or else the message. */
+/** Returns the message or, if there are several problems, one line for each of them. */
 function describeError({ error: { message, problems = [] } }: ErrorAnswer): string {
   if (problems.length < 2) return printable(message)
   return problems.map(one => `\n  ${printable(`${one.field}: ${one.message}`)}`).join('')
@@ -96,7 +96,7 @@ async function* readEvents(response: Response, signal: AbortSignal): AsyncGenera
       }
     }
   } catch (error) {
-    // The operator has gone, or the user has ended the command.
+    // The operator closed the connection, or the user ended the command.
     if (!signal.aborted && !(error instanceof TypeError)) throw error
   }
 }

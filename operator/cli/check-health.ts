@@ -3,10 +3,10 @@ import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 
 /**
- * Asks a gRPC server, by grpc.health.v1, whether it serves the service of this name, or any service if the
- * name is empty.
+ * Checks the health of a gRPC server by grpc.health.v1.
  *
  * @param target `host:port`
+ * @param service the name of a service; empty for the whole server
  */
 export async function checkHealth(
   target: string,
@@ -17,7 +17,7 @@ export async function checkHealth(
   try {
     const { status } = await client.unary(healthCheckPath, healthClientCodec, { service }, { timeoutMs })
     if (status === servingStatus.SERVING) return { serving: true }
-    return { problem: 'answers that it takes no calls' }
+    return { problem: 'answered NOT_SERVING' }
   } catch (error) {
     if (!(error instanceof GrpcError)) throw error
     return { problem: `answered ${statusName(error.code)}: ${error.message}` }

@@ -12,11 +12,11 @@ import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 import { type Diagnostic, formatDiagnostic, validateFolder } from './validate-folder.ts'
 
-/** The effect of a change of resources. */
+/** The differences that a change of resources would make. */
 interface Differences {
   readonly resources: readonly ResourceDifference[]
   readonly rules: readonly RuleDifference[]
-  /** Errors and warnings that the change would cause, such as a domain of another resource. */
+  /** New errors and warnings, such as a domain of another resource. */
   readonly problems: readonly Diagnostic[]
 }
 
@@ -28,19 +28,19 @@ interface ResourceDifference {
   readonly fields: readonly FieldDifference[]
 }
 
-/** The resources that a change is compared with. */
+/** The resources with which a change is compared. */
 export interface DiffTarget {
   /** The current resources. */
   readonly content: FolderContent
-  /** Resolves with the spec as it would be stored, with defaults. Rejects if it would be refused. */
+  /** Resolves with the spec as it would be stored, with defaults. Rejects if it would be rejected. */
   completeSpec(wanted: SourcedResource, current: SourcedResource | undefined): Promise<unknown>
-  /** Resolves with the content with these resources instead. */
+  /** Resolves with the content that has these resources instead of the current ones. */
   withResources(resources: readonly SourcedResource[]): Promise<FolderContent>
 }
 
 const keyOf = ({ kind, namespace, name }: SourcedResource) => `${kind} ${namespace}/${name}`
 
-/** @param prune whether resources count as deleted that are not in the folder, in its namespaces */
+/** @param prune whether resources in the namespaces of the folder count as deleted if the folder does not have them */
 export async function compareResources(
   target: DiffTarget,
   folder: Pick<FolderContent, 'resources' | 'problems'>,
@@ -52,7 +52,7 @@ export async function compareResources(
   for (const resource of folder.resources) {
     const before = current.get(keyOf(resource))
     const spec = isOurs(resource) ? await target.completeSpec(resource, before) : resource.spec
-    // The oldest resource has a domain, and a new one is younger than all others.
+    // A domain belongs to its oldest resource, and new resources are the youngest.
     const age = before === undefined ? { createdMs: youngestMs } : copyAge(before)
     wanted.set(keyOf(resource), { ...resource, ...age, spec })
   }
@@ -61,8 +61,9 @@ export async function compareResources(
     prune && isOurs(resource) && namespaces.has(resource.namespace) && !wanted.has(keyOf(resource))
   const kept = [...current.values()].filter(resource => !isPruned(resource) && !wanted.has(keyOf(resource)))
   const after = await target.withResources([...kept, ...wanted.values()])
-  const [judgedBefore, judgedAfter] = [await validateFolder(target.content), await validateFolder(after)]
-  const known = new Set(judgedBefore.diagnostics.map(describeDiagnostic))
+  const validBefore = await validateFolder(target.content)
+  const validAfter = await validateFolder(after)
+  const known = new Set(validBefore.diagnostics.map(describeDiagnostic))
   return {
     resources: [
       ...[...wanted.values()].filter(isOurs).flatMap(one => compareResource(current.get(keyOf(one)), one)),
@@ -70,15 +71,15 @@ export async function compareResources(
         .filter(isPruned)
         .map(one => ({ change: 'delete', ...identify(one), fields: [] }) as const),
     ],
-    rules: compareRules(judgedBefore.domains, judgedAfter.domains),
+    rules: compareRules(validBefore.domains, validAfter.domains),
     problems: [
       ...folder.problems.map(one => ({ severity: 'error', resource: '', path: '', ...one }) as const),
-      ...judgedAfter.diagnostics.filter(finding => !known.has(describeDiagnostic(finding))),
+      ...validAfter.diagnostics.filter(diagnostic => !known.has(describeDiagnostic(diagnostic))),
     ],
   }
 }
 
-/** An existing resource of unknown age counts as one of the time at which it is judged. */
+/** Makes new resources younger than those of unknown age, whose age begins with the comparison. */
 const maxComparisonMs = 3_600_000
 
 const copyAge = ({ uid, createdMs }: SourcedResource) => ({
@@ -113,7 +114,7 @@ function compareFields(before: SourcedResource, after: SourcedResource): readonl
 const signs = { create: '+', change: '~', delete: '-' } as const
 const verbs = { create: 'is created', change: 'changes', delete: 'is deleted' } as const
 
-/** Returns what a person reads; empty without a difference and without a problem. */
+/** Returns the differences as text; empty if there are none, and no problems. */
 export function describeDifferences({ resources, rules, problems }: Differences): string {
   const ofResources = resources.flatMap(({ change, kind, namespace, name, fields }) => [
     `${signs[change]} ${kind} ${namespace}/${name} ${verbs[change]}`,
@@ -133,13 +134,13 @@ interface Sides {
 }
 
 function describeSides({ before, after }: Sides, show: (value: unknown) => string): string {
-  if (before === undefined) return `new: ${show(after)}`
-  return after === undefined ? `gone, was ${show(before)}` : `${show(before)} -> ${show(after)}`
+  if (before === undefined) return `added, ${show(after)}`
+  return after === undefined ? `removed, was ${show(before)}` : `${show(before)} -> ${show(after)}`
 }
 
 const show = (value: unknown) => JSON.stringify(value)
 
-/** A field that differs. A side is undefined where the field is missing. */
+/** A field that differs. `before` or `after` is undefined if the field is missing on that side. */
 interface FieldDifference {
   /** `spec.descriptors[user].rateLimit.requestsPerUnit`. */
   readonly path: string
@@ -148,8 +149,8 @@ interface FieldDifference {
 }
 
 /**
- * Returns the fields that differ, in the order of the fields. Elements of a list are matched by their `key`
- * and `value`, or by their `name`, if these are unique, and else by their position.
+ * Returns the fields that differ, in their order. Elements of two lists are matched by `key` and `value`, or by
+ * `name`, if these are unique, and otherwise by position.
  */
 export function compareValues(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
   if (isObject(before) && isObject(after)) return compareEntries(before, after, name => `${path}.${name}`)
@@ -185,7 +186,7 @@ function nameElements(list: readonly unknown[]): readonly string[] | undefined {
   return found.length === list.length && new Set(found).size === list.length ? found : undefined
 }
 
-/** A rule whose limit differs. A side is undefined where there is no such rule. */
+/** A rule whose limit differs. `before` or `after` is undefined if the rule is missing on that side. */
 interface RuleDifference {
   /** `checkout.user`, as in listings. */
   readonly rule: string
@@ -194,7 +195,7 @@ interface RuleDifference {
   readonly after?: string
 }
 
-/** Returns the rules that are new, gone or have another limit, in the order of their names. */
+/** Returns the rules that are added, removed or changed, sorted by name. */
 function compareRules(
   before: readonly RateLimitDomain[],
   after: readonly RateLimitDomain[],

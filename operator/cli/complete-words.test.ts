@@ -39,7 +39,7 @@ describe('completion', () => {
     ],
     [
       ['counters', 'top', '--by', ''],
-      ['refused', 'hits', ':4'],
+      ['rejected', 'hits', ':4'],
     ],
     [['counters', 'forget', '--'], [':4']],
     [
@@ -103,11 +103,11 @@ describe('completion', () => {
   })
 })
 
-/** A shell waits for 1 s, in which a busy machine may not answer. */
+/** Longer than the 1 s of a shell, in which a busy machine may not answer. */
 const patientMs = 60_000
 
 async function names(...words: string[]): Promise<readonly string[]> {
-  const program = { commands: tollway.commands, namesOf: patientNames }
+  const program = { commands: tollway.commands, listNames: patientNames }
   return (await completeWords(words, program)).candidates.map(({ text }) => text)
 }
 

@@ -4,7 +4,7 @@ import type { Completion, Option, Options } from '@tollway/chassis/command-line/
 /** The suggestions for the word at the cursor. */
 interface Suggestions {
   readonly candidates: readonly Candidate[]
-  /** The files or folders that the shell suggests itself. */
+  /** Set if the shell suggests files or folders. */
   readonly paths?: 'file' | 'folder'
 }
 
@@ -13,11 +13,14 @@ interface Candidate {
   readonly description?: string
 }
 
-/** The commands of a program, and the names that its resources have. */
-interface Completed {
+/** The commands of a program. */
+interface CompletedProgram {
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
-  /** Resolves with names for the value of an option, given the texts of the other options. */
-  namesOf(completion: Completion, given: ReadonlyMap<string, string>): Promise<readonly string[]>
+  /** Resolves with the suggested values of an option. `given` has the texts of the other options. */
+  readonly listNames: (
+    completion: Completion,
+    given: ReadonlyMap<string, string>,
+  ) => Promise<readonly string[]>
 }
 
 /**
@@ -25,7 +28,10 @@ interface Completed {
  *
  * @param words the words after the name of the program
  */
-export async function completeWords(words: readonly string[], program: Completed): Promise<Suggestions> {
+export async function completeWords(
+  words: readonly string[],
+  program: CompletedProgram,
+): Promise<Suggestions> {
   const [name = '', ...rest] = words
   if (rest.length === 0) return suggest(name, [...(await listCommands(program)), help])
   // `help run`
@@ -37,7 +43,7 @@ export async function completeWords(words: readonly string[], program: Completed
 async function completeAction(
   words: readonly string[],
   command: Action | Group,
-  program: Completed,
+  program: CompletedProgram,
 ): Promise<Suggestions> {
   if (!('subcommands' in command)) return completeArguments(words, command, program)
   const { subcommands } = command
@@ -51,7 +57,7 @@ const nothing: Suggestions = { candidates: [] }
 const help: Candidate = { text: '--help', description: 'show usage, options and examples' }
 const toCandidate = (text: string): Candidate => ({ text })
 
-async function listCommands({ commands }: Completed): Promise<readonly Candidate[]> {
+async function listCommands({ commands }: CompletedProgram): Promise<readonly Candidate[]> {
   const all = await Promise.all(Object.values(commands).map(load => load()))
   return all.map(({ name, summary }) => ({ text: name, description: summary }))
 }
@@ -64,7 +70,7 @@ function suggest(start: string, candidates: readonly Candidate[], paths?: Sugges
 async function completeArguments(
   args: readonly string[],
   { options, operands }: Arguments,
-  program: Completed,
+  program: CompletedProgram,
 ): Promise<Suggestions> {
   const current = args.at(-1) ?? ''
   const { given, awaiting } = readOptionTexts(args.slice(0, -1), options)
@@ -80,7 +86,7 @@ async function completeArguments(
   return operands === undefined ? nothing : completeValue(operands, current, '', given, program)
 }
 
-/** Returns the texts of the options, and the option whose value comes next. */
+/** Returns the texts of the given options, and the option whose value the next word is. */
 function readOptionTexts(args: readonly string[], options: Options) {
   const given = new Map<string, string>()
   let awaiting: Option | undefined
@@ -109,11 +115,11 @@ async function completeValue(
   start: string,
   prefix: string,
   given: ReadonlyMap<string, string>,
-  program: Completed,
+  program: CompletedProgram,
 ): Promise<Suggestions> {
   if (completion.kind === 'file' || completion.kind === 'folder')
     return { candidates: [], paths: completion.kind }
-  const names = completion.kind === 'values' ? completion.values : await program.namesOf(completion, given)
+  const names = completion.kind === 'values' ? completion.values : await program.listNames(completion, given)
   return suggest(
     `${prefix}${start}`,
     names.map(name => ({ text: `${prefix}${name}` })),
@@ -124,8 +130,7 @@ const maxDescription = 80
 
 /**
  * Returns the suggestions in the format of Cobra, which kubectl reads: a line for each candidate, with its
- * description after a tab, and a number that says whether the shell adds files (0), folders (16) or
- * nothing (4).
+ * description after a tab, and a directive: the shell adds files (`:0`), folders (`:16`) or nothing (`:4`).
  */
 export function formatSuggestions({ candidates, paths }: Suggestions): string {
   const lines = candidates.map(({ text, description }) => {

@@ -3,15 +3,19 @@ import { required } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Entry } from '@tollway/ratelimit/rules/match.ts'
 import * as written from '../api/entries.ts'
 
-/** @throws UsageError without a descriptor */
+/**
+ * Parses the descriptors of `--entries`.
+ *
+ * @throws UsageError if there is none, or one is invalid
+ */
 export function requireEntries(texts: readonly string[]): readonly (readonly Entry[])[] {
   return required('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntriesOption)
 }
 
 /**
- * Reads one descriptor as it is written in a command, in the syntax of the console.
+ * Parses the entries of one descriptor, in the syntax of the console.
  *
- * @throws UsageError that names the text
+ * @throws UsageError with the text and the cause
  */
 export function parseEntriesOption(text: string): readonly Entry[] {
   const entries = written.parseDescriptorEntries(text)

@@ -16,10 +16,14 @@ test('the token file is used for loopback addresses and for https', async () => 
 })
 
 for (const [text, values, message] of [
-  ['without TLS', { ...named, operator: 'http://10.0.0.7:8000' }, /a token is not sent without TLS/],
+  ['without TLS', { ...named, operator: 'http://10.0.0.7:8000' }, /tokens are sent only with TLS/],
   ['in the URL', { ...named, operator: 'http://user:canary@localhost' }, /must be http:\/\/HOST:PORT/],
   ['with a bad file', { ...named, 'token-file': folder }, /--token-file/],
-  ['without an operator', { 'token-file': tokenFile, 'state-dir': folder }, /needs --operator/],
+  [
+    'without an operator',
+    { 'token-file': tokenFile, 'state-dir': folder },
+    /--token-file requires --operator/,
+  ],
   ['without any', { 'state-dir': folder }, /no operator runs with the state/],
 ] as const)
   test(`a token ${text} is rejected without showing it`, async () => {

@@ -35,7 +35,7 @@ interface OperatorValues {
   readonly 'state-dir': string
 }
 
-/** An operator, and the token for it. */
+/** The address of an operator, and the token for its API. */
 export interface OperatorAddress {
   readonly url: URL
   readonly token?: string
@@ -44,14 +44,15 @@ export interface OperatorAddress {
 const maxTokenFileBytes = 64 * 1024
 
 /**
- * Returns the operator of `--operator`, or else the one on this machine, which needs no token.
+ * Resolves with the operator of `--operator` or, without this option, the one on this machine, which requires no
+ * token.
  *
- * @throws UsageError for options that are invalid, Error if no operator runs; neither contains a token
+ * @throws UsageError for invalid options, Error if no operator runs; no message contains a token
  */
 export async function findOperator(values: OperatorValues): Promise<OperatorAddress> {
   const { operator, 'token-file': tokenFile, 'state-dir': stateDir } = values
   if (operator === undefined) {
-    if (tokenFile !== undefined) throw new UsageError('--token-file: needs --operator')
+    if (tokenFile !== undefined) throw new UsageError('--token-file requires --operator')
     return { url: findLocalOperator(stateDir) }
   }
   const url = parseUrl(operator)
@@ -59,7 +60,7 @@ export async function findOperator(values: OperatorValues): Promise<OperatorAddr
   if (token === undefined) return { url }
   if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1'))) {
     const advice = 'use https, or kubectl port-forward and http://localhost'
-    throw new UsageError(`--operator ${operator}: a token is not sent without TLS; ${advice}`)
+    throw new UsageError(`--operator ${operator}: tokens are sent only with TLS; ${advice}`)
   }
   return { url, token }
 }
@@ -82,10 +83,10 @@ function parseUrl(text: string): URL {
 function readToken(path: string): string {
   const token = readInput('--token-file', path, maxTokenFileBytes).trim()
   if (/^[\x21-\x7e]+$/.test(token)) return token
-  throw new UsageError(`--token-file ${path}: the file must contain one token only`)
+  throw new UsageError(`--token-file ${path}: the file must contain exactly one token`)
 }
 
-/** Returns undefined without a kubeconfig, and for one that authenticates without a token. */
+/** Resolves with undefined if there is no kubeconfig, or it authenticates without a token. */
 async function readKubeconfigToken(): Promise<string | undefined> {
   try {
     const access = await accessFromEnvironment(process.env)

@@ -13,7 +13,7 @@ import { stateDirOption } from './shared-options.ts'
 import { tollway } from './tollway-program.ts'
 
 const maxColumns = 120
-/** Options of every command, and flags of the reference, whose names the option parser does not know. */
+/** The option of every command, and flags of the reference in texts, which are not in the tables of options. */
 const known = new Set(['help', 'config_dir', 'merge_domain_configs'])
 
 describe('the help of', () => {
@@ -38,23 +38,23 @@ describe('TOLLWAY_STATE_DIR names the state folder of', () => {
     ['streams', 'list'],
     ['collect'],
   ]
-  const complaint = (args: readonly string[]) => {
+  const readError = (args: readonly string[]) => {
     const env = { PATH: process.env['PATH'], TOLLWAY_STATE_DIR: '/of-the-variable' }
     return spawnSync(process.execPath, [programs.tollway, ...args], { cwd, env, encoding: 'utf8' }).stderr
   }
   for (const args of rows)
     it(`tollway ${args.slice(0, 1)}, unless --state-dir does`, () => {
-      assert.match(complaint(args), /with the state in \/of-the-variable/)
-      assert.match(complaint([...args, '--state-dir', '/of-the-option']), /with the state in \/of-the-option/)
+      assert.match(readError(args), /with the state in \/of-the-variable/)
+      assert.match(readError([...args, '--state-dir', '/of-the-option']), /with the state in \/of-the-option/)
     })
 
-  it('every command with the option', async () => {
+  it('every command with --state-dir', async () => {
     const names: string[] = []
     for (const [name, load] of Object.entries(tollway.commands))
       if (optionsOf(await load()).some(([option]) => option === 'state-dir')) names.push(name)
-    // Without an operator, these two do not name the folder.
-    const tried = [...rows.flatMap(([name]) => name ?? []), 'run', 'version']
-    assert.deepEqual(names.sort(), tried.sort())
+    // These two do not name the folder if no operator runs.
+    const tested = [...rows.flatMap(([name]) => name ?? []), 'run', 'version']
+    assert.deepEqual(names.sort(), tested.sort())
   })
 })
 
@@ -67,12 +67,12 @@ function checkHelp(program: Program, command: Command): void {
   const options = optionsOf(command)
   for (const [option, definition] of options) {
     const { help: text } = definition
-    // This one has the variable.
+    // Only this option reads the variable.
     if (option === 'state-dir') assert.equal(definition, stateDirOption)
     assert.match(help, new RegExp(`--${option}\\b`), option)
     assert.notEqual(text, '', `--${option} has no text`)
   }
-  // Other programs may be named, such as kubectl with its options.
+  // Other lines may have options of other programs, such as kubectl.
   const own = help.split('\n').filter(line => /^ {2}-|^(Usage:| {6}) /.test(line) && line.includes('--'))
   const names = new Set([...options.map(([option]) => option), ...known])
   for (const [, option = ''] of own.join('\n').matchAll(/(?:^|[\s[|])--([a-z][\w-]*)/g))

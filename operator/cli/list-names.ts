@@ -6,14 +6,14 @@ import { callApi } from './call-api.ts'
 import { findOperator } from './find-operator.ts'
 import { readFolder } from './read-folder.ts'
 
-/** A shell waits for the answer at each press of the key. */
+/** The shell of the user waits for the answer. */
 const defaultAnswerMs = 1_000
 const maxNames = 200
 
 /**
- * Resolves with the domains or the rules of the resources that a command would use: those of the folder of
- * `--file`, of the operator of `--operator`, or of the operator on this machine. Resolves with none if they
- * cannot be read within `answerMs`, and never rejects.
+ * Resolves with the domains or rules of the resources that a command would use: those of the folder of `--file`,
+ * of the operator of `--operator`, or of the operator on this machine. Resolves with none if they cannot be read
+ * within `answerMs`; never rejects.
  */
 export async function listNames(
   { kind }: Completion,

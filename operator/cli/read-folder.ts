@@ -14,7 +14,7 @@ import type { SourcedResource, SourceProblem } from '../kinds/source.ts'
 import type { SourceOf } from './run-program.ts'
 import { folderOptions } from './shared-options.ts'
 
-/** The manifests of `--file`, or else those of the operator on this machine. */
+/** The manifests of `--file` or, without this option, those of the operator on this machine. */
 export const folderSource: SourceOf<FolderContent> = {
   options: folderOptions,
   open(values, output) {
@@ -26,19 +26,20 @@ export const folderSource: SourceOf<FolderContent> = {
 export interface FolderContent {
   readonly folder: string
   readonly resources: readonly SourcedResource[]
-  /** Files that are not resources, and resources of unknown kinds. */
+  /** The problems of files that are not resources, and of resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
-  /** Those of them that may hide a resource. */
+  /** The problems of files that could contain a resource. */
   readonly unread: readonly SourceProblem[]
-  /** The kinds, as they are in this folder. */
+  /** The kinds, with the Secrets of this folder. */
   readonly kinds: KindAdapters
-  /** Returns the operator's memory of the resources of a kind; empty for a folder that was named. */
+  /** Returns what the operator remembers of the resources of a kind; empty for the folder of `--file`. */
   memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, ResourceMemory<Content>>
 }
 
 /**
- * Everything that a folder, or one file, of manifests holds, as the operator reads it: of the one that was
- * named, or else of the one that the operator on this machine runs with.
+ * Reads a folder or file of manifests as the operator does.
+ *
+ * @param named the path; undefined for the folder of the operator on this machine
  */
 export async function readFolder(
   named: string | undefined,
@@ -67,7 +68,7 @@ export async function readFolder(
   }
 }
 
-/** Returns the kinds for resources, with the Secrets among them. */
+/** Opens the kinds, with the Secrets among the resources. */
 export function openKinds(
   resources: readonly SourcedResource[],
   routeSecrets: RouteSecrets = folderSecrets({ list: () => resources, onChange: () => {} }),

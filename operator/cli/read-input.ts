@@ -3,7 +3,7 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 /**
  * Reads the file that an option names.
  *
- * @throws Error with the option, the path and the cause, and never with the content
+ * @throws Error with the option, the path and the cause, without the content
  */
 export function readInput(option: string, path: string, maxBytes: number): string {
   try {
@@ -13,7 +13,7 @@ export function readInput(option: string, path: string, maxBytes: number): strin
   }
 }
 
-/** `no such file`, or the reason why a file cannot be read. */
+/** Returns why a file cannot be read: `no such file`, or the message of the error. */
 export function describeFileError(error: unknown): string {
   const { code, message, cause } = error as NodeJS.ErrnoException
   const isMissing = code === 'ENOENT' || (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'

@@ -3,12 +3,12 @@ import { dump } from 'js-yaml'
 export const formats = ['table', 'yaml', 'json'] as const
 export type Format = (typeof formats)[number]
 
-/** A value as JSON or YAML, for programs. */
+/** Renders a value as JSON or YAML. */
 export function render(value: unknown, format: 'json' | 'yaml'): string {
   return format === 'json' ? `${JSON.stringify(value, undefined, 2)}\n` : dump(value, { lineWidth: 110 })
 }
 
-/** Rows under a heading, in columns. */
+/** Renders rows in columns under a heading. */
 export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [heading, ...rows].map(row => row.map(printable))
   const widths = heading.map((_, column) =>
@@ -22,10 +22,10 @@ export function renderTable(heading: readonly string[], rows: readonly (readonly
   return `${all.map(line).join('\n')}\n`
 }
 
-/** Characters that break or overwrite a line in a terminal, and unpaired surrogates. */
+/** Characters that break or overwrite a line of a terminal, and unpaired surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** Text of a manifest in one line of a terminal: control characters are escaped, as `\u{1b}`. */
+/** Makes a text safe for one line of a terminal: control characters are escaped, such as `\u{1b}`. */
 export function printable(text: string): string {
   return text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }

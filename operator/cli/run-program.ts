@@ -4,21 +4,21 @@ import { adviceFor, describeUnknown, runCommand } from '@tollway/chassis/command
 import { version } from '@tollway/chassis/version.ts'
 import { completeWords, formatSuggestions } from './complete-words.ts'
 
-/** The commands of `tollway`, or those of `kubectl tollway`. */
+/** A program with commands: `tollway` or `kubectl tollway`. */
 export interface Program {
   /** The name of the program: `tollway`. */
   readonly name: string
   /** A sentence for the list of commands. */
   readonly summary: string
-  /** A command loads only what it needs: to start is most of what a short one does. */
+  /** Each command is loaded when it runs, because loading takes most of the time of a short command. */
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
 }
 
-/** Is run by the completion scripts, with the words up to the cursor. */
+/** The hidden command that completion scripts call with the words up to the cursor. */
 const completeCommand = '__complete'
 const helpOptions: readonly (string | undefined)[] = ['help', '--help', '-h']
 
-/** Runs a program with these arguments; resolves with the exit code, and never rejects. */
+/** Runs a program. Resolves with the exit code; never rejects. */
 export async function runProgram(program: Program, args: readonly string[], output: Output): Promise<number> {
   const [first, ...others] = args
   if (first === '--version') {
@@ -46,7 +46,7 @@ const unknownCommand = (name: string, { commands }: Program) =>
 
 async function complete({ commands }: Program, words: readonly string[], output: Output): Promise<number> {
   const { listNames } = await import('./list-names.ts')
-  const suggestions = await completeWords(words, { commands, namesOf: listNames })
+  const suggestions = await completeWords(words, { commands, listNames })
   output.print(formatSuggestions(suggestions))
   return exitCodes.ok
 }
@@ -65,11 +65,11 @@ Exit codes: 0 done, 1 the command found a problem in its input, 2 the command fa
 `
 }
 
-/** Runs a program with the arguments of this process; its exit code is that of the program. */
+/** Runs a program with the arguments of this process, and sets the exit code. */
 export async function runInTerminal(
   run: (args: readonly string[], output: Output) => Promise<number>,
 ): Promise<void> {
-  // A reader such as `head` closes the output early; the command continues.
+  // A reader such as `head` can close the output early. The command continues.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error
@@ -81,11 +81,11 @@ export async function runInTerminal(
   })
 }
 
-/** The source of a command's data: this machine, or a cluster. */
+/** The source of the data of a command: this machine or a cluster. */
 export interface SourceOf<Found> {
-  /** The options that say where it is. */
+  /** The options that select the source. */
   readonly options: Options
-  /** Rejects with an error that says what was not found, or which right is missing. */
+  /** Opens the source. Rejects with an error that names what was not found, or the missing right. */
   open(values: SourceValues, output: Pick<Output, 'printError'>): Promise<Found>
 }
 

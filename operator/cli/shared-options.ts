@@ -2,7 +2,7 @@ import { aDomain, aFile, aFolder, oneOf, text, textOr, texts } from '@tollway/ch
 import { defaultStateDir, readStateDir, stateDirVariable } from '../environments/host/state-dir.ts'
 import { type Format, formats } from './render.ts'
 
-/** The format of the output; the first one is the default. */
+/** Creates the option of the output format. @param first the default */
 export function outputOption(first: Format = 'table', without?: Format) {
   const others = formats.filter(format => format !== first && format !== without)
   const shown = others.length > 1 ? `${others.slice(0, -1).join(', ')} or ${others.at(-1)}` : `${others[0]}`
@@ -43,7 +43,7 @@ export const domainOption = text({
   completion: aDomain,
 })
 
-const spelling = 'A comma in a value is written \\,, a backslash \\\\, and = in a key %3D'
+const spelling = 'Write a comma in a value as \\,, a backslash as \\\\, and = in a key as %3D'
 
 /** One descriptor. */
 export const entryOption = text({

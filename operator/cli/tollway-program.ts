@@ -28,7 +28,7 @@ export const tollway: Program = {
   },
 }
 
-/** Runs `tollway` with these arguments; resolves with the exit code, and never rejects. */
+/** Runs `tollway`. Resolves with the exit code; never rejects. */
 export function runTollway(args: readonly string[], output: Output): Promise<number> {
   return runProgram(tollway, args, output)
 }

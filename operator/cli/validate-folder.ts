@@ -18,33 +18,33 @@ import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 
-/** Something in a folder of manifests that is wrong, or hardly meant. */
+/** An error or a probable mistake in a folder of manifests. */
 export interface Diagnostic {
   readonly severity: 'error' | 'warning'
   /** `checkout.yaml#2`. */
   readonly origin: string
-  /** `RateLimitConfig shop/checkout`; empty if the finding belongs to no resource. */
+  /** `RateLimitConfig shop/checkout`; empty if the diagnostic belongs to no resource. */
   readonly resource: string
-  /** `spec.descriptors[0].rateLimit.unit`; empty for the whole. */
+  /** `spec.descriptors[0].rateLimit.unit`; empty for the whole resource. */
   readonly path: string
   readonly message: string
 }
 
 interface ValidatedFolder {
   readonly diagnostics: readonly Diagnostic[]
-  /** The domains that such an operator has in force, sorted by name. */
+  /** The domains that the operator would enforce, sorted by name. */
   readonly domains: readonly RateLimitDomain[]
-  /** The content of its feed, one snapshot for each type. */
+  /** The content of the feed, one snapshot for each type. */
   readonly published: readonly PublishedSnapshot[]
 }
 
 export interface PublishedSnapshot {
   readonly snapshot: Snapshot
-  /** A message of it, as JSON for people. */
-  show(bytes: Uint8Array): unknown
+  /** Returns a message of the snapshot as JSON for people. */
+  readonly show: (bytes: Uint8Array) => unknown
 }
 
-/** Validates the content of a folder as an operator with this remembered state does. */
+/** Validates the content of a folder as an operator with the same remembered state does. */
 export async function validateFolder(content: FolderContent): Promise<ValidatedFolder> {
   const { folder, resources, problems, kinds } = content
   const limits = await validateKind(kinds.limits, content)
@@ -56,7 +56,7 @@ export async function validateFolder(content: FolderContent): Promise<ValidatedF
     ...resources.flatMap(diagnoseMerchant),
   ]
   if (!resources.some(isOurs) && problems.length === 0) {
-    const message = `holds none of ${knownKinds} in any .yaml or .yml file`
+    const message = `no resource found: expected ${knownKinds} in a .yaml or .yml file`
     diagnostics.push({ severity: 'error', origin: folder, resource: '', path: '', message })
   }
   return { diagnostics, domains: limits.contents, published: [limits, routes] }
@@ -92,7 +92,7 @@ async function validateKind<Content extends Named, Published>(
   }
 }
 
-/** A Merchant is not in the feed and has no claims. */
+/** Diagnoses a Merchant, which is not in the feed and has no claims. */
 function diagnoseMerchant(resource: SourcedResource): readonly Diagnostic[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
   const translation = translateResource({ translate: translateMerchant }, resource)
@@ -146,7 +146,7 @@ function diagnoseChosen(
   return diagnostics
 }
 
-/** A finding in one line. */
+/** Formats a diagnostic in one line. */
 export function formatDiagnostic({ severity, origin, resource, ...problem }: Diagnostic): string {
   const places = [severity === 'warning' ? 'warning' : '', origin, resource].filter(place => place !== '')
   return `${printable([...places, formatFieldProblem(problem)].join(': '))}\n`

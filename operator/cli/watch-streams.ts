@@ -11,22 +11,22 @@ import {
 import { printable, renderTable } from './render.ts'
 
 interface WatchOptions {
-  readonly look: () => Promise<Look>
+  readonly read: () => Promise<Look>
   readonly everyMs: number
-  /** Whether to show requests that have ended and are still kept. */
+  /** Whether to show ended requests. */
   readonly all: boolean
   /** Aborted when the user ends the command. */
   readonly signal: AbortSignal
   print(text: string): void
 }
 
-/** The size of a terminal, which can change. */
+/** The size of a terminal, in characters. */
 interface Screen {
   readonly rows: number
   readonly columns: number
 }
 
-/** Shows a table, over and over in the same place, until the signal. */
+/** Redraws a table in the same place until the signal is aborted. */
 export async function watchOnScreen(options: WatchOptions, screen: () => Screen): Promise<void> {
   let before: Look | undefined
   for await (const now of poll(options)) {
@@ -39,10 +39,10 @@ export async function watchOnScreen(options: WatchOptions, screen: () => Screen)
   options.print('\n')
 }
 
-/** Moves the cursor to the top left, and erases everything below it. */
+/** The escape sequences that move the cursor to the top left, and erase the screen. */
 const clearScreen = '\u{1b}[H\u{1b}[J'
 
-/** A terminal that had to scroll or to wrap would not show the same place again. */
+/** Cuts lines to the size of the terminal: if it scrolled or wrapped, the table would move. */
 function fitToScreen(lines: readonly string[], { rows, columns }: Screen): string {
   const content = lines.filter(line => line !== '')
   const room = Math.max(2, rows - 1)
@@ -53,39 +53,37 @@ function fitToScreen(lines: readonly string[], { rows, columns }: Screen): strin
 }
 
 /**
- * Prints a line for each change, for programs and files, until the signal. A broker that does not answer
- * removes no row: its last known rows remain until it answers again.
+ * Prints a line for each change until the signal is aborted. The rows of a broker that does not answer remain
+ * until it answers again.
  */
 export async function watchInLines(options: WatchOptions, nowText: () => string): Promise<void> {
   const pages = new Map<string, BrokerLook>()
   let rows: readonly StreamRow[] | undefined
-  let told: readonly string[] = []
+  let printed: readonly string[] = []
   for await (const { brokers } of poll(options)) {
     for (const broker of brokers) if ('page' in broker) pages.set(broker.address, broker)
     const found = rowsOf({ brokers: [...pages.values()] })
-    const remarked = describeOmissions({ brokers })
-    const lines = [...remarked.filter(line => !told.includes(line)), ...changesOf(rows, found)]
+    const omissions = describeOmissions({ brokers })
+    const lines = [...omissions.filter(line => !printed.includes(line)), ...changesOf(rows, found)]
     if (lines.length > 0) options.print(lines.map(line => `${nowText()} ${printable(line)}\n`).join(''))
     rows = found
-    told = remarked
+    printed = omissions
   }
 }
 
-async function* poll({ look, everyMs, signal }: WatchOptions): AsyncGenerator<Look> {
+async function* poll({ read, everyMs, signal }: WatchOptions): AsyncGenerator<Look> {
   while (!signal.aborted) {
-    yield await look()
+    yield await read()
     await pause(everyMs, undefined, { signal }).catch(() => {})
   }
 }
 
-/** Returns lines about brokers that do not answer and about pages that are cut. */
+/** Returns a line for each broker that does not answer or does not list all its requests. */
 export function describeOmissions({ brokers }: Pick<Look, 'brokers'>): readonly string[] {
   return brokers.flatMap(look => {
     if ('problem' in look) return [look.problem]
     const { streams, total } = look.page
-    return streams.length < total
-      ? [`${look.address}: shows only ${streams.length} of the requests that it knows`]
-      : []
+    return streams.length < total ? [`${look.address}: lists only ${streams.length} of its requests`] : []
   })
 }
 

@@ -5,9 +5,8 @@ const margin = 16
 const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' }
 
 /**
- * Returns an SVG of a terminal of 100 columns with these lines. Lines that begin with `$ ` are what a person
- * types. The picture has a background of its own, so that it can be read on light and on dark pages, and it
- * loads nothing: it names fonts that systems have.
+ * Returns an SVG of a terminal of 100 columns. Lines that begin with `$ ` are shown as input. The picture has
+ * its own background, so that it is readable on light and on dark pages, and it loads no fonts.
  */
 export function terminalPicture(title: string, lines: readonly string[]): string {
   const rows = lines.flatMap(line => {

@@ -31,7 +31,7 @@ const fed: Readonly<Record<string, Partial<StatusFacts>>> = {
   progressing_feature_missing: { enforcing: 1, lackingFeatures: 1, missingFeatures: 'windows' },
   degraded_invalid: { problems, inForce: 'nothing', enforcing: 0 },
   degraded_last_good: { problems, inForce: 'last-good' },
-  degraded_refused: { enforcing: 1, rejections: [{ pod: 'tollway-ratelimit-1', message: 'too large' }] },
+  degraded_rejected: { enforcing: 1, rejections: [{ pod: 'tollway-ratelimit-1', message: 'too large' }] },
   degraded_switched_off: { running: 0, enforcing: 0, switchedOff: 'broker.enabled is false' },
   degraded_backend: { backendFailure: failure },
   suspended_paused: { paused: true },

@@ -67,12 +67,12 @@ test('call of a running service', async t => {
         ['-d', 'shop', '-e', 'a=b', '--hits', '4294967296'],
         /--hits 4294967296: must be a whole number from 0 to 4/,
       ],
-      [['-d', 'shop', '-e', 'a=b', '--http', 'here'], /--http here: is not a URL/],
-      [['-d', '', '-e', 'a=b', '--http', http], /answered 400 Bad Request; its log says why/],
+      [['-d', 'shop', '-e', 'a=b', '--http', 'here'], /--http here: must be a URL, such as http/],
+      [['-d', '', '-e', 'a=b', '--http', http], /answered 400 Bad Request; see the log of the service/],
       [['--health', '--http', gone], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
       [['--health', '--grpc', gone.replace('http://', '')], /answered UNAVAILABLE: .*ECONNREFUSED/],
-      [['-d', 'a', '-e', 'a=b', '--grpc', grpc], /--grpc: goes with --health only/],
-      [['--health', '--service', 'a'], /--service: goes with --grpc only/],
+      [['-d', 'a', '-e', 'a=b', '--grpc', grpc], /--grpc requires --health/],
+      [['--health', '--service', 'a'], /--service requires --grpc/],
       [['--health', '--http', gone, '--wait', '0.3'], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
     ]
     for (const [args, pattern] of table) {

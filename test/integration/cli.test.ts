@@ -139,7 +139,7 @@ test('validate accepts valid folders and single files, and reports a folder with
   assert.equal(tollway('validate', '-f', 'm', '-o=json').out, '[]\n')
   const other = join(place, 'other')
   const kinds = 'RateLimitConfig, AnimationStreamRoute, Merchant'
-  const message = `${other}: holds none of ${kinds} in any .yaml or .yml file\n`
+  const message = `${other}: no resource found: expected ${kinds} in a .yaml or .yml file\n`
   assert.deepEqual(await inThisProcess('validate', '-f', other), { code: 1, out: message, err: '' })
   assert.equal((await inThisProcess('validate', '-f', join(place, 'missing'))).code, 2)
   const none = tollway('validate')
@@ -170,7 +170,7 @@ test('translate prints what the feed would publish, and reports what it leaves o
 
   const empty = openFolder({ 'm/note.txt': '' }).tollway('translate', '-f', 'm', '-o', 'table')
   assert.equal(empty.code, 1)
-  assert.match(empty.err, /^m: holds none of RateLimitConfig/)
+  assert.match(empty.err, /^m: no resource found: expected RateLimitConfig/)
 })
 
 test('try prints which rule matches, or why none does', async () => {
@@ -241,7 +241,7 @@ test('convert reports every problem, and then prints no resource', () => {
   const long = tollway('convert', 'long.yaml')
   assert.deepEqual([long.code, long.out], [1, ''])
   assert.match(long.err, /^long\.yaml: .* has 254 characters; .* \(at spec\.domain\)/m)
-  assert.match(tollway('convert', 'empty').err, /empty: has no \.yaml/)
+  assert.match(tollway('convert', 'empty').err, /empty: no \.yaml/)
 })
 
 test('config-check validates the files of a rate limit service', async () => {
@@ -386,7 +386,7 @@ test('run reports every wrong option and every wrong field, with its file', asyn
     [['--config', join(place, 'missing.yaml')], /missing\.yaml: no such file\n$/],
     [['--config', join(place, 'm')], /m: EISDIR/],
     [['--config', join(place, 'broken.yaml')], /broken\.yaml: line 2: /],
-    [['--env', 'NEAR'], /--env NEAR: is not NAME=VALUE/],
+    [['--env', 'NEAR'], /--env NEAR: must be NAME=VALUE/],
     [['--env', 'NEAR_LIMT_RATIO=1'], /--env: NEAR_LIMT_RATIO: there is no such setting/],
     [['--env', 'REDIS_AUTH=hunter2'], /--env REDIS_AUTH: every user of the machine could read it/],
     [['--broker-env', 'MAX_PULLS=many'], /--broker-env: MAX_PULLS: "many" is not allowed: a whole number/],

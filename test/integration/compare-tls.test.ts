@@ -81,9 +81,9 @@ test('options of TLS without a valid file are rejected with the reason', async (
     [[...replay, '--reference-ca', '/missing'], /--reference-ca: \/missing: cannot be read/],
     [[...replay, '--reference-ca', path('envoy.key')], /--reference-ca: .*: contains no certificate/],
     [[...replay, '--reference-cert', path('envoy.crt')], /--reference-key: is needed, too/],
-    [[...replay, '--listen-cert', path('envoy.crt')], /--listen-cert: goes with --listen only/],
+    [[...replay, '--listen-cert', path('envoy.crt')], /--listen-cert requires --listen/],
     [[...replay, '--reference-tls'], /--reference 127\.0\.0\.1:1: connection refused$/m],
-    [[...listen, '--listen-client-ca', path('ca.crt')], /--listen-cert: is needed for TLS/],
+    [[...listen, '--listen-client-ca', path('ca.crt')], /missing option --listen-cert/],
     [[...listen, '--listen-cert', path('envoy.crt')], /--listen-key: is needed, too/],
     [
       ['--reference', 'localhost:1', ...replay.slice(2), '--reference-tls'],
@@ -159,5 +159,8 @@ test('a service with another certificate is rejected with the reason', { skip },
   }
   const plain = await compare(...unencrypted, ...requests)
   assert.equal(plain.code, 2)
-  assert.match(plain.err, /--reference 127.* is not a gRPC port: .*; a port with TLS needs --reference-tls/)
+  assert.match(
+    plain.err,
+    /--reference 127.* is not a gRPC port: .*; if the port has TLS, use --reference-tls/,
+  )
 })

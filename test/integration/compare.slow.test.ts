@@ -28,21 +28,21 @@ test('invalid input is rejected with the reason', async () => {
   const nowhere = ['--reference', '127.0.0.1:1', '--candidate', '127.0.0.1:1']
   const lines = (...given: (object | string)[]) => [...nowhere, '--requests', requestsFile(given)]
   const table: [string[], RegExp][] = [
-    [[], /--reference: must be HOST:PORT, found an empty value/],
+    [[], /missing option --reference HOST:PORT/],
     [['--reference', 'here', '--candidate', 'b:1'], /--reference here: must be HOST:PORT/],
     [['--reference', 'a:1', '--candidate', 'b:70000'], /--candidate b:70000: must be HOST:PORT/],
-    [nowhere, /give the requests with either --requests or --listen/],
-    [[...nowhere, '--requests', 'x', '--listen', 'a:1'], /with either --requests or --listen/],
+    [nowhere, /exactly one of --requests and --listen is required/],
+    [[...nowhere, '--requests', 'x', '--listen', 'a:1'], /exactly one of --requests and --listen/],
     [[...nowhere, '--requests', 'x', '--max-different', '-1'], /--max-different/],
     [[...nowhere, '--requests', '/missing.jsonl'], /\/missing\.jsonl: no such file\n$/],
     [[...nowhere, '--requests', temporaryFolder('requests')], /\/requests-\w+: EISDIR: .* directory/],
     [lines('\0\xff'), /requests\.jsonl:1: is not a rate limit request: /],
-    [lines(''), /requests\.jsonl: has no requests/],
+    [lines(''), /requests\.jsonl: no requests found/],
     [lines(request('a'), '', 'GET / HTTP/1.1'), /requests\.jsonl:3: is not a rate limit request: /],
     [lines(request('a'), { domain: 'shop', descriptors: 7 }), /requests\.jsonl:2: is not .*descriptors/],
     [lines({ descriptors: request('a').descriptors }), /:1: .*domain: must not be empty/],
     [lines({ domain: 'shop' }), /:1: .*descriptors: must not be empty/],
-    [lines(request('a'.repeat(1_000_000))), /requests\.jsonl:1: is longer than 1000000 bytes/],
+    [lines(request('a'.repeat(1_000_000))), /requests\.jsonl:1: the line is longer than 1000000 bytes/],
     [lines(request('a')), /--reference 127\.0\.0\.1:1: connection refused$/m],
     [[...nowhere, '--listen', '127.0.0.1:0'], /--reference 127\.0\.0\.1:1: connection refused/],
   ]

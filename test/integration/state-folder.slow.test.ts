@@ -149,7 +149,7 @@ test('Ctrl-C during the start leaves no process behind', async t => {
     assert.fail(`${error.message}; it said: ${program.output()}`),
   )
   assert.equal(await program.end('SIGINT'), 0, program.output())
-  assert.match(program.output(), /ending every process \(SIGINT\)/)
+  assert.match(program.output(), /stopping all processes \(SIGINT\)/)
   assert.doesNotMatch(program.output(), /Tollway enforces/)
   assert.equal(isMentioned(uid), false)
 })

@@ -15,7 +15,7 @@ interface BundleLimits {
 
 const bundleLimits: BundleLimits = { maxFileBytes: 5 * 1024 * 1024, maxBytes: 50 * 1024 * 1024 }
 
-/** `manifest.json`: the files of a bundle, and the parts that are left out. */
+/** The content of `manifest.json`: the files of a bundle, and the parts that it leaves out. */
 export interface BundleManifest {
   readonly createdAt: string
   readonly limits: BundleLimits
@@ -32,8 +32,8 @@ const alwaysRemoved = [
 ]
 
 /**
- * The files of a support bundle. Every file passes the same removal of secrets, and the limits of the bundle.
- * A part that fails is named in the manifest and does not fail the bundle.
+ * The files of a support bundle, without secrets and within its limits. A part that cannot be read is named in
+ * the manifest, and the bundle is written without it.
  */
 export class Bundle {
   readonly #files = new Map<string, Entry>()
@@ -43,7 +43,7 @@ export class Bundle {
   readonly #known: readonly string[]
   #bytes = 0
 
-  /** @param known values that are secrets */
+  /** @param known known secrets, which are removed from all files */
   constructor(known: readonly string[] = [], limits = bundleLimits) {
     this.#known = known
       .filter(secret => secret.length >= minKnownLength)
@@ -55,7 +55,7 @@ export class Bundle {
     this.#leftOut.push({ path, reason: redactText(reason, this.#known) })
   }
 
-  /** Adds an object as JSON. Resolves with it; with undefined if it cannot be read. */
+  /** Adds an object as JSON. Resolves with the object, or with undefined if it cannot be read. */
   async addObject<T>(path: string, read: () => Promise<T>): Promise<T | undefined> {
     const found = await this.#read(path, read)
     if (found !== undefined)
@@ -63,7 +63,7 @@ export class Bundle {
     return found
   }
 
-  /** Adds a text, such as a log, of which the newest lines are kept. */
+  /** Adds a text, such as a log. If it is too long, the newest lines are added. */
   async addText(path: string, read: () => Promise<string>): Promise<void> {
     const found = await this.#read(path, read)
     if (found !== undefined) this.#add(path, redactText(found, this.#known))
@@ -82,7 +82,7 @@ export class Bundle {
     const whole = Buffer.from(text)
     const room = Math.min(this.#limits.maxFileBytes, this.#limits.maxBytes - this.#bytes)
     if (room < whole.length && room < minCutBytes) {
-      this.leaveOut(path, `the bundle has its limit of ${this.#limits.maxBytes} bytes`)
+      this.leaveOut(path, `the bundle has reached its limit of ${this.#limits.maxBytes} bytes`)
       return
     }
     const kept = whole.length <= room ? whole : dropFirstLine(whole.subarray(whole.length - room))
@@ -115,8 +115,9 @@ export class Bundle {
   }
 }
 
-/** Shorter values would also remove words that are no secrets. */
+/** A shorter known secret would also match ordinary words. */
 const minKnownLength = 4
+/** A file is left out rather than cut to fewer bytes. */
 const minCutBytes = 1024
 
 function dropFirstLine(bytes: Buffer): Buffer {
@@ -124,7 +125,7 @@ function dropFirstLine(bytes: Buffer): Buffer {
   return end === -1 ? bytes : bytes.subarray(end + 1)
 }
 
-/** Returns the number of resources for each reason of a problem, and the numbers of processes. */
+/** Counts resources by the reason why they are not ready or degraded, and processes. */
 export function countProblems({ resources, replicas, problems }: StatusReport) {
   return {
     resources: resources.reduce((total, { resources = 1 }) => total + resources, 0),

@@ -25,6 +25,7 @@ const maxPageBytes = 32 * 1024 * 1024
 const logLines = 20_000
 const core = (plural: string) => ({ group: '', version: 'v1', plural, namespaced: true })
 
+/** The namespaces to collect from. */
 export interface CollectScope {
   /** The namespace of the resources; undefined for all namespaces. */
   readonly namespace: string | undefined
@@ -37,7 +38,11 @@ export class NoTollwayError extends Error {
   override readonly name = 'NoTollwayError'
 }
 
-/** Adds what a cluster shows of Tollway. @throws NoTollwayError */
+/**
+ * Adds the resources, objects, pages and logs of Tollway in a cluster.
+ *
+ * @throws NoTollwayError
+ */
 export async function collectFromCluster(
   cluster: Cluster,
   bundle: Bundle,
@@ -61,7 +66,7 @@ export async function collectFromCluster(
   const [operator] = pods.filter(({ component }) => component === 'operator')
   const namespace = place.tollwayNamespace ?? operator?.namespace
   if (namespace === undefined) {
-    bundle.leaveOut('objects', 'the namespace of the operator is not known; name it with --tollway-namespace')
+    bundle.leaveOut('objects', 'the namespace of the operator is unknown; name it with --tollway-namespace')
   } else {
     const { [labelNames.instance]: instance } = operator?.object.metadata.labels ?? {}
     await collectObjects(cluster, bundle, { namespace, instance })
@@ -71,7 +76,7 @@ export async function collectFromCluster(
   for (const pod of pods) await collectLogs(cluster, bundle, pod)
 }
 
-/** Resolves with the pods of the operator first, and with none if the account may not list them. */
+/** Resolves with the pods, those of operators first; with none if the account lacks the right to list them. */
 async function findPods(
   cluster: Cluster,
   bundle: Bundle,
@@ -87,7 +92,7 @@ async function findPods(
   } catch (error) {
     const { message } = error as Error
     if (!(error instanceof MissingRightError) && !(await hasKinds(cluster)))
-      throw new NoTollwayError(`${message}, and the cluster does not know the kinds of tollway.dev`)
+      throw new NoTollwayError(`${message}, and the kinds of tollway.dev do not exist`)
     bundle.leaveOut('pods', message)
     return []
   }
@@ -108,11 +113,11 @@ const listImages = (pods: readonly TollwayPod[]) =>
 
 interface Installation {
   readonly namespace: string
-  /** The name of the release; undefined if no pod of an operator is known. */
+  /** The name of the release; undefined if no pod of an operator was found. */
   readonly instance: string | undefined
 }
 
-/** Objects of other programs in the namespace are passed over. */
+/** Adds the objects of the installation, and none of other programs in its namespace. */
 async function collectObjects(
   cluster: Cluster,
   bundle: Bundle,
@@ -156,7 +161,7 @@ async function collectLogs(cluster: Cluster, bundle: Bundle, pod: TollwayPod): P
   }
 }
 
-/** Adds the dates of certificates in the Secrets that pods mount, and nothing else of the Secrets. */
+/** Adds the names and dates of the certificates in the Secrets that pods mount, and nothing else of these Secrets. */
 async function collectCertificates(
   cluster: Cluster,
   bundle: Bundle,
@@ -195,7 +200,7 @@ function parseCertificates({ data }: KubeObject) {
   })
 }
 
-/** The support bundle of a cluster, as far as the user's rights go. */
+/** The support bundle of a cluster, with everything that the user may read. */
 export const clusterBundle: SourceOf<Bundle> = {
   options: clusterOptions,
   open: values =>

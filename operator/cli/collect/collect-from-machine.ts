@@ -8,7 +8,11 @@ import { Bundle, countProblems } from './bundle.ts'
 
 const answerMs = 5_000
 
-/** Resolves with what the state folder and the operator on this machine show. @throws Error without either */
+/**
+ * Collects from the state folder and from the operator on this machine.
+ *
+ * @throws Error if no operator has used the state folder
+ */
 export async function collectFromMachine(stateDir: string): Promise<Bundle> {
   const report = readStatusReport(stateDir)
   if (report === undefined)
@@ -29,7 +33,7 @@ export async function collectFromMachine(stateDir: string): Promise<Bundle> {
   await bundle.addObject('status.json', async () => report)
   await bundle.addObject('problems.json', async () => countProblems(report))
   await bundle.addObject('operator/status.json', async () => {
-    if (!mayRun(report)) throw new Error('the operator does not run')
+    if (!mayRun(report)) throw new Error('the operator is not running')
     const signal = AbortSignal.timeout(answerMs)
     return (await fetch(`${report.addresses['operator']}/status`, { signal })).json()
   })
@@ -53,7 +57,7 @@ function read(stateDir: string, name: string): string {
   return readFileSync(path, 'utf8')
 }
 
-/** The address of the Redis with its password, and the credentials of merchants. */
+/** Returns the address and the password of the Redis, and the credentials of merchants. */
 function readStateSecrets(stateDir: string): readonly string[] {
   const address = existsSync(join(stateDir, 'redis-url')) ? read(stateDir, 'redis-url').trim() : ''
   const password = URL.parse(address)?.password ?? ''
@@ -63,7 +67,7 @@ function readStateSecrets(stateDir: string): readonly string[] {
   return [address, password, decodeURIComponent(password), ...entries]
 }
 
-/** Every text in a value, also decoded from base64. */
+/** Lists the texts in a value, as they are and decoded from base64. */
 function listTexts(value: unknown): readonly string[] {
   if (typeof value === 'string')
     return [value, value.trim(), Buffer.from(value, 'base64').toString('utf8').trim()]

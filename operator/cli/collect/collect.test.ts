@@ -95,7 +95,7 @@ test('a bundle respects its limits, and keeps the newest lines', async () => {
   assert.match(files.get('a.log') ?? '', /^line \d+\n/)
   assert.ok(listed.files.reduce((total, { bytes }) => total + bytes, 0) <= 5000)
   assert.deepEqual(listed.leftOut, [
-    { path: 'c.log', reason: 'the bundle has its limit of 5000 bytes' },
+    { path: 'c.log', reason: 'the bundle has reached its limit of 5000 bytes' },
     { path: 'd.log', reason: 'it is not there' },
   ])
 })
@@ -126,7 +126,7 @@ describe('tollway collect', () => {
     assert.match(files.get('resources.json') ?? '', /"checkout"/)
     assert.match(files.get('logs/tollway.log') ?? '', /said \(removed\) plainly\nlast line$/)
     assert.ok(listed.leftOut.some(({ path }) => path === 'operator/status.json'))
-    assert.match(out, /left out operator\/status.json: the operator does not run/)
+    assert.match(out, /left out operator\/status.json: the operator is not running/)
     assert.equal(statSync(file).mode & 0o777, 0o600)
   })
 
@@ -262,9 +262,9 @@ describe('kubectl tollway collect without Tollway', { skip: missingKubeAssets(),
   })
   after(() => cluster?.stop())
 
-  it('reports that the cluster has no Tollway, and exits with 1', async () => {
+  it('kubectl tollway collect exits with 1 in a cluster without Tollway', async () => {
     const { code, err } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
     assert.equal(code, 1)
-    assert.match(err, /found no operator of Tollway: .*, and the cluster does not know the kinds/)
+    assert.match(err, /found no operator of Tollway: .*, and the kinds of tollway.dev do not exist/)
   })
 })

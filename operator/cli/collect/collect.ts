@@ -22,7 +22,7 @@ const machineBundle: SourceOf<Bundle> = {
   open: values => collectFromMachine(`${values['state-dir']}`),
 }
 
-/** Returns the command for the operator on this machine, or for a cluster. */
+/** Creates the command for the operator on this machine or for a cluster. */
 export const createCollect = (source: SourceOf<Bundle>): Command => ({
   name: 'collect',
   summary: 'write a support bundle without secrets',
@@ -30,20 +30,20 @@ export const createCollect = (source: SourceOf<Bundle>): Command => ({
   help: {
     usage: ['[--output-file FILE]'],
     description: `\
-Writes a .tar.gz with the facts about a problem: versions, resources with their status, the
-report of the operator, and logs. manifest.json in it lists the files, what is left out and why. The bundle
-has at most 50 MiB before its compression; the newest lines of logs are kept.
+Writes a .tar.gz file for a bug report: versions, resources with their status, the report of the
+operator, and logs. Its manifest.json lists the files, the parts that are left out, and the reasons. The
+bundle has at most 50 MiB before compression, with the newest lines of logs.
 
-It has no Secret, token, password or card number as far as these can be recognised. Read the bundle before you
-send it: a secret that a program wrote into a log without its name cannot be recognised.`,
-    exitCodes: '0 done, 1 when there is no Tollway, 2 when the bundle cannot be written.',
+Secrets, tokens, passwords and card numbers are removed where they can be recognised. Read the bundle before
+you send it: a secret that a program logged without its name cannot be recognised.`,
+    exitCodes: '0 the bundle is written, 1 Tollway is not installed, 2 the bundle cannot be written.',
     examples: ['tollway collect', 'tollway collect --state-dir /var/lib/tollway --output-file bundle.tar.gz'],
   },
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const createdAt = new Date().toISOString()
     const file = values['output-file'] ?? `tollway-bundle-${createdAt.replace(/[:.]/g, '-')}.tar.gz`
-    if (existsSync(file)) throw new UsageError(`--output-file ${file}: exists already`)
+    if (existsSync(file)) throw new UsageError(`--output-file ${file}: already exists`)
     try {
       const bundle = await source.open(sourceValues, output)
       await writeBundle(bundle, file, createdAt, output)

@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 
-/** Stands in place of what was removed. */
+/** The replacement of a removed value. */
 const removed = '(removed)'
 
 const sensitive =
@@ -20,8 +20,8 @@ const separator = String.raw`(?:\\*["'])?\s{0,20}[:=]\s{0,20}`
 const plain = String.raw`[^\s,;{}[\]"'\\]+`
 
 /**
- * The end of the name, the separator and the value with its quotes. The expressions have no unbounded
- * repetition before the part that decides, so that long lines take linear time.
+ * Matches the end of a sensitive name, the separator, and the value with its quotes. No unbounded repetition
+ * precedes the name, so that a long line takes linear time.
  */
 const named = new RegExp(
   String.raw`((?:${sensitive})[\w./-]{0,100})(${separator})(${quoted}|${unclosed}|${plain})`,
@@ -32,7 +32,7 @@ const scheme = /\b(bearer|basic)\s+[\w.~+/=-]{3,}/gi
 const webToken = /\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*/g
 const privateKey = /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g
 const signingSecret = /\bwhsec_[\w+/=-]+/g
-/** 13 to 19 digits, such as those of a card; numbers that begin with 1 are times. */
+/** 13 to 19 digits. Card numbers begin with 2 to 6, and times in milliseconds with 1. */
 const cardNumber = /\b[2-6](?:[ -]?\d){12,18}\b/g
 const harmless = /^(?:true|false|null|-?\d+(?:\.\d+)?)$/
 
@@ -40,7 +40,7 @@ const harmless = /^(?:true|false|null|-?\d+(?:\.\d+)?)$/
  * Removes secrets from a text: user info of URLs, credentials of headers, tokens, private keys, card numbers,
  * values of sensitive names, and values that are known to be secrets.
  *
- * @param known longer ones first
+ * @param known known secrets, longer ones first
  */
 export function redactText(text: string, known: readonly string[] = []): string {
   let result = text
@@ -105,7 +105,7 @@ function redactAnnotations(annotations: Readonly<Record<string, unknown>>, known
   )
 }
 
-/** An entry of the list of a container. */
+/** Redacts one environment variable of a container. */
 function redactVariable(variable: unknown): unknown {
   if (!isObject(variable)) return removed
   const { name, value, valueFrom } = variable

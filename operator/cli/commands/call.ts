@@ -12,7 +12,7 @@ const requestMs = 2_000
 const pollMs = 200
 const maxHits = 2 ** 32 - 1
 
-/** The fields of a RateLimitResponse as JSON that are shown. The JSON mapping omits zeros. */
+/** The shown fields of the JSON of a RateLimitResponse, which omits zeros. */
 interface Decision {
   readonly overallCode: string
   readonly statuses?: readonly DescriptorStatus[]
@@ -64,8 +64,8 @@ export const callCommand: Command = {
       '--health [--http URL | --grpc ADDRESS [--service NAME]]',
     ],
     description: `\
-Calls a running rate limit service as Envoy does, but by HTTP, and prints its decision. The hits are counted.
-tollway try explains a decision without a hit.`,
+Requests a decision of a running rate limit service, as Envoy does but by HTTP. The call counts its hits.
+tollway try explains a decision and counts nothing.`,
     exitCodes: '0 when the call is within its limits, 1 when it is over a limit, 2 without a decision.',
     examples: [
       'tollway call --domain checkout --entries user=alice',
@@ -77,7 +77,7 @@ tollway try explains a decision without a hit.`,
     const { values } = parseOptions(args, options)
     const { domain, entries, health, http, output: format, wait: waitMs } = values
     if (values.grpc !== undefined) {
-      if (!health) throw new UsageError('--grpc: goes with --health only')
+      if (!health) throw new UsageError('--grpc requires --health')
       const { grpc, service = '' } = values
       const { checkHealth } = await import('../check-health.ts')
       const found = await retryUntilAnswered(() => checkHealth(grpc, service, requestMs), waitMs)
@@ -85,8 +85,8 @@ tollway try explains a decision without a hit.`,
       output.print('OK\n')
       return exitCodes.ok
     }
-    if (values.service !== undefined) throw new UsageError('--service: goes with --grpc only')
-    if (!URL.canParse(http)) throw new UsageError(`--http ${http}: is not a URL`)
+    if (values.service !== undefined) throw new UsageError('--service requires --grpc')
+    if (!URL.canParse(http)) throw new UsageError(`--http ${http}: must be a URL, such as ${defaultAddress}`)
     const wanted = health || requestBody(domain, entries, values.hits)
     const [path, body] = wanted === true ? ['/healthcheck', undefined] : ['/json', wanted]
     const answer = await retryUntilAnswered(() => requestAnswer(new URL(path, http), body), waitMs)
@@ -101,10 +101,10 @@ tollway try explains a decision without a hit.`,
   },
 }
 
-/** A RateLimitRequest as JSON. */
+/** Returns the JSON of a RateLimitRequest. */
 function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
   required('--domain', domain)
-  // A descriptor without an addend would use 1 for a 0 of the request.
+  // The service replaces a hitsAddend of 0 in the request, but not in a descriptor, by 1.
   const descriptors = requireEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })
 }
@@ -121,14 +121,14 @@ async function retryUntilAnswered<Found extends object>(
   }
 }
 
-/** A decision has 200 or 429; health has 200. */
+/** Makes one call. A decision has the status 200 or 429, and health 200. */
 async function requestAnswer(url: URL, body: string | undefined): Promise<Answer> {
   try {
     const signal = AbortSignal.timeout(requestMs)
     const response = await fetch(url, body === undefined ? { signal } : { method: 'POST', body, signal })
     const text = await response.text()
     if (response.status === 200 || (response.status === 429 && body !== undefined)) return { body: text }
-    const advice = body === undefined ? '' : '; its log says why (LOG_LEVEL=debug)'
+    const advice = body === undefined ? '' : '; see the log of the service (LOG_LEVEL=debug)'
     return { problem: `answered ${response.status} ${printable(text.trim().slice(0, 200))}${advice}` }
   } catch (error) {
     return { problem: describeConnectionError(error) }

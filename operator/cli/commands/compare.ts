@@ -118,7 +118,7 @@ of theirs.`,
 
 type Run = ReturnType<typeof parseRun>
 
-/** Where the requests come from. */
+/** The source of the requests: a file, or the callers of a proxy. */
 type Input = { readonly requests: string } | { readonly listen: PeerAddress; readonly listenTls: ListenTls }
 
 function parseRun(values: OptionValues<typeof options>) {
@@ -130,11 +130,10 @@ function parseRun(values: OptionValues<typeof options>) {
   })
   const [reference, candidate] = [peer('reference'), peer('candidate')]
   if ((requests === undefined) === (listen === undefined))
-    throw new UsageError('give the requests with either --requests or --listen')
-  if (duration !== undefined && listen === undefined)
-    throw new UsageError('--duration: goes with --listen only')
+    throw new UsageError('exactly one of --requests and --listen is required')
+  if (duration !== undefined && listen === undefined) throw new UsageError('--duration requires --listen')
   const given = Object.keys(listenTlsOptions).find(name => values[name as keyof typeof values] !== undefined)
-  if (given !== undefined && listen === undefined) throw new UsageError(`--${given}: goes with --listen only`)
+  if (given !== undefined && listen === undefined) throw new UsageError(`--${given} requires --listen`)
   const input: Input =
     listen === undefined
       ? { requests: requests ?? '' }
@@ -152,13 +151,13 @@ function parseRun(values: OptionValues<typeof options>) {
 
 interface Result {
   readonly report: ComparisonReport
-  /** The reason when the run ended early. */
+  /** Why the run ended early; undefined if it did not. */
   readonly problem: string | undefined
 }
 
 async function runComparison(run: Run, output: Output): Promise<Result> {
   const { input } = run
-  // A file with an error is rejected before any of its requests counts.
+  // An invalid line is reported before any request is sent.
   if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
   const opened = openFiles(run, createRateLimitedPrinter(output))
   const ended = createEndSignal(run.durationMs)
@@ -177,7 +176,7 @@ async function runComparison(run: Run, output: Output): Promise<Result> {
   }
 }
 
-/** The TLS of each connection; undefined without TLS. */
+/** The TLS of each connection; undefined for a connection without TLS. */
 type OpenedFiles = ReturnType<typeof openFiles>
 
 /** @throws Error that names the options of missing or invalid files */
@@ -196,7 +195,7 @@ function openFiles({ reference, candidate, input }: Run, onProblem: (problem: un
   }
 }
 
-/** Prints a line from time to time, until the returned function is called. */
+/** Prints the progress every 10 s until the returned function is called. */
 function printProgress(output: Output, report: () => Promise<ComparisonReport>): () => void {
   // A failed comparison has been reported already, and its report has no progress.
   const print = (progress: ComparisonReport) => output.printError(`${summarize(progress)}\n`)
@@ -233,9 +232,11 @@ async function proxyCalls(
   output: Output,
 ): Promise<Result> {
   const proxy = await startProxy({
-    ...{ candidate, sharedCounters, timeoutMs, compared },
-    ...{ listen, listenTls: opened.listen },
-    ...{ reference, referenceTls: opened.reference },
+    task: { candidate, sharedCounters, timeoutMs, compared },
+    listen,
+    listenTls: opened.listen,
+    reference,
+    referenceTls: opened.reference,
     onDefect: opened.onProblem,
   })
   const stopPrinting = printProgress(output, proxy.report)
@@ -246,7 +247,7 @@ async function proxyCalls(
   return { report: await proxy.close(), problem: undefined }
 }
 
-/** Returns a function that prints the same problem at most once in 10 s, and at most 20 problems. */
+/** Returns a function that prints each problem at most once in 10 s, and at most 20 problems in that time. */
 function createRateLimitedPrinter(output: Output): (problem: unknown) => void {
   const printed = new Set<string>()
   let sinceMs = performance.now()
@@ -264,7 +265,7 @@ function createRateLimitedPrinter(output: Output): (problem: unknown) => void {
   }
 }
 
-/** A signal that SIGINT, SIGTERM, or the end of the duration aborts, until `release` is called. */
+/** Creates a signal that SIGINT, SIGTERM or the end of the duration aborts. `release` removes the handlers. */
 function createEndSignal(durationMs: number | undefined) {
   const ended = new AbortController()
   const end = () => ended.abort()

@@ -6,9 +6,9 @@ export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
 
 /**
- * The scripts pass the words of the line to `tollway __complete`, which prints candidates and a number; see
- * `formatSuggestions`. bash splits words at `=` and `:`, so its script joins them again, and replies with
- * the part after the last of them.
+ * The scripts pass the words of the line to `tollway __complete`, and read its output in the format of
+ * `formatSuggestions`. bash splits words at `=` and `:`: its script joins them again, and replies with the part
+ * after the last separator.
  */
 export const completionScripts: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for tollway: source <(tollway completion bash)
@@ -97,10 +97,10 @@ export const completionCommand: Command = {
     usage: ['bash|zsh|fish'],
     description: `\
 Prints a script that completes commands, options, their values, files, and the domains and rules of the
-resources. bash needs no package for it. zsh needs compinit.
+resources. It requires no package in bash, and compinit in zsh.
 
-kubectl completes its plugin by the program kubectl_complete-tollway, which must be in the PATH.`,
-    exitCodes: '0 done, 2 for another shell.',
+kubectl completes kubectl tollway if the program kubectl_complete-tollway is in the PATH.`,
+    exitCodes: '0 the script is printed, 2 the shell is not supported.',
     examples: [
       'tollway completion bash > /etc/bash_completion.d/tollway',
       'source <(tollway completion zsh)',
@@ -109,7 +109,8 @@ kubectl completes its plugin by the program kubectl_complete-tollway, which must
   },
   async run(args, output) {
     const [name, ...more] = parseOptions(args, {}, true).positionals
-    if (name === undefined) throw new UsageError(`missing argument: ${shells.join(', ')}`)
+    if (name === undefined)
+      throw new UsageError(`missing argument SHELL: must be one of ${shells.join(', ')}`)
     if (more.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(more[0])}`)
     const shell = shells.find(each => each === name)
     if (shell === undefined)

@@ -45,21 +45,21 @@ only the problems are printed.`,
     const configs = parsed.flatMap(one => ('value' in one ? [one.value] : []))
     const { problems, warnings } = validateParsed(parsed, { mergeDomainConfigs: false, spelling: 'snake' })
     const documents = convertConfigurations(configs, values.namespace)
-    const unfit = configs.flatMap((config, index) => findUnsupported(config, documents[index]))
-    // A problem of the language is also a problem of the resource, so it is reported once.
-    const told = problems.length > 0 ? problems : unfit
-    output.printError([...warnings, ...told].map(problem => `${formatProblem(problem)}\n`).join(''))
-    if (told.length > 0) return exitCodes.wrong
+    const unsupported = configs.flatMap((config, index) => findUnsupported(config, documents[index]))
+    // A problem of the file is usually one of the resource too, and is reported once.
+    const reported = problems.length > 0 ? problems : unsupported
+    output.printError([...warnings, ...reported].map(problem => `${formatProblem(problem)}\n`).join(''))
+    if (reported.length > 0) return exitCodes.wrong
     const rendered = documents.map(document => render(document, format))
     output.print(rendered.join(format === 'yaml' ? '---\n' : ''))
     return exitCodes.ok
   },
 }
 
-/** Returns what a resource cannot express, such as longer keys and deeper levels. It is not cut off. */
+/** Returns the settings that a resource cannot have, such as longer keys and deeper levels. */
 function findUnsupported({ name: source }: RateLimitDomain, document: unknown): readonly Problem[] {
-  const judged = translateRateLimitConfig(source, document)
-  return 'value' in judged ? [] : judged.problems.map(problem => ({ source, ...problem }))
+  const translation = translateRateLimitConfig(source, document)
+  return 'value' in translation ? [] : translation.problems.map(problem => ({ source, ...problem }))
 }
 
 function listFiles(path: string): string[] {
@@ -70,6 +70,6 @@ function listFiles(path: string): string[] {
     .filter(name => /\.ya?ml$/.test(name) && statSync(join(path, name)).isFile())
     .sort()
     .map(name => join(path, name))
-  if (found.length === 0) throw new Error(`${path}: has no .yaml or .yml file`)
+  if (found.length === 0) throw new Error(`${path}: no .yaml or .yml file found`)
   return found
 }

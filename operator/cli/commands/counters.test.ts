@@ -43,11 +43,11 @@ describe('tollway counters', () => {
     assert.deepEqual([reset.value, reset.confirmed], [0, ['pod-a', 'pod-b']])
   })
 
-  test('reset names the pods that have not confirmed, and exits with 1', async t => {
+  test('reset names the pods that did not confirm, and exits with 1', async t => {
     const { run, pods } = await open(t)
     pods.missing = ['pod-b']
     const { code, err } = await run('counters', 'reset', ...alice)
-    assert.deepEqual([code, err], [1, 'pod-b: has not confirmed\n'])
+    assert.deepEqual([code, err], [1, 'pod-b: did not confirm\n'])
   })
 
   test('top prints the keys', async t => {
@@ -58,41 +58,55 @@ describe('tollway counters', () => {
 
   test('top takes the rule that the entries match', async t => {
     const { run, pods } = await open(t)
-    const asked: string[] = []
+    const rules: string[] = []
     const { top } = pods
     pods.top = of => {
-      asked.push(of.rule)
+      rules.push(of.rule)
       return top(of)
     }
     assert.equal((await run('counters', 'top', ...alice)).code, 0)
-    assert.deepEqual(asked, ['checkout.user'])
+    assert.deepEqual(rules, ['checkout.user'])
+  })
+
+  test('top sorts by the same order for rejected and refused', async t => {
+    const { run, pods } = await open(t)
+    const orders: string[] = []
+    const { top } = pods
+    pods.top = of => {
+      orders.push(of.by)
+      return top(of)
+    }
+    for (const order of ['rejected', 'refused', 'hits'])
+      assert.equal((await run('counters', 'top', ...alice, '--by', order)).code, 0)
+    assert.deepEqual(orders, ['refused', 'refused', 'hits'])
   })
 
   test('top reports hashed keys, and prints entries as --entries reads them', async t => {
     const { run, pods } = await open(t)
     const entries = [{ key: 'a=b', value: 'x,y' }]
     pods.top = async () => ({
-      ...{ keys: [{ entries, count: 3, error: 0 }], missingAtMost: 0, sinceMs: 1_000, missing: [] },
+      keys: [{ entries, count: 3, error: 0 }],
+      missingAtMost: 0,
+      sinceMs: 1_000,
+      missing: [],
       hashed: true,
     })
     const { out, err } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
     assert.match(out, /^a%3Db=x\\,y +3/m)
-    assert.match(err, /^values are hashes, because DECISION_KEYS_HASHED=true/)
+    assert.match(err, /^values are hashed, .* DECISION_KEYS_HASHED=true/)
   })
 
   test('tap prints the decisions that have the entries, and no hash matches any', async t => {
     const { run, pods } = await open(t)
     const decisionOf = (user: string) => ({
-      ...{
-        atMs: 1,
-        pod: 'pod-a',
-        rule: 'checkout.user',
-        over: false,
-        reason: '',
-        hits: 1,
-        limit: 3,
-        remaining: 2,
-      },
+      atMs: 1,
+      pod: 'pod-a',
+      rule: 'checkout.user',
+      over: false,
+      reason: '',
+      hits: 1,
+      limit: 3,
+      remaining: 2,
       entries: [
         { key: 'user', value: user },
         { key: 'plan', value: 'free' },
@@ -115,11 +129,11 @@ describe('tollway counters', () => {
     play(true)
     const hidden = await run('counters', 'tap', ...alice)
     assert.deepEqual([hidden.code, hidden.out], [2, ''])
-    assert.match(hidden.err, /--entries: values are hashes/)
+    assert.match(hidden.err, /--entries: values are hashed/)
   })
 
   for (const [args, message] of [
-    [['top', ...alice, '--rule', 'checkout.user'], /--rule and --entries exclude each other/],
+    [['top', ...alice, '--rule', 'checkout.user'], /--rule and --entries cannot be used together/],
     [['top', '-d', 'checkout'], /missing option --rule/],
     [['tap', '-d', 'checkout', '-e', 'user'], /--entries user: "user" is not KEY=VALUE/],
     [['raise', ...alice, '--by', '-1'], /--by -1: must be a whole number from 1 to 4294967295/],

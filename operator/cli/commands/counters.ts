@@ -18,23 +18,30 @@ import { domainOption, entryOption, outputOption } from '../shared-options.ts'
 
 const common = { output: outputOption() }
 const rule = text({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })
-const oneOptions = { domain: domainOption, entries: entryOption, ...common }
+const counterOptions = { domain: domainOption, entries: entryOption, ...common }
 const by = optional(
-  wholeNumber(1, { min: 1, max: 2 ** 32 - 1, help: 'raise: the number of hits, from 1 to 4294967295' }),
+  wholeNumber(1, {
+    min: 1,
+    max: 2 ** 32 - 1,
+    help: 'raise: the number of hits to grant, from 1 to 4294967295',
+  }),
 )
+const order = oneOf(['rejected', 'hits'], {
+  placeholder: 'ORDER',
+  help: 'top: sort the keys by rejected hits or by all hits: rejected or hits',
+})
+/** `refused`, the name in the API, is accepted too. */
+const toOrder = (text: string) => (text === 'refused' ? 'rejected' : text)
 const topOptions = {
   domain: domainOption,
   rule,
   entries: entryOption,
-  by: oneOf(['refused', 'hits'], {
-    placeholder: 'WHAT',
-    help: 'top: the order of the keys, by refused or by hits',
-  }),
+  by: { ...order, read: (texts: readonly string[]) => order.read(texts.map(toOrder)) },
   ...common,
 }
 const tapOptions = { domain: domainOption, rule, entries: entryOption, ...common }
 
-/** Returns the command for an operator. */
+/** Creates the command for an operator. */
 export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',
@@ -50,23 +57,23 @@ export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
       'get --domain D --entries KEY=VALUE[,KEY=VALUE...]',
       'reset --domain D --entries KEY=VALUE[,KEY=VALUE...]',
       'raise --domain D --entries KEY=VALUE[,KEY=VALUE...] --by N',
-      'top --domain D --rule RULE|--entries KEY=VALUE[,KEY=VALUE...] [--by refused|hits]',
+      'top --domain D --rule RULE|--entries KEY=VALUE[,KEY=VALUE...] [--by rejected|hits]',
       'tap --domain D [--rule RULE] [--entries KEY=VALUE[,KEY=VALUE...]]',
     ],
     description: `\
 Queries the rate limit processes through their operator.
-  get    prints the counter of one descriptor: its value, its limit, and the seconds until its window ends
-  reset  sets the counter to 0, also in the local caches of all processes
-  raise  grants N more hits until the window ends; adds N tokens to a token bucket
-  top    prints the keys with the most hits of the named rule, or of the rule that counts the entries; the
-         first call starts the count
-  tap    prints sampled decisions until Ctrl-C, with --entries those whose descriptor has all of them;
-         requires DECISION_TAP=true of the service
+  get    print the counter of a descriptor: its value, its limit, and the seconds until its window ends
+  reset  set the counter to 0, also in the local caches of all processes
+  raise  grant N more hits until the window ends, or add N tokens to a token bucket
+  top    print the keys with the most hits of a rule, or of the rule that matches the entries; the first
+         call starts the count
+  tap    print sampled decisions until Ctrl-C; with --entries only those whose descriptor has all of them;
+         the service must run with DECISION_TAP=true
 
 In a cluster, get, top and tap need the right to get ratelimitconfigs/counters of tollway.dev in the namespace
 of the resource, and reset and raise the right to update it.`,
     exitCodes:
-      '0 done, 1 a pod did not answer or has not confirmed, 2 the operator rejected the call or did not answer.',
+      '0 done, 1 a pod did not answer or did not confirm, 2 the operator rejected the call or did not answer.',
     examples: [
       'tollway counters get --domain checkout --entries user=alice',
       'tollway counters reset -d checkout -e user=alice',
@@ -82,12 +89,12 @@ of the resource, and reset and raise the right to update it.`,
 
 export const countersCommand = createCounters(operatorSource)
 
-/** Returns the subcommand that reads or changes a counter. */
+/** Creates the subcommand that reads or changes a counter. */
 function createCounterAction(action: 'get' | 'reset' | 'raise', source: SourceOf<OperatorAddress>): Action {
   return {
-    options: { ...oneOptions, ...(action === 'raise' && { by }), ...source.options },
+    options: { ...counterOptions, ...(action === 'raise' && { by }), ...source.options },
     async run(args, output) {
-      const { values, sourceValues } = parseWithSource(args, oneOptions, this.options)
+      const { values, sourceValues } = parseWithSource(args, counterOptions, this.options)
       const format = values.output
       const domain = required('--domain', values.domain)
       const entries = parseEntriesOption(required('--entries', values.entries))
@@ -104,7 +111,7 @@ function createCounterAction(action: 'get' | 'reset' | 'raise', source: SourceOf
       output.print(format === 'table' ? counterTable(answer) : render(answer, format))
       return reportMissing(
         answer.missing,
-        'confirmed' in answer ? 'has not confirmed' : 'did not answer',
+        'confirmed' in answer ? 'did not confirm' : 'did not answer',
         output,
       )
     },
@@ -126,7 +133,12 @@ function counterTable({ counters }: CounterAnswer): string {
   return renderTable(
     heading,
     counters.map(({ rule, value, limit, remaining, reset, key }) => [
-      ...[rule, `${value}`, `${limit}`, `${remaining}`, `${reset}s`, key],
+      rule,
+      `${value}`,
+      `${limit}`,
+      `${remaining}`,
+      `${reset}s`,
+      key,
     ]),
   )
 }
@@ -145,12 +157,13 @@ async function top(
   const format = values.output
   const domain = required('--domain', values.domain)
   const entries = values.entries === undefined ? undefined : parseEntriesOption(values.entries)
-  if (entries && values.rule !== undefined) throw new UsageError('--rule and --entries exclude each other')
+  if (entries && values.rule !== undefined)
+    throw new UsageError('--rule and --entries cannot be used together')
   const named = entries ? '' : required('--rule', values.rule)
   const operator = await source.open(sourceValues, output)
   const matched = entries && (await callApi<CounterAnswer>(operator, `/counters?${toQuery(domain, entries)}`))
   const rule = matched?.rule ?? named
-  const query = new URLSearchParams({ rule, by: values.by })
+  const query = new URLSearchParams({ rule, by: values.by === 'rejected' ? 'refused' : values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
   const answer = await callApi<TopKeysAnswer>(operator, path)
   if (format !== 'table') output.print(render(answer, format))
@@ -168,7 +181,7 @@ async function top(
 }
 
 const hashedNote =
-  'values are hashes, because DECISION_KEYS_HASHED=true hides them; a hash cannot be used with --entries\n'
+  'values are hashed, because the service runs with DECISION_KEYS_HASHED=true; --entries does not match hashes\n'
 
 async function tap(
   args: readonly string[],
@@ -180,14 +193,14 @@ async function tap(
   const query = new URLSearchParams({ domain: required('--domain', values.domain) })
   if (values.rule !== undefined) query.set('rule', values.rule)
   const wanted = values.entries === undefined ? [] : parseEntriesOption(values.entries)
-  const enough = new AbortController()
-  const end = () => enough.abort()
+  const stop = new AbortController()
+  const end = () => stop.abort()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end)
   process.stdout.once('error', end)
   const batches = followApi<TapBatchEvent>(
     await source.open(sourceValues, output),
     `/tap?${query}`,
-    enough.signal,
+    stop.signal,
   )
   try {
     let isHashed = false
@@ -200,7 +213,7 @@ async function tap(
       output.print(lines.map(line => `${line}\n`).join(''))
     }
   } catch (error) {
-    if (!enough.signal.aborted) throw error
+    if (!stop.signal.aborted) throw error
   }
   return exitCodes.ok
 }

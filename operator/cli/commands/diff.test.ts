@@ -38,13 +38,13 @@ const thief = limits('thief', `{domain: checkout, descriptors: [${user(9)}]}`)
 const kiosk = route('kiosk', '{match: {streamIdPrefix: kiosk-}, tokenSecretRef: {name: kiosk, key: token}}')
 
 test('diff matches items of lists by their key, or else by their position', () => {
-  const before = { list: [{ key: 'a', n: 1 }, { key: 'b' }], plain: [1, 2], gone: null }
+  const before = { list: [{ key: 'a', n: 1 }, { key: 'b' }], plain: [1, 2], old: null }
   const after = { list: [{ key: 'b' }, { key: 'a', n: 2 }], plain: [1, 3, 4] }
   assert.deepEqual(compareValues(before, after, 'spec'), [
     { path: 'spec.list[a].n', before: 1, after: 2 },
     { path: 'spec.plain[1]', before: 2, after: 3 },
     { path: 'spec.plain[2]', after: 4 },
-    { path: 'spec.gone', before: null },
+    { path: 'spec.old', before: null },
   ])
 })
 
@@ -69,13 +69,13 @@ describe('tollway diff', () => {
       `\
 ~ RateLimitConfig shop/checkout changes
     spec.descriptors[user].rateLimit.requestsPerUnit: 3 -> 5
-    spec.descriptors[path=/pay]: gone, was \
+    spec.descriptors[path=/pay]: removed, was \
 {"key":"path","value":"/pay","rateLimit":{"unit":"hour","requestsPerUnit":100}}
-    spec.descriptors[ip]: new: {"key":"ip","rateLimit":{"unit":"second","requestsPerUnit":5}}
+    spec.descriptors[ip]: added, {"key":"ip","rateLimit":{"unit":"second","requestsPerUnit":5}}
 
 Rules:
-  checkout.ip: new: 5/second
-  checkout.path_/pay: gone, was 100/hour
+  checkout.ip: added, 5/second
+  checkout.path_/pay: removed, was 100/hour
   checkout.user: 3/minute -> 5/minute
 `,
     )
@@ -88,7 +88,7 @@ Rules:
     assert.equal(code, 1)
     assert.match(
       out,
-      /^- RateLimitConfig shop\/search is deleted\n\nRules:\n {2}search.user: gone, was 1\/minute\n$/,
+      /^- RateLimitConfig shop\/search is deleted\n\nRules:\n {2}search.user: removed, was 1\/minute\n$/,
     )
   })
 
@@ -115,7 +115,7 @@ Rules:
     [['-f', '/missing'], /\/missing: no such file or folder/],
     [['-f', place, '--state-dir', '/missing'], /no operator has run with the state in \/missing/],
   ] as const)
-    it(`${args.join(' ')} is rejected`, async () => {
+    it(`tollway diff ${args.join(' ')} is rejected`, async () => {
       const { code, err } = await diff(...args)
       assert.equal(code, 2)
       assert.match(err, message)

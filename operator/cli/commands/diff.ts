@@ -15,11 +15,11 @@ const own = {
   file: text({
     short: 'f',
     placeholder: 'FILE',
-    help: 'the manifests: a file or a folder',
+    help: 'the file or folder of the manifests',
     completion: aFile,
   }),
   prune: toggle({
-    help: 'resources that are not in FILE, in the namespaces of FILE, count as deleted',
+    help: 'count resources as deleted that are not in FILE, in the namespaces of FILE',
   }),
   output: outputOption(),
 }
@@ -41,7 +41,7 @@ const machineTarget: SourceOf<DiffTarget> = {
   },
 }
 
-/** Returns the command for the operator on this machine, or for a cluster. */
+/** Creates the command for the operator on this machine or for a cluster. */
 export const createDiff = (source: SourceOf<DiffTarget>): Command => ({
   name: 'diff',
   summary: 'show the changes that manifests would make to fields and rules',

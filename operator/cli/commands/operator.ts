@@ -15,7 +15,7 @@ const defaultConfig = '/etc/tollway/operator.yaml'
 const options = {
   config: textOr(defaultConfig, {
     placeholder: 'FILE',
-    help: 'the configuration file; its fields are those of the values of the chart',
+    help: 'the configuration file, with the fields of the values of the chart',
     completion: aFile,
   }),
   'log-format': oneOf(['json', 'text'], {
@@ -32,12 +32,12 @@ export const operatorCommand: Command = {
     usage: ['[--config FILE] [--log-format text|json]'],
     description: `\
 Watches the custom resources of a Kubernetes cluster, runs the services that enforce them, and serves their
-feed. The chart charts/tollway runs it. Of several operators, all serve the feed, and one is the leader.`,
+feed. The chart charts/tollway runs it. All operators serve the feed, and one of them is the leader.`,
     remarks: `\
 It connects to the API server by KUBECONFIG, the service account of its pod, or ~/.kube/config, in this order.
-POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart in
+POD_NAME, POD_NAMESPACE and POD_IP must describe its own pod. REVISION identifies the release of the chart in
 its reports and Deployments.`,
-    exitCodes: '0 after a signal, 2 if it could not start.',
+    exitCodes: '0 after a signal, 2 when it could not start.',
     examples: [
       'tollway operator',
       'POD_NAME=me POD_NAMESPACE=tollway POD_IP=10.0.0.1 tollway operator --config operator.yaml --log-format text',
@@ -63,7 +63,7 @@ its reports and Deployments.`,
   },
 }
 
-/** The signal's handler ends the process. */
+/** Never resolves: the handler of the signal ends the process. */
 const untilStopped = new Promise<never>(() => {})
 
 function readConfig(path: string): ClusterConfig {
@@ -76,7 +76,7 @@ function readPod(env: NodeJS.ProcessEnv): OwnPod {
   const [name = '', namespace = '', ip = ''] = ['POD_NAME', 'POD_NAMESPACE', 'POD_IP'].map(variable => {
     const value = env[variable] ?? ''
     if (value === '')
-      throw new UsageError(`${variable} is not set; in a pod the chart takes it from the pod's fields`)
+      throw new UsageError(`${variable} must be set; the chart sets it from the fields of the pod`)
     return value
   })
   const revision = env['REVISION'] ?? ''
@@ -87,7 +87,7 @@ function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): vo
   runUntilStopped({
     async stop(reason) {
       log.info('stop operator', { reason })
-      // A failed start has stopped its parts already.
+      // A start that failed has already stopped its parts.
       const running = await starting.catch(() => undefined)
       await running?.stop()
     },

@@ -6,13 +6,13 @@ import { createPaymentsCommand } from '@tollway/payments/admin/command.ts'
 
 const program = fileURLToPath(new URL('../../../services/payments/admin.ts', import.meta.url))
 
-/** Runs in a separate process, because this program does not contain the modules of the service. */
+/** Runs in a separate process, because this program does not load the modules of the service. */
 export const paymentsCommand: Command = createPaymentsCommand({
   options: {},
   perform: ({ args }) => runProcess(process.execPath, [program, ...args]),
 })
 
-/** Runs a program in the terminal of this one; resolves with its exit code. */
+/** Runs a program with the terminal of this process. Resolves with its exit code. */
 export async function runProcess(file: string, args: readonly string[]): Promise<number> {
   const child = spawn(file, args, { stdio: 'inherit' })
   const [code] = (await once(child, 'exit')) as [number | null]

@@ -41,12 +41,12 @@ describe('the removal command', { skip: missingKubeAssets(), timeout: 60_000 }, 
     return startProgram(process.execPath, [programs.tollway, ...args], { env })
   }
 
-  it('names the objects that are left, and waits until none are', async () => {
+  it('tollway removal names the objects that remain, and waits until none does', async () => {
     for (const made of [service('tollway-ratelimit', labels), service('foreign', {})])
       assert.equal((await api.call('POST', services, made)).status, 201)
     const hasty = start(0)
     assert.equal(await hasty.exited(), 1)
-    assert.equal(hasty.output(), 'left in removal: services/tollway-ratelimit (1 in all)\n')
+    assert.equal(hasty.output(), 'objects remain in removal: services/tollway-ratelimit (1 in all)\n')
 
     const patient = start(30)
     assert.equal((await api.call('DELETE', `${services}/tollway-ratelimit`)).status, 200)

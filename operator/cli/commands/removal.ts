@@ -9,7 +9,7 @@ import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure
 
 const pollMs = 500
 const maxNamesShown = 10
-/** The most listed resources of each kind. */
+/** The maximum number of listed objects of each kind. */
 const maxListed = 100
 const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
 
@@ -32,11 +32,11 @@ export const removalCommand: Command = {
   help: {
     usage: ['--name NAME [--namespace NAMESPACE] [--wait SECONDS]'],
     description: `\
-Waits until a namespace has no Deployment, pod or other object that the operator of an installation created.
-The chart runs it after an uninstall, because helm does not wait for objects that helm did not create.`,
+Waits until a namespace has no object that the operator of an installation created, such as a Deployment.
+The chart runs it after an uninstall, because helm does not wait for objects that it did not create.`,
     remarks:
       'It connects to the API server by KUBECONFIG, the service account of its pod, or ~/.kube/config, in this order.',
-    exitCodes: '0 when no object is left, 1 when one is left, 2 when the API server does not answer.',
+    exitCodes: '0 when no object remains, 1 when one remains, 2 when the API server does not answer.',
     examples: ['tollway removal --name tollway --namespace tollway-system --wait 60'],
   },
   async run(args, output) {
@@ -50,7 +50,7 @@ The chart runs it after an uninstall, because helm does not wait for objects tha
       const left = await waitUntilRemoved(client, { name, namespace }, endMs)
       if (left.length === 0) return exitCodes.ok
       const shown = left.slice(0, maxNamesShown).join(', ')
-      output.printError(`left in ${namespace}: ${shown} (${left.length} in all)\n`)
+      output.printError(`objects remain in ${namespace}: ${shown} (${left.length} in all)\n`)
       return exitCodes.wrong
     } catch (error) {
       output.printError(`tollway removal: ${(error as Error).message}\n`)
@@ -61,7 +61,7 @@ The chart runs it after an uninstall, because helm does not wait for objects tha
   },
 }
 
-/** Resolves with the names of the objects that are left at the end. Repeats failed calls until then. */
+/** Resolves with the names of the objects that remain at the end. Repeats failed calls until then. */
 async function waitUntilRemoved(
   client: KubeClient,
   place: { readonly name: string; readonly namespace: string },

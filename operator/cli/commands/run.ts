@@ -18,7 +18,7 @@ import type { ServiceEnv } from '../../workloads/service-env.ts'
 import { describeFileError } from '../read-input.ts'
 import { stateDirOption } from '../shared-options.ts'
 
-/** The option of the operator as one of the command line. `judgeOptions` reads its texts. */
+/** Returns an option of the operator as one of the command line. `validateOptions` parses its texts. */
 function toOption({ placeholder, help, fallback, names, env }: HostOption): Option<unknown> {
   const isShown = fallback !== '' && typeof fallback !== 'object' && placeholder !== ''
   return {
@@ -63,10 +63,10 @@ export const runFolderCommand: Command = {
   help: {
     usage: ['-f FOLDER [OPTIONS]'],
     description: `\
-Watches the manifests in FOLDER and enforces them on this machine, without Kubernetes: it starts processes of
+Watches the manifests in FOLDER and enforces them on this machine, without Kubernetes. It starts processes of
 the rate limit service and of the broker of animation streams. With --payments it also runs the payments
 service and provisions Merchants. Ctrl-C stops all processes; a second Ctrl-C kills them.`,
-    exitCodes: '0 after a signal, 2 if it could not start.',
+    exitCodes: '0 after a signal, 2 when it could not start.',
     examples: [
       'tollway run -f examples/quickstart',
       'tollway run -f limits --replicas 3 --redis-url localhost:6379',
@@ -92,7 +92,7 @@ service and provisions Merchants. Ctrl-C stops all processes; a second Ctrl-C ki
   },
 }
 
-/** The process exits when everything has ended; until then the command has no answer. */
+/** Never resolves: the process exits when all its parts have stopped. */
 const untilStopped = new Promise<never>(() => {})
 
 function stopOnSignal(
@@ -105,18 +105,18 @@ function stopOnSignal(
 ): void {
   runUntilStopped({
     forceShutdown() {
-      output.printError('killing every process\n')
+      output.printError('killing all processes\n')
       forceShutdown.abort()
     },
     stop: async reason => {
-      output.printError(`\nending every process (${reason})\n`)
+      output.printError(`\nstopping all processes (${reason})\n`)
       cancelStart.abort()
       const standalone = await starting.catch(() => undefined)
       await standalone?.stop()
     },
-    onFatal: error => output.printError(`tollway run: exit: internal error: ${(error as Error).stack}\n`),
+    onFatal: error => output.printError(`tollway run: internal error: ${(error as Error).stack}\n`),
   })
-  // A failed start ends the process even if the other end of its channel is still open.
+  // After a failed start, an open channel to the parent must not keep the process running.
   process.channel?.unref()
 }
 
@@ -129,7 +129,7 @@ function readOptions(args: readonly string[]) {
   return { folder: resolve(file), stateDir: resolve(values['state-dir']), config: judged.value }
 }
 
-/** Validates the options of the command line together with the fields of the file. */
+/** Validates the options of the command line together with the fields of the configuration file. */
 function validateOptions(
   values: Readonly<Record<string, unknown>>,
   file: string | undefined,
@@ -170,7 +170,7 @@ function readConfigFile(path: string): WrittenConfig {
   return parsed.value
 }
 
-/** Validation reports a field of the file that has the wrong form, so it is returned unchanged. */
+/** Adds variables to those of the file. A value of another form is returned unchanged: validation reports it. */
 function mergeEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
   return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }
@@ -184,7 +184,7 @@ function parseEnv(
   return Object.fromEntries(
     pairs.map(pair => {
       const sign = pair.indexOf('=')
-      if (sign < 1) throw new UsageError(`${flag} ${pair}: is not NAME=VALUE`)
+      if (sign < 1) throw new UsageError(`${flag} ${pair}: must be NAME=VALUE`)
       const name = pair.slice(0, sign)
       if (settings.isSecret(name)) {
         const rule = `every user of the machine could read it; put it under ${field} into --config FILE`

@@ -47,7 +47,7 @@ const report: StatusReport = {
   problems: [],
 }
 
-/** Returns what the command prints of a report in the format of an operator's pages. */
+/** Returns the lines that the command prints for the report of an operator. */
 async function printed(resources: readonly ResourceStatus[]): Promise<readonly string[]> {
   const pages = createServer((_, response) => response.end(JSON.stringify({ ...report, resources })))
   await once(pages.listen(0, '127.0.0.1'), 'listening')
@@ -74,7 +74,7 @@ async function printed(resources: readonly ResourceStatus[]): Promise<readonly s
   return out.split('\n')
 }
 
-test('each kind has a table with its counts', async () => {
+test('status prints a table for each kind, with its counts', async () => {
   const lines = await printed([
     resource('RateLimitConfig', 'checkout', 'checkout', { rules: 4 }),
     resource('AnimationStreamRoute', 'kiosk', 'kiosk-', { activeStreams: 3, consumers: 12 }),
@@ -95,7 +95,7 @@ test('each kind has a table with its counts', async () => {
   )
 })
 
-test('without resources the table has its heading and a note', async () => {
+test('status without resources prints the heading of the table and a note', async () => {
   const lines = await printed([])
   assert.match(lines[0] ?? '', /^KIND +NAME +DOMAIN/)
   assert.ok(lines.some(line => line.startsWith('No resource is in force')))
@@ -109,7 +109,7 @@ const problem = (obstacle?: SourceProblem['obstacle']): SourceProblem => ({
 const failed = problem({ attempt: 'failed' })
 const waiting = problem({ attempt: 'waiting' })
 
-/** The problem in each report by its second, and the first second at which it has lasted for 15 s. */
+/** The problem of the report in each second, and the first second at which it has lasted for 15 s. */
 const histories: readonly (readonly [
   what: string,
   at: (second: number) => SourceProblem | undefined,
@@ -120,7 +120,7 @@ const histories: readonly (readonly [
   ['an obstacle that ends in time', second => (second < 14 ? problem({}) : undefined), undefined],
   ['a container that runs for a moment', second => (second % 10 < 7 ? problem({}) : undefined), 15],
   [
-    'an obstacle that was gone for longer',
+    'an obstacle that was absent for longer',
     second => (second < 3 || second > 10 ? problem({}) : undefined),
     26,
   ],
@@ -129,21 +129,21 @@ const histories: readonly (readonly [
 ]
 
 for (const [what, at, lasts] of histories) {
-  test(`${what} lasts ${lasts === undefined ? 'never' : `after ${lasts} s`}`, () => {
-    const lasting = createPersistenceFilter(15_000)
+  test(`the grace ends the wait for ${what} ${lasts === undefined ? 'never' : `after ${lasts} s`}`, () => {
+    const filter = createPersistenceFilter(15_000)
     const seconds = Array.from({ length: 60 }, (_, second) => second)
     const found = seconds.find(second => {
       const present = at(second)
-      return lasting(present === undefined ? [] : [present], second * 1000).length > 0
+      return filter(present === undefined ? [] : [present], second * 1000).length > 0
     })
     assert.equal(found, lasts)
   })
 }
 
-test('nothing lasts without a grace', () => {
-  const lasting = createPersistenceFilter(undefined)
+test('no problem ends the wait without a grace', () => {
+  const filter = createPersistenceFilter(undefined)
   assert.deepEqual(
-    [0, 60_000].flatMap(nowMs => lasting([problem({})], nowMs)),
+    [0, 60_000].flatMap(nowMs => filter([problem({})], nowMs)),
     [],
   )
 })

@@ -24,15 +24,12 @@ import { outputOption, stateDirOption } from '../shared-options.ts'
 const pollMs = 50
 const requestMs = 1_000
 
-interface Absent {
+interface Unavailable {
   readonly problem: string
 }
 
-/** The source of an operator's report. */
-export interface ReportSource {
-  /** Resolves with the problem if no operator answers. */
-  look(): Promise<StatusReport | Absent>
-}
+/** Reads the report of an operator. Resolves with the problem if no operator answers. */
+export type ReadReport = () => Promise<StatusReport | Unavailable>
 
 const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
 
@@ -41,38 +38,40 @@ const operatorOptions = {
   operator: text({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
 }
 
-const operatorSource: SourceOf<ReportSource> = {
+const operatorSource: SourceOf<ReadReport> = {
   options: operatorOptions,
   async open(values) {
     const { operator, 'state-dir': stateDir } = values as OptionValues<typeof operatorOptions>
-    if (operator !== undefined) return { look: () => fetchReport(operator) }
+    if (operator !== undefined) return () => fetchReport(operator)
     const problem = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
-    return { look: async () => (await readCurrentReport(stateDir)) ?? { problem } }
+    return async () => (await readCurrentReport(stateDir)) ?? { problem }
   },
 }
 
 const own = {
-  wait: seconds(0, { help: 'wait for at most this time until everything is ready' }),
+  wait: seconds(0, { help: 'the maximum time to wait until everything is ready' }),
   revision: textOr('', {
     placeholder: 'ID',
     help:
-      'accept only reports of operators of this release of the chart; the operators of the previous release ' +
-      'can still answer after an upgrade',
+      'accept only reports of operators of this release of the chart, because operators of the previous ' +
+      'release can still answer after an upgrade',
   }),
   grace: optional(
     seconds(0, {
       help:
-        'end the wait when a problem that only a change by a person removes has lasted this long, such as a ' +
-        'missing Secret',
+        'end the wait when a problem has lasted for this time that only a person can solve, such as a missing ' +
+        'Secret',
     }),
   ),
   'problems-only': toggle({ help: 'print only the problems, and nothing when everything is ready' }),
-  'except-stalled': toggle({ help: 'ignore invalid resources, which become ready only after a change' }),
+  'except-stalled': toggle({
+    help: 'ignore invalid resources, which become ready only when they are changed',
+  }),
   output: outputOption(),
 }
 
-/** Returns the command for the report of an operator. */
-export const createStatus = (source: SourceOf<ReportSource>): Command => ({
+/** Creates the command for the report of an operator. */
+export const createStatus = (source: SourceOf<ReadReport>): Command => ({
   name: 'status',
   summary: 'show the conditions of each resource, and the processes',
   options: { ...source.options, ...own },
@@ -81,8 +80,8 @@ export const createStatus = (source: SourceOf<ReportSource>): Command => ({
       '[--state-dir DIR | --operator URL] [--wait SECONDS] [--revision ID] [--except-stalled] [-o FORMAT]',
     ],
     description: `\
-Shows each resource with its conditions, its domain or prefix, and the processes that enforce it.
-With --operator it shows the numbers of resources; kubectl tollway status shows their names.
+Shows each resource with its conditions and its domain or prefix, and the processes that enforce it. With
+--operator it shows only the number of resources; kubectl tollway status shows their names.
   ACCEPTED    the resource is valid
   PROGRAMMED  the feed carries the resource, and no process rejected it
   ENFORCED    the processes that enforce the resource, and the processes that run
@@ -100,17 +99,17 @@ For a Merchant:
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const { output: format, wait: waitMs } = values
-    const { look } = await source.open(sourceValues, output)
+    const readReport = await source.open(sourceValues, output)
     const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
     const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
-    const lasting = createPersistenceFilter(values.grace)
-    // The operators of the previous release report the rollout of the new ones, but not what those changed.
-    const problemsOf = (found: StatusReport) =>
+    const filterPersistent = createPersistenceFilter(values.grace)
+    // Operators of the previous release report the rollout of the new ones, but none of their other problems.
+    const listProblems = (found: StatusReport) =>
       isCurrent(found) ? found.problems : found.problems.filter(({ origin }) => origin === 'operator')
     const { report, obstacles } = await waitUntilReady(
-      look,
+      readReport,
       ready,
-      (found, nowMs) => lasting(problemsOf(found), nowMs),
+      (found, nowMs) => filterPersistent(listProblems(found), nowMs),
       waitMs,
     )
     if ('problem' in report) throw new Error(report.problem)
@@ -130,44 +129,45 @@ For a Merchant:
 export const statusCommand = createStatus(operatorSource)
 
 interface Waited {
-  readonly report: StatusReport | Absent
-  /** The problems for which the wait ended early. */
+  readonly report: StatusReport | Unavailable
+  /** The problems that ended the wait early. */
   readonly obstacles: readonly SourceProblem[]
 }
 
 async function waitUntilReady(
-  look: () => Promise<StatusReport | Absent>,
+  readReport: ReadReport,
   ready: (report: StatusReport) => boolean,
-  obstaclesOf: (report: StatusReport, nowMs: number) => readonly SourceProblem[],
+  findObstacles: (report: StatusReport, nowMs: number) => readonly SourceProblem[],
   waitMs: number,
 ): Promise<Waited> {
   const endMs = performance.now() + waitMs
   for (;;) {
-    const report = await look()
-    const isAbsent = 'problem' in report
-    if (!isAbsent && ready(report)) return { report, obstacles: [] }
-    const obstacles = isAbsent ? [] : obstaclesOf(report, performance.now())
+    const report = await readReport()
+    const isUnavailable = 'problem' in report
+    if (!isUnavailable && ready(report)) return { report, obstacles: [] }
+    const obstacles = isUnavailable ? [] : findObstacles(report, performance.now())
     if (obstacles.length > 0 || performance.now() >= endMs) return { report, obstacles }
     await pause(pollMs)
   }
 }
 
-async function fetchReport(operator: string): Promise<StatusReport | Absent> {
-  if (!URL.canParse('/status', operator)) throw new UsageError(`--operator ${operator}: is not a URL`)
+async function fetchReport(operator: string): Promise<StatusReport | Unavailable> {
+  if (!URL.canParse('/status', operator))
+    throw new UsageError(`--operator ${operator}: must be a URL, such as http://localhost:8000`)
   try {
     const answer = await fetch(new URL('/status', operator), { signal: AbortSignal.timeout(requestMs) })
-    const told = (await answer.json().catch(() => ({}))) as Partial<StatusReport>
-    if (Array.isArray(told.resources) && Array.isArray(told.replicas)) return told as StatusReport
-    return { problem: `${operator}: is not an operator: /status answered ${answer.status} without a report` }
+    const report = (await answer.json().catch(() => ({}))) as Partial<StatusReport>
+    if (Array.isArray(report.resources) && Array.isArray(report.replicas)) return report as StatusReport
+    return { problem: `${operator}: not an operator: /status answered ${answer.status} without a report` }
   } catch (error) {
     return { problem: `${operator}: ${describeConnectionError(error)}; ${seeOperators}` }
   }
 }
 
 /**
- * Returns the operator's own report, because the file may be out of date while the disk is full; the file if
- * the operator does not answer in time. Returns undefined if no operator runs, even if another process has
- * its port or its process id.
+ * Reads the report of the operator on this machine from the operator, because its file is out of date while the
+ * disk is full; from the file if the operator does not answer in time. Resolves with undefined if no operator
+ * runs, also if another process has its port or process id.
  */
 export async function readCurrentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)
@@ -175,14 +175,14 @@ export async function readCurrentReport(stateDir: string): Promise<StatusReport 
   try {
     const signal = AbortSignal.timeout(requestMs)
     const answer = await fetch(`${written.addresses['operator']}/status`, { signal })
-    const told = (await answer.json()) as StatusReport
-    return told.pid === written.pid ? told : undefined
+    const report = (await answer.json()) as StatusReport
+    return report.pid === written.pid ? report : undefined
   } catch (error) {
     return (error as Error).name === 'TimeoutError' ? written : undefined
   }
 }
 
-/** The conditions of kinds of the feed. The number of enforcing processes replaces the third one. */
+/** The conditions of the kinds of the feed. The third one is shown as the number of enforcing processes. */
 const publishedSteps = [
   { field: 'Accepted', heading: 'ACCEPTED' },
   { field: 'Programmed', heading: 'PROGRAMMED' },
@@ -206,7 +206,7 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
   return renderTable(heading, rows)
 }
 
-/** The resources of a report without names. */
+/** Renders the resources of a report that has only their numbers. */
 function groupTable(resources: StatusReport['resources']): string {
   const rows = resources.map(resource => {
     const { status, reason } = findCondition(resource, 'Ready')
@@ -215,7 +215,7 @@ function groupTable(resources: StatusReport['resources']): string {
   return renderTable(['KIND', 'RESOURCES', 'READY', 'REASON'], rows)
 }
 
-/** One for each kind that there is something of; the kinds differ in what they count. */
+/** Renders a table for each kind that has resources. */
 function resourceTables(resources: StatusReport['resources']): readonly string[] {
   if (resources.some(({ resources }) => resources !== undefined)) return [groupTable(resources)]
   const byKind = Map.groupBy(resources, ({ kind }) => kind)
@@ -226,20 +226,20 @@ function resourceTables(resources: StatusReport['resources']): readonly string[]
   return ofKinds.length > 0 ? ofKinds : [resourceTable(rateLimitConfigColumns, [])]
 }
 
-/** The most problems that are printed alone. */
+/** The maximum number of problems that `--problems-only` prints. */
 const maxProblems = 10
 
-/** Returns a line for each of the obstacles, or else for each of the first problems. */
+/** Returns a line for each obstacle or, if there is none, for each of the first problems. */
 function describeProblems(report: StatusReport, obstacles: readonly SourceProblem[]): string {
-  const alone = obstacles.length > 0 && { resources: [], replicas: [], problems: obstacles }
-  const complaints = listProblems({ ...report, ...alone })
+  const onlyObstacles = obstacles.length > 0 && { resources: [], replicas: [], problems: obstacles }
+  const complaints = listProblems({ ...report, ...onlyObstacles })
   const shown = complaints
     .slice(0, maxProblems)
     .map(({ place, message }) => printable(`${place}: ${message}`))
   const more = complaints.length - shown.length
   if (more > 0) shown.push(`${more} more; tollway status shows all`)
   if (shown.length === 0) shown.push('processes are starting')
-  // helm prints the log of a hook as one quoted text.
+  // helm prints the log of a hook in double quotes.
   return `${shown.join('\n').replaceAll('"', "'")}\n`
 }
 
@@ -260,29 +260,28 @@ function describe(report: StatusReport): string {
   return parts.join('\n')
 }
 
-/** A container that is started again has no problem for a moment, which does not restart the grace. */
+/** A gap of this time does not restart the grace: a restarted container has no problem for a moment. */
 const maxGapMs = 5_000
 
-/** What has been seen of the obstacle of one origin. */
-interface Seen {
+/** The history of the obstacle of one origin. */
+interface ObstacleHistory {
   readonly sinceMs: number
   readonly lastMs: number
-  /** Whether a further attempt was waited for, and whether it has failed as well. */
+  /** Whether a further attempt has begun, and whether it has failed too. */
   readonly hasWaited: boolean
   readonly hasFailedAgain: boolean
 }
 
 /**
- * Returns a function that is called with the problems of one report after the other, and returns those whose
- * obstacle has lasted for the grace: a Secret may be created some seconds after the pods, and a registry may
- * answer the second attempt.
+ * Creates a filter for the problems of consecutive reports. It returns those whose obstacle has lasted for the
+ * grace: a Secret can be created some seconds after the pods, and a registry can answer the second attempt.
  *
- * @param graceMs without it, no obstacle lasts
+ * @param graceMs undefined to return none
  */
 export function createPersistenceFilter(
   graceMs: number | undefined,
 ): (problems: readonly SourceProblem[], nowMs: number) => readonly SourceProblem[] {
-  const known = new Map<string, Seen>()
+  const known = new Map<string, ObstacleHistory>()
   return (problems, nowMs) =>
     problems.filter(({ origin, obstacle }) => {
       if (obstacle === undefined || graceMs === undefined) return false

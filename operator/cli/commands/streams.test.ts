@@ -117,7 +117,7 @@ test('a broker that fails is reported, and the others are shown', async t => {
 test('requests that a page leaves out are reported', async t => {
   const broker = await serve(t, { ...page(produced), total: 1234, waitingPulls: 2 })
   const { out, err } = await tollway('list', ...at(broker))
-  assert.equal(err, `${broker.address}: shows only 1 of the requests that it knows\n`)
+  assert.equal(err, `${broker.address}: lists only 1 of its requests\n`)
   assert.match(out, /2 pulls wait for a request/)
 })
 
@@ -131,12 +131,21 @@ test('without an address the command asks the brokers of the operator on this ma
   })
   const broker = await serve(t, page(produced))
   const replica = (name: string, addresses: Record<string, string>) => ({
-    ...{ name, uid: name, ready: true, reason: '', restarts: 0 },
+    name,
+    uid: name,
+    ready: true,
+    reason: '',
+    restarts: 0,
     addresses,
   })
   const report = (...replicas: readonly ReturnType<typeof replica>[]) =>
     writeStatusReport(stateDir, {
-      ...{ pid: process.pid, updatedAt: '', folder: '', addresses: {}, resources: [], problems: [] },
+      pid: process.pid,
+      updatedAt: '',
+      folder: '',
+      addresses: {},
+      resources: [],
+      problems: [],
       replicas,
     })
   report(
@@ -200,13 +209,13 @@ for (const [args, said] of [
   [[], /missing subcommand: list, watch or interrupt/],
   [['stop'], /unknown subcommand "stop": must be list, watch or interrupt/],
   [['list', '--address', 'localhost:6072'], /--address localhost:6072: must be http:\/\/HOST:PORT or https/],
-  [['list', '--token-file', 'x'], /--token-file: needs --address/],
+  [['list', '--token-file', 'x'], /--token-file requires --address/],
   [
     ['list', '--address', 'http://a:1', '--token-file', '/no/file'],
     /--token-file \/no\/file: no such file\n$/,
   ],
   [['list', '--address', 'http://a:1', '--ca', '/no/file'], /--ca \/no\/file: no such file\n$/],
-  [['list', '--address', 'https://a:1', '--key', 'x'], /--cert and --key: need each other/],
+  [['list', '--address', 'https://a:1', '--key', 'x'], /--cert and --key must be given together/],
   [['list', '--address', 'https://user:pass@a:1'], /must be http/],
   [['list', 'kiosk'], /kiosk/],
   [['list', '-o', 'csv'], /--output csv: must be one of/],
@@ -259,17 +268,17 @@ test('a change of a request is one line', () => {
 
 test('the table fits the terminal', async () => {
   const many = Array.from({ length: 30 }, (_, index) => ({ ...produced, key: `k${index}` }))
-  const enough = new AbortController()
+  const stop = new AbortController()
   let shown = ''
   await watchOnScreen(
     {
-      look: async () => ({ atMs: 0, brokers: [{ address: 'a', page: page(...many) }] }),
+      read: async () => ({ atMs: 0, brokers: [{ address: 'a', page: page(...many) }] }),
       everyMs: 1,
       all: false,
-      signal: enough.signal,
+      signal: stop.signal,
       print(text) {
         shown ||= text
-        enough.abort()
+        stop.abort()
       },
     },
     () => ({ rows: 10, columns: 40 }),

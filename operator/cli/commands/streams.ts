@@ -9,14 +9,14 @@ import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
 import { describeOmissions, listTable, watchInLines, watchOnScreen } from '../watch-streams.ts'
 
-const all = toggle({ help: 'list, watch: include ended requests that are still kept' })
+const all = toggle({ help: 'list, watch: include ended requests that the brokers still have' })
 const listOptions = { all, output: outputOption() }
 const watchOptions = {
   all,
   every: seconds(1, { min: 0.1, help: 'watch: the interval between two reads' }),
 }
 
-/** Returns the command for brokers. */
+/** Creates the command for brokers. */
 export const createStreams = (source: SourceOf<readonly BrokerAddress[]>): Command => ({
   name: 'streams',
   summary: 'list, watch or interrupt the animation streams of running brokers',
@@ -42,10 +42,10 @@ export const createStreams = (source: SourceOf<readonly BrokerAddress[]>): Comma
       'interrupt STREAM [REQUEST]',
     ],
     description: `\
-Reads the streams of brokers from their debug servers or their admin API. Brokers that share their streams in
-a Redis list all requests, and can interrupt each of them. Each request is one row:
+Reads the streams of brokers from their debug servers or admin API. Brokers that share their streams in a
+Redis list all requests, and can interrupt each of them. Each request is one row:
   PRODUCERS   1 while its producer is connected to one of the brokers
-  CONSUMERS   the consumers that the brokers serve now, without those that wait for their turn
+  CONSUMERS   the consumers that the brokers serve now, without waiting ones
   MESSAGES    the messages of its producer; in watch, per second
   BEHIND      the messages and bytes that its slowest consumer has not received
 
@@ -56,7 +56,7 @@ interrupt ends a request with INFO "interrupted" for its consumers and its produ
 the same ids for a minute, also if none has begun yet. Without REQUEST it ends all running requests of the
 stream; the stream's next requests are accepted. STREAM is '' for a request without a stream id.`,
     exitCodes:
-      '0 done, 1 a broker did not answer, or the stream has no running request, 2 no broker answered.',
+      '0 done, 1 a broker did not answer or the stream has no running request, 2 no broker answered.',
     examples: [
       'tollway streams list',
       'tollway streams watch --address http://127.0.0.1:6072 --address http://10.0.0.7:6072',
@@ -98,7 +98,7 @@ async function watch(args: readonly string[], output: Output, source: Brokers): 
   const { values, sourceValues } = parseWithSource(args, watchOptions, source.options)
   const brokers = await source.open(sourceValues, output)
   const options = {
-    look: () => pollBrokers(brokers),
+    read: () => pollBrokers(brokers),
     everyMs: values.every,
     all: values.all,
     signal: untilStopped(),
@@ -110,17 +110,17 @@ async function watch(args: readonly string[], output: Output, source: Brokers): 
   return exitCodes.ok
 }
 
-/** A terminal that does not know its size says 0. */
+/** Some terminals report a size of 0. */
 const sizeOfTerminal = () => ({ rows: process.stdout.rows || 24, columns: process.stdout.columns || 80 })
 
-/** Aborted by Ctrl-C, and when the reader of the output has gone. */
+/** Returns a signal that Ctrl-C aborts, or an output that cannot be written any more. */
 function untilStopped(): AbortSignal {
-  const enough = new AbortController()
-  const end = () => enough.abort()
+  const stop = new AbortController()
+  const end = () => stop.abort()
   process.once('SIGINT', end)
   process.once('SIGTERM', end)
   process.stdout.once('error', end)
-  return enough.signal
+  return stop.signal
 }
 
 async function interruptRequest(args: readonly string[], output: Output, source: Brokers): Promise<number> {
@@ -131,7 +131,7 @@ async function interruptRequest(args: readonly string[], output: Output, source:
   let ended = 0
   let failed = 0
   const brokers = await source.open(sourceValues, output)
-  // One after the other: where they share a Redis, the first one ends all, and nothing is counted twice.
+  // In sequence, so that brokers that share a Redis do not count the same request twice.
   for (const broker of brokers) {
     try {
       ended += await interrupt(broker, streamId, requestId)
@@ -146,7 +146,7 @@ async function interruptRequest(args: readonly string[], output: Output, source:
   return isDone && failed === 0 ? exitCodes.ok : exitCodes.wrong
 }
 
-/** An interruption of a request that has not begun is successful too: it prevents the request. */
+/** An interruption of a request that has not begun succeeds too: it prevents the request. */
 function describeInterruption(ended: number, requestId: string): string {
   const count = `${ended} running ${ended === 1 ? 'request was' : 'requests were'} interrupted`
   if (ended > 0 || requestId === '') return count

@@ -14,9 +14,9 @@ export const translateCommand: Command = {
   help: {
     usage: ['[-f FOLDER] [-o yaml|json|table]'],
     description: `\
-Prints the content of the feed for the manifests in FOLDER: for each type with resources, the version of the
-feed, and each resource as in its message. Invalid resources are reported and omitted. Without -f it prints
-the current feed of the operator on this machine, which has the last good version of an invalid manifest.`,
+Prints the content of the feed for the manifests in FOLDER: for each type with resources, its version and its
+messages. Invalid resources are reported and omitted. Without -f it prints the current feed of the operator on
+this machine, which has the last good version of an invalid manifest.`,
     exitCodes: '0 when the feed has a resource, 1 when it is empty, 2 when FOLDER cannot be read.',
     examples: ['tollway translate -f examples/quickstart', 'tollway translate -f limits.yaml -o table'],
   },
@@ -27,15 +27,15 @@ the current feed of the operator on this machine, which has the last good versio
       await readFolder(values.file, values['state-dir'], output),
     )
     output.printError(diagnostics.map(formatDiagnostic).join(''))
-    const carried = published.filter(({ snapshot }) => snapshot.resources.size > 0)
-    // An empty folder has no type, so the first one is used.
-    const shown = carried.length > 0 ? carried : published.slice(0, 1)
+    const filled = published.filter(({ snapshot }) => snapshot.resources.size > 0)
+    // An empty feed is shown as the first type without resources.
+    const shown = filled.length > 0 ? filled : published.slice(0, 1)
     if (format === 'table') output.print(shown.map(formatSnapshot).join('\n'))
     else {
       const documents = shown.map(one => render(decodeMessages(one), format))
       output.print(documents.join(format === 'yaml' ? '---\n' : ''))
     }
-    return carried.length > 0 ? exitCodes.ok : exitCodes.wrong
+    return filled.length > 0 ? exitCodes.ok : exitCodes.wrong
   },
 }
 

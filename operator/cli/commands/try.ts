@@ -12,7 +12,7 @@ import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
 
 const own = { domain: domainOption, entries: entriesOption, output: outputOption() }
 
-/** Returns the command for the manifests of a folder, or for the resources of a cluster. */
+/** Creates the command for the manifests of a folder, or for the resources of a cluster. */
 export const createTry = (source: SourceOf<FolderContent>): Command => ({
   name: 'try',
   summary: 'show the rule that a request matches, and why',
@@ -22,7 +22,7 @@ export const createTry = (source: SourceOf<FolderContent>): Command => ({
     description: `\
 Shows for each descriptor of a request the rule that it matches, entry by entry, and the limit that applies.
 It reads the manifests and counts nothing. Without -f it uses the rules in force on this machine: for an
-invalid manifest, those of its last good version.`,
+invalid manifest, the rules of its last good version.`,
     exitCodes:
       '0 when every descriptor has a limit, 1 when one has none, 2 when the manifests cannot be read.',
     examples: [

@@ -9,7 +9,7 @@ import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
 
 const own = { output: outputOption() }
 
-/** Returns the command for the manifests of a folder, or for the resources of a cluster. */
+/** Creates the command for the manifests of a folder, or for the resources of a cluster. */
 export const createValidate = (source: SourceOf<FolderContent>): Command => ({
   name: 'validate',
   summary: 'report every problem in a folder of manifests',
@@ -17,9 +17,9 @@ export const createValidate = (source: SourceOf<FolderContent>): Command => ({
   help: {
     usage: ['[-f FOLDER] [-o table|yaml|json]'],
     description: `\
-Reads every manifest below FOLDER (or one file) and reports all problems of all of them, each with its file,
-its field, what was found and what is allowed. The operator and the API server use the same validation.
-A valid setting that is probably a mistake is reported as a warning.`,
+Validates every manifest in FOLDER, or one file, and reports all problems, each with its file, its field, the
+value found and the values allowed. The operator and the API server use the same validation. A valid setting
+that is probably a mistake is reported as a warning.`,
     exitCodes:
       '0 when all resources are valid, 1 with a problem or without a resource, 2 when FOLDER cannot be read.',
     examples: ['tollway validate -f examples/quickstart', 'tollway validate -f limits.yaml -o json'],

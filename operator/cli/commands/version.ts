@@ -6,20 +6,20 @@ import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 import { readCurrentReport } from './status.ts'
 
-/** The versions of what runs, beside that of the command. */
+/** The versions of the installed parts. */
 export interface Installed {
   readonly operators: readonly InstalledPart[]
   /** The pods or the processes of the services. */
   readonly services: readonly InstalledPart[]
   /** The definitions of the kinds; none on one machine. */
   readonly definitions: readonly InstalledPart[]
-  /** Why some are not listed. */
+  /** Why some parts are not listed. */
   readonly problems: readonly string[]
 }
 
 export interface InstalledPart {
   readonly name: string
-  /** Undefined if it is not known, such as that of an image without a tag. */
+  /** Undefined if it is unknown, such as that of an image without a tag. */
   readonly version?: string
   /** The image of a pod. */
   readonly image?: string
@@ -30,7 +30,7 @@ const machine: SourceOf<Installed> = {
   async open(values) {
     const report = await readCurrentReport(`${values['state-dir']}`)
     if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
-    // An operator starts its processes from its own files.
+    // The processes have the version of the operator, which starts them from its own files.
     const running = report.version === undefined ? {} : { version: report.version }
     const services = report.replicas.map(({ name }) => ({ name, ...running }))
     return {
@@ -44,10 +44,10 @@ const machine: SourceOf<Installed> = {
 
 const own = { output: outputOption() }
 
-/** Returns the command for the operator on this machine, or for a cluster. */
+/** Creates the command for the operator on this machine or for a cluster. */
 export const createVersion = (source: SourceOf<Installed>): Command => ({
   name: 'version',
-  summary: 'show the versions of this command and of what runs',
+  summary: 'show the versions of this command and of the installation',
   options: { ...own, ...source.options },
   help: {
     usage: ['[-o table|yaml|json]'],

@@ -25,7 +25,7 @@ const own = {
   output: outputOption(),
 }
 
-/** Returns the command for an operator. */
+/** Creates the command for an operator. */
 export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'whatif',
   summary: 'show the calls of the last minutes that an edited RateLimitConfig would have rejected',
@@ -34,8 +34,8 @@ export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
     usage: ['-f FILE'],
     description: `\
 Replays the calls that the rate limit processes have recorded, with the active configuration and with the
-RateLimitConfig of the file. It changes nothing. The answer has the number of recorded calls, the time of the
-first one, and the bounds of rejected hits that are not exact. In a cluster it needs the right to get
+RateLimitConfig in FILE. It changes nothing. The answer has the number of recorded calls, the time of the
+first one, and the bounds of rejected hits that are not exact. In a cluster it requires the right to get
 ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
     exitCodes: '0 done, 1 a pod did not answer, 2 the file is invalid, or the operator rejected the call.',
     examples: [
@@ -50,12 +50,12 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
     const operator = await source.open(sourceValues, output)
     const answer = await callApi<WhatIfAnswer>(operator, '/whatif', resource, deadlines.whatIf)
     output.print(format === 'table' ? describe(answer) : render(answer, format))
-    // An earlier operator sends no warnings.
+    // Older operators send no warnings.
     for (const { field, message } of answer.warnings ?? [])
       output.printError(`warning: ${printable(formatFieldProblem({ path: field, message }))}\n`)
     const { missing } = answer.coverage
     for (const pod of missing)
-      output.printError(`${printable(pod)}: did not answer, has no recording, or has an earlier version\n`)
+      output.printError(`${printable(pod)}: did not answer, has no recording, or has an older version\n`)
     return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
   },
 })
@@ -71,11 +71,17 @@ function readResource(path: string): unknown {
 
 function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): string {
   const rows = rules.map(({ rule, now, proposed }) => [
-    ...[rule, `${now.allowed}`, describeRejected(now), `${proposed.allowed}`, describeRejected(proposed)],
+    rule,
+    `${now.allowed}`,
+    describeRejected(now),
+    `${proposed.allowed}`,
+    describeRejected(proposed),
   ])
   const changed = keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
     formatDescriptorEntries(entries),
-    ...[`${hits}`, `${refusedNow}`, `${refusedProposed}`],
+    `${hits}`,
+    `${refusedNow}`,
+    `${refusedProposed}`,
   ])
   return [
     renderTable(['RULE', 'ALLOWED HITS', 'REJECTED', 'ALLOWED WITH IT', 'REJECTED WITH IT'], rows),

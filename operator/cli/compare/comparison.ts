@@ -5,9 +5,7 @@ import { type ComparedFields, type Difference, findDifferences } from './find-di
 import { type CallOutcome, isDecided } from './peer.ts'
 
 const maxExamples = 100
-/**
- * The most examples of one field of one descriptor, so that one frequent difference does not hide the others.
- */
+/** The maximum number of examples for one field of one descriptor, so that a frequent one does not hide others. */
 const maxExamplesOfField = 2
 const maxDescriptors = 1_000
 const otherDescriptors = 'other descriptors'
@@ -25,7 +23,7 @@ interface Pair {
 /** The calls of one service. */
 interface PeerReport {
   readonly answers: number
-  /** Counts by status code. */
+  /** The number of errors by status code. */
   readonly errors: Readonly<Record<string, number>>
   readonly latencyMs: Readonly<Record<'p50' | 'p99' | 'p999' | 'max', number>>
 }
@@ -34,37 +32,37 @@ interface DescriptorReport {
   readonly descriptor: string
   /** The number of requests whose answers differ for this descriptor. */
   readonly different: number
-  /** Counts by field. */
+  /** The number of differences by field. */
   readonly fields: Readonly<Record<string, number>>
 }
 
 export interface ComparisonReport {
   readonly same: number
   readonly different: number
-  /** The requests that both services decided. */
+  /** The number of requests that both services decided. */
   readonly decidedByBoth: number
-  /** The requests without a decision of the reference: no connection, or no answer in time. */
+  /** The number of requests that the reference did not decide: no connection, or no answer in time. */
   readonly notCompared: number
-  /** The calls of the proxy that were not sent to the candidate, because too many waited for it. */
+  /** The number of proxied calls that were not sent to the candidate, because too many waited for it. */
   readonly dropped: number
-  /** The traffic of the proxy that was passed on and not compared. */
+  /** Traffic that the proxy forwarded and did not compare. */
   readonly unread: {
-    /** The connections that were not read to their end. The number of calls in the rest is unknown. */
+    /** The number of connections that were not read to their end. The number of calls in the rest is unknown. */
     readonly connections: number
-    /** The bytes of the rest of these connections. */
+    /** The number of bytes in the rest of these connections. */
     readonly bytes: number
-    /** The calls whose messages are compressed or malformed, or had no room in the memory. */
+    /** The number of calls whose messages are compressed or malformed, or did not fit into the memory. */
     readonly calls: number
   }
   readonly reference: PeerReport
   readonly candidate: PeerReport
-  /** The most frequent first; at most 1,000, and one row for all others. */
+  /** The most frequent ones first: at most 1,000, and one row for all others. */
   readonly descriptors: readonly DescriptorReport[]
-  /** Examples: at most 100, and at most 2 of one field of one descriptor. */
+  /** At most 100, and at most 2 of one field of one descriptor. */
   readonly examples: readonly (Difference & { readonly place: string })[]
 }
 
-/** Sums the results of a run in bounded memory: it limits the number and the length of what it keeps. */
+/** The sums of the results of a run, in bounded memory. */
 export class Comparison {
   readonly #compared: ComparedFields
   readonly #reference = new PeerSums()
@@ -81,7 +79,7 @@ export class Comparison {
     this.#compared = compared
   }
 
-  /** Adds the results of one request that was sent to both. */
+  /** Adds the results of a request that was sent to both services. */
   add({ place, request, reference, candidate }: Pair): void {
     this.#candidate.add(candidate)
     if (!isDecided(reference)) {
@@ -98,16 +96,15 @@ export class Comparison {
       descriptors.add(this.#countField(difference))
       this.#keepExample({ place, ...difference })
     }
-    for (const descriptor of descriptors) this.#sumsOf(descriptor).different += 1
+    for (const descriptor of descriptors) this.#getSums(descriptor).different += 1
   }
 
-  /** Adds a request that the reference did not decide. */
   addUndecided(reference: CallOutcome): void {
     this.#reference.add(reference)
     this.#notCompared += 1
   }
 
-  /** Adds a request that the reference decided, and that was not sent to the candidate. */
+  /** Adds a request that the reference decided and the candidate did not get. */
   addDropped(reference: CallOutcome): void {
     this.#reference.add(reference)
     this.#dropped += 1
@@ -142,16 +139,16 @@ export class Comparison {
     if (known.length < maxExamplesOfField) this.#examples.push(example)
   }
 
-  /** Counts the field; returns the descriptor whose row has it. */
+  /** Counts a field in the row of its descriptor, or of `other descriptors`. Returns the name of the row. */
   #countField({ descriptor, field }: Difference): string {
     const isKept = this.#descriptors.has(descriptor) || this.#descriptors.size < maxDescriptors
     const row = isKept ? descriptor : otherDescriptors
-    const { fields } = this.#sumsOf(row)
+    const { fields } = this.#getSums(row)
     fields.set(field, (fields.get(field) ?? 0) + 1)
     return row
   }
 
-  #sumsOf(descriptor: string) {
+  #getSums(descriptor: string) {
     let sums = this.#descriptors.get(descriptor)
     if (sums === undefined) {
       sums = { different: 0, fields: new Map() }
@@ -186,7 +183,7 @@ class PeerSums {
   }
 }
 
-/** A distribution of durations, with the longest one. */
+/** A distribution of durations, and the longest of them. */
 export class LatencyHistogram {
   readonly #durations = createHistogram()
   #maxMs = 0
@@ -196,7 +193,7 @@ export class LatencyHistogram {
     this.#maxMs = Math.max(this.#maxMs, ms)
   }
 
-  /** Returns the duration that this share of the records does not exceed, at most 5 % too long, or 0. */
+  /** Returns the duration that a share of the records does not exceed, at most 5 % too long; 0 without records. */
   quantile(share: number): number {
     const bucket = quantileBucket(this.#durations.counts, share)
     return bucket === undefined ? 0 : Math.min(bucketRangeMs(bucket).toMs, this.#maxMs)
@@ -209,7 +206,7 @@ export class LatencyHistogram {
 
 const maxRows = 50
 
-/** Returns the report as text. JSON has all rows. */
+/** Returns the report as text, with at most 50 rows a table. */
 export function describeReport(report: ComparisonReport): string {
   const { descriptors, examples, reference, candidate } = report
   const peers = renderTable(
@@ -241,7 +238,7 @@ export function describeReport(report: ComparisonReport): string {
   return parts.join('\n')
 }
 
-/** Returns one line, also for progress. */
+/** Returns the counts in one line. */
 export function summarize({ same, different, notCompared, dropped, unread }: ComparisonReport): string {
   const requests = same + different + notCompared + dropped
   const parts = [`${same} same`, `${different} different`]

@@ -21,7 +21,7 @@ export interface ComparedFields {
   readonly reset: boolean
 }
 
-/** One field that differs, with both values as text. */
+/** A field that differs, with both values as text. */
 export interface Difference {
   /** `DOMAIN: KEY=VALUE,...`, or `DOMAIN: whole answer` for a field outside of the statuses. */
   readonly descriptor: string
@@ -33,7 +33,7 @@ export interface Difference {
 const maxTextLength = 201
 const none = 'none'
 
-/** Compares the results of the same request. Pure. */
+/** Compares the results of one request. */
 export function findDifferences(
   request: Uint8Array,
   reference: CallOutcome,
@@ -113,14 +113,14 @@ function answerFields(answer: RateLimitResponse, compared: ComparedFields) {
   }
 }
 
-/** The values of these headers change with every call and with time. */
+/** Whether the value of a header is compared: remaining hits change with each call, and times with the clock. */
 function isCompared(header: string, { remaining, reset }: ComparedFields): boolean {
   if (/-remaining$/i.test(header)) return remaining
   if (/-reset$/i.test(header)) return reset
   return true
 }
 
-/** JSON with the fields of each object in alphabetical order. */
+/** Returns the JSON of a value, with the fields of each object in alphabetical order. */
 function sortedJson(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) =>
     isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,

@@ -13,7 +13,7 @@ export interface PeerAddress {
   readonly port: number
 }
 
-/** The files of TLS to a peer; an empty text for a file or name that is not given. */
+/** The files of TLS to a peer. An empty text stands for a file or name that is not given. */
 export interface PeerTls {
   readonly caFile: string
   readonly certFile: string
@@ -21,20 +21,20 @@ export interface PeerTls {
   readonly serverName: string
 }
 
-/** One of the two services, as the options name it. A process can receive it. */
+/** One of the two compared services. It can be sent to another process. */
 export interface Peer extends PeerAddress {
   readonly name: 'reference' | 'candidate'
-  /** Connections are not encrypted without it. */
+  /** Undefined for connections without TLS. */
   readonly tls: PeerTls | undefined
 }
 
-/** `host:port`, with an IPv6 address in brackets. */
+/** Returns `host:port`, with an IPv6 address in brackets. */
 export const formatAddress = ({ host, port }: PeerAddress) =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`
 
 /** @throws UsageError that names the option */
 export function parsePeerAddress(option: string, text: string | undefined): PeerAddress {
-  if (text === undefined) throw new UsageError(`${option}: must be HOST:PORT, found an empty value`)
+  if (text === undefined) throw new UsageError(`missing option ${option} HOST:PORT`)
   const [, host = '', digits = ''] = /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]/]+):(\d{1,5})$/.exec(text) ?? []
   const port = Number(digits)
   if (host === '' || port > 65_535) throw new UsageError(`${option} ${text}: must be HOST:PORT`)
@@ -42,7 +42,7 @@ export function parsePeerAddress(option: string, text: string | undefined): Peer
 }
 
 /**
- * Opens the files of TLS to a peer; undefined without TLS.
+ * Opens the files of TLS to a peer. Returns undefined without TLS.
  *
  * @throws Error that names the options of invalid files
  */
@@ -60,7 +60,7 @@ export function openPeerTls(
   })
 }
 
-/** Starts to connect to a peer. A half-closed connection stays open. */
+/** Starts to connect to a peer. The connection can be half-closed. */
 export function connectToPeer({ host, port }: Peer, tls: ClientTls | undefined): Socket {
   const address = { host, port, noDelay: true, allowHalfOpen: true, keepAlive: true }
   return tls === undefined ? connect(address) : connectSecure(address, tls)
@@ -71,7 +71,7 @@ const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\
 const frameHeaderBytes = 9
 const settingsFrame = 4
 
-/** Resolves when the peer answers in HTTP/2. Rejects with the option, the address and the cause. */
+/** Resolves when the peer answers in HTTP/2. Rejects with an error that has the option, the address and the cause. */
 export async function assertAnswers(
   peer: Peer,
   tls: ClientTls | undefined,
@@ -100,7 +100,7 @@ export async function assertAnswers(
   } catch (error) {
     const problem = isConnected ? 'is not a gRPC port: ' : ''
     const mayNeedTls = isConnected && tls === undefined && found.length < frameHeaderBytes
-    const advice = mayNeedTls ? `; a port with TLS needs --${peer.name}-tls` : ''
+    const advice = mayNeedTls ? `; if the port has TLS, use --${peer.name}-tls` : ''
     throw new Error(
       `--${peer.name} ${formatAddress(peer)}: ${problem}${describeConnectionError(error)}${advice}`,
     )
@@ -118,18 +118,18 @@ function readFirstLine(bytes: Buffer): string {
 
 export const decisionPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
-/** Passes messages on as they are. Received bytes are copied, since their buffer may be used again. */
+/** Passes messages through unchanged. Received bytes are copied, because their buffer is reused. */
 const bytesCodec: Codec<Uint8Array, Uint8Array> = {
   decode: bytes => Buffer.from(bytes),
   encode: bytes => bytes,
 }
 
-/** The result of one call: the answer's bytes, or the status of its error. */
+/** The result of one call: the bytes of the answer, or the error. */
 export type CallOutcome = ({ readonly answer: Uint8Array } | { readonly error: GrpcError }) & {
   readonly tookMs: number
 }
 
-/** Asks for one decision. Resolves with an error of gRPC; rejects with any other error. */
+/** Requests one decision. Resolves with gRPC errors as outcomes; rejects with any other error. */
 export async function callPeer(
   client: GrpcClient,
   request: Uint8Array,
@@ -151,7 +151,7 @@ const transportCodes: ReadonlySet<number> = new Set([
   statusCodes.CANCELLED,
 ])
 
-/** Whether the server decided the call: with an answer, or with an error that is not of the transport. */
+/** Whether the server decided the call: by an answer, or by an error that is not one of the transport. */
 export function isDecided(outcome: CallOutcome): boolean {
   return 'answer' in outcome || !transportCodes.has(outcome.error.code)
 }

@@ -19,8 +19,8 @@ interface RecordedRequest {
 }
 
 /**
- * Reads a file with the JSON of one RateLimitRequest a line, as the body of /json; `-` is the standard input.
- * Empty lines are skipped. It keeps one line in memory.
+ * Reads a file that has the JSON of one RateLimitRequest in each line; `-` is the standard input. Skips empty
+ * lines, and keeps one line in memory.
  *
  * @throws Error that names the file and the line, for a line that is not such a request or is longer than
  *   1,000,000 bytes, and for a file without requests
@@ -33,7 +33,7 @@ export async function* readRequests(file: string): AsyncGenerator<RecordedReques
     requests += 1
     yield { line, message: encodeLine(`${name}:${line}`, bytes) }
   }
-  if (requests === 0) throw new Error(`${name}: has no requests`)
+  if (requests === 0) throw new Error(`${name}: no requests found`)
 }
 
 /** @throws Error that names the file */
@@ -52,7 +52,8 @@ async function* readLines(chunks: AsyncIterable<Buffer>, name: string) {
   const take = (part: Buffer) => {
     parts.push(part)
     length += part.length
-    if (length > maxLineBytes) throw new Error(`${name}:${line}: is longer than ${maxLineBytes} bytes`)
+    if (length > maxLineBytes)
+      throw new Error(`${name}:${line}: the line is longer than ${maxLineBytes} bytes`)
   }
   for await (const chunk of chunks) {
     let start = 0
@@ -87,7 +88,7 @@ export function withoutHits(message: Uint8Array): Uint8Array {
   return toBinary(RateLimitRequestSchema, request)
 }
 
-/** The run ends when one service does not decide this number of requests in a row. */
+/** The run ends when a service does not decide this number of consecutive requests. */
 const maxFailuresInRow = 20
 
 interface Replay {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { startShadowFeed, startShadowProcess } from './shadow-feed.ts'
+import { ShadowFeed, startShadowProcess } from './shadow-feed.ts'
 
 async function start(t: TestContext) {
   const child = startShadowProcess({
@@ -11,11 +11,11 @@ async function start(t: TestContext) {
   })
   t.after(() => child.kill('SIGKILL'))
   const defects: string[] = []
-  const feed = await startShadowFeed(child, error => defects.push(`${error}`))
+  const feed = await ShadowFeed.start(child, error => defects.push(`${error}`))
   return { child, feed, defects }
 }
 
-/** The beginning of an HTTP/2 connection, and frames without an effect: this many MiB in sum. */
+/** Returns the preface of HTTP/2 and frames without an effect. */
 function emptySettings(mebi: number): Uint8Array {
   const bytes = Buffer.alloc(mebi * 1024 * 1024)
   const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')

@@ -4,20 +4,17 @@ import type { ComparisonReport } from './comparison.ts'
 import type { ComparedFields } from './find-differences.ts'
 import type { Peer } from './peer.ts'
 
-/** The input of the process that calls the candidate, and the first message to it. */
+/** The first message to the process: what it does. */
 export interface ShadowTask {
   readonly candidate: Peer
-  /** The candidate reads the counters after the reference has counted in them. */
+  /** Whether both services use the same counters: the candidate then reads them after the reference's hits. */
   readonly sharedCounters: boolean
   /** The timeout of each call of the candidate. */
   readonly timeoutMs: number
   readonly compared: ComparedFields
 }
 
-/**
- * Bytes of a connection, or its end; the time is that of the sending process. After `cut` the sending process
- * passes no more bytes of the connection.
- */
+/** Bytes of a connection or its end, with the time of the sending process. No bytes follow after `cut`. */
 export interface Piece {
   readonly connection: number
   readonly atMs: number
@@ -26,51 +23,31 @@ export interface Piece {
 
 export type ToShadowProcess =
   | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
-  /** `cutBytes` is the sum of the bytes of connections after their cuts. */
+  /** `cutBytes` is the number of bytes that connections forwarded after their cuts. */
   | { readonly kind: 'report'; readonly cutBytes: number }
   /** Waits for the candidate at most `graceMs`, answers with the report, and ends the process. */
   | { readonly kind: 'close'; readonly cutBytes: number; readonly graceMs: number }
 
 export type FromShadowProcess =
-  /** The first message to the parent. */
+  /** The first message of the process. */
   | { readonly kind: 'ready' }
-  /** The bytes of pieces that the process has read. */
+  /** The process has read pieces with this number of bytes. */
   | { readonly kind: 'taken'; readonly bytes: number }
   | { readonly kind: 'report'; readonly report: ComparisonReport }
   | { readonly kind: 'defect'; readonly text: string }
 
-/** The bytes that may wait for the process. The rest of a connection that exceeds it is not compared. */
+/** The maximum number of bytes that wait for the process. A connection that exceeds it is not read further. */
 const maxWaitingBytes = 32 * 1024 * 1024
-
-/** The bytes of one connection, on their way to the process. */
-export interface ConnectionFeed {
-  /** Copies the bytes in a later turn of the event loop. */
-  add(direction: Direction, bytes: Uint8Array): void
-  end(): void
-}
-
-/** The bytes of this time go to the process together, since each message costs the event loop some time. */
+/** Bytes are sent in batches, because each message takes time of the event loop. */
 const batchMs = 5
 
-/** The process that reads calls and sends them to the candidate. */
-interface ShadowFeed {
-  open(): ConnectionFeed
-  /** Rejects if the process has failed. */
-  report(): Promise<ComparisonReport>
-  /**
-   * Waits for the calls of the candidate, at most this long, and ends the process. Rejects if the
-   * process has failed.
-   */
-  close(graceMs: number): Promise<ComparisonReport>
-}
-
 /**
- * The garbage collector of the process stays on the thread that allocates, and collects little at a time: its
- * helper threads, and long collections, would take a core that the forwarding process waits for.
+ * Keeps the garbage collector of the process on one thread and its collections short, so that it does not take
+ * a core from the process that forwards bytes.
  */
 const collectorOptions = ['--single-threaded-gc', '--max-semi-space-size=1']
 
-/** Starts the process that `startShadowFeed` uses. It ends with this one. */
+/** Starts the process of a `ShadowFeed`. It ends with this process. */
 export function startShadowProcess(task: ShadowTask): ChildProcess {
   const child = fork(new URL('./shadow-process.ts', import.meta.url), {
     execArgv: collectorOptions,
@@ -80,105 +57,127 @@ export function startShadowProcess(task: ShadowTask): ChildProcess {
   return child
 }
 
-/**
- * Resolves when the process reads. If the process fails later, its comparison is lost, and the bytes of
- * connections are dropped.
- *
- * @param onDefect receives errors of the process, and of what it could not read or call
- */
-export async function startShadowFeed(
-  child: ChildProcess,
-  onDefect: (error: unknown) => void,
-): Promise<ShadowFeed> {
-  const waiters: PromiseWithResolvers<ComparisonReport>[] = []
-  let pieces: Piece[] = []
-  let batch: NodeJS.Timeout | undefined
-  let waitingBytes = 0
-  let connections = 0
-  let cutBytes = 0
-  let failure: Error | undefined
+/** The copies of connections on their way to the process that reads the calls. */
+export class ShadowFeed {
+  readonly #child: ChildProcess
+  readonly #ended: Promise<Error>
+  readonly #onDefect: (error: unknown) => void
+  readonly #waiters: PromiseWithResolvers<ComparisonReport>[] = []
+  #pieces: Piece[] = []
+  #batch: NodeJS.Timeout | undefined
+  #waitingBytes = 0
+  #connections = 0
+  #cutBytes = 0
+  #isClosing = false
+  #failure: Error | undefined
 
-  const ended = Promise.withResolvers<Error>()
-  const endWith = (reason: string) => ended.resolve(new Error(`the comparison has failed: ${reason}`))
-  child.once('exit', (code, signal) => endWith(`its process has ended with ${signal ?? `code ${code}`}`))
-  child.on('error', ({ message }) => endWith(message))
-  await new Promise((resolve, reject) => {
-    child.once('message', resolve)
-    ended.promise.then(reject)
-  })
-  child.on('message', (message: FromShadowProcess) => {
-    if (message.kind === 'taken') waitingBytes -= message.bytes
-    else if (message.kind === 'defect') onDefect(message.text)
-    else if (message.kind === 'report') waiters.shift()?.resolve(message.report)
-  })
-  let closing = false
-  ended.promise.then(fail)
-  // The process has ended if it receives no message.
-  const post = (message: ToShadowProcess) => child.send(message, () => {})
-
-  function fail(error: Error): void {
-    if (failure !== undefined || (closing && waiters.length === 0)) return
-    failure = error
-    onDefect(`${error.message}; calls still go to the reference`)
-    pieces = []
-    for (const { reject } of waiters.splice(0)) reject(error)
+  /**
+   * Resolves when the process is ready. If it fails later, its comparison is lost, and the bytes of connections
+   * are dropped.
+   *
+   * @param onDefect receives the errors of the process, and of the calls that it could not read or make
+   */
+  static async start(child: ChildProcess, onDefect: (error: unknown) => void): Promise<ShadowFeed> {
+    const ended = Promise.withResolvers<Error>()
+    const endWith = (reason: string) => ended.resolve(new Error(`the comparison has failed: ${reason}`))
+    child.once('exit', (code, signal) => endWith(`its process has ended with ${signal ?? `code ${code}`}`))
+    child.on('error', ({ message }) => endWith(message))
+    await new Promise((resolve, reject) => {
+      child.once('message', resolve)
+      ended.promise.then(reject)
+    })
+    return new ShadowFeed(child, ended.promise, onDefect)
   }
 
-  function flush(): void {
-    clearTimeout(batch)
-    batch = undefined
-    if (pieces.length === 0) return
-    post({ kind: 'pieces', pieces })
-    pieces = []
+  /** @param ended resolves with the cause when the process ends */
+  constructor(child: ChildProcess, ended: Promise<Error>, onDefect: (error: unknown) => void) {
+    this.#child = child
+    this.#ended = ended
+    this.#onDefect = onDefect
+    child.on('message', (message: FromShadowProcess) => {
+      if (message.kind === 'taken') this.#waitingBytes -= message.bytes
+      else if (message.kind === 'defect') onDefect(message.text)
+      else if (message.kind === 'report') this.#waiters.shift()?.resolve(message.report)
+    })
+    ended.then(error => this.#fail(error))
   }
 
-  function add(piece: Piece): void {
-    if (failure !== undefined) return
-    pieces.push(piece)
-    batch ??= setTimeout(flush, batchMs)
+  /** Returns the copy of a new connection. `add` copies the bytes in a later turn of the event loop. */
+  open() {
+    this.#connections += 1
+    const connection = this.#connections
+    let isOpen = true
+    const end = (read: 'end' | 'cut') => {
+      if (isOpen) this.#add({ connection, atMs: performance.now(), read })
+      isOpen = false
+    }
+    return {
+      end: () => end('end'),
+      add: (direction: Direction, bytes: Uint8Array) => {
+        if (this.#failure !== undefined) return
+        if (isOpen && this.#waitingBytes + bytes.length > maxWaitingBytes) {
+          const cause = `${this.#waitingBytes} bytes wait for the comparison`
+          this.#onDefect(`compare calls of a connection: stopped, ${cause}`)
+          end('cut')
+        }
+        if (!isOpen) {
+          this.#cutBytes += bytes.length
+          return
+        }
+        this.#waitingBytes += bytes.length
+        this.#add({ connection, atMs: performance.now(), read: { direction, bytes } })
+      },
+    }
   }
 
-  async function ask(message: ToShadowProcess): Promise<ComparisonReport> {
-    if (failure !== undefined) throw failure
-    flush()
+  /** Rejects if the process has failed. */
+  report(): Promise<ComparisonReport> {
+    return this.#request({ kind: 'report', cutBytes: this.#cutBytes })
+  }
+
+  /** Waits at most `graceMs` for the calls of the candidate, and ends the process. Rejects if it has failed. */
+  async close(graceMs: number): Promise<ComparisonReport> {
+    this.#isClosing = true
+    const report = await this.#request({ kind: 'close', cutBytes: this.#cutBytes, graceMs })
+    await this.#ended
+    return report
+  }
+
+  #fail(error: Error): void {
+    if (this.#failure !== undefined || (this.#isClosing && this.#waiters.length === 0)) return
+    this.#failure = error
+    this.#onDefect(`${error.message}; calls still go to the reference`)
+    this.#pieces = []
+    for (const { reject } of this.#waiters.splice(0)) reject(error)
+  }
+
+  #add(piece: Piece): void {
+    if (this.#failure !== undefined) return
+    this.#pieces.push(piece)
+    this.#batch ??= setTimeout(() => this.#flush(), batchMs)
+  }
+
+  #flush(): void {
+    clearTimeout(this.#batch)
+    this.#batch = undefined
+    if (this.#pieces.length === 0) return
+    this.#post({ kind: 'pieces', pieces: this.#pieces })
+    this.#pieces = []
+  }
+
+  async #request(message: ToShadowProcess): Promise<ComparisonReport> {
+    if (this.#failure !== undefined) throw this.#failure
+    this.#flush()
     const waiter = Promise.withResolvers<ComparisonReport>()
-    waiters.push(waiter)
-    post(message)
+    this.#waiters.push(waiter)
+    this.#post(message)
     return waiter.promise
   }
 
-  return {
-    open() {
-      connections += 1
-      const connection = connections
-      let open = true
-      function end(read: 'end' | 'cut'): void {
-        if (open) add({ connection, atMs: performance.now(), read })
-        open = false
-      }
-      return {
-        end: () => end('end'),
-        add(direction, bytes) {
-          if (failure !== undefined) return
-          if (open && waitingBytes + bytes.length > maxWaitingBytes) {
-            onDefect(`compare calls of a connection: stopped, ${waitingBytes} bytes wait for the comparison`)
-            end('cut')
-          }
-          if (!open) {
-            cutBytes += bytes.length
-            return
-          }
-          waitingBytes += bytes.length
-          add({ connection, atMs: performance.now(), read: { direction, bytes } })
-        },
-      }
-    },
-    report: () => ask({ kind: 'report', cutBytes }),
-    async close(graceMs) {
-      closing = true
-      const report = await ask({ kind: 'close', cutBytes, graceMs })
-      await ended.promise
-      return report
-    },
+  /** Ignores the error of a message that cannot be sent: the process has ended then. */
+  #post(message: ToShadowProcess): void {
+    this.#child.send(message, () => {})
   }
 }
+
+export type ShadowConnection = ReturnType<ShadowFeed['open']>

@@ -1,4 +1,4 @@
-/** The child process of `tollway compare --listen`: it reads the calls, and sends them to the candidate. */
+/** The child process of `tollway compare --listen`, which reads the calls and sends them to the candidate. */
 import { once } from 'node:events'
 import { setPriority } from 'node:os'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
@@ -12,7 +12,7 @@ import { ShadowQueue } from './shadow-queue.ts'
 /** The memory of the calls in progress, of all connections. */
 const maxCallBytes = 64 * 1024 * 1024
 
-// Ctrl-C in a terminal also signals this process, which must report first. It ends with its parent.
+// Ctrl-C in a terminal signals this process too, but it must report first. It ends with its parent.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {})
 process.once('disconnect', () => process.exit())
 
@@ -29,8 +29,8 @@ let unreadConnections = 0
 let unreadCalls = 0
 let unreadBytes = 0
 
-// The process that forwards bytes comes first when they share a core. This one keeps a third of its share of
-// a busy machine, so that its own delays stay below the timeout.
+// The process that forwards bytes has priority on a shared core. With 5 this one keeps about a third of the
+// time of a busy core, so that its delays stay below the timeout.
 setPriority(5)
 
 function post(message: FromShadowProcess, onSent?: () => void): void {
@@ -41,7 +41,7 @@ function report(error: unknown): void {
   post({ kind: 'defect', text: `${error}` })
 }
 
-function shadow({ request, outcome, tookMs }: TappedCall): void {
+function sendToCandidate({ request, outcome, tookMs }: TappedCall): void {
   const reference = { ...outcome, tookMs }
   if (!isDecided(reference)) {
     comparison.addUndecided(reference)
@@ -58,20 +58,25 @@ function shadow({ request, outcome, tookMs }: TappedCall): void {
   if (!shadows.add({ bytes: request.length, run: () => run().catch(report), drop })) drop()
 }
 
-const tapOptions = { path: decisionPath, memory, onCall: shadow, onSkipped: () => (unreadCalls += 1) }
+const tapOptions = {
+  path: decisionPath,
+  memory,
+  onCall: sendToCandidate,
+  onSkipped: () => (unreadCalls += 1),
+}
 
-/** The rest of the connection is not read. */
-function giveUp(tap: CallTap): void {
+/** Stops reading a connection. */
+function abandonTap(tap: CallTap): void {
   tap.abandon()
   unreadConnections += 1
 }
 
-function take({ connection, atMs, read }: Piece): void {
+function readPiece({ connection, atMs, read }: Piece): void {
   if (!taps.has(connection)) taps.set(connection, new CallTap(tapOptions))
   const tap = taps.get(connection)
   if (read === 'end' || read === 'cut') {
     if (read === 'end') tap?.end(atMs)
-    else if (tap !== undefined) giveUp(tap)
+    else if (tap !== undefined) abandonTap(tap)
     taps.delete(connection)
     return
   }
@@ -79,7 +84,7 @@ function take({ connection, atMs, read }: Piece): void {
   try {
     tap?.read(direction, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), atMs)
   } catch (error) {
-    if (tap !== undefined) giveUp(tap)
+    if (tap !== undefined) abandonTap(tap)
     taps.set(connection, undefined)
     report(error)
   }
@@ -88,7 +93,7 @@ function take({ connection, atMs, read }: Piece): void {
 
 process.on('message', async (message: ToShadowProcess) => {
   if (message.kind === 'pieces') {
-    for (const piece of message.pieces) take(piece)
+    for (const piece of message.pieces) readPiece(piece)
     const sizes = message.pieces.map(({ read }) => (typeof read === 'string' ? 0 : read.bytes.length))
     post({ kind: 'taken', bytes: sizes.reduce((sum, bytes) => sum + bytes, 0) })
     return

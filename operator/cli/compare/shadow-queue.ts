@@ -1,9 +1,9 @@
 /** A call that waits for the candidate. */
-interface Shadow {
+interface WaitingCall {
   readonly bytes: number
   /** Never rejects. */
   run(): Promise<void>
-  /** Called instead of `run` when the queue closes before. */
+  /** Called instead of `run` if the queue closes before the call runs. */
   drop(): void
 }
 
@@ -19,10 +19,10 @@ const shadowLimits: ShadowLimits = {
   maxWaitingBytes: 16 * 1024 * 1024,
 }
 
-/** Runs calls in the background, some at a time. */
+/** A queue that runs a limited number of calls at a time. */
 export class ShadowQueue {
   readonly #limits: ShadowLimits
-  #waiting: Shadow[] = []
+  #waiting: WaitingCall[] = []
   #waitingBytes = 0
   #running = 0
   #idle: PromiseWithResolvers<void> | undefined
@@ -32,12 +32,11 @@ export class ShadowQueue {
   }
 
   /** Accepts a call, which begins in a later turn of the event loop; returns false when too many wait. */
-  add(shadow: Shadow): boolean {
+  add(call: WaitingCall): boolean {
     const { maxWaiting, maxWaitingBytes } = this.#limits
-    if (this.#waiting.length >= maxWaiting || this.#waitingBytes + shadow.bytes > maxWaitingBytes)
-      return false
-    this.#waiting.push(shadow)
-    this.#waitingBytes += shadow.bytes
+    if (this.#waiting.length >= maxWaiting || this.#waitingBytes + call.bytes > maxWaitingBytes) return false
+    this.#waiting.push(call)
+    this.#waitingBytes += call.bytes
     if (this.#running < this.#limits.maxRunning) setImmediate(() => this.#runNext())
     return true
   }
@@ -52,7 +51,7 @@ export class ShadowQueue {
   }
 
   #dropWaiting(): void {
-    for (const shadow of this.#waiting) shadow.drop()
+    for (const call of this.#waiting) call.drop()
     this.#waiting = []
     this.#waitingBytes = 0
     this.#resolveIfIdle()
@@ -64,11 +63,11 @@ export class ShadowQueue {
 
   #runNext(): void {
     if (this.#running >= this.#limits.maxRunning) return
-    const shadow = this.#waiting.shift()
-    if (shadow === undefined) return
-    this.#waitingBytes -= shadow.bytes
+    const call = this.#waiting.shift()
+    if (call === undefined) return
+    this.#waitingBytes -= call.bytes
     this.#running += 1
-    shadow.run().then(() => {
+    call.run().then(() => {
       this.#running -= 1
       this.#runNext()
       this.#resolveIfIdle()

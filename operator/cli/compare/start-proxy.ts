@@ -8,40 +8,35 @@ import { createHandshakes } from '@tollway/grpc/server/tls-handshakes.ts'
 import { defaultLimits, type ServerTls } from '@tollway/grpc/server.ts'
 import type { ComparisonReport } from './comparison.ts'
 import { connectToPeer, formatAddress, type Peer, type PeerAddress } from './peer.ts'
-import { type ConnectionFeed, type ShadowTask, startShadowFeed, startShadowProcess } from './shadow-feed.ts'
+import { type ShadowConnection, ShadowFeed, type ShadowTask, startShadowProcess } from './shadow-feed.ts'
 
 const drainMs = 5_000
-/** A connection without bytes for this long has no call in progress, as far as the proxy can see. */
+/** A connection without bytes for this time is assumed to have no call in progress. */
 const quietMs = 100
 
-interface ProxyOptions extends ShadowTask {
+interface ProxyOptions {
+  readonly task: ShadowTask
   readonly listen: PeerAddress
-  /** Callers need no TLS without it. */
-  readonly listenTls?: ServerTls | undefined
+  /** Undefined for callers without TLS. */
+  readonly listenTls: ServerTls | undefined
   readonly reference: Peer
-  readonly referenceTls?: ClientTls | undefined
-  onDefect(error: unknown): void
-}
-
-interface Proxy {
-  readonly address: PeerAddress
-  /** Rejects if the comparison has failed. */
-  report(): Promise<ComparisonReport>
-  /**
-   * Waits for quiet connections, then for the calls of the candidate, 5 s each; then it drops the rest.
-   * Rejects if the comparison has failed.
-   */
-  close(): Promise<ComparisonReport>
+  readonly referenceTls: ClientTls | undefined
+  readonly onDefect: (error: unknown) => void
 }
 
 /**
- * Starts a proxy that passes the bytes of each connection to the reference and back, without reading them.
- * With TLS they are decrypted in between. A child process gets a copy, reads the calls in it, and sends them
- * to the candidate. Rejects when the address cannot be bound.
+ * Starts a proxy that forwards the bytes of each connection to the reference and back, without reading them;
+ * with TLS it decrypts and encrypts them. A child process gets a copy, reads the calls in it, and sends them
+ * to the candidate.
+ *
+ * The methods of the proxy reject if the comparison has failed. `close` waits at most 5 s for calls in
+ * progress, then at most 5 s for the calls of the candidate, and drops the rest.
+ *
+ * @throws Error if the address cannot be bound
  */
-export async function startProxy(options: ProxyOptions): Promise<Proxy> {
-  const { listen, listenTls, reference, referenceTls: tls, onDefect, ...task } = options
-  const feed = await startShadowFeed(startShadowProcess(task), onDefect)
+export async function startProxy(options: ProxyOptions) {
+  const { task, listen, listenTls, reference, referenceTls: tls, onDefect } = options
+  const feed = await ShadowFeed.start(startShadowProcess(task), onDefect)
   const pairs = new Set<ConnectionPair>()
 
   function join(caller: Socket): void {
@@ -66,10 +61,11 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     throw error
   }
   const { address: host, port } = server.address() as AddressInfo
+  const address: PeerAddress = { host, port }
   return {
-    address: { host, port },
+    address,
     report: () => feed.report(),
-    async close() {
+    async close(): Promise<ComparisonReport> {
       server.close()
       handshakes?.close()
       await drain(pairs)
@@ -78,7 +74,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   }
 }
 
-/** Ends each connection when it is quiet, and all that are left after `drainMs`. */
+/** Ends each connection when it is quiet, and the others after `drainMs`. */
 async function drain(pairs: ReadonlySet<ConnectionPair>): Promise<void> {
   const deadlineMs = performance.now() + drainMs
   while (pairs.size > 0) {
@@ -88,16 +84,16 @@ async function drain(pairs: ReadonlySet<ConnectionPair>): Promise<void> {
   }
 }
 
-/** A connection of a caller with its connection to the reference. */
+/** The connection of a caller, and the connection to the reference for it. */
 class ConnectionPair {
   readonly #caller: Socket
   readonly #upstream: Socket
-  readonly #copy: ConnectionFeed
+  readonly #copy: ShadowConnection
   readonly #onEnd: () => void
   /** The time of the last bytes. */
   lastMs = performance.now()
 
-  constructor(caller: Socket, upstream: Socket, copy: ConnectionFeed, onEnd: () => void) {
+  constructor(caller: Socket, upstream: Socket, copy: ShadowConnection, onEnd: () => void) {
     this.#caller = caller
     this.#upstream = upstream
     this.#copy = copy

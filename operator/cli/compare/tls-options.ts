@@ -47,15 +47,11 @@ export function parsePeerTls(name: Name, values: Given): PeerTls | undefined {
   return values[`${name}-tls`] === true || Object.values(tls).some(part => part !== '') ? tls : undefined
 }
 
-/** TLS as a server, with files that are watched until it is closed. */
-interface WatchedServerTls extends ServerTls {
-  close(): void
-}
-
 export type ListenTls = OptionValues<typeof listenTlsOptions>
 
 /**
- * Opens the TLS of the proxy's callers; undefined without TLS. Changed files apply to later handshakes.
+ * Opens the TLS for the callers of the proxy; undefined without TLS. Its files are watched until it is closed;
+ * changes apply to later handshakes.
  *
  * @param onProblem receives the reasons why changed files are not used, and why callers are rejected
  * @throws Error that names the options of missing or invalid files
@@ -63,10 +59,10 @@ export type ListenTls = OptionValues<typeof listenTlsOptions>
 export function openListenTls(
   values: ListenTls,
   onProblem: (text: string) => void,
-): WatchedServerTls | undefined {
+): (ServerTls & { close(): void }) | undefined {
   const { 'listen-cert': cert = '', 'listen-key': key = '', 'listen-client-ca': ca = '' } = values
   if (cert === '' && key === '' && ca === '') return undefined
-  if (cert === '') throw new UsageError('--listen-cert: is needed for TLS')
+  if (cert === '') throw new UsageError('missing option --listen-cert, which TLS requires')
   const files = openTlsFiles({
     cert: { setting: '--listen-cert', path: cert },
     key: { setting: '--listen-key', path: key },
@@ -81,7 +77,7 @@ export function openListenTls(
     requireClientCert: ca !== '',
     onChange: files.onChange,
     close: files.close,
-    // The port differs for each connection, and a problem is printed once.
+    // Without the port, which differs for each connection, equal problems are printed once.
     onRefused: (error, peer) => onProblem(`caller ${peer.replace(/:\d+$/, '')}: ${error.message}`),
   }
 }

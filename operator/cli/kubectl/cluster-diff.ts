@@ -23,8 +23,8 @@ import {
 const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 
 /**
- * The resources of a cluster. The API server completes wanted resources by a dry run, which stores nothing. A
- * dry run replaces the resource, because an apply would keep the fields of other owners.
+ * The resources of a cluster. The API server sets the defaults of wanted resources in a dry run, which stores
+ * nothing. It is a replacement, because an apply would keep the fields of other managers.
  */
 export const clusterTarget: SourceOf<DiffTarget> = {
   options: clusterOptions,
@@ -75,7 +75,7 @@ async function dryRun(cluster: Cluster, wanted: SourcedResource, current: Source
   return answer['spec']
 }
 
-/** Resolves with the Secrets that routes name, as far as they exist. Their contents are not used. */
+/** Resolves with the Secrets that routes name. Only their existence is read, not their contents. */
 async function readSecretNames(
   cluster: Cluster,
   resources: readonly SourcedResource[],
@@ -107,7 +107,7 @@ async function readSecretNames(
   }
 }
 
-/** Stands for tokens that are not read. */
+/** Stands for the tokens of a Secret, which are not read. */
 const unknownHash = new Uint8Array(32)
 
 async function checkSecret(cluster: Cluster, key: { readonly namespace: string; readonly name: string }) {
@@ -119,7 +119,7 @@ async function checkSecret(cluster: Cluster, key: { readonly namespace: string; 
   }
 }
 
-/** The names in every field of a route that refers to an entry of a Secret. */
+/** Finds the names of Secrets in the fields of a route that refer to one. */
 function findSecretNames(value: unknown): readonly string[] {
   if (!isObject(value)) return Array.isArray(value) ? value.flatMap(findSecretNames) : []
   return Object.entries(value).flatMap(([field, inner]) =>

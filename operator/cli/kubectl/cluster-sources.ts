@@ -14,7 +14,7 @@ import { withAdvice } from '../../environments/kubernetes/status/describe-servic
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
 import type { SourcedResource } from '../../kinds/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import type { ReportSource } from '../commands/status.ts'
+import type { ReadReport } from '../commands/status.ts'
 import type { OperatorAddress } from '../find-operator.ts'
 import { type FolderContent, folderSource, openKinds } from '../read-folder.ts'
 import { readInput } from '../read-input.ts'
@@ -26,7 +26,7 @@ import { forwardHttpPort, forwardPort } from './port-forward.ts'
 export const maxReportBytes = 64 * 1024 * 1024
 const maxTokenBytes = 64 * 1024
 
-/** Opens the cluster of the options for one use. */
+/** Opens the cluster that the options name, and closes it after use. */
 export async function withCluster<T>(
   values: SourceValues,
   use: (cluster: Cluster) => Promise<T>,
@@ -40,23 +40,23 @@ export async function withCluster<T>(
 }
 
 /**
- * The report of an operator, through the proxy of the API server, with the resources that the user may list:
- * the page of the operator has their numbers only.
+ * The report of an operator, read through the API server, with the resources that the user may list. The page
+ * of the operator itself has only their numbers.
  */
-export const clusterReport: SourceOf<ReportSource> = {
+export const clusterReport: SourceOf<ReadReport> = {
   options: clusterOptions,
   async open(values) {
     const { namespace } = toClusterValues(values)
-    const look = () =>
+    return () =>
       withCluster(values, async cluster => {
         const report = await readReport(cluster, values)
-        return report && { ...report, resources: await readStatuses(cluster, namespace) }
+        if (!report) return { problem: 'the operator has no report yet' }
+        return { ...report, resources: await readStatuses(cluster, namespace) }
       })
-    return { look: async () => (await look()) ?? { problem: 'the operator has no report yet' } }
   },
 }
 
-/** Resolves with the report of the first operator that answers. */
+/** Resolves with the report of the first operator that answers; undefined if it has none yet. */
 function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
   return callOperators(cluster, values, async pod => {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
@@ -64,7 +64,7 @@ function readReport(cluster: Cluster, values: SourceValues): Promise<StatusRepor
   })
 }
 
-/** Uses the operators one after the other until one succeeds; rejects with the problem of the first one. */
+/** Calls one operator after the other until a call succeeds. Rejects with the error of the first call. */
 async function callOperators<T>(
   cluster: Cluster,
   values: SourceValues,
@@ -81,7 +81,7 @@ async function callOperators<T>(
   throw problem
 }
 
-/** Resolves with the statuses of the resources of a namespace, or of all. */
+/** Resolves with the statuses of the resources in one namespace, or in all. */
 async function readStatuses(cluster: Cluster, namespace: string | undefined) {
   const { limits, routes } = openKinds([])
   const stored: StoredKind[] = []
@@ -92,12 +92,12 @@ async function readStatuses(cluster: Cluster, namespace: string | undefined) {
   return describeStored(stored)
 }
 
-/** Adds what keeps the operators from answering, as far as their pods tell. */
+/** Returns an error with the reason why the pod does not start, or the given error if its status has none. */
 function explainFailedStart(problem: unknown, { namespace, object }: TollwayPod): unknown {
   const [replica] = observePods([object])
   if (replica?.obstacle === undefined) return problem
-  const told = { origin: replica.name, message: replica.obstacle.cause }
-  const { message } = withAdvice(told, replica.obstacle, operatorValues, namespace)
+  const cause = { origin: replica.name, message: replica.obstacle.cause }
+  const { message } = withAdvice(cause, replica.obstacle, operatorValues, namespace)
   return new Error(`the operator ${replica.name} does not start: ${message}`, { cause: problem })
 }
 
@@ -105,7 +105,7 @@ const contentOptions = {
   file: text({
     short: 'f',
     placeholder: 'FOLDER',
-    help: 'a folder or file instead of the cluster',
+    help: 'the folder or file to read instead of the cluster',
     completion: aFile,
   }),
 }
@@ -136,7 +136,7 @@ const tokenFile = {
   }),
 }
 
-/** The API of an operator, through a forwarded port, with the token of the user. */
+/** The API of an operator, through a forwarded port, with the user's token. */
 export const clusterOperator: SourceOf<OperatorAddress> = {
   options: { ...tokenFile, ...clusterOptions },
   open: values =>
@@ -179,7 +179,7 @@ export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
 /**
  * Resolves with the resources of Tollway in one namespace, or in all.
  *
- * @throws Error for a cluster without Tollway, or for a missing right
+ * @throws Error if the kinds do not exist, or a right is missing
  */
 export async function readCluster(
   cluster: Pick<Cluster, 'listAll'>,
@@ -203,11 +203,13 @@ export async function listKind(
   } catch (error) {
     if (!isNotFound(error)) throw error
     const { kind, plural } = definition
-    throw new Error(`this cluster has no Tollway: it does not know ${plural}.tollway.dev, the kind ${kind}`)
+    throw new Error(
+      `Tollway is not installed in this cluster: the kind ${kind} (${plural}.tollway.dev) does not exist`,
+    )
   }
 }
 
-/** The hooks of a list that does not follow changes. */
+/** The members of a reflected kind that does not change. */
 const unchanging = {
   get: () => undefined,
   onChange() {},
@@ -216,9 +218,8 @@ const unchanging = {
 }
 
 /**
- * Rejects with an error that names the right if the user lacks one that `kubectl exec` or
- * `kubectl port-forward` needs. The error of kubectl has neither the words nor the exit code of Tollway's
- * commands.
+ * Rejects with a `MissingRightError` if the user lacks a right that `kubectl exec` or `kubectl port-forward`
+ * requires. The errors of kubectl would have other words and exit codes than those of Tollway.
  */
 export async function requirePodRights(
   subresource: 'exec' | 'portforward',

@@ -24,7 +24,7 @@ const definitionResource = {
   namespaced: false,
 }
 
-/** The versions in a cluster, as far as the rights of the user go. */
+/** The versions in a cluster that the user may read. */
 export const clusterVersions: SourceOf<Installed> = {
   options: clusterOptions,
   open: values =>
@@ -57,7 +57,7 @@ export const clusterVersions: SourceOf<Installed> = {
     }),
 }
 
-/** The version of the image, which its tag names; an image that is named by its digest alone has none. */
+/** Returns the version of a pod: the tag of its image. An image that is named by its digest has none. */
 function toPart(pod: TollwayPod): InstalledPart {
   const { name, component } = pod
   const containers = listContainers(pod)
@@ -66,7 +66,7 @@ function toPart(pod: TollwayPod): InstalledPart {
   return { name, image, ...(tag !== undefined && { version: tag }) }
 }
 
-/** An operator reports its version itself, unless it is an earlier one or the user may not get its page. */
+/** Reads the version from the operator's page; that of the image if it is older or the user lacks the right. */
 async function readOperatorPart(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
   try {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)

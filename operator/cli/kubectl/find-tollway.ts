@@ -17,10 +17,10 @@ export interface TollwayPod {
 }
 
 /**
- * Resolves with the pods of the operators, the ready ones first.
+ * Resolves with the pods of the operators, ready ones first.
  *
- * @param namespace where they are; all namespaces without it
- * @throws Error for a cluster without any, or for a missing right
+ * @param namespace undefined for all namespaces
+ * @throws Error if there is no pod, or a right is missing
  */
 export async function findOperatorPods(
   cluster: Pick<Cluster, 'listAll'>,
@@ -39,8 +39,8 @@ export async function findOperatorPods(
 /**
  * Resolves with the ready pods of a service.
  *
- * @param namespace where they are; that of the operator without it
- * @throws Error if none is ready, or for a missing right
+ * @param namespace undefined for the namespace of the operator
+ * @throws Error if no pod is ready, or a right is missing
  */
 export async function findServicePods(
   cluster: Pick<Cluster, 'listAll'>,
@@ -76,12 +76,12 @@ export function listContainers({ object }: Pick<TollwayPod, 'object'>) {
   return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
 }
 
-/** The path of a page of a pod behind the proxy of the API server. It needs the right to get pods/proxy. */
+/** Returns the path of a page of a pod through the API server's proxy, which requires the right to get pods/proxy. */
 export function pagePath({ name, namespace }: TollwayPod, port: number, page: string): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}:${port}/proxy${page}`
 }
 
-/** Returns the port of a pod with this name, or else the port that the chart has for it. */
+/** Returns the port of a pod with this name, or `fallback` if the pod declares none. */
 function findPort({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const containers = Array.isArray(spec['containers']) ? spec['containers'] : []
@@ -90,5 +90,5 @@ function findPort({ object }: Pick<TollwayPod, 'object'>, name: string, fallback
   return typeof found === 'number' ? found : fallback
 }
 
-/** The port of the pages of an operator. */
+/** Returns the port of the pages of an operator; 8000 is the default of the chart. */
 export const operatorPort = (pod: Pick<TollwayPod, 'object'>) => findPort(pod, 'http', 8000)

@@ -5,7 +5,7 @@ import { requirePodRights, withCluster } from './cluster-sources.ts'
 import { findServicePods } from './find-tollway.ts'
 import { clusterOptions, kubectlFlags, toClusterValues } from './open-cluster.ts'
 
-/** `tollway payments` in a pod of the payments service, which has the settings of the database. */
+/** Runs `tollway payments` in a pod of the payments service, which has the address of the database. */
 export const kubectlPayments: Command = {
   ...createPaymentsCommand({
     options: clusterOptions,
@@ -28,7 +28,7 @@ export const kubectlPayments: Command = {
     ],
     description: `\
 Runs a command of tollway payments in a pod of the payments service, which has the address of the database.
-It needs the rights to list and get pods, and to create pods/exec, in the namespace of the operator.
+It requires the rights to list and get pods, and to create pods/exec, in the namespace of the operator.
 tollway payments --help describes the subcommands.`,
     exitCodes: '0 done, 1 the books do not add up or the action was rejected, 2 the action could not run.',
     examples: ['kubectl tollway payments verify', 'kubectl tollway payments payout --period 2026-07'],

@@ -23,8 +23,12 @@ const checkout = {
   spec: { domain: 'checkout', descriptors: [{ key: 'user', rateLimit }] },
 }
 const conditions = ['Accepted', 'Programmed', 'Ready'].map(type => ({
-  ...{ type, status: 'True', reason: 'Valid', message: '' },
-  ...{ observedGeneration: 1, lastTransitionTime: '2026-01-01T00:00:00Z' },
+  type,
+  status: 'True',
+  reason: 'Valid',
+  message: '',
+  observedGeneration: 1,
+  lastTransitionTime: '2026-01-01T00:00:00Z',
 }))
 /** The page of an operator has no names of resources. */
 const report = {
@@ -93,7 +97,8 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
 
   it('version prints the versions of the command, the operators, the pods and the definitions', async () => {
     const labels = {
-      ...{ 'app.kubernetes.io/name': 'ratelimit', 'app.kubernetes.io/part-of': 'tollway' },
+      'app.kubernetes.io/name': 'ratelimit',
+      'app.kubernetes.io/part-of': 'tollway',
       'app.kubernetes.io/component': 'ratelimit',
     }
     const containers = [{ name: 'ratelimit', image: 'registry.test:5000/tollway/ratelimit:0.1.0@sha256:abc' }]
@@ -130,9 +135,12 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
   for (const [args, right] of [
     [
       ['validate'],
-      `${user} lacks the right to list ratelimitconfigs.tollway.dev in all namespaces; -n NAMESPACE`,
+      `${user} lacks the right to list ratelimitconfigs.tollway.dev in all namespaces; for one namespace use -n NAMESPACE`,
     ],
-    [['status'], `${user} lacks the right to list pods in all namespaces; --tollway-namespace NAME`],
+    [
+      ['status'],
+      `${user} lacks the right to list pods in all namespaces; for one namespace use --tollway-namespace NAME`,
+    ],
     [
       ['status', '--tollway-namespace', systemNamespace],
       `${user} lacks the right to list pods in the namespace ${systemNamespace}`,
@@ -210,7 +218,10 @@ describe('kubectl tollway without Tollway', { skip: missingKubeAssets(), timeout
     const admin = ['--kubeconfig', cluster.kubeconfig]
     const validated = await run('validate', ...admin)
     assert.equal(validated.code, 2)
-    assert.match(validated.err, /this cluster has no Tollway: it does not know \w+\.tollway\.dev/)
+    assert.match(
+      validated.err,
+      /Tollway is not installed in this cluster: the kind \w+ \(\w+\.tollway\.dev\) does not exist/,
+    )
     const status = await run('status', ...admin)
     assert.equal(status.code, 2)
     assert.match(status.err, /found no operator of Tollway: no namespace has a pod with the label/)

@@ -18,19 +18,19 @@ import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/
 import { createTransport, readWholeBody } from '../../environments/kubernetes/api/transport.ts'
 import type { SourceValues } from '../run-program.ts'
 
-/** A cluster with the rights of a user. Each call rejects with an error that names a missing right. */
+/** A cluster, with the rights of a user. A call without the right rejects with a `MissingRightError`. */
 export interface Cluster {
   /** Resolves with all objects of a kind, in one namespace or in all. */
   listAll(resource: ApiResource, place: Selection): Promise<readonly KubeObject[]>
-  /** Resolves with undefined if there is no such object. */
+  /** Resolves with undefined if the object does not exist. */
   get: KubeClient['get']
   /** Resolves with the text of a page, such as a log. Rejects if it is longer than `maxBytes`. */
   getText(path: string, maxBytes: number): Promise<string>
   /** Creates or replaces an object without storing it; resolves with it as it would be stored. */
   dryRun(method: 'POST' | 'PUT', resource: ApiResource, path: string, body: KubeObject): Promise<KubeObject>
-  /** Rejects with an error that names the right if the user does not have it. */
+  /** Rejects with a `MissingRightError` if the user does not have the right. */
   requireRight(right: NamespacedRight): Promise<void>
-  /** Resolves with the bearer token of the user; undefined for one who authenticates without a token. */
+  /** Resolves with the bearer token of the user; undefined if the user authenticates by other means. */
   token(): Promise<string | undefined>
   close(): void
 }
@@ -47,7 +47,7 @@ const pageSize = 500
 const maxObjects = 50_000
 const answerMs = 20_000
 
-/** Opens the cluster of the options of kubectl. No call is made yet. */
+/** Opens the cluster that the options of kubectl name, without a call to it. */
 export async function openCluster(
   values: Pick<ClusterValues, 'context' | 'kubeconfig' | 'as'>,
 ): Promise<Cluster> {
@@ -56,7 +56,7 @@ export async function openCluster(
   const client = createKubeClient(access, options)
   const caller = new KubeCaller(access, options)
   const transport = createTransport(access)
-  const explained = async <T>(answer: Promise<T>): Promise<T> => {
+  const explainErrors = async <T>(answer: Promise<T>): Promise<T> => {
     try {
       return await answer
     } catch (error) {
@@ -64,16 +64,16 @@ export async function openCluster(
     }
   }
   return {
-    listAll: (resource, place) => explained(listAll(client, resource, place)),
-    get: (resource, key) => explained(client.get(resource, key)),
-    getText: (path, maxBytes) => explained(getText(path, maxBytes)),
+    listAll: (resource, place) => explainErrors(listAll(client, resource, place)),
+    get: (resource, key) => explainErrors(client.get(resource, key)),
+    getText: (path, maxBytes) => explainErrors(getText(path, maxBytes)),
     async dryRun(method, resource, path, body) {
       const query = 'dryRun=All&fieldManager=kubectl-tollway'
-      return (await explained(
+      return (await explainErrors(
         caller.call({ resource, method, path: `${path}?${query}`, body }),
       )) as KubeObject
     },
-    requireRight: right => explained(requireRight(caller, right)),
+    requireRight: right => explainErrors(requireRight(caller, right)),
     async token() {
       const { headers } = await access.credentials()
       return /^Bearer (.+)$/.exec(headers['authorization'] ?? '')?.[1]
@@ -100,7 +100,7 @@ export async function openCluster(
   }
 }
 
-/** The API server answers every user about their own rights and name. */
+/** Uses the reviews that the API server allows every user for their own rights and name. */
 async function requireRight(caller: KubeCaller, resourceAttributes: NamespacedRight): Promise<void> {
   const access = await review(caller, 'authorization.k8s.io', 'SelfSubjectAccessReview', {
     spec: { resourceAttributes },
@@ -154,11 +154,11 @@ function impersonate(access: KubeApiAccess, user: string | undefined): KubeApiAc
   }
 }
 
-/** The words with which the API server refuses what no role of the account allows. */
+/** The message of the API server for a call that the roles of the account do not allow. */
 const forbiddenMessage = /User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)"/
 const namespaceInMessage = /in the namespace "([^"]*)"/
 
-/** Returns an error that names the missing right if roles do not allow the call; else the error itself. */
+/** Returns a `MissingRightError` for a call that the roles do not allow, and any other error unchanged. */
 function explainMissingRight(error: unknown): unknown {
   if (!(error instanceof KubeApiError) || error.code !== 403) return error
   const [, user, verb, resource, group = ''] = forbiddenMessage.exec(error.message) ?? []
@@ -167,11 +167,11 @@ function explainMissingRight(error: unknown): unknown {
   const what = group === '' ? resource : `${resource}.${group}`
   const where = namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
   const option = resource === 'pods' ? '--tollway-namespace NAME' : '-n NAMESPACE'
-  const advice = namespace === undefined ? `; ${option} asks for one namespace` : ''
+  const advice = namespace === undefined ? `; for one namespace use ${option}` : ''
   return new MissingRightError(`${user} lacks the right to ${verb} ${what} ${where}${advice}`)
 }
 
-/** The account may not make a call. The message names the account and the right. */
+/** The account lacks a right. The message names both. */
 export class MissingRightError extends Error {
   override readonly name = 'MissingRightError'
 }
@@ -204,10 +204,10 @@ export interface ClusterValues {
   readonly 'tollway-namespace': string | undefined
 }
 
-/** The values of `clusterOptions` among those of a command. */
+/** Returns the values of `clusterOptions`. */
 export const toClusterValues = (values: SourceValues) => values as unknown as ClusterValues
 
-/** The flags with which kubectl reaches the same cluster as the same user. */
+/** Returns the flags that make kubectl use the same cluster and user. */
 export function kubectlFlags({ context, kubeconfig, as }: ClusterValues): readonly string[] {
   return Object.entries({ context, kubeconfig, as }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}=${value}`],

@@ -8,8 +8,8 @@ const answerMs = 5_000
 const maxOutput = 4_000
 
 /**
- * Resolves with the local port of `forwardPort` as soon as an HTTP server of the pod answers behind it.
- * kubectl forwards any port: only a connection shows whether the pod listens there.
+ * Forwards a port like `forwardPort`, and resolves when an HTTP server of the pod answers on it. kubectl forwards
+ * any port; only a connection shows whether the pod listens there.
  *
  * @throws Error with the pod and the port
  */
@@ -32,10 +32,10 @@ export async function forwardHttpPort(
 }
 
 /**
- * Resolves with the local port behind which a port of a pod is, until this process ends. kubectl forwards it,
- * because it knows every way to authenticate, and because the token of the user must not cross the network of
- * the pods in the clear, as it would behind the proxy of the API server. It needs the rights to get
- * pods and to create pods/portforward.
+ * Forwards a local port to a port of a pod until this process ends. Resolves with the local port. kubectl does
+ * it, because it supports every way to authenticate; the proxy of the API server would send the user's token
+ * unencrypted through the network of the pods. It requires the rights to get pods and to create
+ * pods/portforward.
  */
 export async function forwardPort(
   { name, namespace }: Pick<TollwayPod, 'name' | 'namespace'>,
@@ -46,7 +46,7 @@ export async function forwardPort(
   const child = spawn('kubectl', args, { stdio: ['ignore', 'pipe', 'pipe'] })
   endWithThisProcess(child)
   const local = await firstPort(child)
-  // The command ends when its own work ends.
+  // The forwarded port must not keep the command running.
   child.unref()
   for (const stream of [child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()
   return local
@@ -54,7 +54,7 @@ export async function forwardPort(
 
 const started = new Set<ChildProcess>()
 
-/** Ends the child before this process ends, also if a signal ends it that the command does not handle. */
+/** Ends the child when this process ends, also by a signal that the command does not handle. */
 function endWithThisProcess(child: ChildProcess): void {
   started.add(child)
   child.once('exit', () => started.delete(child))
@@ -74,16 +74,16 @@ function endAll(): void {
 
 async function firstPort(child: ChildProcess): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()
-  let said = ''
+  let printed = ''
   const fail = (cause: string) => {
     child.kill()
-    const text = said.trim().replace(/^error: /i, '')
+    const text = printed.trim().replace(/^error: /i, '')
     reject(new Error(`kubectl port-forward: ${text === '' ? cause : text}`))
   }
   const timer = setTimeout(fail, startMs, `no answer within ${startMs / 1000} s`)
   const read = (chunk: Buffer) => {
-    said = `${said}${chunk}`.slice(0, maxOutput)
-    const [, port] = /Forwarding from 127\.0\.0\.1:(\d+) /.exec(said) ?? []
+    printed = `${printed}${chunk}`.slice(0, maxOutput)
+    const [, port] = /Forwarding from 127\.0\.0\.1:(\d+) /.exec(printed) ?? []
     if (port !== undefined) resolve(Number(port))
   }
   child.stdout?.on('data', read)

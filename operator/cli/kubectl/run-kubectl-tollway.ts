@@ -1,11 +1,9 @@
 import type { Command, CommandHelp, Output } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from '../run-program.ts'
 
-/** A command with the help for a cluster. */
+/** Returns a command with its help for a cluster. */
 function forCluster(command: Command, { summary = command.summary, ...help }: HelpForCluster): Command {
-  return typeof command.help === 'string'
-    ? command
-    : { ...command, summary, help: { ...command.help, ...help } }
+  return { ...command, summary, help: { ...command.help, ...help } }
 }
 
 type HelpForCluster = Pick<CommandHelp, 'usage' | 'examples'> &
@@ -50,7 +48,7 @@ good version is in force.`,
           usage: [
             ...['get', 'reset'].map(action => `${action} ${counted}`),
             `raise ${counted} --by N`,
-            'top --domain D --rule RULE [--by refused|hits]',
+            'top --domain D --rule RULE [--by rejected|hits]',
             'tap --domain D [--rule RULE]',
           ],
           examples: [
@@ -78,7 +76,7 @@ good version is in force.`,
 Compares the manifests in FILE with the resources of the cluster, and changes nothing. It prints the resources
 that would be created, changed and deleted with their fields, the rules whose limits would change, and new
 problems, such as a domain of another resource or a missing Secret. The API server sets defaults in a dry run,
-which needs the right to create and update the resources; without it, the manifests are compared as written.
+which requires the right to create and update the resources; without it, manifests are compared as written.
 The compared fields are those of spec, and the annotations of Tollway.`,
           examples: [
             'kubectl tollway diff -f checkout.yaml',
@@ -106,15 +104,15 @@ The compared fields are those of spec, and the annotations of Tollway.`,
           usage: ['[-o table|yaml|json]'],
           description: `\
 Shows the version of this command, and those of the operators, of the pods of each service and of the
-definitions in the cluster. The version of a pod is the tag of its image. It needs the rights to list pods in
-the namespace of the operator, and to get customresourcedefinitions; without one, the rest is shown.`,
+definitions in the cluster. The version of a pod is the tag of its image. It requires the rights to list pods
+in the namespace of the operator, and to get customresourcedefinitions; without one, the rest is shown.`,
           examples: ['kubectl tollway version', 'kubectl tollway version -o json'],
         },
       ),
   },
 }
 
-/** Runs `kubectl tollway` with these arguments; resolves with the exit code, and never rejects. */
+/** Runs `kubectl tollway`. Resolves with the exit code; never rejects. */
 export function runKubectlTollway(args: readonly string[], output: Output): Promise<number> {
   return runProgram(kubectlTollway, args, output)
 }

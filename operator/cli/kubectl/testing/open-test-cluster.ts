@@ -16,13 +16,13 @@ export interface TestCluster {
   readonly api: KubeApiServer
   /** The kubeconfig of an administrator. */
   readonly kubeconfig: string
-  /** Creates an object; one of the same name is replaced. */
+  /** Creates an object. */
   put(path: string, object: object): Promise<void>
   /** Creates a service account with these rules in each of the namespaces; returns its kubeconfig. */
   account(name: string, rules: Readonly<Record<string, readonly object[]>>): Promise<string>
   /**
-   * Creates the pod of an operator whose pages are these, by their paths. Its process ends in the middle of
-   * the page `last`.
+   * Creates the pod of an operator that serves these pages by their paths. It closes its connections in the
+   * middle of the page `last`.
    */
   operatorPod(name: string, pages: Readonly<Record<string, string>>, last?: string): Promise<void>
   stop(): Promise<void>
@@ -96,7 +96,7 @@ async function createKinds(api: KubeApiServer, put: TestCluster['put']): Promise
   }
 }
 
-/** No node runs the pod. The API server refuses to be a proxy for loopback addresses. */
+/** Creates a pod that no node runs. Its address is not loopback, which the API server's proxy rejects. */
 async function createPod(api: KubeApiServer, put: TestCluster['put'], name: string, port: number) {
   const found = Object.values(networkInterfaces()).flatMap(each => each ?? [])
   const podIP = found.find(({ internal, family }) => !internal && family === 'IPv4')?.address
