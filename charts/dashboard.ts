@@ -102,11 +102,11 @@ const feedRow: Row = {
     },
     {
       title: 'Configurations',
-      description: 'What the pods loaded, and what they refused.',
+      description: 'What the pods loaded, and what they rejected.',
       unit: 'ops',
       queries: [
         { expr: sum(rate('ratelimit_service_config_load_success')), legend: 'loaded' },
-        { expr: sum(rate('ratelimit_service_config_load_error')), legend: 'refused' },
+        { expr: sum(rate('ratelimit_service_config_load_error')), legend: 'rejected' },
       ],
     },
   ],
@@ -144,7 +144,7 @@ const decisionsRow: Row = {
       ],
     },
     {
-      title: 'Rules that refuse the most hits',
+      title: 'Rules that reject the most hits',
       description: 'Hits above their limits, by the first two descriptors.',
       unit: 'ops',
       queries: [

@@ -3,7 +3,7 @@ import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import { type FieldRule, withRules } from './field-rule.ts'
 import { ageColumn, readyColumn } from './generation/printer-columns.ts'
-import type { ResourceKind, ResourceManifest } from './resource-kind.ts'
+import type { apiVersion, ResourceKind, ResourceManifest } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 
@@ -50,11 +50,11 @@ export type CredentialEntry = (typeof credentialEntries)[number]
 
 export type MerchantSpec = DeepReadonly<Static<typeof spec>>
 
-export type Merchant = ResourceManifest<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
+export type Merchant = ResourceManifest<typeof apiVersion, 'Merchant', MerchantSpec>
 
 /**
  * Makes a field immutable, because the payments service never changes it. Only an API server, which knows the
- * previous value, can validate this rule; elsewhere the payments service refuses the change.
+ * previous value, can validate this rule; elsewhere the payments service rejects the change.
  */
 function immutable(
   field: string,

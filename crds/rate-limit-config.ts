@@ -14,7 +14,7 @@ import {
   rateLimitSchema,
   withRulesOfLevel,
 } from './rate-limit/limit-schema.ts'
-import type { ResourceKind, ResourceManifest } from './resource-kind.ts'
+import type { apiVersion, ResourceKind, ResourceManifest } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Schema, typed } from './schema.ts'
 
@@ -47,7 +47,7 @@ export interface Descriptor extends DescriptorFields {
 
 export type RateLimitConfigSpec = Readonly<Static<typeof spec>>
 
-export type RateLimitConfig = ResourceManifest<'tollway.dev/v1alpha1', 'RateLimitConfig', RateLimitConfigSpec>
+export type RateLimitConfig = ResourceManifest<typeof apiVersion, 'RateLimitConfig', RateLimitConfigSpec>
 
 type DescriptorFields = {
   readonly [Name in keyof WrittenFields]: Name extends 'metadata'

@@ -59,7 +59,7 @@ export const read = () => console.log(readdirSync(new URL('steps/', import.meta.
   assert.equal(stdout, '1.sql 2.sql\n', stderr)
 })
 
-const refused: readonly { readonly title: string; readonly source: string; readonly text: RegExp }[] = [
+const rejected: readonly { readonly title: string; readonly source: string; readonly text: RegExp }[] = [
   {
     title: 'a file that the source reads from its own folder',
     source: "readFileSync(new URL('script.lua', import.meta.url))",
@@ -77,7 +77,7 @@ const refused: readonly { readonly title: string; readonly source: string; reado
   },
   { title: 'an import of a missing file', source: "import 'no-such-package'", text: /Could not resolve/ },
 ]
-for (const { title, source, text } of refused) {
+for (const { title, source, text } of rejected) {
   test(`rejected: ${title}`, async () => {
     await assert.rejects(bundle(folderOf({ 'main.ts': source }), 'main', 'main.ts'), text)
   })

@@ -151,7 +151,7 @@ const moduleLocation = /import\.meta\.(url|dirname|filename)/
 /**
  * A source that starts another one, as a process or a thread, names it by its place beside itself. That one
  * becomes a program of the bundle, and is named there; so does a folder of files that it reads. Anything else
- * that depends on where a source lies would break in a bundle, and is refused.
+ * that depends on where a source lies would break in a bundle, and is rejected.
  *
  * @param beside what is found is added
  */

@@ -14,7 +14,7 @@ export interface DefinitionFile {
 }
 
 /** Names the version of Tollway whose definitions these are; the chart installs no older ones over them. */
-export const versionAnnotation = 'tollway.dev/version'
+export const versionAnnotation = `${apiGroup}/version`
 
 /** The definition of each kind, and the admission policy, as the files that users apply. */
 export function definitionFiles(): readonly DefinitionFile[] {

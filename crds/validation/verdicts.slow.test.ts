@@ -30,7 +30,7 @@ const merchantCases = readCases('merchants.yaml', 'Merchant')
 
 const manyRules = 1_000
 const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
-const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
+const rejected = nestedOnce({ key: 'b', rateLimit: selfReplacing })
 
 describe('a real API server with the definition', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   let api: KubeApiServer
@@ -45,11 +45,11 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     }
     for (const path of [resources, routes, merchants])
       await waitFor('the resources to be served', async () => (await api.call('GET', path)).status === 200)
-    const older = await api.call('POST', resources, { ...refused, metadata: { name: 'older' } })
+    const older = await api.call('POST', resources, { ...rejected, metadata: { name: 'older' } })
     assert.equal(older.status, 201, describeAnswer(older))
     for (const object of admissionPolicy()) await post(object)
     // The API server compiles the policy first, which takes some seconds.
-    const inEffect = async () => (await tryOut(refused)).status === 422
+    const inEffect = async () => (await tryOut(rejected)).status === 422
     await waitFor('the policy to take effect', inEffect, 60_000)
   })
   after(() => api?.stop())
@@ -87,7 +87,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     const rateLimit = { ...selfReplacing, name: 'b', replaces: [{ name: 'b' }] }
     assert.equal(await change({}, nestedOnce({ key: 'b', rateLimit })['spec']), 422)
     assert.equal(await change({}, nestedOnce({ key: 'b' })['spec']), 200)
-    assert.equal(await change({}, refused['spec']), 422)
+    assert.equal(await change({}, rejected['spec']), 422)
     await api.call('DELETE', path)
   })
 
@@ -179,7 +179,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     }
     const key = { name: 'old', key: 'apiKey' }
     const merchantId = '01234567-89ab-7cde-8f01-23456789abcd'
-    const refused: Readonly<Record<string, JsonObject>> = {
+    const rejected: Readonly<Record<string, JsonObject>> = {
       currency: { currency: 'EUR' },
       test: { test: false },
       website: { website: 'https://example.com' },
@@ -188,7 +188,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
       secretRef: { secretRef: { name: 'other' } },
       adopt: { adopt: { merchantId, apiKeySecretRef: key } },
     }
-    for (const [field, changes] of Object.entries(refused)) {
+    for (const [field, changes] of Object.entries(rejected)) {
       const answer = await change(changes)
       assert.equal(answer.status, 422, describeAnswer(answer))
       const advice = 'create another Merchant|copy the Secret'

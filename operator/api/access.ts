@@ -13,7 +13,7 @@ export interface ApiCaller {
   /** The bearer token in a cluster, for calls of the API server in the name of the caller. Never logged. */
   readonly token?: string
   /** Rejects with an `ApiError` of status 403, or 503, if the caller does not have the right there. */
-  authorize(right: ApiRight, place: RightScope): Promise<void>
+  authorize(right: ApiRight, scope: RightScope): Promise<void>
 }
 
 export interface RightScope {

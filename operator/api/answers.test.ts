@@ -61,9 +61,9 @@ test('streams beyond the maximum are rejected, and the end of one admits another
   const { url, pods } = await serveApi(t, { limits: { maxStreams: 2 } })
   const ends = [new AbortController(), new AbortController()]
   for (const { signal } of ends) await fetch(`${url}/series?domain=checkout`, { signal })
-  const refused = await fetch(`${url}/series?domain=checkout`)
-  assert.equal(refused.status, 429)
-  assert.equal(refused.headers.get('retry-after'), '1')
+  const rejected = await fetch(`${url}/series?domain=checkout`)
+  assert.equal(rejected.status, 429)
+  assert.equal(rejected.headers.get('retry-after'), '1')
   ends[0]?.abort()
   await waitFor('the stream to end', async () => pods.open === 1)
   const again = await fetch(`${url}/series?domain=checkout`, ends[1] && { signal: ends[1].signal })

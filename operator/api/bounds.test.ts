@@ -31,7 +31,7 @@ test('rules of a what-if beyond 10,000 are counted', async t => {
     const coverage = { ...none, resolutionMs: 1, clocksMs: 0 }
     yield { kind: 'result', result: { now, proposed: [], keys: [], coverage } }
   }
-  const { rules, unlistedRules } = (await post('/whatif', examples.whatIfBody))
+  const { rules, unlistedRules } = (await post('/whatif', examples.whatIfBodyExample))
     .body as unknown as WhatIfAnswer
   assert.deepEqual([rules.length, unlistedRules], [10_000, 3])
 })
@@ -56,7 +56,7 @@ test('pods beyond the first 1,000 are counted, and only the first page of resour
 
 test('a body of more than 10 MB is rejected with 413, with or without its length', async t => {
   const { post, url } = await serveApi(t)
-  const large = { ...examples.whatIfBody, pad: 'x'.repeat(10 * 1024 * 1024) }
+  const large = { ...examples.whatIfBodyExample, pad: 'x'.repeat(10 * 1024 * 1024) }
   const { status, body: answer } = await post('/whatif', large)
   assert.equal(status, 413)
   assert.match(answer.error.message, /^the body is larger than \d{8} bytes$/)

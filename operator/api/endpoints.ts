@@ -113,7 +113,7 @@ export const apiEndpoints = [
     summary: 'Lists the domains.',
     parameters: [inNamespace, ...page],
     answer: shapes.domainList,
-    example: examples.domainList,
+    example: examples.domainListExample,
     right: listRules,
   },
   {
@@ -131,7 +131,7 @@ export const apiEndpoints = [
       ...page,
     ],
     answer: shapes.ruleList,
-    example: examples.ruleList,
+    example: examples.ruleListExample,
     right: listRules,
   },
   {
@@ -152,7 +152,7 @@ export const apiEndpoints = [
       },
     ],
     answer: shapes.counter,
-    example: examples.counter,
+    example: examples.counterExample,
     right: readCounters,
   },
   {
@@ -161,9 +161,9 @@ export const apiEndpoints = [
     path: '/counters/reset',
     summary: 'Sets the counter of one descriptor to 0, or fills its token bucket.',
     parameters: [],
-    body: { schema: shapes.resetBody, maxBytes: maxChangeBytes, example: examples.resetBody },
+    body: { schema: shapes.resetBody, maxBytes: maxChangeBytes, example: examples.resetBodyExample },
     answer: shapes.counterChange,
-    example: examples.counterChange,
+    example: examples.counterChangeExample,
     right: changeCounters,
   },
   {
@@ -172,9 +172,9 @@ export const apiEndpoints = [
     path: '/counters/raise',
     summary: 'Grants more hits to one descriptor until its window ends, or adds tokens to its token bucket.',
     parameters: [],
-    body: { schema: shapes.raiseBody, maxBytes: maxChangeBytes, example: examples.raiseBody },
+    body: { schema: shapes.raiseBody, maxBytes: maxChangeBytes, example: examples.raiseBodyExample },
     answer: shapes.counterChange,
-    example: examples.raised,
+    example: examples.raisedExample,
     right: changeCounters,
   },
   {
@@ -192,7 +192,7 @@ export const apiEndpoints = [
       ),
     ],
     answer: shapes.topKeys,
-    example: examples.topKeys,
+    example: examples.topKeysExample,
     right: readCounters,
   },
   {
@@ -206,7 +206,7 @@ export const apiEndpoints = [
       inNamespace,
     ],
     answer: shapes.history,
-    example: examples.history,
+    example: examples.historyExample,
     right: listRules,
   },
   {
@@ -217,7 +217,7 @@ export const apiEndpoints = [
     parameters: [domain, rule(false, 'The rule. The whole domain if left out.')],
     answer: shapes.seriesPoint,
     events: { point: shapes.seriesPoint },
-    example: examples.seriesPoint,
+    example: examples.seriesPointExample,
     right: listRules,
   },
   {
@@ -228,7 +228,7 @@ export const apiEndpoints = [
     parameters: [domain, rule(false, 'The rule. The whole domain if left out.')],
     answer: shapes.tapBatch,
     events: { decisions: shapes.tapBatch },
-    example: examples.tapBatch,
+    example: examples.tapBatchExample,
     right: readCounters,
   },
   {
@@ -244,10 +244,10 @@ export const apiEndpoints = [
         description: 'A RateLimitConfig with its apiVersion, kind, metadata and spec.',
       }),
       maxBytes: maxWhatIfBytes,
-      example: examples.whatIfBody,
+      example: examples.whatIfBodyExample,
     },
     answer: shapes.whatIfAnswer,
-    example: examples.whatIfAnswer,
+    example: examples.whatIfAnswerExample,
     right: readCounters,
   },
   {
@@ -256,9 +256,9 @@ export const apiEndpoints = [
     path: '/try',
     summary: 'Returns which rule each descriptor of a request matches, and why. Counts nothing.',
     parameters: [],
-    body: { schema: shapes.tryBody, maxBytes: maxTryBytes, example: examples.tryBody },
+    body: { schema: shapes.tryBody, maxBytes: maxTryBytes, example: examples.tryBodyExample },
     answer: shapes.tryAnswer,
-    example: examples.tryAnswer,
+    example: examples.tryAnswerExample,
     right: listRules,
   },
   {
@@ -267,9 +267,9 @@ export const apiEndpoints = [
     path: '/apply',
     summary: 'Applies a RateLimitConfig: writes its file on one machine, else by server-side apply.',
     parameters: [],
-    body: { schema: manifests.applyBody, maxBytes: maxApplyBytes, example: examples.applyBody },
+    body: { schema: manifests.applyBody, maxBytes: maxApplyBytes, example: examples.applyBodyExample },
     answer: manifests.applyAnswer,
-    example: examples.applyAnswer,
+    example: examples.applyAnswerExample,
     right: { verb: 'patch', resource: 'ratelimitconfigs' },
   },
   {
@@ -283,7 +283,7 @@ export const apiEndpoints = [
       query('name', text(253), 'The name.', true),
     ],
     answer: manifests.manifestAnswer,
-    example: examples.manifestAnswer,
+    example: examples.manifestAnswerExample,
     // The resource of the right is that of the requested kind.
     right: { verb: 'get', resource: 'ratelimitconfigs' },
   },
@@ -294,7 +294,7 @@ export const apiEndpoints = [
     summary: 'Lists what the caller may do.',
     parameters: [inNamespace],
     answer: shapes.rightList,
-    example: examples.rightList,
+    example: examples.rightListExample,
     needsCaller: true,
   },
   {
@@ -304,7 +304,7 @@ export const apiEndpoints = [
     summary: 'Returns the version of the operator.',
     parameters: [],
     answer: shapes.versionAnswer,
-    example: examples.versionAnswer,
+    example: examples.versionAnswerExample,
     needsCaller: true,
   },
   {
@@ -314,7 +314,7 @@ export const apiEndpoints = [
     summary: 'Lists the resources with their conditions, and the pods by the version that they enforce.',
     parameters: [kind, inNamespace, ...page],
     answer: shapes.resourceList,
-    example: examples.resourceList,
+    example: examples.resourceListExample,
     // The right concerns the kind of the request.
     right: listRules,
   },
@@ -325,7 +325,7 @@ export const apiEndpoints = [
     summary: 'Lists the requests of the brokers.',
     parameters: page,
     answer: streams.streamList,
-    example: examples.streamList,
+    example: examples.streamListExample,
     right: { verb: 'list', resource: 'animationstreamroutes' },
   },
   {
@@ -335,7 +335,7 @@ export const apiEndpoints = [
     summary: 'Returns the last messages of a request, decimated: the range of the audio and blend shapes.',
     parameters: [query('key', text(1024), 'The `key` of the request in `/streams`.', true)],
     answer: streams.streamPreview,
-    example: examples.streamPreview,
+    example: examples.streamPreviewExample,
     right: { verb: 'get', resource: 'animationstreamroutes' },
   },
   {
@@ -346,7 +346,7 @@ export const apiEndpoints = [
       'Lists the merchants with the state of their credentials, their balances, and the last proof of the books.',
     parameters: [inNamespace, ...page],
     answer: shapes.merchantList,
-    example: examples.merchantList,
+    example: examples.merchantListExample,
     right: { verb: 'list', resource: 'merchants' },
   },
 ] as const satisfies readonly ApiEndpoint[]

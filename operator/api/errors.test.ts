@@ -64,7 +64,7 @@ const cases: readonly Case[] = [
     code: 'invalid',
     status: 422,
     serve: { apply: applied(new ApiError('invalid', 'spec: is too long', { status: 422 })) },
-    send: ({ post }) => post('/apply', examples.applyBody),
+    send: ({ post }) => post('/apply', examples.applyBodyExample),
   },
   {
     code: 'unauthenticated',
@@ -98,13 +98,13 @@ const cases: readonly Case[] = [
     code: 'changed',
     status: 409,
     serve: { apply: applied(new ApiError('changed', 'version: read it again')) },
-    send: ({ post }) => post('/apply', { ...examples.applyBody, version: '0' }),
+    send: ({ post }) => post('/apply', { ...examples.applyBodyExample, version: '0' }),
   },
   {
     code: 'conflict',
     status: 409,
     serve: { apply: applied(new ApiError('conflict', 'checkout.yaml has just been changed')) },
-    send: ({ post }) => post('/apply', examples.applyBody),
+    send: ({ post }) => post('/apply', examples.applyBodyExample),
   },
   ofPods('unlimited', 409),
   ofPods('switched-off', 409),
@@ -132,7 +132,7 @@ const cases: readonly Case[] = [
     code: 'proxy',
     status: 501,
     serve: { apply: applied(new ApiError('proxy', 'not possible with proxy-url')) },
-    send: ({ post }) => post('/apply', examples.applyBody),
+    send: ({ post }) => post('/apply', examples.applyBodyExample),
   },
   {
     code: 'stopping',
@@ -160,7 +160,7 @@ const cases: readonly Case[] = [
     code: 'api-server',
     status: 503,
     serve: { apply: applied(new ApiError('api-server', 'etcdserver: leader changed')) },
-    send: ({ post }) => post('/apply', examples.applyBody),
+    send: ({ post }) => post('/apply', examples.applyBodyExample),
   },
 ]
 

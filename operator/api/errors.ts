@@ -110,7 +110,7 @@ export const apiErrors = {
   internal: {
     statuses: [500],
     meaning: 'The operator has a defect.',
-    action: 'Report the line `answer a call of the API: internal error` of its log.',
+    action: 'Report the line `answer API call failed` of its log.',
   },
   proxy: {
     statuses: [501],

@@ -1,3 +1,4 @@
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type * as manifests from './manifest-shapes.ts'
 import type * as shapes from './shapes.ts'
 import type * as streams from './stream-shapes.ts'
@@ -23,7 +24,7 @@ const ready = {
   observedGeneration: 3,
 }
 
-export const domainList: shapes.DomainList = {
+export const domainListExample: shapes.DomainList = {
   items: [
     {
       domain: 'checkout',
@@ -39,7 +40,7 @@ export const domainList: shapes.DomainList = {
   next: 'checkout',
 }
 
-export const ruleList: shapes.RuleList = {
+export const ruleListExample: shapes.RuleList = {
   items: [
     {
       rule: 'checkout.user',
@@ -81,10 +82,10 @@ export const ruleList: shapes.RuleList = {
   conditions: [ready],
 }
 
-export const resetBody: shapes.ResetBody = { domain: 'checkout', entries }
-export const raiseBody: shapes.RaiseBody = { domain: 'checkout', entries, by: 5 }
+export const resetBodyExample: shapes.ResetBody = { domain: 'checkout', entries }
+export const raiseBodyExample: shapes.RaiseBody = { domain: 'checkout', entries, by: 5 }
 
-export const counter: shapes.CounterAnswer = {
+export const counterExample: shapes.CounterAnswer = {
   domain: 'checkout',
   entries,
   ...state,
@@ -94,7 +95,7 @@ export const counter: shapes.CounterAnswer = {
 
 const emptied = { ...state, value: 0, remaining: 10 }
 
-export const counterChange: shapes.CounterChangeAnswer = {
+export const counterChangeExample: shapes.CounterChangeAnswer = {
   domain: 'checkout',
   entries,
   ...emptied,
@@ -105,9 +106,13 @@ export const counterChange: shapes.CounterChangeAnswer = {
 
 const granted = { ...state, value: 5, remaining: 5 }
 
-export const raised: shapes.CounterChangeAnswer = { ...counterChange, ...granted, counters: [granted] }
+export const raisedExample: shapes.CounterChangeAnswer = {
+  ...counterChangeExample,
+  ...granted,
+  counters: [granted],
+}
 
-export const topKeys: shapes.TopKeysAnswer = {
+export const topKeysExample: shapes.TopKeysAnswer = {
   domain: 'checkout',
   rule: 'checkout.user',
   by: 'refused',
@@ -118,7 +123,7 @@ export const topKeys: shapes.TopKeysAnswer = {
   missing: [],
 }
 
-export const seriesPoint: shapes.SeriesPointEvent = {
+export const seriesPointExample: shapes.SeriesPointEvent = {
   atMs: 1_795_453_200_000,
   calls: 11,
   allowed: 20,
@@ -128,7 +133,7 @@ export const seriesPoint: shapes.SeriesPointEvent = {
   pods: 2,
 }
 
-export const history: shapes.HistoryAnswer = {
+export const historyExample: shapes.HistoryAnswer = {
   points: [
     {
       atMs: 1_795_453_200_000,
@@ -143,7 +148,7 @@ export const history: shapes.HistoryAnswer = {
   ],
 }
 
-export const tapBatch: shapes.TapBatchEvent = {
+export const tapBatchExample: shapes.TapBatchEvent = {
   decisions: [
     {
       atMs: 1_795_453_200_000,
@@ -161,8 +166,8 @@ export const tapBatch: shapes.TapBatchEvent = {
   hashed: false,
 }
 
-export const whatIfBody = {
-  apiVersion: 'tollway.dev/v1alpha1',
+export const whatIfBodyExample = {
+  apiVersion,
   kind: 'RateLimitConfig',
   metadata: { namespace: 'shop', name: 'checkout' },
   spec: {
@@ -178,7 +183,7 @@ const warnings = [
   },
 ]
 
-export const whatIfAnswer: shapes.WhatIfAnswer = {
+export const whatIfAnswerExample: shapes.WhatIfAnswer = {
   domain: 'checkout',
   warnings,
   rules: [
@@ -203,7 +208,7 @@ export const whatIfAnswer: shapes.WhatIfAnswer = {
   },
 }
 
-export const resourceList: shapes.ResourceList = {
+export const resourceListExample: shapes.ResourceList = {
   items: [
     {
       kind: 'RateLimitConfig',
@@ -244,7 +249,7 @@ export const resourceList: shapes.ResourceList = {
   unlistedPods: 0,
 }
 
-export const streamList: streams.StreamList = {
+export const streamListExample: streams.StreamList = {
   items: [
     {
       key: '01J2',
@@ -268,7 +273,7 @@ export const streamList: streams.StreamList = {
   unlisted: 0,
 }
 
-export const streamPreview: streams.StreamPreview = {
+export const streamPreviewExample: streams.StreamPreview = {
   key: '01J2',
   streamId: 'kiosk-7',
   requestId: 'utterance-3',
@@ -283,7 +288,7 @@ export const streamPreview: streams.StreamPreview = {
   },
 }
 
-export const merchantList: shapes.MerchantList = {
+export const merchantListExample: shapes.MerchantList = {
   items: [
     {
       namespace: 'shop',
@@ -309,12 +314,12 @@ export const merchantList: shapes.MerchantList = {
   },
 }
 
-export const tryBody: shapes.TryBody = {
+export const tryBodyExample: shapes.TryBody = {
   domain: 'checkout',
   descriptors: [[{ key: 'user', value: 'alice' }]],
 }
 
-export const tryAnswer: shapes.TryAnswer = {
+export const tryAnswerExample: shapes.TryAnswer = {
   domain: 'checkout',
   descriptors: [
     {
@@ -327,9 +332,9 @@ export const tryAnswer: shapes.TryAnswer = {
   allOrNothing: false,
 }
 
-export const applyBody: manifests.ApplyBody = { resource: whatIfBody, dryRun: true }
+export const applyBodyExample: manifests.ApplyBody = { resource: whatIfBodyExample, dryRun: true }
 
-export const applyAnswer: manifests.ApplyAnswer = {
+export const applyAnswerExample: manifests.ApplyAnswer = {
   namespace: 'shop',
   name: 'checkout',
   created: false,
@@ -339,17 +344,16 @@ export const applyAnswer: manifests.ApplyAnswer = {
   warnings,
 }
 
-export const manifestAnswer: manifests.ManifestAnswer = {
+export const manifestAnswerExample: manifests.ManifestAnswer = {
   kind: 'RateLimitConfig',
   namespace: 'shop',
   name: 'checkout',
   origin: 'checkout.yaml',
   version: '5c3d0a1e7b9f4c2288d1a6f0e2b47c93',
-  manifest:
-    '# each user\napiVersion: tollway.dev/v1alpha1\nkind: RateLimitConfig\nmetadata:\n  name: checkout\n',
+  manifest: `# each user\napiVersion: ${apiVersion}\nkind: RateLimitConfig\nmetadata:\n  name: checkout\n`,
 }
 
-export const rightList: shapes.RightList = {
+export const rightListExample: shapes.RightList = {
   user: 'alice@example.com',
   namespace: 'shop',
   rights: [
@@ -358,9 +362,9 @@ export const rightList: shapes.RightList = {
   ],
 }
 
-export const versionAnswer: shapes.VersionAnswer = { version: '1.2.3' }
+export const versionAnswerExample: shapes.VersionAnswer = { version: '1.2.3' }
 
-export const errorAnswer: shapes.ErrorAnswer = {
+export const errorAnswerExample: shapes.ErrorAnswer = {
   error: {
     code: 'invalid',
     message: 'by: -1 is not allowed; expected a whole number from 1 to 4294967295',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import Value from 'typebox/value'
 import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
-import { errorAnswer as errorExample } from './examples.ts'
+import { errorAnswerExample as errorExample } from './examples.ts'
 import { openApiDocument } from './openapi-document.ts'
 import { errorAnswer } from './shapes.ts'
 

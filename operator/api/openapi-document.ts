@@ -1,6 +1,6 @@
 import { eventText, maxHeaderBytes } from './answers.ts'
 import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
-import { errorAnswer as errorExample } from './examples.ts'
+import { errorAnswerExample as errorExample } from './examples.ts'
 import { errorAnswer } from './shapes.ts'
 
 /** The path below which the API is served. */

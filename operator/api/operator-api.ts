@@ -168,8 +168,8 @@ export class OperatorApi {
     const { owner, unknown, ...fields } = change
     const resource = owner === undefined ? '' : `${owner.namespace}/${owner.name}`
     const { log } = this.#options
-    if (unknown === undefined) log.info('change a counter', { ...fields, resource })
-    else log.warn('change a counter: the outcome is unknown', { ...fields, resource, reason: unknown })
+    if (unknown === undefined) log.info('change counter', { ...fields, resource })
+    else log.warn('change counter failed', { ...fields, resource, reason: unknown })
     this.#options.onCounterChange?.(change)
   }
 
@@ -177,7 +177,7 @@ export class OperatorApi {
     const known = toApiError(error)
     if (known === undefined) {
       const fields = { path: readPath(request), error: `${error}` }
-      this.#options.log.error('answer a call of the API: internal error', fields)
+      this.#options.log.error('answer API call failed', fields)
     }
     if (response.headersSent) return void response.destroy()
     const shown = known ?? new ApiError('internal', 'internal error; the log of the operator has the cause')

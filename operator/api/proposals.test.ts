@@ -2,14 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { CallerAuthentication } from './access.ts'
 import { ApiError } from './errors.ts'
-import { whatIfBody } from './examples.ts'
+import { whatIfBodyExample } from './examples.ts'
 import type { WhatIfAnswer } from './shapes.ts'
 import { playedResource, serveApi } from './testing/serve-api.ts'
 
-const rival = { ...whatIfBody, metadata: { namespace: 'bank', name: 'rival' } }
+const rival = { ...whatIfBodyExample, metadata: { namespace: 'bank', name: 'rival' } }
 const taken = '"checkout" belongs to shop/checkout, which is older; name another'
 const limits = ['minute', 'hour'].map(unit => ({ name: 'shared', unit, requestsPerUnit: 5 }))
-const doubtful = { ...whatIfBody, spec: { domain: 'checkout', descriptors: [{ key: 'user', limits }] } }
+const doubtful = {
+  ...whatIfBodyExample,
+  spec: { domain: 'checkout', descriptors: [{ key: 'user', limits }] },
+}
 const shared = "the limits share the name 'shared', and therefore their statistics"
 const calls = [
   { path: '/whatif', bodyOf: (resource: object): object => resource },
@@ -22,7 +25,7 @@ for (const { path, bodyOf } of calls) {
     const { status, body } = await post(path, bodyOf(rival))
     assert.equal(status, 400)
     assert.deepEqual(body.error.problems, [{ field: 'spec.domain', message: taken }])
-    assert.equal((await post(path, bodyOf(whatIfBody))).status, 200, 'its own domain')
+    assert.equal((await post(path, bodyOf(whatIfBodyExample))).status, 200, 'its own domain')
   })
 
   test(`${path}: an existing resource, which may be older, is warned about a domain of another`, async t => {
@@ -36,7 +39,7 @@ for (const { path, bodyOf } of calls) {
 
   test(`${path}: a domain that is kept for other namespaces is a problem, also for its owner`, async t => {
     const { post } = await serveApi(t, { domainGrants: new Map([['checkout', ['bank', 'till']]]) })
-    const { status, body } = await post(path, bodyOf(whatIfBody))
+    const { status, body } = await post(path, bodyOf(whatIfBodyExample))
     assert.equal(status, 400)
     const message =
       '"checkout" is kept for the namespaces bank, till; name another, or ask who runs the operator'

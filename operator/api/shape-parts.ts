@@ -33,7 +33,7 @@ export const warnings = Type.Array(
 export const hits = {
   calls: countShape('Calls. 0 from pods of an earlier version.'),
   allowed: countShape('Allowed hits.'),
-  refused: countShape('Refused hits.'),
+  refused: countShape('Rejected hits.'),
   near: countShape('Allowed hits near the limit.'),
   shadow: countShape('Hits over the limit that were allowed because of the shadow mode.'),
 }

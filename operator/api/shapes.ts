@@ -340,12 +340,12 @@ export const whatIfAnswer = answerShape(
         {
           entries,
           hits: countShape('All recorded hits of the key.'),
-          refusedNow: countShape('Refused with the active configuration.'),
-          refusedProposed: countShape('Refused with the proposed configuration.'),
+          refusedNow: countShape('Rejected with the active configuration.'),
+          refusedProposed: countShape('Rejected with the proposed configuration.'),
         },
         'One key.',
       ),
-      { maxItems: 100, description: 'The keys whose refused hits change most.' },
+      { maxItems: 100, description: 'The keys whose rejected hits change most.' },
     ),
     coverage: answerShape(
       {

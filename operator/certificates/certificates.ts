@@ -212,7 +212,7 @@ export class Certificates {
       if (!mayWrite()) return Number.POSITIVE_INFINITY
       const { secret, data } = writeAction(action, contents, { leafSpecs, nowMs, timing: this.#timing })
       const written = await store.put(secretNames[secret], data, secrets[secret], this.#limit())
-      log.info('wrote certificates', { secret: secretNames[secret], why: action.why })
+      log.info('write certificates', { secret: secretNames[secret], why: action.why })
       secrets = { ...secrets, [secret]: written }
       if (secret === 'server') this.#adopt(written)
     }
@@ -244,7 +244,8 @@ class Problems {
 
   set(place: string, problems: readonly string[]): void {
     const before = this.#found.get(place) ?? []
-    for (const problem of problems) if (!before.includes(problem)) this.#log.warn('certificates', { problem })
+    for (const problem of problems)
+      if (!before.includes(problem)) this.#log.warn('check certificates failed', { problem })
     this.#found.set(place, problems)
   }
 

@@ -115,7 +115,7 @@ function createWorld() {
 type World = ReturnType<typeof createWorld>
 
 /** Every two readers authenticate each other, however old the Secrets are that each has read. */
-function assertNobodyIsRefused(world: World): void {
+function assertNobodyIsRejected(world: World): void {
   const [servers, clients] = [world.seen('server'), world.seen('client')]
   for (const { secret: server } of servers) {
     for (const { secret: other } of [...servers, ...clients]) {
@@ -148,7 +148,7 @@ test('the first steps create an authority and both leaves, and the next step is 
   const action = world.step(10)
   assert.deepEqual(world.done, ['authority: there is none', 'server: there is none', 'client: there is none'])
   assert.ok(action.kind === 'wait' && action.untilMs > world.nowMs())
-  assertNobodyIsRefused(world)
+  assertNobodyIsRejected(world)
 })
 
 test('a rotation first trusts both authorities, then issues with the new one, then drops the old one', () => {
@@ -193,7 +193,7 @@ test('a rotation first trusts both authorities, then issues with the new one, th
     'server: the trusted authorities have changed',
     'client: the trusted authorities have changed',
   ])
-  assertNobodyIsRefused(world)
+  assertNobodyIsRejected(world)
 })
 
 const losses = ['nothing', 'loseAuthority', 'loseKey'] as const
@@ -212,15 +212,15 @@ test("readers trust each other's certificates after any crash and any loss of th
       let idle = 0
       for (const { passMs, writes, loss } of turns) {
         world.pass(passMs)
-        assertNobodyIsRefused(world)
+        assertNobodyIsRejected(world)
         if (loss !== 'nothing') world[loss]()
         // No guarantee applies while no operator runs for a long time.
         idle = writes === 0 ? idle + 1 : 0
         world.step(idle > 3 ? 1 : writes)
-        assertNobodyIsRefused(world)
+        assertNobodyIsRejected(world)
       }
       settle(world)
-      assertNobodyIsRefused(world)
+      assertNobodyIsRejected(world)
     }),
     { numRuns },
   )

@@ -2,18 +2,14 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import {
-  type ChosenResource,
-  chooseContents,
-  qualifiedName,
-  translateResource,
-} from '../kinds/choose-contents.ts'
+import { type ChosenResource, chooseContents, translateResource } from '../kinds/choose-contents.ts'
 import type { Advisory, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/kind-adapter.ts'
 import { translateMerchant } from '../kinds/merchant/translate-merchant.ts'
 import { gather } from '../kinds/published-resources.ts'
 import { isOurs, knownKinds } from '../kinds/registry.ts'
 import type { SourcedResource } from '../kinds/source.ts'
+import { qualifiedName } from '../kinds/source.ts'
 import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'

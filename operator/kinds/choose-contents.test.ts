@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import { chooseContents, qualifiedName } from './choose-contents.ts'
+import { chooseContents } from './choose-contents.ts'
 import { openDomainClaims } from './rate-limit-config/rate-limit-config.ts'
+import { qualifiedName } from './source.ts'
 
 /** A resource that names one domain, and may have another one in force. */
 function resource(name: string, firstSeenMs: number, domain: string, lastGood?: string) {

@@ -3,6 +3,7 @@ import type { Resource } from '../xds/snapshot.ts'
 import type { ClaimDenial, Claims } from './claims.ts'
 import type { KindAdapter, Named, Translation, UnmetDependency } from './kind-adapter.ts'
 import type { SourcedResource } from './source.ts'
+import { qualifiedName } from './source.ts'
 
 /**
  * The memory of each resource of one kind over a restart: when it was first seen, which decides exclusive
@@ -53,11 +54,6 @@ export interface ChosenResource<Content> extends GatheredResource<Content> {
 export interface EncodedResource<Content> extends ChosenResource<Content> {
   readonly encoded: Resource | undefined
   readonly unmet: UnmetDependency | undefined
-}
-
-/** Returns `namespace/name`, the name of a resource in messages and in the feed. */
-export function qualifiedName({ namespace, name }: Pick<SourcedResource, 'namespace' | 'name'>): string {
-  return `${namespace}/${name}`
 }
 
 export function translateResource<Content extends Named>(

@@ -30,7 +30,7 @@ function openWorld(kind = limits) {
   ]
   let published: readonly Resource[] | undefined
   let statuses: readonly ResourceStatus[] = []
-  const refused = new Set<string>()
+  const rejected = new Set<string>()
   const outdated = new Set<string>()
   const pausedNames = new Set<string>()
   const rechecks: number[] = []
@@ -47,7 +47,7 @@ function openWorld(kind = limits) {
           published = [...resources.values()]
         },
         enforcement: (_, uids) => resource => {
-          const pods = uids.filter(() => refused.has(domainOf(resource).domain))
+          const pods = uids.filter(() => rejected.has(domainOf(resource).domain))
           const isPublished = published?.some(({ hash }) => hash === resource.hash)
           return {
             acknowledged: new Set(
@@ -68,7 +68,7 @@ function openWorld(kind = limits) {
   let configs = start()
 
   return {
-    refused,
+    rejected,
     paused: pausedNames,
     /** The times after which another run was requested. */
     rechecks,
@@ -394,7 +394,7 @@ test('content that the feed cannot carry is reported, and earlier content stays 
 
 test('a denial is reported on its resource only', async () => {
   const world = openWorld()
-  world.refused.add('checkout')
+  world.rejected.add('checkout')
   world.write('a', 'checkout', 3)
   world.write('b', 'search', 5)
   await world.reconcile()
@@ -443,7 +443,7 @@ test('a status is the same object until its resource changes', async () => {
   await world.reconcile()
   assert.equal(world.status('a'), first[0])
   assert.notEqual(world.status('b'), first[1])
-  world.refused.add('one')
+  world.rejected.add('one')
   await world.reconcile()
   assert.notEqual(world.status('a'), first[0])
 })
@@ -459,7 +459,7 @@ test('after any history the statuses equal those of an operator that has just st
       limit: fc.constantFrom(1, 2, -1),
     }),
     fc.record({ what: fc.constant('remove' as const), name: names }),
-    fc.record({ what: fc.constant('refuse' as const), domain: domains }),
+    fc.record({ what: fc.constant('reject' as const), domain: domains }),
     fc.record({ what: fc.constant('accept' as const), domain: domains }),
     fc.record({ what: fc.constant('pause' as const), name: names }),
   )
@@ -469,8 +469,8 @@ test('after any history the statuses equal those of an operator that has just st
       for (const step of steps) {
         if (step.what === 'write') world.write(step.name, step.domain, step.limit)
         else if (step.what === 'remove') world.remove(step.name)
-        else if (step.what === 'refuse') world.refused.add(step.domain)
-        else if (step.what === 'accept') world.refused.delete(step.domain)
+        else if (step.what === 'reject') world.rejected.add(step.domain)
+        else if (step.what === 'accept') world.rejected.delete(step.domain)
         else world.paused.add(step.name)
         await world.reconcile()
       }

@@ -15,7 +15,6 @@ import {
   type GatheredResource,
   type MemoryStore,
   markSuccessors,
-  qualifiedName,
   type ResourceMemories,
   type ResourceMemory,
   translateResource,
@@ -24,6 +23,7 @@ import type { Claims } from './claims.ts'
 import { createStatuses, type ResourceEnforcement, type SharedFacts } from './derive-statuses.ts'
 import type { Advisory, KindAdapter, Named, Translation } from './kind-adapter.ts'
 import type { Source, SourcedResource, SourceProblem } from './source.ts'
+import { qualifiedName } from './source.ts'
 
 interface PublishedResourcesOptions<Content> {
   readonly source: Pick<Source, 'list' | 'unread'>

@@ -1,3 +1,4 @@
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 /**
  * A source of custom resources: a folder of files, or the API server. It validates only the envelope
  * (apiVersion, kind, name).
@@ -53,8 +54,8 @@ export function readAnnotations(annotations: unknown): Pick<SourcedResource, 'pa
   return { paused: found?.[pausedAnnotation] === 'true', ...(isAsked && { rotation }) }
 }
 
-export const pausedAnnotation = 'tollway.dev/paused'
-export const rotationAnnotation = 'tollway.dev/rotate-key'
+export const pausedAnnotation = `${apiGroup}/paused`
+export const rotationAnnotation = `${apiGroup}/rotate-key`
 
 export interface SourceProblem {
   /** The location: `shop/limits.yaml`. */
@@ -93,4 +94,9 @@ export class SecretForbiddenError extends Error {
     super(message)
     this.advice = advice
   }
+}
+
+/** Returns `namespace/name`, the name of a resource in messages and in the feed. */
+export function qualifiedName({ namespace, name }: Pick<SourcedResource, 'namespace' | 'name'>): string {
+  return `${namespace}/${name}`
 }

@@ -5,6 +5,7 @@ import {
   formatFieldProblem,
   type UnmetDependency,
 } from '../kinds/kind-adapter.ts'
+import { pausedAnnotation } from '../kinds/source.ts'
 import type { NewCondition, StatusCondition } from './conditions.ts'
 
 /** The status of a resource, as `tollway status` shows it and the API server stores it. */
@@ -100,7 +101,7 @@ const paused: NewCondition = {
   type: 'Paused',
   status: 'True',
   reason: 'Annotated',
-  message: 'Enforcement does not change until the annotation tollway.dev/paused is removed',
+  message: `Enforcement does not change until the annotation ${pausedAnnotation} is removed`,
 }
 
 /** Returns the condition of resources whose processes are ready and cannot reach their backend. */

@@ -20,9 +20,9 @@ test('the operator has the right to write each Service of its workloads', () => 
   assert.ok('value' in judged, JSON.stringify(judged))
   const config = judged.value
   const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: 'uid' }
-  const place = { name: config.name, namespace: 'tollway-system', owner, revision: '' }
-  const names = clusterWorkloads(config, place.namespace).flatMap(({ workload }) =>
-    makeServices({ place, workload }).map(({ metadata }) => metadata.name),
+  const installation = { name: config.name, namespace: 'tollway-system', owner, revision: '' }
+  const names = clusterWorkloads(config, installation.namespace).flatMap(({ workload }) =>
+    makeServices({ installation, workload }).map(({ metadata }) => metadata.name),
   )
   const allowed = makeRules('own', { installation: config.name })
     .filter(({ resources }) => resources?.includes('services'))

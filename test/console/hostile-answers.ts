@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { manifestAnswer } from '../../operator/api/examples.ts'
+import { manifestAnswerExample } from '../../operator/api/examples.ts'
 import { playAnswers } from './played-answers.ts'
 
 /** A text that harms a page which inserts it as markup, or shows it as it is. */
@@ -28,7 +28,7 @@ function hostile(example: unknown): unknown {
   }
   const textFor = (field: string) => {
     // The editor needs YAML, and an amount has digits only.
-    if (field === 'manifest') return `# \u202E<script>\n${manifestAnswer.manifest}`
+    if (field === 'manifest') return `# \u202E<script>\n${manifestAnswerExample.manifest}`
     if (field === 'amount') return '5'
     return stillShort.delete(field) ? `${hostileText}${'x'.repeat(longCharacters)}` : hostileText
   }

@@ -3,12 +3,12 @@ import { after, afterEach, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import type { ApiEndpoint } from '../../operator/api/endpoints.ts'
 import {
-  domainList,
-  merchantList,
-  resourceList,
-  ruleList,
-  streamList,
-  versionAnswer,
+  domainListExample,
+  merchantListExample,
+  resourceListExample,
+  ruleListExample,
+  streamListExample,
+  versionAnswerExample,
 } from '../../operator/api/examples.ts'
 import type { ResourceList } from '../../operator/api/shapes.ts'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
@@ -17,11 +17,11 @@ import { playConsole, shopToken } from './played-console.ts'
 
 type Resource = ResourceList['items'][number]
 
-const [checkout] = resourceList.items
-const [domain] = domainList.items
-const [rule] = ruleList.items
-const [merchant] = merchantList.items
-const [stream] = streamList.items
+const [checkout] = resourceListExample.items
+const [domain] = domainListExample.items
+const [rule] = ruleListExample.items
+const [merchant] = merchantListExample.items
+const [stream] = streamListExample.items
 assert.ok(checkout && domain && rule && merchant && stream)
 
 const condition = (type: string, reason: string, message: string) => ({
@@ -82,7 +82,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
       if (error !== undefined) return error
       if (of.id === 'resources') {
         const some = resources.filter(({ kind }) => kind === parameters.get('kind'))
-        return { data: { ...resourceList, ...pageOf(some, ({ name }) => name, parameters) } }
+        return { data: { ...resourceListExample, ...pageOf(some, ({ name }) => name, parameters) } }
       }
       if (of.id === 'domains' && domains) {
         const page = pageOf(domains, name => name, parameters)
@@ -92,7 +92,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
         const page = pageOf(rules, name => name, parameters)
         return {
           data: {
-            ...ruleList,
+            ...ruleListExample,
             ...page,
             items: page.items.map(name => ({ ...rule, rule: name, path: [name] })),
           },
@@ -101,12 +101,12 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
       if (of.id === 'merchants' && merchants) {
         const page = pageOf(merchants, name => `shop/${name}`, parameters)
         const items = page.items.map(name => ({ ...merchant, namespace: 'shop', name }))
-        return { data: { ...merchantList, ...page, items } }
+        return { data: { ...merchantListExample, ...page, items } }
       }
       if (of.id === 'streams' && streams) {
         const page = pageOf(streams, key => key, parameters)
         const items = page.items.map(key => ({ ...stream, key, streamId: key }))
-        return { data: { ...streamList, ...page, items } }
+        return { data: { ...streamListExample, ...page, items } }
       }
       return { data: of.id === 'domains' ? { items: [domain] } : of.example }
     })
@@ -125,7 +125,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
         named('Merchant', 'cafe', [degraded('postgres: ETIMEDOUT')]),
       ],
     })
-    await page.locator('header').getByText(versionAnswer.version, { exact: true }).waitFor()
+    await page.locator('header').getByText(versionAnswerExample.version, { exact: true }).waitFor()
     const problems = page.locator('.problems')
     await page.getByRole('heading', { name: '3 problems', exact: true }).waitFor()
     assert.deepEqual(await problems.getByRole('listitem').allInnerTexts(), [

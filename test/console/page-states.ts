@@ -1,13 +1,13 @@
 import type { Page } from 'playwright-core'
 import type { ApiEndpoint } from '../../operator/api/endpoints.ts'
 import {
-  domainList,
-  manifestAnswer,
-  merchantList,
-  resourceList,
-  rightList,
-  ruleList,
-  whatIfAnswer,
+  domainListExample,
+  manifestAnswerExample,
+  merchantListExample,
+  resourceListExample,
+  rightListExample,
+  ruleListExample,
+  whatIfAnswerExample,
 } from '../../operator/api/examples.ts'
 import { type PlayedAnswer, playAnswers } from './played-answers.ts'
 
@@ -38,14 +38,14 @@ const noHits = {
   ...{ callsPerSecond: 0, hitsPerSecond: 0, rejectedPerSecond: 0 },
 }
 const quiet: Readonly<Record<string, unknown>> = {
-  rights: rightList,
-  manifest: manifestAnswer,
-  domains: { items: domainList.items.map(item => ({ ...item, ...noHits })) },
+  rights: rightListExample,
+  manifest: manifestAnswerExample,
+  domains: { items: domainListExample.items.map(item => ({ ...item, ...noHits })) },
   rules: {
-    ...ruleList,
-    items: ruleList.items.map(item => ({ ...item, ...noHits, nearPerSecond: 0, shadowPerSecond: 0 })),
+    ...ruleListExample,
+    items: ruleListExample.items.map(item => ({ ...item, ...noHits, nearPerSecond: 0, shadowPerSecond: 0 })),
   },
-  resources: { ...resourceList, next: undefined, pods: [] },
+  resources: { ...resourceListExample, next: undefined, pods: [] },
 }
 
 /** Shows the pages in this state. */
@@ -61,9 +61,9 @@ const withoutItems = (example: unknown) =>
   )
 
 const emptied: Readonly<Record<string, unknown>> = {
-  merchants: { ...merchantList, items: [], next: undefined, lastVerify: null, booksProblem: '' },
+  merchants: { ...merchantListExample, items: [], next: undefined, lastVerify: null, booksProblem: '' },
   whatIf: {
-    ...{ ...whatIfAnswer, rules: [], keys: [] },
-    coverage: { ...whatIfAnswer.coverage, fromMs: undefined, recordedCalls: 0, calls: 0 },
+    ...{ ...whatIfAnswerExample, rules: [], keys: [] },
+    coverage: { ...whatIfAnswerExample.coverage, fromMs: undefined, recordedCalls: 0, calls: 0 },
   },
 }

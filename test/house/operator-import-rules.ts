@@ -265,6 +265,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'the objects of a workload. Pure',
     mayImport: [
       'crds/cluster-config.ts',
+      'crds/resource-kind.ts',
       'operator/model.ts',
       'operator/workloads/cluster-names.ts',
       'operator/environments/kubernetes/api/kube-object.ts',

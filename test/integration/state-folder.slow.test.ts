@@ -59,9 +59,9 @@ test('invalid manifests are reported in the status and the log, and cleared afte
   tollway.write('b.yaml', 'apiVersion: tollway.dev/v1alpha1\nkind: [')
   tollway.write('c.yaml', manifest('c', 'c', { user: '1/day' }).replace('RateLimitConfig', 'RateLimitConfg'))
   await tollway.program.said(
-    /level=warn msg="c\.yaml: RateLimitConfg default\/c: there is no kind RateLimitConfg/,
+    /level=warn msg="find problem" place=c\.yaml message="RateLimitConfg default\/c: there is no kind RateLimitConfg/,
   )
-  await tollway.program.said(/level=warn msg="b\.yaml: line 2, column \d+: /)
+  await tollway.program.said(/level=warn msg="find problem" place=b\.yaml message="line 2, column \d+: /)
   const wrong = await status('--state-dir', tollway.stateDir)
   assert.equal(wrong.code, 1)
   assert.match(wrong.out, /Problems:\n/)

@@ -1,5 +1,5 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import { listedRules } from '../../kinds/rate-limit-config/listed-rules.ts'
+import { listedRules } from '../../kinds/rate-limit-config/list-rules.ts'
 import { QueryError } from '../../pods/query-error.ts'
 import { pageOf, readAll, withoutPods } from '../../ratelimit-queries/pages.ts'
 import type {
@@ -28,7 +28,7 @@ export const domains: Handler = {
       (await readAll(page => sources.pods.domains(page))).map(item => [item.domain, item]),
     )
     const names = [...new Set([...contents.keys(), ...totals.keys()])]
-    const listed = names.map(name => ({ name, owner: ownerIn(contents.get(name)?.name) }))
+    const listed = names.map(name => ({ name, owner: parseOwner(contents.get(name)?.name) }))
     const chosen = listed.filter(({ owner }) => namespace === undefined || owner?.namespace === namespace)
     const page = pageOf(chosen, ({ name }) => name, readPage(call))
     return {
@@ -42,7 +42,7 @@ export const domains: Handler = {
   },
 }
 
-const ownerIn = (name: string | undefined) => (name === undefined ? null : parseResourceName(name))
+const parseOwner = (name: string | undefined) => (name === undefined ? null : parseResourceName(name))
 
 /** The number of rules is that of the resource, if there is one: pods may enforce an earlier version for a moment. */
 function describeTotals(totals: DomainTotals | undefined, content: RateLimitDomain | undefined) {

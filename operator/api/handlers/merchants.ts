@@ -4,12 +4,13 @@ import type {
   MerchantBooks,
   MoneyAmount,
 } from '../../kinds/merchant/merchant-books.ts'
+import { qualifiedName } from '../../kinds/source.ts'
 import { pageOf } from '../../ratelimit-queries/pages.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { findCondition } from '../../status/status-report.ts'
 import type { MerchantList } from '../shapes.ts'
 import { type Handler, optionalText, readPage } from './handler.ts'
-import { nameOf, selectResources } from './resources.ts'
+import { selectResources } from './resources.ts'
 
 type Item = MerchantList['items'][number]
 
@@ -18,7 +19,7 @@ export const merchantsHandler: Handler = {
   resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<MerchantList> {
     const chosen = selectResources(call, 'Merchant')
-    const page = pageOf(chosen, nameOf, readPage(call))
+    const page = pageOf(chosen, qualifiedName, readPage(call))
     const uids = page.items.map(({ uid }) => uid)
     const { problem, ...books } = await call.sources.books(uids).then(
       found => ({ ...found, problem: '' }),
@@ -64,7 +65,7 @@ function describeVerify(
   merchants: readonly ResourceStatus[],
   isOneNamespace: boolean,
 ): MerchantList['lastVerify'] {
-  const names = new Map(merchants.map(resource => [resource.uid, nameOf(resource)]))
+  const names = new Map(merchants.map(resource => [resource.uid, qualifiedName(resource)]))
   const named = shown.map(({ uid = '', record, message }) => ({
     merchant: names.get(uid) ?? '',
     record,

@@ -1,3 +1,4 @@
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import type { FieldProblem } from '../../kinds/kind-adapter.ts'
 import { encodeRateLimitDomain, openDomainClaims } from '../../kinds/rate-limit-config/rate-limit-config.ts'
@@ -88,8 +89,6 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
     coverage: { ...coverage, started: [...coverage.started], missing: [...coverage.missing] },
   }
 }
-
-const apiVersion = 'tollway.dev/v1alpha1'
 
 /** The translation of a large resource takes a second, and two functions need it. */
 const proposals = new WeakMap<object, Proposal>()

@@ -1,6 +1,7 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { streamRouteType } from '../../kinds/animation-stream-route/stream-route.ts'
+import { qualifiedName } from '../../kinds/source.ts'
 import type { FeedRejections } from '../../leader/feed-states.ts'
 import { pageOf, readAll } from '../../ratelimit-queries/pages.ts'
 import type { PodState } from '../../ratelimit-queries/pod-sessions.ts'
@@ -33,24 +34,22 @@ export function selectResources(call: ApiCall, kind: string): readonly ResourceS
     )
 }
 
-export const nameOf = ({ namespace, name }: ResourceStatus) => `${namespace}/${name}`
-
 export const resources: Handler = {
   resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   resolveRight: call => makeRight('list', requiredText(call, 'kind')),
   async answer(call): Promise<ResourceList> {
     const { sources, parameters } = call
     const kind = requiredText(call, 'kind')
-    const page = pageOf(selectResources(call, kind), nameOf, readPage(call))
+    const page = pageOf(selectResources(call, kind), qualifiedName, readPage(call))
     const { typeUrl } = feeds.find(feed => feed.kind === kind) ?? {}
-    const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(nameOf)))
+    const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(qualifiedName)))
     const withPods = kind === 'RateLimitConfig' && parameters['after'] === undefined
     const pods = withPods ? await readAll(page => sources.pods.pods(page)) : []
     const shown = pods.slice(0, maxPageItems)
     return {
       ...page,
       items: page.items.map(resource =>
-        describeResource(resource, state ? state.rejections[nameOf(resource)] : undefined),
+        describeResource(resource, state ? state.rejections[qualifiedName(resource)] : undefined),
       ),
       feeds: state ? [{ kind, version: state.version, versions: [...state.versions] }] : [],
       pods: shown.map(describePod),
@@ -134,9 +133,9 @@ export const rightsHandler: Handler = {
   },
 }
 
-async function isAllowed(caller: ApiCaller, right: ApiRight, place: RightScope): Promise<boolean> {
+async function isAllowed(caller: ApiCaller, right: ApiRight, scope: RightScope): Promise<boolean> {
   try {
-    await caller.authorize(right, place)
+    await caller.authorize(right, scope)
     return true
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) return false

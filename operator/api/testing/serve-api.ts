@@ -10,7 +10,7 @@ import { streamRouteType } from '../../kinds/animation-stream-route/stream-route
 import { feedStatesOf } from '../../leader/feed-states.ts'
 import { Feed } from '../../xds/feed.ts'
 import { type CallerAuthentication, openAccess } from '../access.ts'
-import { streamPreview } from '../examples.ts'
+import { streamPreviewExample } from '../examples.ts'
 import { apiPath } from '../openapi-document.ts'
 import { type ApiLimits, OperatorApi } from '../operator-api.ts'
 import type { CounterChangeAnswer, ErrorAnswer } from '../shapes.ts'
@@ -129,8 +129,8 @@ export async function serveApi(
       preview: async (key: string) =>
         previewProblem !== undefined
           ? { problem: previewProblem }
-          : key === streamPreview.key
-            ? { preview: streamPreview }
+          : key === streamPreviewExample.key
+            ? { preview: streamPreviewExample }
             : ({ unknown: true } as const),
     },
     books,

@@ -1,13 +1,13 @@
 import { X509Certificate } from 'node:crypto'
 import { isObject } from '@tollway/chassis/is-object.ts'
-import { apiVersion } from '@tollway/crds/resource-kind.ts'
+import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { customResource } from '../../environments/kubernetes/api/custom-resources.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
-import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import { labelNames } from '../../environments/kubernetes/infrastructure/objects/installation.ts'
 import { withCluster } from '../kubectl/cluster-sources.ts'
 import {
   findOperatorPods,
@@ -92,7 +92,7 @@ async function findPods(
   } catch (error) {
     const { message } = error as Error
     if (!(error instanceof MissingRightError) && !(await hasKinds(cluster)))
-      throw new NoTollwayError(`${message}, and the kinds of tollway.dev do not exist`)
+      throw new NoTollwayError(`${message}, and the kinds of ${apiGroup} do not exist`)
     bundle.leaveOut('pods', message)
     return []
   }
@@ -100,7 +100,7 @@ async function findPods(
 
 async function hasKinds(cluster: Cluster): Promise<boolean> {
   try {
-    await cluster.getText('/apis/tollway.dev/v1alpha1', maxPageBytes)
+    await cluster.getText(`/apis/${apiVersion}`, maxPageBytes)
     return true
   } catch (error) {
     if (isNotFound(error)) return false

@@ -5,7 +5,7 @@ import { parseOptions, required } from '@tollway/chassis/command-line/parse-opti
 import { accessFromEnvironment } from '../../environments/kubernetes/api/access.ts'
 import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
 import { kindNames, kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
-import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure/objects/installation.ts'
 
 const pollMs = 500
 const maxNamesShown = 10

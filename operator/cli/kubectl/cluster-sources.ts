@@ -1,6 +1,6 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, text } from '@tollway/chassis/command-line/option.ts'
-import { apiVersion } from '@tollway/crds/resource-kind.ts'
+import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { BrokerAddress } from '../../broker-queries/broker-pages.ts'
 import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
@@ -204,7 +204,7 @@ export async function listKind(
     if (!isNotFound(error)) throw error
     const { kind, plural } = definition
     throw new Error(
-      `Tollway is not installed in this cluster: the kind ${kind} (${plural}.tollway.dev) does not exist`,
+      `Tollway is not installed in this cluster: the kind ${kind} (${plural}.${apiGroup}) does not exist`,
     )
   }
 }

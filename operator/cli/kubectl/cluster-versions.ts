@@ -1,8 +1,9 @@
 import { versionAnnotation } from '@tollway/crds/generation/definition-files.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
-import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import { labelNames } from '../../environments/kubernetes/infrastructure/objects/installation.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { Installed, InstalledPart } from '../commands/version.ts'
 import type { SourceOf } from '../run-program.ts'
@@ -78,7 +79,7 @@ async function readOperatorPart(cluster: Cluster, pod: TollwayPod): Promise<Inst
 }
 
 async function definition(cluster: Cluster, plural: string): Promise<InstalledPart> {
-  const name = `${plural}.tollway.dev`
+  const name = `${plural}.${apiGroup}`
   try {
     const found = await cluster.get(definitionResource, { name })
     const version = found?.metadata.annotations?.[versionAnnotation]

@@ -1,7 +1,7 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
-import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import { labelNames } from '../../environments/kubernetes/infrastructure/objects/installation.ts'
 import type { Cluster } from './open-cluster.ts'
 
 const operatorName = 'tollway-operator'

@@ -36,30 +36,30 @@ export function credentialFile(
 
 export interface CredentialFiles extends CredentialStore {
   /** Removes the files of this resource only. */
-  remove(place: CredentialReference): void
+  remove(reference: CredentialReference): void
 }
 
 /** The credentials of merchants in files that only their owner reads, below the state folder. */
 export function createCredentialFiles(stateDir: string): CredentialFiles {
-  function read(place: CredentialReference): StoredCredentials | undefined {
-    const text = readIfExists(credentialFile(stateDir, place))
+  function read(reference: CredentialReference): StoredCredentials | undefined {
+    const text = readIfExists(credentialFile(stateDir, reference))
     if (text === undefined) return undefined
     const version = hashText(text)
     const found = parse(text)
     if (found === undefined) return { entries: {}, notes: {}, isOurs: false, version }
     const { metadata, stringData: entries } = found
-    return { entries, notes: metadata.notes, isOurs: metadata.owner === place.owner.uid, version }
+    return { entries, notes: metadata.notes, isOurs: metadata.owner === reference.owner.uid, version }
   }
 
   return {
-    get: async place => read(place),
-    async put(place, { entries, notes, remove }, known) {
-      const now = read(place)
+    get: async reference => read(reference),
+    async put(reference, { entries, notes, remove }, known) {
+      const now = read(reference)
       if (now?.version !== known?.version) {
-        throw Object.assign(new Error(`${credentialFile(stateDir, place)} was changed`), { code: 409 })
+        throw Object.assign(new Error(`${credentialFile(stateDir, reference)} was changed`), { code: 409 })
       }
       const kept = Object.entries(now?.entries ?? {}).filter(([name]) => !remove.includes(name))
-      const { namespace, name, owner } = place
+      const { namespace, name, owner } = reference
       const file: SecretFile = {
         apiVersion: 'v1',
         kind: 'Secret',
@@ -67,12 +67,12 @@ export function createCredentialFiles(stateDir: string): CredentialFiles {
         stringData: { ...Object.fromEntries(kept), ...entries },
       }
       const text = `${JSON.stringify(file, null, 2)}\n`
-      writeAtomically(credentialFile(stateDir, place), text)
+      writeAtomically(credentialFile(stateDir, reference), text)
       const { metadata, stringData } = file
       return { entries: stringData, notes: metadata.notes, isOurs: true, version: hashText(text) }
     },
-    remove(place) {
-      if (read(place)?.isOurs) rmSync(credentialFile(stateDir, place), { force: true })
+    remove(reference) {
+      if (read(reference)?.isOurs) rmSync(credentialFile(stateDir, reference), { force: true })
     },
   }
 }

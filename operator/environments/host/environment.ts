@@ -34,7 +34,7 @@ interface HostEnvironmentOptions {
 /** Returns the environment on one machine: manifests in a folder, processes, and files for the state. */
 export function hostEnvironment(options: HostEnvironmentOptions): Environment<Controller> {
   const { source, infrastructure, log } = options
-  const remembered = openRememberedFile(options.rememberedPath, rememberedKinds, text => log.warn(text))
+  const remembered = openRememberedFile(options.rememberedPath, rememberedKinds, log.warn)
   const statuses = new Map<string, readonly ResourceStatus[]>()
 
   /** A report without one of the kinds would count as ready. */
@@ -108,7 +108,11 @@ function openHostController<Content extends Named, Published extends object>(
   const runner = createRunner({
     reconcile: () => resources.reconcile().finally(first.resolve),
     onError: (error, retryMs) => {
-      log.error('reconcile: failed', { error: `${error}`, retryMs: Math.round(retryMs) })
+      log.error('reconcile resources failed', {
+        kind: kind.definition.kind,
+        error: `${error}`,
+        retryMs: Math.round(retryMs),
+      })
     },
     random: Math.random,
   })

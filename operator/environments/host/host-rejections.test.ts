@@ -25,7 +25,7 @@ spec:
 `
 
 test('resources that the feed rejects at the start are reported, and enforced once corrected', async t => {
-  const folder = temporaryFolder('refused')
+  const folder = temporaryFolder('rejected')
   const long = join(folder, 'long.yaml')
   writeFileSync(join(folder, 'short.yaml'), limitOf('short', 'user'))
   writeFileSync(long, limitOf('long', 'k'.repeat(2 * maxSnapshotBytes)))
@@ -44,7 +44,7 @@ test('resources that the feed rejects at the start are reported, and enforced on
     infrastructure,
     services: ['ratelimit'],
     whySwitchedOff: () => undefined,
-    rememberedPath: join(temporaryFolder('refused-state'), 'remembered.json'),
+    rememberedPath: join(temporaryFolder('rejected-state'), 'remembered.json'),
     log,
     merchants: { stateDir: folder, provisioner: undefined, addresses: { baseUrl: '', payPageUrl: '' } },
     writeStatus: all => {
@@ -64,7 +64,7 @@ test('resources that the feed rejects at the start are reported, and enforced on
   await kind.start()
   assert.equal(feed.published(rateLimitTypeUrl), undefined)
   await waitFor('the report', () => errors.length > 0)
-  assert.match(errors[0] ?? '', /^reconcile: failed .*at most 100 bytes are allowed/)
+  assert.match(errors[0] ?? '', /^reconcile resources failed .*at most 100 bytes are allowed/)
   rmSync(long)
   await waitFor('the snapshot', () => feed.published(rateLimitTypeUrl)?.resources.size === 1)
   assert.deepEqual(statuses, [], 'a report without the other kinds')

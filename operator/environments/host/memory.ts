@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { MemoryStore, ResourceMemory } from '../../kinds/choose-contents.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -33,12 +34,12 @@ const firstKind = 'RateLimitConfig'
 /**
  * Opens a file of JSON with the memories, and `<path>.1` with their previous state, which is used if the file
  * itself cannot be read. If neither can be read, there are no memories; entries in another form are ignored.
- * Both are reported as warnings, because neither is a reason to refuse the start.
+ * Both are reported as warnings, because neither prevents the start.
  */
 export function openRememberedFile(
   path: string,
   kinds: readonly RememberedKind[],
-  onWarning: (text: string) => void,
+  onWarning: Log['warn'],
 ): RememberedFile {
   const byKind = new Map(read([path, `${path}.1`], kinds, onWarning))
   let isWritten = true
@@ -88,11 +89,7 @@ function isSame(
 }
 
 /** Returns the content of the first file that can be read. */
-function read(
-  paths: readonly string[],
-  kinds: readonly RememberedKind[],
-  onWarning: (text: string) => void,
-): ByKind {
+function read(paths: readonly string[], kinds: readonly RememberedKind[], onWarning: Log['warn']): ByKind {
   const [path, ...others] = paths
   if (path === undefined) return new Map()
   let found: [string, unknown][]
@@ -100,7 +97,7 @@ function read(
     found = Object.entries(JSON.parse(readFileSync(path, 'utf8')) as object)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code !== 'ENOENT') onWarning(`${path} cannot be read: ${message}`)
+    if (code !== 'ENOENT') onWarning('read last good versions failed', { path, error: message })
     return read(others, kinds, onWarning)
   }
   const byKind = new Map(
@@ -109,7 +106,7 @@ function read(
   for (const [uid, value] of found) {
     const entry = readEntry(value, kinds)
     if (entry !== undefined) byKind.get(entry.kind)?.set(uid, entry.memory)
-    else onWarning(`${path}: what it says of ${uid} is not of this version's form and is passed over`)
+    else onWarning('read last good version failed', { path, uid, error: 'not in the form of this version' })
   }
   return byKind
 }

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { qualifiedName } from '../../kinds/choose-contents.ts'
 import type { CredentialReference } from '../../kinds/merchant/credential-store.ts'
 import { merchantsKind as kind, merchantSubject } from '../../kinds/merchant/merchant.ts'
 import {
@@ -16,6 +15,7 @@ import type { MerchantResource, MerchantResources } from '../../kinds/merchant/m
 import type { MerchantStatus, MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import type { Source, SourcedResource } from '../../kinds/source.ts'
+import { qualifiedName } from '../../kinds/source.ts'
 import type { MerchantAccount } from '../../model.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { type CredentialFiles, createCredentialFiles } from './credentials.ts'
@@ -78,7 +78,7 @@ export function openHostMerchants(options: HostMerchantsOptions): HostMerchants 
     retries,
     onError(uid, { message }, retryMs) {
       // The status has the obstacle, so the log repeats it for debugging only.
-      log.debug('reconcile a Merchant', { uid, error: message, retryMs: Math.round(retryMs) })
+      log.debug('reconcile Merchant failed', { uid, error: message, retryMs: Math.round(retryMs) })
     },
     random: Math.random,
   })

@@ -304,7 +304,7 @@ test('documents of other API groups are ignored with one warning for each file',
   f.write('app.yaml', limits('one', 'edited') + others)
   await f.serves('one', 'edited')
   assert.deepEqual(f.warnings, [
-    'app.yaml: only resources of tollway.dev and Secrets are read; ignored: apps/v1 Deployment, v1 Service',
+    'ignore resources: app.yaml; apps/v1 Deployment, v1 Service; tollway.dev and Secrets',
   ])
   assert.deepEqual(f.problems(), [])
 })

@@ -1,5 +1,6 @@
 import { access } from 'node:fs/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Source } from '../../kinds/source.ts'
 import { createFileTable } from './folder/file-table.ts'
 import { type FolderLimits, folderLimits, scanFolder } from './folder/folder-scan.ts'
@@ -10,8 +11,8 @@ export interface FileSourceOptions {
   /** A folder of manifests, or a single file. */
   readonly folder: string
   readonly clock: Clock
-  /** Called with warnings, such as for an ignored file. Failures are also problems of the source. */
-  readonly onWarn?: (message: string) => void
+  /** Logs warnings, such as for ignored resources. Failures are also problems of the source. */
+  readonly onWarn?: Log['warn']
   /** How long a file must have stayed the same before it is read. 15 by default. */
   readonly settleMs?: number
   /** The interval of scans without an event. 2,000 by default. */
@@ -35,7 +36,7 @@ const minGapMs = 5
 export function createFileSource(options: FileSourceOptions): Source {
   const { folder, clock, onWarn = () => {}, settleMs = 15, pollMs = 2_000, deleteAfterMs = 500 } = options
   const { limits = folderLimits, maxResources = 20_000 } = options
-  const files = createFileTable({ limits, settleMs, maxUnsettledMs: 5_000, maxReads: 32, onIgnored: onWarn })
+  const files = createFileTable({ limits, settleMs, maxUnsettledMs: 5_000, maxReads: 32, onWarn })
   const resources = createResourceSet({ deleteAfterMs, maxResources })
   const listeners: (() => void)[] = []
   const started = Promise.withResolvers<void>()

@@ -15,18 +15,18 @@ import type { Source, SourcedResource } from '../../kinds/source.ts'
  */
 export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
   /** Each result is remembered for its resource, which is another object after a change. */
-  function createReader<Known>(readEntry: (entries: Entries, place: SecretReference) => Known) {
+  function createReader<Known>(readEntry: (entries: Entries, reference: SecretReference) => Known) {
     const known = new WeakMap<SourcedResource, Map<string, Known | NoEntry>>()
-    return (place: SecretReference): Known | NoEntry => {
-      const resource = findSecret(source, place.namespace, place.secret)
+    return (reference: SecretReference): Known | NoEntry => {
+      const resource = findSecret(source, reference.namespace, reference.secret)
       if (resource === undefined) return noSecret
       const ofResource = known.get(resource) ?? new Map<string, Known | NoEntry>()
       known.set(resource, ofResource)
-      const before = ofResource.get(place.key)
+      const before = ofResource.get(reference.key)
       if (before !== undefined) return before
       const entries = decodeEntries(resource.spec)
-      const found = entries === undefined ? noEntries : readEntry(entries, place)
-      ofResource.set(place.key, found)
+      const found = entries === undefined ? noEntries : readEntry(entries, reference)
+      ofResource.set(reference.key, found)
       return found
     }
   }

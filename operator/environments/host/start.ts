@@ -87,7 +87,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const host = openHost(options, log) // locks the state folder
   started.defer(() => host.close())
   removeStatusReport(stateDir)
-  const files = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
+  const files = createFileSource({ folder, clock: systemClock, onWarn: log.warn })
   const source = withBuiltIn(files, config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [])
   const report = openReport(options, host, source, log)
   const payments = openPayments(started, options)
@@ -215,7 +215,7 @@ async function serve(
 ): Promise<void> {
   const grpc = createGrpcServer({
     methods: [...feed.methods, ...loads.methods, ...sessions.methods],
-    onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
+    onDefect: (path, error) => log.error('answer call failed', { path, error: `${error}` }),
   })
   await grpc.listen({ host: loopback, port: feedPort })
   started.defer(async () => {

@@ -4,6 +4,7 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { isReady, type StatusReport } from '../../status/status-report.ts'
@@ -137,19 +138,22 @@ test('complaints name the file, the resource, the field and what stays in force'
   ])
 })
 
-test('the log reports a complaint once, its end once, and at most 10 of them', () => {
-  const said: string[] = []
-  const tell = createProblemLog({
-    warn: text => said.push(`warn ${text}`),
-    info: text => said.push(`info ${text}`),
-  })
+test('the log reports a problem once, its end once, and at most 10 of them', () => {
+  const lines: string[] = []
+  const write =
+    (level: string) =>
+    (event: string, fields: object = {}) => {
+      lines.push([level, event, ...Object.values(fields)].join(' '))
+    }
+  const logProblems = createProblemLog({ ...silentLog, warn: write('warn'), info: write('info') })
   const bad = { ...report, problems: [{ origin: 'b.yaml', message: 'not YAML' }] }
-  for (const now of [{ ...report, resources: [resource('Pending')] }, bad, bad, report, report]) tell(now)
-  assert.deepEqual(said, ['warn b.yaml: not YAML', 'info no longer so: b.yaml: not YAML'])
+  for (const now of [{ ...report, resources: [resource('Pending')] }, bad, bad, report, report])
+    logProblems(now)
+  assert.deepEqual(lines, ['warn find problem b.yaml not YAML', 'info resolve problem b.yaml not YAML'])
 
-  said.length = 0
+  lines.length = 0
   const problems = Array.from({ length: 25 }, (_, index) => ({ origin: `${index}.yaml`, message: 'no' }))
-  tell({ ...report, problems })
-  assert.equal(said.length, 11)
-  assert.equal(said.at(-1), 'warn 15 more; tollway status shows all')
+  logProblems({ ...report, problems })
+  assert.equal(lines.length, 11)
+  assert.equal(lines.at(-1), 'warn omit problems 15 tollway status shows all')
 })

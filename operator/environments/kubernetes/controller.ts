@@ -13,7 +13,7 @@ import { applyWholeStatus, customResource } from './api/custom-resources.ts'
 import type { EventRecorder } from './api/events.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
-import type { Installation } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/installation.ts'
 import { decodeLastGood, LastGoodStore } from './last-good/last-good-store.ts'
 import { rememberInObjects } from './memory.ts'
 import type { OperatorMetrics } from './metrics.ts'
@@ -54,7 +54,7 @@ interface ClusterControllerOptions {
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   /** The installation, in whose namespace the last good contents are stored. */
-  readonly place: Installation
+  readonly installation: Installation
   /** The recorder of Events, which all kinds share, so that one rate applies to all. */
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
@@ -118,7 +118,7 @@ export function openClusterController<Content extends Named, Published extends o
     }
   }
 
-  const runner = openRunner(`reconcile the resources of ${kind.definition.kind}`, run, log)
+  const runner = openRunner('reconcile resources', run, log, { kind: kind.definition.kind })
 
   return {
     kind: kind as unknown as ReportedKind,
@@ -173,8 +173,10 @@ async function startWithin(
 ): Promise<void> {
   const timeout = Promise.withResolvers<void>()
   const timer = setTimeout(() => {
-    const details = { kind: kind.definition.kind }
-    log.warn('read a kind: no answer yet, continue without it; does its definition exist?', details)
+    log.warn('read kind failed', {
+      kind: kind.definition.kind,
+      error: `no answer within ${timeoutMs} ms; does its definition exist?`,
+    })
     timeout.resolve()
   }, timeoutMs)
   await Promise.race([start(), timeout.promise])
@@ -183,19 +185,19 @@ async function startWithin(
 
 function openStore(
   kind: Pick<KindAdapter, 'definition' | 'isContent'>,
-  { client, place, mayWrite, log }: ClusterControllerOptions,
+  { client, installation, mayWrite, log }: ClusterControllerOptions,
   onStored: () => void,
 ): LastGoodStore {
   return new LastGoodStore({
     client,
-    place,
+    installation,
     plural: kind.definition.plural,
     mayWrite,
     isReadable: ({ text }, { origin }) => decodeLastGood(kind, text, origin) !== undefined,
     onStored,
     onError(error, retryMs) {
       const details = { kind: kind.definition.kind, error: `${error}`, retryMs: Math.round(retryMs) }
-      log.warn('read or write the last good versions', details)
+      log.warn('store last good versions failed', details)
     },
     random: Math.random,
   })
@@ -222,16 +224,23 @@ function openStatuses(
       events.record({ regarding, type, reason, action: 'Reconcile', note: message })
     },
     onError(name, error, retryMs) {
-      log.warn('write a status: failed', { name, error: `${error}`, retryMs: Math.round(retryMs) })
+      log.warn('write status failed', { name, error: `${error}`, retryMs: Math.round(retryMs) })
     },
     random: Math.random,
   })
 }
 
-export function openRunner(failure: string, reconcile: () => Promise<void>, log: Log): Runner {
+/** @param task what a run does, for the log: `reconcile resources` */
+export function openRunner(
+  task: string,
+  reconcile: () => Promise<void>,
+  log: Log,
+  fields: Readonly<Record<string, string>> = {},
+): Runner {
   return createRunner({
     reconcile,
-    onError: (error, retryMs) => log.error(failure, { error: `${error}`, retryMs: Math.round(retryMs) }),
+    onError: (error, retryMs) =>
+      log.error(`${task} failed`, { ...fields, error: `${error}`, retryMs: Math.round(retryMs) }),
     random: Math.random,
   })
 }

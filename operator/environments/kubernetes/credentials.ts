@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import { apiVersion } from '@tollway/crds/resource-kind.ts'
+import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
 import type {
   CredentialReference,
   CredentialStore,
@@ -16,7 +16,7 @@ const managedBy = 'app.kubernetes.io/managed-by'
 const ownLabels = { [managedBy]: 'tollway', 'app.kubernetes.io/component': 'merchant-credentials' } as const
 
 /** Notes are annotations: `tollway.dev/key-since`. */
-const notePrefix = 'tollway.dev/'
+const notePrefix = `${apiGroup}/`
 
 /**
  * The credentials of merchants in Secrets of an API server, each in the namespace of its Merchant, which owns
@@ -28,11 +28,11 @@ export function createCredentialSecrets(
   /** The fields as they were read. Additions of other writers stay. */
   const objects = new WeakMap<StoredCredentials, KubeObject>()
 
-  function remember(object: KubeObject, place: CredentialReference): StoredCredentials {
+  function remember(object: KubeObject, reference: CredentialReference): StoredCredentials {
     const kept: StoredCredentials = {
       entries: decode(object['data']),
       notes: readNotes(object.metadata.annotations ?? {}),
-      isOurs: belongsTo(object, place),
+      isOurs: belongsTo(object, reference),
       version: `${object.metadata.uid}/${object.metadata.resourceVersion}`,
     }
     objects.set(kept, object)
@@ -40,16 +40,16 @@ export function createCredentialSecrets(
   }
 
   return {
-    async get(place, signal) {
-      const found = await client.get(secrets, place, { signal })
-      return found && remember(found, place)
+    async get(reference, signal) {
+      const found = await client.get(secrets, reference, { signal })
+      return found && remember(found, reference)
     },
-    async put(place, content, known, signal) {
+    async put(reference, content, known, signal) {
       const before = known && objects.get(known)
       if (before === undefined) {
-        return remember(await client.create(secrets, newSecret(place, content), { signal }), place)
+        return remember(await client.create(secrets, newSecret(reference, content), { signal }), reference)
       }
-      return remember(await client.replace(secrets, changed(before, content), { signal }), place)
+      return remember(await client.replace(secrets, changed(before, content), { signal }), reference)
     },
   }
 }

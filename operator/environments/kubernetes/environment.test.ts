@@ -64,7 +64,7 @@ async function startCluster(): Promise<EnvironmentUnderTest> {
       const tenants = openTenantSecrets({ client, config, ownNamespace: namespace, log: silentLog })
       const environment = kubernetesEnvironment({
         ...{ config, namespace, client, tenants, provisioner, operatorName },
-        place: { name: config.name, namespace, revision: 'first', owner },
+        installation: { name: config.name, namespace, revision: 'first', owner },
         infrastructure: { observe: () => [], obstacle: () => undefined, onChange() {} },
         peers: new Peers({ ids: randomUUID, clock: systemClock, log: silentLog }),
         leader: { current: () => undefined, relay: () => ({ current: () => undefined, onChange() {} }) },

@@ -11,7 +11,7 @@ import type { KubeClient } from './api/client.ts'
 import type { EventRecorder } from './api/events.ts'
 import { type ClusterController, openClusterController, startKinds } from './controller.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
-import type { Installation } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/installation.ts'
 import { openClusterMerchants } from './merchants.ts'
 import type { OperatorMetrics } from './metrics.ts'
 import type { TenantSecrets } from './secrets.ts'
@@ -21,7 +21,7 @@ interface KubernetesEnvironmentOptions {
   /** The namespace of the operator. */
   readonly namespace: string
   readonly client: KubeClient
-  readonly place: Installation
+  readonly installation: Installation
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'onChange'>
   readonly tenants: TenantSecrets
   /** Used only if payments are enabled. */
@@ -54,7 +54,7 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
         mayWrite: options.mayWrite,
         metrics: options.metrics,
         events: options.events,
-        place: options.place,
+        installation: options.installation,
         whySwitchedOff: workload => explainDisabledInCluster(config, workload),
       }),
     openMerchants: ({ backends }) =>

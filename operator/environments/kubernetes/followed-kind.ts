@@ -35,7 +35,7 @@ export function followKind(
     onError(error, retryMs) {
       problem = describeRepeated('follow the resources', (error as Error).message)
       const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
-      log.warn('follow the resources: failed', details)
+      log.warn('follow resources failed', details)
     },
     onRecovered() {
       problem = ''

@@ -6,11 +6,11 @@ import { type Lease, type LeaseAccess, LeaseElector } from '../../controller/lea
 import * as names from '../../workloads/cluster-names.ts'
 import type { KubeClient } from './api/client.ts'
 import type { ApiResource, KubeObject } from './api/kube-object.ts'
-import type { Installation } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/installation.ts'
 
 interface LeadershipOptions {
   readonly client: KubeClient
-  readonly place: Installation
+  readonly installation: Installation
   readonly config: Pick<ClusterConfig, 'name' | 'feedPort' | 'lease'>
   readonly pod: Parameters<typeof names.leaseIdentity>[0]
   readonly log: Log
@@ -45,22 +45,22 @@ export class Leadership {
   }
 
   start(term: Term): void {
-    const { client, place, config, log } = this.#options
+    const { client, installation, config, log } = this.#options
     const { durationSeconds, renewDeadlineSeconds, retrySeconds } = config.lease
-    const key = { namespace: place.namespace, name: names.leaseName(config.name) }
+    const key = { namespace: installation.namespace, name: names.leaseName(config.name) }
     this.#elector = new LeaseElector({
-      lease: leaseAccess(client, key, [place.owner]),
+      lease: leaseAccess(client, key, [installation.owner]),
       identity: this.identity,
       onStarted() {
-        log.info('acquired the Lease: this operator writes')
+        log.info('acquire Lease')
         term.onStarted()
       },
       async onStopped() {
-        log.info('lost the Lease: this operator no longer writes')
+        log.info('lose Lease')
         await term.onStopped()
       },
       onRival: holder => term.onRival(holder === undefined ? undefined : this.#toFeedAddress(holder)),
-      onError: error => log.warn('read the Lease: failed', { error: `${error}` }),
+      onError: error => log.warn('read Lease failed', { error: `${error}` }),
       random: Math.random,
       timing: {
         leaseMs: durationSeconds * 1000,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { apiVersion } from '@tollway/crds/resource-kind.ts'
+import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
 import { isOlderVersion } from '../../controller/reflector-store.ts'
 import type { CredentialStore } from '../../kinds/merchant/credential-store.ts'
 import { merchantsKind as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
@@ -25,7 +25,7 @@ import type { ReadRateLimiter } from './tenant-secrets/read-pace.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 
 /** The finalizer that holds a resource until its merchant is closed. Only with the deletion policy Delete. */
-export const merchantFinalizer = 'tollway.dev/merchant'
+export const merchantFinalizer = `${apiGroup}/merchant`
 
 interface ClusterMerchantsOptions {
   readonly client: KubeClient
@@ -91,7 +91,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
     concurrency,
     retries,
     onError(merchant, { message }, retryMs) {
-      log.warn('reconcile a Merchant', { merchant, error: message, retryMs: Math.round(retryMs) })
+      log.warn('reconcile Merchant failed', { merchant, error: message, retryMs: Math.round(retryMs) })
     },
     random: Math.random,
   })
@@ -124,9 +124,12 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
 /** Adds to errors for a missing right how to grant it. */
 function grantedStore(store: CredentialStore, granted: GrantedSecrets): CredentialStore {
   return {
-    get: (place, signal) => granted.attempt(place.namespace, place.name, () => store.get(place, signal)),
-    put: (place, content, known, signal) =>
-      granted.attempt(place.namespace, place.name, () => store.put(place, content, known, signal)),
+    get: (reference, signal) =>
+      granted.attempt(reference.namespace, reference.name, () => store.get(reference, signal)),
+    put: (reference, content, known, signal) =>
+      granted.attempt(reference.namespace, reference.name, () =>
+        store.put(reference, content, known, signal),
+      ),
   }
 }
 

@@ -40,8 +40,8 @@ describe('the rollout of the operators', { skip: missingKubeAssets(), timeout: 6
     const folder = temporaryFolder('operators')
     const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })
     const client = createKubeClient(access, { random: Math.random })
-    const place = { name: 'tollway', namespace }
-    const operators = followOperators({ client, place, log: silentLog, random: Math.random })
+    const installation = { name: 'tollway', namespace }
+    const operators = followOperators({ client, installation, log: silentLog, random: Math.random })
     t.after(async () => {
       await operators.stop()
       client.close()

@@ -4,7 +4,7 @@ import type { SourceProblem } from '../../kinds/source.ts'
 import { createReflectorSource, type KubeClient } from './api/client.ts'
 import type { ApiResource, KubeObject, ObjectMetadata } from './api/kube-object.ts'
 import { kinds, podResource } from './infrastructure/kinds.ts'
-import { type Installation, labelNames, operatorSelector } from './infrastructure/objects/place.ts'
+import { type Installation, labelNames, operatorSelector } from './infrastructure/objects/installation.ts'
 import { observePods } from './infrastructure/observe-pod.ts'
 import { describeProgress, readProgress } from './infrastructure/progress.ts'
 import { type ChartValues, withAdvice } from './status/describe-services.ts'
@@ -18,7 +18,7 @@ export interface Operators {
 
 interface OperatorsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
-  readonly place: Pick<Installation, 'name' | 'namespace'>
+  readonly installation: Pick<Installation, 'name' | 'namespace'>
   readonly log: Pick<Log, 'warn'>
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -39,15 +39,15 @@ const redisValues: ChartValues = {
 }
 
 /** Follows the Deployments of the chart and their pods at once. */
-export function followOperators({ client, place, log, random }: OperatorsOptions): Operators {
-  const selector = operatorSelector(place)
+export function followOperators({ client, installation, log, random }: OperatorsOptions): Operators {
+  const selector = operatorSelector(installation)
   const names = [selector[labelNames.name], 'tollway-redis', 'tollway-redis-streams']
-  const ofInstallation = `${labelNames.instance}=${place.name}`
+  const ofInstallation = `${labelNames.instance}=${installation.name}`
   const follow = (resource: ApiResource, labelSelector: string) =>
     createReflector<KubeObject>({
       source: createReflectorSource(client, resource, { labelSelector }),
-      namespaces: [place.namespace],
-      onError: error => log.warn(`follow the operators: ${(error as Error).message}`),
+      namespaces: [installation.namespace],
+      onError: error => log.warn('follow operators failed', { error: (error as Error).message }),
       random,
     })
   const deployments = follow(kinds.Deployment, `${ofInstallation},${labelNames.name}=${names[0]}`)
@@ -57,12 +57,12 @@ export function followOperators({ client, place, log, random }: OperatorsOptions
       if (!deployments.hasSynced() || !pods.hasSynced())
         return [{ origin: 'operator', message: 'the API server has not answered yet which operators run' }]
       return deployments.list().flatMap(deployment => {
-        const origin = deployment.metadata.name.slice(place.name.length + 1)
+        const origin = deployment.metadata.name.slice(installation.name.length + 1)
         const progress = readProgress(deployment, observePods(selectPods(deployment, pods.list())))
         const message = describeProgress(progress)
         const values = origin === 'operator' ? operatorValues : redisValues
         if (message === '') return []
-        return [withAdvice({ origin, message }, progress.obstacle, values, place.namespace)]
+        return [withAdvice({ origin, message }, progress.obstacle, values, installation.namespace)]
       })
     },
     async stop() {

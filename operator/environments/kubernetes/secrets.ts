@@ -41,7 +41,7 @@ export function openTenantSecrets({
       }),
     pace,
     random: Math.random,
-    onError: (secret, error) => log.warn('read a Secret', { secret, error: error.message }),
+    onError: (secret, error) => log.warn('read Secret failed', { secret, error: error.message }),
   })
   return { granted, pace, routes }
 }

@@ -223,7 +223,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       },
       ...{ whySwitchedOff: () => undefined, backends: { get: () => undefined }, mayWrite: () => false },
       metrics: { statusWritten() {}, propagated() {}, reconciled() {} },
-      place: { name: 'tollway', namespace, revision: '', owner: noOwner },
+      installation: { name: 'tollway', namespace, revision: '', owner: noOwner },
       events: { record() {} },
     })
     t.after(async () => {

@@ -38,7 +38,7 @@ import { reviewedAccess } from './callers/reviewed-access.ts'
 import { type ClusterController, openRunner } from './controller.ts'
 import { kubernetesEnvironment } from './environment.ts'
 import { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
-import type { Installation } from './infrastructure/objects/place.ts'
+import type { Installation } from './infrastructure/objects/installation.ts'
 import { Leadership } from './leadership.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './metrics.ts'
 import { followOperators, type Operators } from './operators.ts'
@@ -79,14 +79,14 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates, infrastructure }))
   const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
-  const place = await findInstallation(client, config, pod)
-  const leadership = new Leadership({ client, place, config, pod, log })
+  const installation = await findInstallation(client, config, pod)
+  const leadership = new Leadership({ client, installation, config, pod, log })
   started.defer(() => leadership.stop())
   const mayWrite = () => leadership.mayWrite()
-  const certificates = openCertificates(client, place, mayWrite, options)
+  const certificates = openCertificates(client, installation, mayWrite, options)
   started.defer(() => certificates.stop())
   const events = openEvents(started, client, pod, log)
-  const infrastructure = openInfrastructure(started, { client, place, mayWrite, events }, options)
+  const infrastructure = openInfrastructure(started, { client, installation, mayWrite, events }, options)
   const operatorName = names.feedHost(config.name, pod.namespace)
   const peers = new Peers({ ids: randomUUID, clock: systemClock, log })
   const tls = certificates.clientTls(operatorName)
@@ -98,19 +98,19 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const provisioner = openProvisioner(certificates, options)
   started.defer(async () => provisioner.end())
   const environment = kubernetesEnvironment({
-    ...{ config, namespace: pod.namespace, client, place, infrastructure, tenants, provisioner },
+    ...{ config, namespace: pod.namespace, client, installation, infrastructure, tenants, provisioner },
     ...{ operatorName, peers, leader, mayWrite, metrics, events, log },
   })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
   const { feed, kinds } = app
-  const workloads = openWorkloads(started, { client, place, infrastructure, mayWrite }, options)
+  const workloads = openWorkloads(started, { client, installation, infrastructure, mayWrite }, options)
   const { identity: reporter } = leadership
   started.defer(reportAcknowledgements(leader, { feed, reporter, clock: systemClock }))
   started.defer(reportLoads(leader, app.loads))
 
   let notReady = 'the resources have not been read yet'
-  const operators = openOperators(started, client, place, log)
+  const operators = openOperators(started, client, installation, log)
   const report = () => makeReport(options, kinds, infrastructure, operators, certificates.problem())
   const { access } = options
   const books = cacheBalances(config.payments.enabled ? provisioner : undefined, systemClock)
@@ -135,7 +135,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
         certificates.checkNow()
         workloads.checkSecrets()
       },
-      onError: (secret, error) => log.warn('watch a Secret: failed', { secret, error: `${error}` }),
+      onError: (secret, error) => log.warn('watch Secret failed', { secret, error: `${error}` }),
     }),
   )
   await app.start()
@@ -192,7 +192,7 @@ function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnP
     client,
     reportingInstance: pod.name,
     newId: () => randomBytes(8).toString('hex'),
-    onLost: (count, cause) => log.warn('record Events: some are lost', { count, cause }),
+    onLost: (count, cause) => log.warn('record Events failed', { count, cause }),
   })
   started.defer(() => events.settled())
   return events
@@ -203,7 +203,7 @@ function openWorkloads(
   started: AsyncDisposableStack,
   {
     client,
-    place,
+    installation,
     infrastructure,
     mayWrite,
   }: Omit<WritingParts, 'events'> & {
@@ -218,11 +218,11 @@ function openWorkloads(
     workloads,
     get: secretAccess(client, { namespace: pod.namespace }).get,
     mayWrite,
-    onProblem: cause => log.warn('read the Secrets of the workloads', { cause }),
+    onProblem: cause => log.warn('read Secrets of workloads failed', { error: cause }),
     random: Math.random,
   })
-  const provided = { config, client, place, infrastructure, digests, mayWrite }
-  const runner = openRunner('apply the workloads', () => provideWorkloads(provided), log)
+  const provided = { config, client, installation, infrastructure, digests, mayWrite }
+  const runner = openRunner('apply workloads', () => provideWorkloads(provided), log)
   digests.onChange(runner.trigger)
   started.defer(() => digests.stop())
   return {
@@ -239,11 +239,11 @@ function openWorkloads(
 
 function openCertificates(
   client: KubeClient,
-  place: Installation,
+  installation: Installation,
   mayWrite: () => boolean,
   { config, log }: ClusterOptions,
 ): Certificates {
-  const { name, namespace, owner } = place
+  const { name, namespace, owner } = installation
   const hosts = names.operatorHosts(name, namespace)
   return new Certificates({
     store: secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
@@ -268,22 +268,22 @@ function secretNames({ name }: ClusterConfig) {
 
 interface WritingParts {
   readonly client: KubeClient
-  readonly place: Installation
+  readonly installation: Installation
   readonly mayWrite: () => boolean
   readonly events: EventRecorder
 }
 
 function openInfrastructure(
   started: AsyncDisposableStack,
-  { client, place, mayWrite, events }: WritingParts,
+  { client, installation, mayWrite, events }: WritingParts,
   { config, log }: ClusterOptions,
 ): KubernetesInfrastructure {
   const infrastructure = new KubernetesInfrastructure({
     client,
-    place,
+    installation,
     shapeFor: service => makePodShape(config, service),
     mayWrite,
-    onProblem: message => log.warn(message),
+    onProblem: error => log.warn('apply objects failed', { error }),
     onContested({ object: regarding, message: note }) {
       events.record({ regarding, type: 'Warning', reason: 'Contested', action: 'Repair', note })
     },
@@ -327,10 +327,10 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
 function openOperators(
   started: AsyncDisposableStack,
   client: KubeClient,
-  place: Installation,
+  installation: Installation,
   log: Log,
 ): Operators {
-  const operators = followOperators({ client, place, log, random: Math.random })
+  const operators = followOperators({ client, installation, log, random: Math.random })
   started.defer(() => operators.stop())
   return operators
 }
@@ -440,7 +440,7 @@ async function serveFeed(
   const grpc = createGrpcServer({
     methods: [feed, loads, sessions].flatMap(({ methods }) => methods),
     limits: { ...feedConnection, maxReceiveBytes: maxMessageBytes },
-    onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
+    onDefect: (path, error) => log.error('answer call failed', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
   started.defer(() => grpc.drain(0))

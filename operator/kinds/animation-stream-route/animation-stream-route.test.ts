@@ -14,8 +14,8 @@ import { animationStreamRoutes } from './animation-stream-route.ts'
 
 /** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */
 function openWorld() {
-  const place = temporaryFolder('routes')
-  const path = join(place, 'remembered.json')
+  const reference = temporaryFolder('routes')
+  const path = join(reference, 'remembered.json')
   const resources = new Map<string, SourcedResource>()
   const replicas = ['first', 'second'].map(uid => ({
     ...{ name: `broker-${uid}`, uid, ready: true, reason: '', restarts: 0, addresses: {} },

@@ -61,13 +61,13 @@ export function animationStreamRoutes({
         routes.flatMap(route => toSigningReference(route) ?? []),
       ),
     complete(route, createdMs) {
-      const places = toTokenReferences(route)
+      const references = toTokenReferences(route)
       const signing = toSigningReference(route)
-      const readTokens = (place: SecretReference | undefined) => place && secrets.tokens(place)
+      const readTokens = (reference: SecretReference | undefined) => reference && secrets.tokens(reference)
       const found = {
-        both: readTokens(places.both),
-        push: readTokens(places.push),
-        pull: readTokens(places.pull),
+        both: readTokens(references.both),
+        push: readTokens(references.push),
+        pull: readTokens(references.pull),
         webhook: signing && secrets.signing(signing),
       }
       const known = completed.get(route)
@@ -77,7 +77,7 @@ export function animationStreamRoutes({
         pull: [...hashesOrClosed(found.both), ...hashesOrClosed(found.pull)],
       }
       const published = { route, createdMs, tokens, ...openWebhook(route, found.webhook) }
-      const unmet = findUnmetTokens(places, found) ?? findUnmetWebhook(signing, found.webhook)
+      const unmet = findUnmetTokens(references, found) ?? findUnmetWebhook(signing, found.webhook)
       const made = { found, published, unmet }
       completed.set(route, made)
       return made
@@ -140,12 +140,13 @@ function hashesOrClosed(tokens: Tokens | undefined): readonly Uint8Array[] {
 
 /** Returns the first unmet dependency among the Secrets that the route names. */
 function findUnmetTokens(
-  places: ReturnType<typeof toTokenReferences>,
+  references: ReturnType<typeof toTokenReferences>,
   found: KnownSecrets['found'],
 ): UnmetDependency | undefined {
   for (const grant of grants) {
-    const [place, tokens] = [places[grant], found[grant]]
-    const lack = place && tokens && describeUnmet(place, tokens, { without: closedBy[grant], old: oldTokens })
+    const [reference, tokens] = [references[grant], found[grant]]
+    const lack =
+      reference && tokens && describeUnmet(reference, tokens, { without: closedBy[grant], old: oldTokens })
     if (lack !== undefined) return lack
   }
   return undefined
@@ -166,10 +167,10 @@ const webhookEffects: Effects = {
 }
 
 function findUnmetWebhook(
-  place: SecretReference | undefined,
+  reference: SecretReference | undefined,
   signing: SigningSecrets | undefined,
 ): UnmetDependency | undefined {
-  return place && signing && describeUnmet(place, signing, webhookEffects)
+  return reference && signing && describeUnmet(reference, signing, webhookEffects)
 }
 
 /** The effects of an entry that cannot be read. */

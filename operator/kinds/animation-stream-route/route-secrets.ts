@@ -20,21 +20,21 @@ export type NoEntry =
 /** The Secrets that routes name, each read by its name. */
 export interface RouteSecrets {
   /**
-   * Reads these places from now on, and no others. Resolves when each of them has been read once, and after a
+   * Reads these entries from now on, and no others. Resolves when each of them has been read once, and after a
    * while in any case.
    */
   follow(tokens: readonly SecretReference[], signing?: readonly SecretReference[]): Promise<void>
-  /** Returns the tokens in a followed place. The result is the same object until a token changes. */
-  tokens(place: SecretReference): Tokens
+  /** Returns the tokens of a followed entry. The result is the same object until a token changes. */
+  tokens(reference: SecretReference): Tokens
   /**
-   * Returns the signing secrets in a followed place. The result is the same object until a secret changes.
+   * Returns the signing secrets of a followed entry. The result is the same object until a secret changes.
    */
-  signing(place: SecretReference): SigningSecrets
+  signing(reference: SecretReference): SigningSecrets
   /** Called after each change of `tokens` or `signing`. */
   onChange(listener: () => void): void
 }
 
-/** The tokens in one place. Only the reader of a Secret has the tokens; all other code has their hashes. */
+/** The tokens of one entry. Only the reader of a Secret has the tokens; all other code has their hashes. */
 export type Tokens =
   /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
   { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string } | NoEntry
@@ -58,7 +58,7 @@ export function hashTokens(
   return { hashes: tokens.map(token => createHash('sha256').update(token).digest()) }
 }
 
-/** The signing secrets in one place. Unlike tokens, they are needed as text. */
+/** The signing secrets of one entry. Unlike tokens, they are needed as text. */
 export type SigningSecrets =
   /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
   { readonly secrets: readonly string[]; readonly forbidden?: string } | NoEntry

@@ -7,7 +7,7 @@ import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 import type { FieldProblem, Translation } from '../kind-adapter.ts'
 
-/** Shown in place of a secret. */
+/** Shown instead of a secret. */
 const hiddenSecret = '(hidden)'
 
 /** The type that brokers request. */

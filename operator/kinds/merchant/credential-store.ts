@@ -4,14 +4,14 @@
  */
 export interface CredentialStore {
   /** Resolves with undefined if no credentials exist. Rejects if they cannot be read. */
-  get(place: CredentialReference, signal: AbortSignal): Promise<StoredCredentials | undefined>
+  get(reference: CredentialReference, signal: AbortSignal): Promise<StoredCredentials | undefined>
   /**
    * Creates the credentials when `known` is undefined; otherwise changes exactly the known state: it removes
    * the entries and notes in `content.remove`, sets those in `content`, and keeps all others. Rejects with
    * `code` 409 when the state has changed since.
    */
   put(
-    place: CredentialReference,
+    reference: CredentialReference,
     content: NewCredentials,
     known: StoredCredentials | undefined,
     signal: AbortSignal,

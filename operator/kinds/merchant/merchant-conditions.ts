@@ -1,5 +1,6 @@
 import type { NewCondition } from '../../status/conditions.ts'
 import { type FieldProblem, formatFieldProblem } from '../kind-adapter.ts'
+import { pausedAnnotation } from '../source.ts'
 
 /** The facts from which the conditions of a Merchant are derived. */
 export interface MerchantFacts {
@@ -68,7 +69,7 @@ export function withoutDegraded<Known extends NewCondition>(conditions: readonly
 const paused = isTrue(
   'Paused',
   'Annotated',
-  'Changes are not applied until the annotation tollway.dev/paused is removed',
+  `Changes are not applied until the annotation ${pausedAnnotation} is removed`,
 )
 
 function acceptedCondition({ problems }: MerchantFacts): NewCondition {

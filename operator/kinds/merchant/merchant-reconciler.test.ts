@@ -45,7 +45,7 @@ function createKiller() {
 
 describe('# a Merchant with a real payments service', () => {
   let service: ProvisioningUnderTest
-  const place = temporaryFolder('merchants')
+  const reference = temporaryFolder('merchants')
   let uids = 0
 
   before(async () => {
@@ -58,7 +58,7 @@ describe('# a Merchant with a real payments service', () => {
   /** One resource, with a Secret in a file, and an operator that can be killed. */
   function openWorld(provisioner?: Provisioner | null, changes: Partial<CredentialStore> = {}) {
     const uid = `uid-${uids++}`
-    const stateDir = join(place, uid)
+    const stateDir = join(reference, uid)
     const killer = createKiller()
     const files = createCredentialFiles(stateDir)
     const secrets = new Map<string, Readonly<Record<string, string>>>()
@@ -305,7 +305,7 @@ describe('# a Merchant with a real payments service', () => {
     const webhook = { url: 'https://example.org/hook', events: [], secret: { name: 'hooks', key: 'a' } }
     world.change({ webhooks: [webhook] })
     const good = newWebhookSecret(randomBytes)
-    const place = 'spec.webhooks[0].secretRef: the entry a of the Secret hooks: '
+    const reference = 'spec.webhooks[0].secretRef: the entry a of the Secret hooks: '
     const allowed = 'allowed is "whsec_" and 24 to 64 bytes in base64'
     const table: readonly (readonly [entry: string, found: string])[] = [
       ['hunter2', `line 1 does not begin with "whsec_"; ${allowed}`],
@@ -319,7 +319,7 @@ describe('# a Merchant with a real payments service', () => {
         [obstacle?.step, obstacle?.reason, obstacle?.stalled],
         ['Synced', 'SecretInvalid', true],
       )
-      assert.equal(obstacle?.message, place + found)
+      assert.equal(obstacle?.message, reference + found)
     }
     assert.equal(world.calls(), 0)
     world.secrets.set('sales/hooks', { a: good })

@@ -118,7 +118,7 @@ const maxRejectedKeys = 2
 /** One reconcile. */
 interface Run {
   readonly merchant: WantedMerchant
-  readonly place: CredentialReference
+  readonly reference: CredentialReference
   readonly references: References
   readonly provisioner: Provisioner
   readonly signal: AbortSignal
@@ -155,7 +155,7 @@ export class MerchantReconciler {
       const { namespace, account } = merchant
       const references = await readReferences(this.#options.readSecret, namespace, account, signal)
       return await this.#run(
-        { merchant, place: toCredentialReference(merchant), references, provisioner, signal },
+        { merchant, reference: toCredentialReference(merchant), references, provisioner, signal },
         0,
       )
     } catch (error) {
@@ -219,18 +219,18 @@ export class MerchantReconciler {
     await hold()
   }
 
-  async #read({ place, signal }: Run): Promise<StoredCredentials | undefined> {
-    const kept = await attempt('SecretUnknown', () => this.#options.store.get(place, signal))
-    if (kept?.isOurs === false) throw new ObstacleError(foreignSecret(place))
+  async #read({ reference, signal }: Run): Promise<StoredCredentials | undefined> {
+    const kept = await attempt('SecretUnknown', () => this.#options.store.get(reference, signal))
+    if (kept?.isOurs === false) throw new ObstacleError(foreignSecret(reference))
     return kept
   }
 
   #write(
-    { place, signal }: Run,
+    { reference, signal }: Run,
     content: Parameters<CredentialStore['put']>[1],
     known: StoredCredentials | undefined,
   ): Promise<StoredCredentials> {
-    return attempt('SecretNotWritten', () => this.#options.store.put(place, content, known, signal))
+    return attempt('SecretNotWritten', () => this.#options.store.put(reference, content, known, signal))
   }
 
   /** Stores a key before its hash is sent, so that no crash loses a key that the payments service knows. */

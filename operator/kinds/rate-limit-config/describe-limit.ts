@@ -39,8 +39,8 @@ function describeMember(member: LimitSettings, name: string, nowSeconds: number)
 
 function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string[] {
   return [
-    ...(shadowMode ? ['shadow mode: counted, but never refused'] : []),
-    ...(quotaMode ? ['quota: refuses only when all quotas of the request are used up'] : []),
+    ...(shadowMode ? ['shadow mode: counted, but never rejected'] : []),
+    ...(quotaMode ? ['quota: rejects only when all quotas of the request are used up'] : []),
   ]
 }
 

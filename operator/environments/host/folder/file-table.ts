@@ -1,3 +1,4 @@
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { SourceProblem } from '../../../kinds/source.ts'
 import {
@@ -18,8 +19,8 @@ interface FileTableOptions {
   readonly maxUnsettledMs: number
   /** The maximum of concurrent reads. */
   readonly maxReads: number
-  /** Called once for each file with the API groups in it that are ignored. */
-  readonly onIgnored: (message: string) => void
+  /** Called once for each file with the kinds of other API groups in it, which are ignored. */
+  readonly onWarn: Log['warn']
 }
 
 interface FileTableUpdate {
@@ -53,7 +54,7 @@ type ReadText = Exclude<FileText, { readonly changed: true }>
 const noFingerprint = ''
 
 export function createFileTable(options: FileTableOptions): FileTable {
-  const { settleMs, maxUnsettledMs, maxReads, onIgnored, limits } = options
+  const { settleMs, maxUnsettledMs, maxReads, onWarn, limits } = options
   let known = new Map<string, KnownFile>()
   const settling = new Map<string, Settling>()
 
@@ -74,7 +75,8 @@ export function createFileTable(options: FileTableOptions): FileTable {
     }
     settling.delete(file.path)
     const now = toKnownFile(file, text)
-    if (now.ignored !== '' && now.ignored !== known.get(file.path)?.ignored) onIgnored(now.ignored)
+    if (now.ignored !== '' && now.ignored !== known.get(file.path)?.ignored)
+      onWarn('ignore resources', { file: file.path, ignored: now.ignored, read: `${apiGroup} and Secrets` })
     known.set(file.path, now)
   }
 
@@ -114,6 +116,9 @@ export function createFileTable(options: FileTableOptions): FileTable {
   }
 }
 
+/** The maximum of ignored kinds of a file in its warning. */
+const maxIgnoredNames = 5
+
 function toKnownFile({ path, fingerprint }: ScannedFile, text: ReadText): KnownFile {
   const nothing = { path, manifests: [], complete: false, ignored: '' }
   if ('error' in text) {
@@ -122,14 +127,12 @@ function toKnownFile({ path, fingerprint }: ScannedFile, text: ReadText): KnownF
   const read = parseManifests(text.text, path)
   if ('error' in read) return { ...nothing, fingerprint, problems: [read.error] }
   const { manifests, problems, ignored } = read
-  const others = ignored.slice(0, 5).join(', ')
-  const note = `${path}: only resources of ${apiGroup} and Secrets are read; ignored: ${others}`
   return {
     path,
     fingerprint,
     manifests,
     complete: problems.length === 0,
     problems,
-    ignored: ignored.length === 0 ? '' : note,
+    ignored: ignored.slice(0, maxIgnoredNames).join(', '),
   }
 }

@@ -1,4 +1,5 @@
 import { type FSWatcher, watch } from 'node:fs'
+import type { Log } from '@tollway/chassis/log/log.ts'
 
 /** Watches a changing set of directories. An event does not say what changed. */
 interface FolderWatch {
@@ -16,7 +17,7 @@ interface FolderWatch {
  * Uses one watcher for each directory: on Linux, Node's recursive watching follows no symbolic link to a
  * directory, and it misses files that are written into a new subfolder before its watcher exists.
  */
-export function watchFolders(onEvent: () => void, onWarn: (message: string) => void): FolderWatch {
+export function watchFolders(onEvent: () => void, onWarn: Log['warn']): FolderWatch {
   const watchers = new Map<string, FSWatcher>()
   let seen = new Set<string>()
   let warned = false
@@ -29,7 +30,8 @@ export function watchFolders(onEvent: () => void, onWarn: (message: string) => v
   const failed = (directory: string, error: unknown) => {
     if (warned) return
     warned = true
-    onWarn(`${directory} cannot be watched, so changes are noticed later: ${(error as Error).message}`)
+    // Changes are found by the next scan, which is later.
+    onWarn('watch folder failed', { folder: directory, error: (error as Error).message })
   }
 
   return {

@@ -93,11 +93,11 @@ test('a YAML bomb is rejected immediately, and another file is not', () => {
       /merge keys exceeded maxTotalMergeKeys/,
     ],
   }
-  for (const [name, [bomb, refusal]] of Object.entries(bombs)) {
+  for (const [name, [bomb, rejection]] of Object.entries(bombs)) {
     const startMs = performance.now()
-    const [neighbour, refused] = read(`${good}---\n${bomb}`)
+    const [neighbour, rejected] = read(`${good}---\n${bomb}`)
     assert.equal(neighbour, 'a.yaml#1 shop/one', name)
-    assert.match(refused ?? '', refusal)
+    assert.match(rejected ?? '', rejection)
     assert.ok(performance.now() - startMs < 500, name)
   }
   assert.match(read('['.repeat(100_000))[0] ?? '', /^error line 1, column 64: nesting exceeded maxDepth/)

@@ -33,14 +33,14 @@ for (const [name, text, expected] of cases)
     assert.deepEqual(replaced, { text: expected || text.replace(b, changed) })
   })
 
-const refused: readonly (readonly [name: string, text: string, document: string, problem: RegExp])[] = [
+const rejected: readonly (readonly [name: string, text: string, document: string, problem: RegExp])[] = [
   ['an item of a List', list, changed, /x\.yaml declares the resource in a list; edit the file/],
   ['a file without the resource', a, changed, /edit the file/],
   ['a document with another name', `${a}---\n${b}`, config('a', 'five'), /without its other documents/],
   ['two documents instead of one', b, `${b}---\n${config('c', 'six')}`, /without its other documents/],
 ]
 
-for (const [name, text, document, problem] of refused)
+for (const [name, text, document, problem] of rejected)
   test(`does not change ${name}`, () => {
     const replaced = replaceDocument(text, 'x.yaml', target, document)
     assert.match('problem' in replaced ? replaced.problem : 'changed', problem)

@@ -1,5 +1,7 @@
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { failingReplicas } from '../../../infrastructure/backend-failures.ts'
 import { formatFieldProblem } from '../../../kinds/kind-adapter.ts'
+import { qualifiedName } from '../../../kinds/source.ts'
 import { isTransient } from '../../../status/resource-status.ts'
 import { findCondition, type StatusReport } from '../../../status/status-report.ts'
 
@@ -22,7 +24,7 @@ export function listProblems({ resources, replicas, problems }: StatusReport): r
     const ready = findCondition(resource, 'Ready')
     if (ready.status === 'True') return []
     const { kind, resources } = resource
-    const place = resources === undefined ? `${resource.origin}: ${kind} ${nameOf(resource)}` : kind
+    const place = resources === undefined ? `${resource.origin}: ${kind} ${qualifiedName(resource)}` : kind
     const messages = resource.problems.map(formatFieldProblem)
     if (resources !== undefined) messages.push(`${resources} not ready: ${ready.reason}`)
     else if (messages.length === 0) messages.push(`${ready.reason}: ${ready.message}`)
@@ -38,25 +40,22 @@ export function listProblems({ resources, replicas, problems }: StatusReport): r
   return [...ofFiles, ...ofResources, ...ofReplicas]
 }
 
-const nameOf = ({ namespace, name }: StatusReport['resources'][number]) => `${namespace}/${name}`
-
-/** The maximum of printed problems of one change. `tollway status` shows all of them. */
+/** The maximum of logged problems of one change. `tollway status` shows all of them. */
 const maxLogged = 10
 
 /** Logs new and resolved problems since the last report. */
-export function createProblemLog(log: {
-  warn(text: string): void
-  info(text: string): void
-}): (report: StatusReport) => void {
-  let known: ReadonlySet<string> = new Set()
+export function createProblemLog(log: Pick<Log, 'warn' | 'info'>): (report: StatusReport) => void {
+  let known: ReadonlyMap<string, ReportedProblem> = new Map()
   return report => {
     const lasting = listProblems(report).filter(({ passing }) => !passing)
-    const now = new Set(lasting.map(({ place, message }) => `${place}: ${message}`))
-    const fresh = [...now].filter(text => !known.has(text))
-    for (const text of fresh.slice(0, maxLogged)) log.warn(text)
-    if (fresh.length > maxLogged) log.warn(`${fresh.length - maxLogged} more; tollway status shows all`)
-    const gone = [...known].filter(text => !now.has(text))
-    for (const text of gone.slice(0, maxLogged)) log.info(`no longer so: ${text}`)
+    const now = new Map(lasting.map(problem => [`${problem.place}: ${problem.message}`, problem]))
+    const fresh = [...now].flatMap(([key, problem]) => (known.has(key) ? [] : [problem]))
+    for (const { place, message } of fresh.slice(0, maxLogged)) log.warn('find problem', { place, message })
+    const omitted = fresh.length - maxLogged
+    if (omitted > 0) log.warn('omit problems', { count: omitted, advice: 'tollway status shows all' })
+    const resolved = [...known].flatMap(([key, problem]) => (now.has(key) ? [] : [problem]))
+    for (const { place, message } of resolved.slice(0, maxLogged))
+      log.info('resolve problem', { place, message })
     known = now
   }
 }

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
@@ -144,7 +145,7 @@ function toObject(
     action,
     note: limitBytes(note),
     regarding: { apiVersion, kind, namespace: metadata.namespace, name, uid, resourceVersion },
-    reportingController: 'tollway.dev/operator',
+    reportingController: `${apiGroup}/operator`,
     reportingInstance,
   }
 }

@@ -1,3 +1,4 @@
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { dump } from 'js-yaml'
 import { ApiError, type ApiErrorCode, errorOfField } from '../../../api/errors.ts'
@@ -14,12 +15,7 @@ import type { KubeObject } from '../api/kube-object.ts'
 /** The manager of the fields that users apply in the console. */
 const fieldManager = 'tollway-console'
 
-const rateLimitConfigs = {
-  group: 'tollway.dev',
-  version: 'v1alpha1',
-  plural: 'ratelimitconfigs',
-  namespaced: true,
-}
+const rateLimitConfigs = customResource(rateLimitConfigKind)
 
 /** The operator writes a status between the read and the apply. */
 const maxAttempts = 5

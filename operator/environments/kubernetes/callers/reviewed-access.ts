@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { ApiCaller, CallerAuthentication, RightScope } from '../../../api/access.ts'
 import type { ApiRight } from '../../../api/endpoints.ts'
 import { ApiError } from '../../../api/errors.ts'
@@ -65,15 +66,15 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
     return typeof user['username'] === 'string' ? (user as unknown as User) : undefined
   }
 
-  async function isAllowed(user: User, right: ApiRight, place: RightScope): Promise<boolean> {
+  async function isAllowed(user: User, right: ApiRight, scope: RightScope): Promise<boolean> {
     const [resource, subresource] = right.resource.split('/')
     const { username, uid, groups = [], extra = {} } = user
     const status = await review(accessReviews, 'SubjectAccessReview', {
       ...{ user: username, uid, groups, extra },
       resourceAttributes: {
-        ...{ group: 'tollway.dev', verb: right.verb, resource, subresource },
-        ...(place.namespace !== undefined && { namespace: place.namespace }),
-        ...(place.name !== undefined && { name: place.name }),
+        ...{ group: apiGroup, verb: right.verb, resource, subresource },
+        ...(scope.namespace !== undefined && { namespace: scope.namespace }),
+        ...(scope.name !== undefined && { name: scope.name }),
       },
     })
     return status['allowed'] === true && status['denied'] !== true
@@ -91,17 +92,17 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
   function toCaller(user: User): ApiCaller {
     return {
       name: user.username,
-      async authorize(right, place) {
-        const key = hash('sha256', JSON.stringify([user, right, place.namespace, place.name]), 'hex')
-        if (await rights.get(key, () => isAllowed(user, right, place))) return
-        const message = `${user.username} may not ${right.verb} ${right.resource} of tollway.dev`
-        throw new ApiError('forbidden', `${message} ${describePlace(place)}`)
+      async authorize(right, scope) {
+        const key = hash('sha256', JSON.stringify([user, right, scope.namespace, scope.name]), 'hex')
+        if (await rights.get(key, () => isAllowed(user, right, scope))) return
+        const message = `${user.username} may not ${right.verb} ${right.resource} of ${apiGroup}`
+        throw new ApiError('forbidden', `${message} ${describeScope(scope)}`)
       },
     }
   }
 }
 
-function describePlace({ domain, namespace }: RightScope): string {
+function describeScope({ domain, namespace }: RightScope): string {
   if (domain !== undefined) return `where the domain ${JSON.stringify(domain)} belongs`
   return namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
 }

@@ -81,11 +81,11 @@ test('a change of any text or number of an object is detected', () => {
   fc.assert(
     fc.property(change, fc.constantFrom('changed', -1, undefined), ({ wanted, path }, replacement) => {
       const live = structuredClone(wanted) as Record<string, unknown>
-      let place = live
-      for (const name of path.slice(0, -1)) place = place[name] as Record<string, unknown>
+      let installation = live
+      for (const name of path.slice(0, -1)) installation = installation[name] as Record<string, unknown>
       const last = path.at(-1) ?? ''
-      fc.pre(place[last] !== '')
-      place[last] = replacement
+      fc.pre(installation[last] !== '')
+      installation[last] = replacement
       assert.ok(!isSuperset(live, wanted), path.join('.'))
     }),
     { numRuns: 500 },

@@ -270,7 +270,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
       status: { hard: quota.spec.hard, used: { 'count/services': '0' } },
     })
     const made = infrastructure()
-    await waitFor('both refusals', async () => {
+    await waitFor('both rejections', async () => {
       const error = await made.apply(rateLimit()).catch((failure: Error) => failure)
       const told = error instanceof Error ? error.message : ''
       return (

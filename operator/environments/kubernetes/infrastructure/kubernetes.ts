@@ -13,7 +13,7 @@ import type { KubeObject } from '../api/kube-object.ts'
 import { type BackendPoll, type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
 import { type ContestedObject, type ContestedObjects, createContestedObjects } from './contested-objects.ts'
 import { ObjectWriter } from './object-writer.ts'
-import { type Installation, labelNames } from './objects/place.ts'
+import { type Installation, labelNames } from './objects/installation.ts'
 import { secretsAnnotation } from './objects/pod-template.ts'
 import { workloadObjects } from './objects/workload-objects.ts'
 import { observePods } from './observe-pod.ts'
@@ -23,7 +23,7 @@ import { reconcileObjects } from './reconcile-objects.ts'
 
 export interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
-  readonly place: Installation
+  readonly installation: Installation
   /** Returns the part of the configuration for the pods of a service. */
   readonly shapeFor: (service: Workload['service']) => PodShape
   /** Whether this process leads. Checked before each write; other processes write nothing. */
@@ -83,13 +83,13 @@ export class KubernetesInfrastructure implements Infrastructure {
   #closed = false
 
   constructor(options: KubernetesOptions) {
-    const { client, place, mayWrite, onProblem, random, clock = systemClock } = options
+    const { client, installation, mayWrite, onProblem, random, clock = systemClock } = options
     this.#options = options
     this.#timing = { ...defaultTiming, ...options.timing }
     this.#obstacles = createLastErrors({ onChange: name => this.#notify(name), records: mayWrite })
     const { reflector, backends } = this.#timing
     const onError = (error: unknown, retryMs: number) => this.#reportRetry((error as Error).message, retryMs)
-    this.#own = followOwnObjects({ client, place, random, clock, timing: reflector, onError })
+    this.#own = followOwnObjects({ client, installation, random, clock, timing: reflector, onError })
     this.#contestedObjects = createContestedObjects(clock, contested => {
       onProblem(contested.message)
       options.onContested?.(contested)
@@ -135,7 +135,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   /** Returns the progress of a workload; undefined if it does not exist. */
   progress(name: string): RolloutProgress | undefined {
     const deployment = this.#findDeployment(name)
-    return deployment && readProgress(deployment, this.observe(name), this.#options.place.revision)
+    return deployment && readProgress(deployment, this.observe(name), this.#options.installation.revision)
   }
 
   /**
@@ -214,16 +214,17 @@ export class KubernetesInfrastructure implements Infrastructure {
 
   /** Resolves with the delay before the next attempt, if something cannot be done now. */
   #reconcile(name: string): Promise<number | undefined> {
-    const { place, shapeFor } = this.#options
+    const { installation, shapeFor } = this.#options
     const [own, writer] = [this.#own, this.#writer]
     const workload = keepDigest(this.#desired.get(name), this.#findDeployment(name))
-    const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)
+    const objects =
+      workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), installation)
     const found = [...own.ofWorkload(name), ...writer.unseen(name)]
     return reconcileObjects({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
   }
 
   #findDeployment(name: string): KubeObject | undefined {
-    return this.#own.get('Deployment', objectName(this.#options.place.name, name))
+    return this.#own.get('Deployment', objectName(this.#options.installation.name, name))
   }
 
   #listPods(name: string): readonly KubeObject[] {

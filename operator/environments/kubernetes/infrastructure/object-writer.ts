@@ -13,7 +13,7 @@ import {
 } from './applied-objects.ts'
 import { type ContestedObjects, handOverReplicas, mustHandOver } from './contested-objects.ts'
 import { kinds, requireKind, type WorkloadObjectKind } from './kinds.ts'
-import { labelNames } from './objects/place.ts'
+import { labelNames } from './objects/installation.ts'
 import type { KindObject } from './own-objects.ts'
 
 interface ObjectWriterOptions {
@@ -174,9 +174,9 @@ function describeObject({ kind, metadata }: KubeObject): string {
 /** The codes and words of an answer, and what a person can do. The first row that matches applies. */
 const advice: readonly (readonly [codes: readonly number[], words: RegExp, advice: string])[] = [
   [[403], /exceeded quota/, 'raise the quota of the namespace, or ask for less'],
-  [[], /admission (webhook|policy)|ValidatingAdmissionPolicy/i, 'a policy of the cluster refuses it'],
+  [[], /admission (webhook|policy)|ValidatingAdmissionPolicy/i, 'a policy of the cluster rejects it'],
   [[403], /PodSecurity/, 'the namespace must let pods of the profile "restricted" run'],
-  [[403], /./, 'a policy of the cluster or its authorization refuses it'],
+  [[403], /./, 'a policy of the cluster or its authorization rejects it'],
   [[401], /./, "the cluster does not take the operator's token"],
   [[422], /field is immutable/, 'that cannot be changed: delete the object, and it is made anew'],
   // An apply that cannot be read is answered with 500.

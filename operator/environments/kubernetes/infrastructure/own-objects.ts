@@ -3,7 +3,12 @@ import { createReflector, type Reflector, type ReflectorTiming } from '../../../
 import { createReflectorSource, type KubeClient } from '../api/client.ts'
 import type { ApiResource, KubeObject } from '../api/kube-object.ts'
 import { kindNames, kinds, podResource, type WorkloadObjectKind } from './kinds.ts'
-import { type Installation, type InstallationOwner, labelNames, ownObjectsSelector } from './objects/place.ts'
+import {
+  type Installation,
+  type InstallationOwner,
+  labelNames,
+  ownObjectsSelector,
+} from './objects/installation.ts'
 
 /** The objects of an installation's workloads, as the API server last reported them. */
 export interface OwnObjects {
@@ -28,7 +33,7 @@ export interface KindObject {
 
 interface OwnObjectsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
-  readonly place: Installation
+  readonly installation: Installation
   readonly onError: (error: unknown, retryMs: number) => void
   readonly random: () => number
   readonly clock: Clock
@@ -37,18 +42,18 @@ interface OwnObjectsOptions {
 
 /** Follows the objects with the labels of the installation, in its namespace, from now on. */
 export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
-  const { place } = options
+  const { installation } = options
   const pods = follow(podResource, options)
   const byKind = new Map(kindNames.map(kind => [kind, follow(kinds[kind], options)]))
   const all = [pods, ...byKind.values()]
   return {
-    get: (kind, name) => byKind.get(kind)?.get(place.namespace, name),
+    get: (kind, name) => byKind.get(kind)?.get(installation.namespace, name),
     ofWorkload: workload =>
       Array.from(byKind, ([kind, reflector]) =>
         reflector
           .list()
           .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
-          .filter(object => isOwnedBy(object, place.owner))
+          .filter(object => isOwnedBy(object, installation.owner))
           .map(object => ({ kind, object })),
       ).flat(),
     pods: () => pods.list(),
@@ -77,10 +82,10 @@ function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }:
 }
 
 function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<KubeObject> {
-  const { client, place, onError, random, clock, timing = {} } = options
+  const { client, installation, onError, random, clock, timing = {} } = options
   return createReflector<KubeObject>({
-    source: createReflectorSource(client, resource, { labelSelector: ownObjectsSelector(place) }),
-    namespaces: [place.namespace],
+    source: createReflectorSource(client, resource, { labelSelector: ownObjectsSelector(installation) }),
+    namespaces: [installation.namespace],
     keep: withoutFields,
     onError,
     random,

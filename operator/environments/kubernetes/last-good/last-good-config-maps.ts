@@ -1,16 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { objectName } from '../../../workloads/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { lastGoodObjectNames } from '../api/last-good-objects.ts'
-import { type Installation, labelNames } from '../infrastructure/objects/place.ts'
+import { type Installation, labelNames } from '../infrastructure/objects/installation.ts'
 import type { ObjectData } from './last-good-layout.ts'
 
 export interface LastGoodConfigMapsOptions {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete'>
   /** The namespace, the owner and the name of the installation. */
-  readonly place: Installation
+  readonly installation: Installation
   /** The plural of the kind: `ratelimitconfigs`. */
   readonly plural: string
   /** Called with the error of a failed read or write, and the delay before its repetition. */
@@ -20,7 +21,7 @@ export interface LastGoodConfigMapsOptions {
 }
 
 const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
-const kindLabel = 'tollway.dev/last-good'
+const kindLabel = `${apiGroup}/last-good`
 
 /** The waits between reads of an object that fail one after the other. */
 const readRetries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
@@ -34,7 +35,7 @@ export class LastGoodConfigMaps {
 
   constructor(options: LastGoodConfigMapsOptions) {
     this.#options = options
-    this.names = lastGoodObjectNames(options.plural).map(name => objectName(options.place.name, name))
+    this.names = lastGoodObjectNames(options.plural).map(name => objectName(options.installation.name, name))
   }
 
   /** Ends the repetition of failed reads. */
@@ -65,22 +66,22 @@ export class LastGoodConfigMaps {
   }
 
   async #delete(name: string): Promise<void> {
-    const { client, place } = this.#options
+    const { client, installation } = this.#options
     const { uid, resourceVersion } = this.#versions.get(name) ?? {}
     if (uid && resourceVersion) {
-      await client.delete(configMaps, { namespace: place.namespace, name, uid, resourceVersion })
+      await client.delete(configMaps, { namespace: installation.namespace, name, uid, resourceVersion })
     }
     this.#versions.delete(name)
   }
 
   /** Repeats the read of each object separately: while some reads fail, few rounds of all would succeed. */
   async #readObject(name: string): Promise<KubeObject | undefined> {
-    const { client, place, onError, random } = this.#options
+    const { client, installation, onError, random } = this.#options
     const { signal } = this.#stopping
     const backoff = createBackoff({ ...readRetries, random })
     for (;;) {
       try {
-        return await client.get(configMaps, { namespace: place.namespace, name })
+        return await client.get(configMaps, { namespace: installation.namespace, name })
       } catch (error) {
         if (signal.aborted) throw error
         const retryMs = backoff.nextMs()
@@ -91,9 +92,9 @@ export class LastGoodConfigMaps {
   }
 
   #toObject(name: string, data: ObjectData): KubeObject {
-    const { place, plural } = this.#options
+    const { installation, plural } = this.#options
     const labels = {
-      [labelNames.instance]: place.name,
+      [labelNames.instance]: installation.name,
       [labelNames.managedBy]: 'tollway',
       [labelNames.partOf]: 'tollway',
       [kindLabel]: plural,
@@ -103,7 +104,7 @@ export class LastGoodConfigMaps {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: {
-        ...{ name, namespace: place.namespace, labels, ownerReferences: [place.owner] },
+        ...{ name, namespace: installation.namespace, labels, ownerReferences: [installation.owner] },
         ...(uid && { uid }),
         ...(resourceVersion && { resourceVersion }),
       },

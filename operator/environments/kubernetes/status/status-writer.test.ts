@@ -109,11 +109,11 @@ test('the error of a retried write is a problem until the write succeeds', async
 })
 
 test('the error of a write is no longer a problem once the resource is deleted', async t => {
-  const { writer } = start(t, 0, () => refused)
+  const { writer } = start(t, 0, () => rejected)
   writer.write([statusOf(0)])
   await waitFor('the problem', async () => writer.problem() !== '')
   writer.write([])
   assert.equal(writer.problem(), '')
 })
 
-const refused = new Error('refused')
+const rejected = new Error('rejected')

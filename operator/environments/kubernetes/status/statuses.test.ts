@@ -37,7 +37,7 @@ import type { StoredResource } from './stored-resource.ts'
 const limits = rateLimitConfigs()
 const resource = customResource(rateLimitConfigKind)
 const namespace = 'shop'
-const place = {
+const installation = {
   name: 'tollway',
   namespace,
   revision: '',
@@ -78,12 +78,12 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     operator.lookAgain()
     // Without the admission policy, the API server accepts this.
     await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 4), wrong] })
-    await waitFor('it to be refused', async () => (await ready(api, 'checkout'))?.reason === 'Invalid')
-    const refused = await read(api, 'checkout')
+    await waitFor('it to be rejected', async () => (await ready(api, 'checkout'))?.reason === 'Invalid')
+    const rejected = await read(api, 'checkout')
     assert.equal(operator.inForce(), 'checkout: 3')
-    assert.equal(refused.status?.observedGeneration, 2)
-    assert.equal(refused.status?.lastGood, undefined)
-    assert.equal(conditionOf(refused, 'Stalled')?.status, 'True')
+    assert.equal(rejected.status?.observedGeneration, 2)
+    assert.equal(rejected.status?.lastGood, undefined)
+    assert.equal(conditionOf(rejected, 'Stalled')?.status, 'True')
     assert.equal(conditionOf(first, 'Stalled'), undefined)
     await operator.told(2)
     assert.deepEqual(operator.transitions.slice(1), ['checkout False Invalid'])
@@ -199,7 +199,7 @@ function limit(key: string, requestsPerUnit: number, value = '') {
 function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => void): LastGoodStore {
   return new LastGoodStore({
     client,
-    place,
+    installation,
     plural: rateLimitConfigKind.plural,
     mayWrite,
     isReadable: ({ text }, { origin }) => decodeLastGood(limits, text, origin) !== undefined,

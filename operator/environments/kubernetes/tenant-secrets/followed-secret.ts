@@ -24,7 +24,7 @@ export class FollowedSecret {
   /** Why the last read failed; empty if it succeeded. */
   problem = ''
   isReading = false
-  /** The places that use the Secret, by use and key, as the values are. */
+  /** The references to the Secret, by use and key, as the values are. */
   #uses: ReadonlyMap<string, SecretUse> = new Map()
   #values: ReadonlyMap<string, Values> = new Map()
 
@@ -33,18 +33,18 @@ export class FollowedSecret {
     return [...this.#uses.keys()].some(id => !this.#values.has(id))
   }
 
-  setUses(places: readonly SecretUse[]): void {
-    this.#uses = new Map(places.map(place => [toValueId(place.use, place), place]))
+  setUses(references: readonly SecretUse[]): void {
+    this.#uses = new Map(references.map(reference => [toValueId(reference.use, reference), reference]))
   }
 
   /** Returns the values of an entry; undefined if it was never read. */
-  find(place: SecretReference, use: SecretUse['use']): Values | undefined {
-    return this.#values.get(toValueId(use, place))
+  find(reference: SecretReference, use: SecretUse['use']): Values | undefined {
+    return this.#values.get(toValueId(use, reference))
   }
 
   /** Reads the values from these entries. Returns whether any value has changed. */
   setEntries(entries: SecretEntries): boolean {
-    return this.#update(place => readers[place.use](entries, place))
+    return this.#update(reference => readers[reference.use](entries, reference))
   }
 
   /** Keeps the known values, with the advice for a Secret that may not be read. Returns likewise. */
@@ -52,11 +52,11 @@ export class FollowedSecret {
     return this.#update((_, before) => ({ ...pickValues(before), forbidden: advice }))
   }
 
-  #update(next: (place: SecretUse, before: Values | undefined) => Values): boolean {
+  #update(next: (reference: SecretUse, before: Values | undefined) => Values): boolean {
     let hasChanged = false
-    const values = Array.from(this.#uses, ([id, place]): [string, Values] => {
+    const values = Array.from(this.#uses, ([id, reference]): [string, Values] => {
       const before = this.#values.get(id)
-      const now = next(place, before)
+      const now = next(reference, before)
       if (before !== undefined && isDeepStrictEqual(before, now)) return [id, before]
       hasChanged = true
       return [id, now]

@@ -7,7 +7,7 @@ import { SecretForbiddenError } from '../../../kinds/source.ts'
 import { PolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
 import { createReadRateLimiter } from './read-pace.ts'
 
-const place = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
+const reference = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
 
 /** An API server with Secrets that a test writes. */
 function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsPerSecond = 1000) {
@@ -34,7 +34,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
   t.after(() => secrets.stop())
   /** `2 tokens`, `2 tokens, ask`, or why there are none. */
   function tells(secret: string, key?: string): string {
-    const tokens = secrets.tokens(place(secret, key))
+    const tokens = secrets.tokens(reference(secret, key))
     if ('unknown' in tokens) return 'unknown'
     if ('missing' in tokens) return tokens.missing
     const old = 'forbidden' in tokens ? `, ${tokens.forbidden}` : ''
@@ -47,9 +47,9 @@ test('a Secret is read at once when a resource names it, and then at intervals',
   const { secrets, stored, tells } = start(t)
   stored.set('a', { token: 'one', more: 'x\ny' })
   assert.equal(tells('a'), 'unknown')
-  await secrets.follow([place('a'), place('a', 'more'), place('b')])
+  await secrets.follow([reference('a'), reference('a', 'more'), reference('b')])
   assert.deepEqual([tells('a'), tells('a', 'more'), tells('b')], ['1 tokens', '2 tokens', 'does not exist'])
-  const { hashes } = secrets.tokens(place('a')) as { hashes: readonly Uint8Array[] }
+  const { hashes } = secrets.tokens(reference('a')) as { hashes: readonly Uint8Array[] }
   assert.deepEqual(hashes, [createHash('sha256').update('one').digest()])
   stored.set('b', { token: 'two' })
   stored.delete('a')
@@ -59,17 +59,17 @@ test('a Secret is read at once when a resource names it, and then at intervals',
 test('nothing is reported without a change', async t => {
   const { secrets, stored, reads, changes } = start(t)
   stored.set('a', { token: 'one' })
-  await secrets.follow([place('a')])
-  const [before, told] = [secrets.tokens(place('a')), changes()]
+  await secrets.follow([reference('a')])
+  const [before, told] = [secrets.tokens(reference('a')), changes()]
   await waitFor('several looks', async () => reads.length > 5)
-  assert.equal(secrets.tokens(place('a')), before)
+  assert.equal(secrets.tokens(reference('a')), before)
   assert.equal(changes(), told)
 })
 
 test('a Secret that no resource names any more is not read', async t => {
   const { secrets, reads, tells } = start(t)
-  await secrets.follow([place('a'), place('b')])
-  await secrets.follow([place('b')])
+  await secrets.follow([reference('a'), reference('b')])
+  await secrets.follow([reference('b')])
   assert.equal(tells('a'), 'unknown')
   reads.length = 0
   await waitFor('several looks', async () => reads.length > 3)
@@ -79,7 +79,7 @@ test('a Secret that no resource names any more is not read', async t => {
 test('while a Secret cannot be read its tokens stay in force, and each reason is reported once', async t => {
   const { secrets, stored, failing, errors, reads, tells } = start(t)
   stored.set('a', { token: 'one' })
-  await secrets.follow([place('a')])
+  await secrets.follow([reference('a')])
   for (const [error, expected] of [
     [new Error('gone'), '1 tokens'],
     [new SecretForbiddenError('no', 'ask'), '1 tokens, ask'],
@@ -96,10 +96,10 @@ test('while a Secret cannot be read its tokens stay in force, and each reason is
 
 test('Secrets of many routes are read once each at first, and then at the pace of reads', async t => {
   const { secrets, reads } = start(t, { pollMs: 1 }, 50)
-  const places = Array.from({ length: 400 }, (_, index) => place(`s${index % 100}`, `k${index}`))
+  const references = Array.from({ length: 400 }, (_, index) => reference(`s${index % 100}`, `k${index}`))
   // A process that was stopped for a moment makes the reads up, so that the pace counts from the first reads.
   const beginMs = performance.now()
-  await secrets.follow(places)
+  await secrets.follow(references)
   assert.equal(reads.length, 100)
   await waitFor('40 reads more', async () => reads.length >= 140)
   const seconds = (performance.now() - beginMs) / 1000
@@ -109,7 +109,7 @@ test('Secrets of many routes are read once each at first, and then at the pace o
 
 test('a Secret that is named while it is read is not read twice', async t => {
   const { secrets, reads } = start(t, { pollMs: 600_000 })
-  await Promise.all([1, 2, 3].map(() => secrets.follow([place('a'), place('b')])))
+  await Promise.all([1, 2, 3].map(() => secrets.follow([reference('a'), reference('b')])))
   assert.deepEqual(reads.sort(), ['shop/a', 'shop/b'])
 })
 
@@ -118,7 +118,7 @@ test('a Secret that was never read is retried for a while, and does not affect t
   stored.set('a', { token: 'one' })
   stored.set('b', { token: 'two' })
   failing.set('b', new Error('gone'))
-  await secrets.follow([place('a'), place('b')])
+  await secrets.follow([reference('a'), reference('b')])
   assert.deepEqual([tells('a'), tells('b')], ['1 tokens', 'unknown'])
   stored.set('a', { token: 'one\ntwo' })
   await waitFor('a look at the other', async () => tells('a') === '2 tokens')
@@ -130,7 +130,7 @@ test('a Secret that may not be read is not waited for, and is read after the rig
   const { secrets, stored, failing, tells } = start(t, { firstReadsMs: 600_000 })
   stored.set('a', { token: 'one' })
   failing.set('a', new SecretForbiddenError('no', 'ask'))
-  await secrets.follow([place('a')])
+  await secrets.follow([reference('a')])
   assert.equal(tells('a'), 'none, ask')
   failing.clear()
   await waitFor('it to be read', async () => tells('a') === '1 tokens')
@@ -139,7 +139,7 @@ test('a Secret that may not be read is not waited for, and is read after the rig
 test('a stop ends the wait for Secrets', async t => {
   const { secrets, failing } = start(t, { firstReadsMs: 600_000 })
   failing.set('a', new Error('gone'))
-  const following = secrets.follow([place('a')])
+  const following = secrets.follow([reference('a')])
   await secrets.stop()
   await following
 })
@@ -148,14 +148,14 @@ test('tokens and signing secrets of one Secret cost one read, and follow its cha
   const { secrets, stored, reads, failing } = start(t)
   const [first, second] = [1, 2].map(byte => `whsec_${Buffer.alloc(24, byte).toString('base64')}`)
   stored.set('a', { token: 'one', secret: `${first}` })
-  assert.deepEqual(secrets.signing(place('a', 'secret')), { unknown: true })
-  await secrets.follow([place('a')], [place('a', 'secret'), place('a', 'token')])
+  assert.deepEqual(secrets.signing(reference('a', 'secret')), { unknown: true })
+  await secrets.follow([reference('a')], [reference('a', 'secret'), reference('a', 'token')])
   assert.deepEqual(reads, ['shop/a'])
-  assert.deepEqual(secrets.signing(place('a', 'secret')), { secrets: [first] })
-  assert.ok('hashes' in secrets.tokens(place('a')), 'the same entry may be both')
-  assert.ok('missing' in secrets.signing(place('a', 'token')))
+  assert.deepEqual(secrets.signing(reference('a', 'secret')), { secrets: [first] })
+  assert.ok('hashes' in secrets.tokens(reference('a')), 'the same entry may be both')
+  assert.ok('missing' in secrets.signing(reference('a', 'token')))
   stored.set('a', { token: 'one', secret: `${second}\n${first}` })
-  const current = () => JSON.stringify(secrets.signing(place('a', 'secret')))
+  const current = () => JSON.stringify(secrets.signing(reference('a', 'secret')))
   await waitFor('the rotation', () => current() === JSON.stringify({ secrets: [second, first] }))
   failing.set('a', new SecretForbiddenError('no right', 'ask'))
   const kept = JSON.stringify({ secrets: [second, first], forbidden: 'ask' })

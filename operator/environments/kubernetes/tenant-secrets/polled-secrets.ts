@@ -74,8 +74,8 @@ export class PolledSecrets implements RouteSecrets {
   }
 
   async follow(tokens: readonly SecretReference[], signing: readonly SecretReference[] = []): Promise<void> {
-    const places = [...withUse('tokens', tokens), ...withUse('signing', signing)]
-    const bySecret = Map.groupBy(places, toSecretId)
+    const references = [...toUses('tokens', tokens), ...toUses('signing', signing)]
+    const bySecret = Map.groupBy(references, toSecretId)
     this.#unfollowAllBut(bySecret)
     for (const [id, ofSecret] of bySecret) {
       const secret = this.#followed.get(id) ?? new FollowedSecret()
@@ -87,12 +87,14 @@ export class PolledSecrets implements RouteSecrets {
     if (this.#isAnyUnread()) await this.#firstReads()
   }
 
-  tokens(place: SecretReference): Tokens {
-    return (this.#followed.get(toSecretId(place))?.find(place, 'tokens') as Tokens | undefined) ?? unknown
+  tokens(reference: SecretReference): Tokens {
+    return (
+      (this.#followed.get(toSecretId(reference))?.find(reference, 'tokens') as Tokens | undefined) ?? unknown
+    )
   }
 
-  signing(place: SecretReference): SigningSecrets {
-    const values = this.#followed.get(toSecretId(place))?.find(place, 'signing')
+  signing(reference: SecretReference): SigningSecrets {
+    const values = this.#followed.get(toSecretId(reference))?.find(reference, 'signing')
     return (values as SigningSecrets | undefined) ?? unknown
   }
 
@@ -175,5 +177,5 @@ export class PolledSecrets implements RouteSecrets {
 
 const toSecretId = ({ namespace, secret }: SecretReference) => `${namespace}/${secret}`
 
-const withUse = (use: SecretUse['use'], places: readonly SecretReference[]) =>
-  places.map(place => ({ ...place, use }))
+const toUses = (use: SecretUse['use'], references: readonly SecretReference[]) =>
+  references.map(reference => ({ ...reference, use }))

@@ -18,7 +18,7 @@ function start() {
     clock,
     stored,
     reads,
-    read: (place: string, name: string) => shared.read(place, name, signal),
+    read: (reference: string, name: string) => shared.read(reference, name, signal),
     shared,
   }
 }

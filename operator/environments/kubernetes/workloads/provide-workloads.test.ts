@@ -59,8 +59,8 @@ function open(t: TestContext) {
     random: Math.random,
     intervalMs: 5,
   })
-  const place = { name: 'tollway', namespace, owner, revision: '' }
-  const provide = () => provideWorkloads({ config, client, place, infrastructure, digests, mayWrite })
+  const installation = { name: 'tollway', namespace, owner, revision: '' }
+  const provide = () => provideWorkloads({ config, client, installation, infrastructure, digests, mayWrite })
   t.after(() => digests.stop())
   return { state, stored, applied, digests, provide }
 }

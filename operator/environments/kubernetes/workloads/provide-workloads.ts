@@ -11,7 +11,7 @@ import { clusterWorkloads } from '../../../workloads/registry.ts'
 import type { KubeClient } from '../api/client.ts'
 import { ownSecretNames } from '../api/permissions.ts'
 import { secretAccess } from '../api/secrets.ts'
-import type { Installation } from '../infrastructure/objects/place.ts'
+import type { Installation } from '../infrastructure/objects/installation.ts'
 import type { SecretDigests } from './secret-digests.ts'
 
 const secretTimeoutMs = 10_000
@@ -21,7 +21,7 @@ type OwnSecretStore = ReturnType<typeof secretAccess>
 interface ProvideOptions {
   readonly config: ClusterConfig
   readonly client: Pick<KubeClient, 'get' | 'create' | 'apply'>
-  readonly place: Installation
+  readonly installation: Installation
   readonly infrastructure: Pick<Infrastructure, 'apply' | 'remove'>
   readonly digests: Pick<SecretDigests, 'read'>
   /** Whether this operator leads. */
@@ -37,7 +37,7 @@ interface ProvideOptions {
 export async function provideWorkloads(options: ProvideOptions): Promise<void> {
   const { config, client, infrastructure, digests, mayWrite } = options
   if (!mayWrite()) return
-  const { namespace, owner } = options.place
+  const { namespace, owner } = options.installation
   const store = whileLeading(
     secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
     mayWrite,

@@ -39,7 +39,7 @@ export async function open(
   const source = createFileSource({
     folder,
     clock: systemClock,
-    onWarn: text => warnings.push(text),
+    onWarn: (event, fields = {}) => warnings.push(`${event}: ${Object.values(fields).join('; ')}`),
     ...more,
   })
   t.after(async () => {

@@ -28,7 +28,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
   })
   after(() => api?.stop())
 
-  /** Every refusal and every warning is a failure. */
+  /** Every rejection and every warning is a failure. */
   async function assertTaken(method: string, path: string, object: KubeObject): Promise<void> {
     const { status, body, warnings } = await api.call(method, path, object)
     const told = `${object.kind} ${object.metadata.name}: ${status} ${JSON.stringify(body)}`

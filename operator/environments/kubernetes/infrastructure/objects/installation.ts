@@ -26,7 +26,7 @@ export interface InstallationOwner {
 /** The parts from which an object of any kind is made. */
 export interface WorkloadContext {
   readonly workload: Workload
-  readonly place: Installation
+  readonly installation: Installation
 }
 
 export const labelNames = {
@@ -41,23 +41,23 @@ const product = 'tollway'
 
 /** The selector of pods. It is immutable in a Deployment, so it has only the labels that distinguish pods. */
 export function podSelector(
-  place: Pick<Installation, 'name'>,
+  installation: Pick<Installation, 'name'>,
   workload: string,
 ): Readonly<Record<string, string>> {
-  return { [labelNames.name]: workload, [labelNames.instance]: place.name }
+  return { [labelNames.name]: workload, [labelNames.instance]: installation.name }
 }
 
 /** The selector of the pods of the operator itself, which the chart creates. */
-export function operatorSelector(place: Pick<Installation, 'name'>): Readonly<Record<string, string>> {
-  return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: place.name }
+export function operatorSelector(installation: Pick<Installation, 'name'>): Readonly<Record<string, string>> {
+  return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: installation.name }
 }
 
 export function objectLabels(
-  place: Pick<Installation, 'name'>,
+  installation: Pick<Installation, 'name'>,
   workload: string,
 ): Readonly<Record<string, string>> {
   return {
-    ...podSelector(place, workload),
+    ...podSelector(installation, workload),
     [labelNames.component]: workload,
     [labelNames.managedBy]: product,
     [labelNames.partOf]: product,
@@ -71,19 +71,19 @@ export function ownObjectsSelector({ name }: Pick<Installation, 'name'>): string
 
 /** Returns an object with the name, the labels and the owner that all objects of a workload have. */
 export function ownedObject(
-  { workload, place }: WorkloadContext,
+  { workload, installation }: WorkloadContext,
   object: { readonly apiVersion: string; readonly kind: string; readonly [field: string]: unknown },
   suffix?: string,
 ): KubeObject {
   const { apiVersion, kind, ...rest } = object
-  const { owner, namespace } = place
+  const { owner, namespace } = installation
   return {
     apiVersion,
     kind,
     metadata: {
-      name: objectName(place.name, workload.name, suffix),
+      name: objectName(installation.name, workload.name, suffix),
       namespace,
-      labels: objectLabels(place, workload.name),
+      labels: objectLabels(installation, workload.name),
       ownerReferences: [{ apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name, uid: owner.uid }],
     },
     ...rest,

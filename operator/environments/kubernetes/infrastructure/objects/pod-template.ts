@@ -1,14 +1,15 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { Probe, SecretFiles, Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
-import { objectLabels, podSelector, type WorkloadContext } from './place.ts'
+import { objectLabels, podSelector, type WorkloadContext } from './installation.ts'
 
 /** Returns the template of the pods. By default, the Pod Security profile `restricted` admits them. */
-export function makePodTemplate({ workload, place }: WorkloadContext, shape: PodShape) {
+export function makePodTemplate({ workload, installation }: WorkloadContext, shape: PodShape) {
   const { imagePullSecrets, priorityClassName, initContainers } = shape
   return {
     metadata: {
-      labels: { ...shape.commonLabels, ...shape.labels, ...objectLabels(place, workload.name) },
+      labels: { ...shape.commonLabels, ...shape.labels, ...objectLabels(installation, workload.name) },
       ...ifAny('annotations', {
         ...shape.commonAnnotations,
         ...shape.annotations,
@@ -16,7 +17,7 @@ export function makePodTemplate({ workload, place }: WorkloadContext, shape: Pod
       }),
     },
     spec: {
-      serviceAccountName: objectName(place.name, workload.name),
+      serviceAccountName: objectName(installation.name, workload.name),
       automountServiceAccountToken: false,
       // Variables for each Service of the namespace could be mistaken for settings.
       enableServiceLinks: false,
@@ -25,7 +26,7 @@ export function makePodTemplate({ workload, place }: WorkloadContext, shape: Pod
       ...(initContainers.length > 0 ? { initContainers: withSecurity(initContainers, shape) } : {}),
       containers: [makeContainer(workload, shape), ...withSecurity(shape.extraContainers, shape)],
       volumes: [...makeVolumes(workload), ...shape.extraVolumes],
-      topologySpreadConstraints: spread(shape, podSelector(place, workload.name)),
+      topologySpreadConstraints: spread(shape, podSelector(installation, workload.name)),
       ...(imagePullSecrets.length > 0 ? { imagePullSecrets: imagePullSecrets.map(name => ({ name })) } : {}),
       ...(priorityClassName !== '' ? { priorityClassName } : {}),
       ...ifAny('nodeSelector', shape.nodeSelector),
@@ -47,7 +48,7 @@ function withSecurity(
 }
 
 /** The annotation of a pod with the digest of the Secrets that it read at start. */
-export const secretsAnnotation = 'tollway.dev/secrets'
+export const secretsAnnotation = `${apiGroup}/secrets`
 
 function digestAnnotation({ secretsDigest }: Pick<Workload, 'secretsDigest'>) {
   return secretsDigest === undefined ? {} : { [secretsAnnotation]: secretsDigest }

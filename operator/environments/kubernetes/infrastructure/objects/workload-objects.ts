@@ -1,4 +1,5 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { ServicePort, Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
@@ -8,7 +9,7 @@ import {
   ownedObject,
   podSelector,
   type WorkloadContext,
-} from './place.ts'
+} from './installation.ts'
 import { makePodTemplate } from './pod-template.ts'
 
 /**
@@ -18,9 +19,9 @@ import { makePodTemplate } from './pod-template.ts'
 export function workloadObjects(
   workload: Workload,
   shape: PodShape,
-  place: Installation,
+  installation: Installation,
 ): readonly KubeObject[] {
-  const ingredients = { workload, place }
+  const ingredients = { workload, installation }
   return [
     makeServiceAccount(ingredients),
     makeNetworkPolicy(ingredients),
@@ -61,7 +62,7 @@ function withMetadata(
  * Returns the autoscaler of a workload, by its use of CPU and other metrics; none if the workload has none.
  */
 function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject | undefined {
-  const { place, workload } = ingredients
+  const { installation, workload } = ingredients
   if (workload.autoscaling === undefined) return undefined
   const { minReplicas, maxReplicas, targetCpuPercent, metrics, behavior } = workload.autoscaling
   const cpu = { type: 'Utilization', averageUtilization: targetCpuPercent }
@@ -72,7 +73,7 @@ function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject |
       scaleTargetRef: {
         apiVersion: 'apps/v1',
         kind: 'Deployment',
-        name: objectName(place.name, workload.name),
+        name: objectName(installation.name, workload.name),
       },
       minReplicas,
       maxReplicas,
@@ -91,16 +92,16 @@ function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject |
  * operator. Egress is not restricted, because the address of the Redis is in a Secret and may be anywhere.
  */
 function makeNetworkPolicy(ingredients: WorkloadContext): KubeObject {
-  const { place, workload } = ingredients
+  const { installation, workload } = ingredients
   const portsFor = (wanted: ServicePort['callers']) =>
     workload.ports.filter(({ callers }) => callers === wanted).map(({ port }) => ({ port, protocol: 'TCP' }))
   const [forAll, forOperator] = [portsFor(undefined), portsFor('operator')]
-  const operator = { podSelector: { matchLabels: operatorSelector(place) } }
+  const operator = { podSelector: { matchLabels: operatorSelector(installation) } }
   return ownedObject(ingredients, {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
     spec: {
-      podSelector: { matchLabels: podSelector(place, workload.name) },
+      podSelector: { matchLabels: podSelector(installation, workload.name) },
       policyTypes: ['Ingress'],
       ingress: [
         ...(forAll.length > 0 ? [{ ports: forAll }] : []),
@@ -118,14 +119,14 @@ function makePodDisruptionBudget(
   ingredients: WorkloadContext,
   shape: Pick<PodShape, 'maxUnavailable'>,
 ): KubeObject | undefined {
-  const { place, workload } = ingredients
+  const { installation, workload } = ingredients
   if (workload.replicas <= 1 && workload.autoscaling === undefined) return undefined
   return ownedObject(ingredients, {
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
     spec: {
       maxUnavailable: numberOrShare(shape.maxUnavailable),
-      selector: { matchLabels: podSelector(place, workload.name) },
+      selector: { matchLabels: podSelector(installation, workload.name) },
       // A replica that accepts no calls must not delay the drain of its node.
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },
@@ -170,10 +171,10 @@ function makeService(
   kindOfAddress: Readonly<Record<string, string>>,
   suffix?: string,
 ): KubeObject {
-  const { place, workload } = ingredients
+  const { installation, workload } = ingredients
   const spec = {
     ...kindOfAddress,
-    selector: podSelector(place, workload.name),
+    selector: podSelector(installation, workload.name),
     ports: ports.map(({ name, port }) => ({ name, port, targetPort: name, protocol: 'TCP' })),
   }
   return ownedObject(ingredients, { apiVersion: 'v1', kind: 'Service', spec }, suffix)
@@ -183,10 +184,10 @@ function makeService(
  * Marks a Deployment whose number of replicas an autoscaler writes. The ownership of `replicas` is handed
  * over before an unmarked Deployment gets an autoscaler: an unowned `replicas` becomes 1.
  */
-export const autoscaledAnnotation = 'tollway.dev/autoscaled'
+export const autoscaledAnnotation = `${apiGroup}/autoscaled`
 
 /** The release of the chart whose operator applied the Deployment last. */
-export const revisionAnnotation = 'tollway.dev/revision'
+export const revisionAnnotation = `${apiGroup}/revision`
 
 /** A new replica counts after this time of readiness: callers find it in DNS before an old one ends. */
 const minReadySeconds = 5
@@ -197,13 +198,13 @@ const revisionHistoryLimit = 3
  * new replicas before it ends old ones, a quarter of them at a time and at least one.
  */
 function makeDeployment(ingredients: WorkloadContext, shape: PodShape): KubeObject {
-  const { place, workload } = ingredients
+  const { installation, workload } = ingredients
   const deployment = ownedObject(ingredients, {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     spec: {
       ...(workload.autoscaling === undefined ? { replicas: workload.replicas } : {}),
-      selector: { matchLabels: podSelector(place, workload.name) },
+      selector: { matchLabels: podSelector(installation, workload.name) },
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: '25%' } },
       minReadySeconds,
       revisionHistoryLimit,
@@ -211,7 +212,7 @@ function makeDeployment(ingredients: WorkloadContext, shape: PodShape): KubeObje
     },
   })
   const annotations = {
-    ...(place.revision === '' ? {} : { [revisionAnnotation]: place.revision }),
+    ...(installation.revision === '' ? {} : { [revisionAnnotation]: installation.revision }),
     ...(workload.autoscaling === undefined ? {} : { [autoscaledAnnotation]: 'true' }),
   }
   return { ...deployment, metadata: { ...deployment.metadata, annotations } }

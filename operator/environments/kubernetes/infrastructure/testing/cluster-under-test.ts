@@ -140,7 +140,7 @@ async function openNamespace(
     infrastructure(options = {}) {
       const made = new KubernetesInfrastructure({
         client,
-        place: { name: 'tollway', namespace, owner, revision: '' },
+        installation: { name: 'tollway', namespace, owner, revision: '' },
         shapeFor: () => podShape(),
         mayWrite: () => true,
         onProblem: message => problems.push(message),
