@@ -24,7 +24,9 @@ const routes = animationStreamRoutes({
   loads: { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
 })
 const openFile = (path: string, onWarning: (text: string) => void) =>
-  openRememberedFile(path, [limits, routes], onWarning)
+  openRememberedFile(path, [limits, routes], (event, fields) =>
+    onWarning(`${event} ${JSON.stringify(fields)}`),
+  )
 const openLimits = (path: string, onWarning: (text: string) => void) => openFile(path, onWarning).of(limits)
 
 function place(): string {
@@ -143,7 +145,7 @@ test('a broken file is reported, and its previous version counts', () => {
   const warnings: string[] = []
   const memories = openLimits(path, warning => warnings.push(warning)).all()
   assert.deepEqual(memories, new Map([['a', plain]]))
-  assert.match(warnings.join(), /remembered\.json cannot be read/)
+  assert.match(warnings.join(), /read last good versions failed .*remembered\.json/)
 })
 
 test('a broken file without a previous version is reported, and counts as empty', () => {
@@ -154,7 +156,7 @@ test('a broken file without a previous version is reported, and counts as empty'
     writeFileSync(path, text)
     const warnings: string[] = []
     assert.equal(openLimits(path, warning => warnings.push(warning)).all().size, 0)
-    assert.match(warnings.join(), /remembered\.json cannot be read: /)
+    assert.match(warnings.join(), /read last good versions failed .*remembered\.json/)
   }
 })
 
