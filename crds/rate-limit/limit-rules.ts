@@ -1,6 +1,6 @@
 import { calendarUnits } from '@tollway/ratelimit/rules/calendar.ts'
 import { algorithms, fieldsOfLimited, maxRequestsPerUnit } from '@tollway/ratelimit/rules/fields.ts'
-import { endOfExactProducts, mostRequestsOf } from '@tollway/ratelimit/rules/ticks.ts'
+import { endOfExactProducts, findMostRequests } from '@tollway/ratelimit/rules/ticks.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/time-zone.ts'
 import { anchors, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
 import { describeFound } from '../describe.ts'
@@ -153,7 +153,7 @@ const exactProducts: PolicyRule = {
     if (!isOneOf(algorithms, algorithm) || algorithm === 'FixedWindow' || !isUnit(unit)) return []
     if (typeof unitMultiplier !== 'number' || !(unitMultiplier >= 1)) return []
     const windowSeconds = unitSeconds[unit] * unitMultiplier
-    const most = mostRequestsOf(windowSeconds)
+    const most = findMostRequests(windowSeconds)
     return ['requestsPerUnit', 'burst'].flatMap(name => {
       const count = limit[name]
       return problemIf(

@@ -1,10 +1,10 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import {
-  finalKeyOf,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
+  toFinalKey,
 } from '@tollway/ratelimit/rules/model.ts'
 import { isOurs } from '../kinds/registry.ts'
 import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../kinds/source.ts'
@@ -213,7 +213,7 @@ function describeLimits(domains: readonly RateLimitDomain[]): ReadonlyMap<string
   const limits = new Map<string, string>()
   const visit = (parent: string, rules: readonly RateLimitRule[]) => {
     for (const rule of rules) {
-      const name = `${parent}.${finalKeyOf(rule)}`
+      const name = `${parent}.${toFinalKey(rule)}`
       limits.set(name, describeRule(rule))
       visit(name, rule.descriptors)
     }

@@ -6,7 +6,7 @@ import { startService } from './service.ts'
 import { type Settings, settings } from './settings.ts'
 import { startSupervisor } from './workers/supervisor.ts'
 import { createWorkerLink } from './workers/worker-link.ts'
-import { findWorkerProblems, settingsOfWorker } from './workers/worker-settings.ts'
+import { findWorkerProblems, toWorkerSettings } from './workers/worker-settings.ts'
 
 /** The supervisor starts each worker with `main.ts worker <index>`. */
 const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : undefined
@@ -14,13 +14,13 @@ const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : und
 await runService({
   settings,
   findProblems: findWorkerProblems,
-  ...(workerIndex !== undefined && { logOf: log => logOfWorker(log, workerIndex) }),
+  ...(workerIndex !== undefined && { logOf: log => createWorkerLog(log, workerIndex) }),
   start,
 })
 
 async function start(values: Settings, log: Log): Promise<RunningService> {
   if (workerIndex !== undefined) {
-    return startService(settingsOfWorker(values, workerIndex), log, createWorkerLink(process))
+    return startService(toWorkerSettings(values, workerIndex), log, createWorkerLink(process))
   }
   for (const { name, reason } of findIneffective(settings, process.env)) log.warn(`ignore ${name}: ${reason}`)
   return values.workers > 1 ? startSupervisor(values, log, forkWorker) : startService(values, log)
@@ -32,7 +32,7 @@ function forkWorker(index: number): ChildProcess {
 }
 
 /** A log whose lines have the number of the worker. */
-function logOfWorker(log: Log, worker: number): Log {
+function createWorkerLog(log: Log, worker: number): Log {
   const withWorker = (fields?: LogFields) => ({ worker, ...fields })
   return {
     debug: (message, fields) => log.debug(message, withWorker(fields)),

@@ -286,7 +286,7 @@ function watchCounters(
   return watch
 }
 
-const problemOf = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
+const pickProblem = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
 
 /** Logs when the backend is lost and when it answers again: callers see only errors. */
 function logBackend(
@@ -299,11 +299,11 @@ function logBackend(
     if (healthy) log.info('the backend of the counters answers')
     // The process closes its connections when it shuts down.
     else if (!health.terminating())
-      log.warn('use the backend of the counters: it does not answer', problemOf(counters))
+      log.warn('use the backend of the counters: it does not answer', pickProblem(counters))
   })
   const patience = setTimeout(() => {
     if (backendHealth.healthy) return
-    log.warn('wait for the backend of the counters', problemOf(backendHealth))
+    log.warn('wait for the backend of the counters', pickProblem(backendHealth))
   }, backendPatienceMs)
   patience.unref()
 }

@@ -58,24 +58,24 @@ export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', Sta
  */
 export function requestText(request: DecisionRequest): string {
   let text = ''
-  for (const part of partsOf(request)) {
+  for (const part of formatParts(request)) {
     text += part
     if (text.length > maxTextChars) return `${text.slice(0, maxTextChars - 1)}…`
   }
   return text
 }
 
-function* partsOf({ domain, descriptors, hitsAddend }: DecisionRequest): Generator<string> {
+function* formatParts({ domain, descriptors, hitsAddend }: DecisionRequest): Generator<string> {
   yield `domain:${quote(domain, maxTextChars)}`
   for (const descriptor of descriptors) {
     yield ' descriptors:{'
-    yield* partsOfDescriptor(descriptor)
+    yield* formatDescriptor(descriptor)
     yield '}'
   }
   if (hitsAddend !== 0) yield ` hits_addend:${hitsAddend}`
 }
 
-function* partsOfDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): Generator<string> {
+function* formatDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): Generator<string> {
   let space = ''
   for (const { key, value } of entries) {
     yield `${space}entries:{key:${quote(key, maxTextChars)} value:${quote(value, maxTextChars)}}`

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
+import { compile, listLimits } from '@tollway/ratelimit/rules/compile.ts'
 import type { Problem } from '@tollway/ratelimit/rules/model.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import fc from 'fast-check'
-import { cpuMsOf, maxHostileCpuMs } from '../../services/ratelimit/rules/testing/rules-of-yaml.ts'
+import { maxHostileCpuMs, measureCpuMs } from '../../services/ratelimit/rules/testing/rules-of-yaml.ts'
 import { type ConfigurationDifference, configurationDifferences } from './configuration-differences.ts'
 import { mutatedFiles, seedFiles } from './mutate-yaml.ts'
 import { type ConfigFile, missingReference, startJudge, type Verdict } from './start-reference.ts'
@@ -30,7 +30,7 @@ function judge(files: readonly { name: string; text: string }[], merge: boolean)
   const judged = validate(configs, { mergeDomainConfigs: merge, spelling: 'snake' })
   if (judged.problems.length > 0) return { problems: judged.problems, rules: '' }
   const rules = compile(configs, { mergeDomainConfigs: merge, attach: () => undefined })
-  const lines = [...limitsOf(rules)].map(
+  const lines = [...listLimits(rules)].map(
     ({ fullKey, unlimited, unit, requestsPerUnit, shadowMode, quotaMode }) => {
       const limit = `unit=${unlimited ? 'UNKNOWN' : unit.toUpperCase()} requests_per_unit=${requestsPerUnit}`
       return `${fullKey}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
@@ -86,7 +86,7 @@ test(`${runs} mutated files have the same result, reason and meaning (FC_SEED=${
     const file = { name: 'f.yaml', text }
     const asked = ask([file])
     let own: Judgement = { problems: [], rules: '' }
-    const tookMs = cpuMsOf(() => {
+    const tookMs = measureCpuMs(() => {
       own = judge([file], false)
     })
     assert.ok(tookMs < maxHostileCpuMs, `${tookMs} ms of CPU for:\n${text}`)

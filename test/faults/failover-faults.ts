@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { slotOf } from '../../services/ratelimit/counters/redis/cluster/hash-slot.ts'
+import { findHashSlot } from '../../services/ratelimit/counters/redis/cluster/hash-slot.ts'
 import { isArrayReply } from '../../services/ratelimit/counters/redis/resp/reply-parser.ts'
 import { askOnce } from '../../services/ratelimit/counters/redis/resp/session.ts'
 import type { ClusterServer } from '../support/redis-cluster.ts'
@@ -101,7 +101,7 @@ function reshard(): FaultCase {
   let running: Promise<void> | undefined
   async function move(backend: ClusterBackend): Promise<void> {
     const { masters } = backend.cluster
-    const slot = slotOf(limitedKey(questions(name)))
+    const slot = findHashSlot(limitedKey(questions(name)))
     let from = await ownerOf(backend, slot)
     while (going) {
       const to = masters[(masters.indexOf(from) + 1) % masters.length] ?? from
@@ -137,7 +137,7 @@ function clusterKill(): FaultCase {
     openBackend: openCluster,
     messages: [...away, ...replaced, ...partial].map(ofNode),
     async inject(backend) {
-      killed = await ownerOf(backend, slotOf(limitedKey(questions(name))))
+      killed = await ownerOf(backend, findHashSlot(limitedKey(questions(name))))
       await killed.kill('SIGKILL')
     },
     async remove({ cluster }) {

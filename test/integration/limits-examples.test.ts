@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { calendarOf } from '@tollway/ratelimit/rules/calendar.ts'
+import { openCalendar } from '@tollway/ratelimit/rules/calendar.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { runTollway } from '../../operator/cli/tollway-program.ts'
@@ -136,7 +136,7 @@ test('a process lists its features, gets the examples from the feed, and enforce
   )
 
   const codes: number[] = []
-  const windows = calendarOf({ unit: 'day', timeZone: 'Europe/Copenhagen' })
+  const windows = openCalendar({ unit: 'day', timeZone: 'Europe/Copenhagen' })
   const dayAt = () => windows.windowAt(Math.floor(Date.now() / 1000)).start
   const day = dayAt()
   for (let call = 0; call < 4; call += 1) codes.push(await service.ask('calendar', 'reset', 'alice'))

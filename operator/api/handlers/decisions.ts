@@ -53,13 +53,13 @@ export const tryRequest: Handler = {
 }
 
 function describeExplanation(
-  { entries, result, limit, stem }: Explanation,
+  { entries, result, limit, baseKey }: Explanation,
   nowSeconds: number,
 ): TryAnswer['descriptors'][number] {
   return {
     entries: entries.map(entry => ({ ...entry })),
     result,
     hasLimit: limit !== undefined && !limit.unlimited,
-    details: limit === undefined ? [] : [...describeLimit(limit, stem, nowSeconds)],
+    details: limit === undefined ? [] : [...describeLimit(limit, baseKey, nowSeconds)],
   }
 }

@@ -50,7 +50,7 @@ invalid manifest, the rules of its last good version.`,
 
 export const tryCommand = createTry(folderSource)
 
-function describe({ entries, result, limit, stem }: Explanation): string {
+function describe({ entries, result, limit, baseKey }: Explanation): string {
   const lines = entries.map(({ key, value, how, rule, reason }) => {
     const found = rule === undefined ? how : `${how} match of ${rule}`
     return `  ${key}=${value}  ${found}${reason === undefined ? '' : `: ${reason}`}`
@@ -58,7 +58,7 @@ function describe({ entries, result, limit, stem }: Explanation): string {
   lines.unshift(entries.map(({ key, value }) => `${key}=${value}`).join(' '))
   lines.push(`  => ${result}`)
   if (limit !== undefined) {
-    const details = describeLimit(limit, stem, Math.floor(Date.now() / 1000))
+    const details = describeLimit(limit, baseKey, Math.floor(Date.now() / 1000))
     lines.push(...details.map(line => `     ${line}`))
   }
   return `${lines.map(printable).join('\n')}\n`

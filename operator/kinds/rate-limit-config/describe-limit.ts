@@ -1,14 +1,14 @@
-import { boundariesOf, type LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
+import { type LimitSettings, openBoundaries } from '@tollway/ratelimit/rules/limit.ts'
 import { windowAt } from '@tollway/ratelimit/rules/window.ts'
 
 /**
  * Returns one line for each property of a limit that its name does not show.
  *
- * @param stem the cache key without prefix and window
+ * @param baseKey the cache key without prefix and window
  */
 export function describeLimit(
   limit: LimitSettings,
-  stem: string | undefined,
+  baseKey: string | undefined,
   nowSeconds: number,
 ): readonly string[] {
   const { limits, unlimited, headers = true } = limit
@@ -21,7 +21,7 @@ export function describeLimit(
   const rejected =
     limits !== undefined || limit.algorithm !== undefined ? describeRejected(limits ?? [limit]) : []
   const counted =
-    stem === undefined || unlimited || limits ? [] : [`counted under ${stem}${describeKeyEnd(limit)}`]
+    baseKey === undefined || unlimited || limits ? [] : [`counted under ${baseKey}${describeKeyEnd(limit)}`]
   return [...lines, ...mode, ...hidden, ...together, ...rejected, ...ofMembers, ...counted]
 }
 
@@ -61,7 +61,7 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
     const share = `the previous ${showSeconds(unitSeconds)} count by the share that is not over yet`
     return [`${share}; without further requests it is empty after ${showSeconds(2 * unitSeconds)}`]
   }
-  const { start, end } = windowAt(nowSeconds, { unitSeconds, boundaries: boundariesOf(limit) })
+  const { start, end } = windowAt(nowSeconds, { unitSeconds, boundaries: openBoundaries(limit) })
   return [`window from ${showTime(start)} to ${showTime(end)}`]
 }
 

@@ -27,7 +27,7 @@ export function explainRequest(
 
 /** A limit that another descriptor of the request replaces does not count. */
 function withReplacement(explanation: Explanation, replaced: ReadonlySet<string>): Explanation {
-  const { limit, stem: _, ...rest } = explanation
+  const { limit, baseKey: _, ...rest } = explanation
   if (limit === undefined || limit.unlimited) return explanation
   const names = (limit.limits ?? [limit]).map(({ name }) => name)
   const gone = names.filter(name => replaced.has(name))

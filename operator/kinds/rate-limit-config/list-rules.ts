@@ -1,8 +1,8 @@
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
-import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
-import { windowOf } from '@tollway/ratelimit/rules/explain.ts'
+import { compile, listLimits } from '@tollway/ratelimit/rules/compile.ts'
+import { describeWindow } from '@tollway/ratelimit/rules/explain.ts'
 import type { LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
-import { finalKeyOf, type RateLimitDomain, type RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
+import { type RateLimitDomain, type RateLimitRule, toFinalKey } from '@tollway/ratelimit/rules/model.ts'
 
 /** A limit of a domain, for lists. Each limit of a rule with several is one of its own. */
 interface ListedRule {
@@ -28,7 +28,7 @@ interface ListedLimit {
 /** Returns the limits of a domain, sorted by name. They are kept, because consoles ask each second. */
 export const listedRules = oncePerObject((content: RateLimitDomain): readonly ListedRule[] => {
   const compiled = compile([content], { mergeDomainConfigs: false, attach: () => undefined })
-  const limits = new Map([...limitsOf(compiled)].map(settings => [settings.fullKey, listedLimit(settings)]))
+  const limits = new Map([...listLimits(compiled)].map(settings => [settings.fullKey, listedLimit(settings)]))
   const paths = new Map(
     listPaths(content.descriptors).map(path => [`${content.domain}.${path.join('.')}`, path]),
   )
@@ -42,7 +42,7 @@ function listPaths(
   above: readonly string[] = [],
 ): readonly (readonly string[])[] {
   return rules.flatMap(rule => {
-    const path = [...above, finalKeyOf(rule)]
+    const path = [...above, toFinalKey(rule)]
     const members = (rule.limits ?? []).map(({ name }, index) => [...path, name || `${index}`])
     return [path, ...members, ...listPaths(rule.descriptors, path)]
   })
@@ -51,5 +51,13 @@ function listPaths(
 function listedLimit(settings: LimitSettings): ListedLimit {
   const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = settings
   const { unlimited, shadowMode, quotaMode } = settings
-  return { requestsPerUnit, window: windowOf(settings), algorithm, burst, unlimited, shadowMode, quotaMode }
+  return {
+    requestsPerUnit,
+    window: describeWindow(settings),
+    algorithm,
+    burst,
+    unlimited,
+    shadowMode,
+    quotaMode,
+  }
 }

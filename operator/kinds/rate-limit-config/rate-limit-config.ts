@@ -4,7 +4,7 @@ import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-conf
 import { encodeDomain, showDomain } from '@tollway/ratelimit/config/domain-codec.ts'
 import { checkFields, hasRuleFlags, memberFields } from '@tollway/ratelimit/rules/fields.ts'
 import {
-  featuresOf,
+  findFeatures,
   isRequestsPerUnit,
   type RateLimitDomain,
   type RateLimitPolicy,
@@ -49,7 +49,7 @@ export const rateLimitConfig: FeedKind<RateLimitDomain, RateLimitDomain> = {
 
 /** Encodes a domain for the feed. */
 export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
-  return createResource(content.name, encodeDomain(content), featuresOf(content))
+  return createResource(content.name, encodeDomain(content), findFeatures(content))
 }
 
 const noRules = { rules: 0 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
+import { compile, listLimits } from '@tollway/ratelimit/rules/compile.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import fc from 'fast-check'
@@ -34,7 +34,7 @@ test('every accepted resource can be encoded, and is accepted by a process', () 
       const received = decodeDomain(encodeRateLimitDomain(made.value).bytes)
       assert.deepEqual(validate([received], { mergeDomainConfigs: false, spelling: 'camel' }).problems, [])
       const rules = compile([received], { mergeDomainConfigs: false, attach: () => undefined })
-      assert.equal([...limitsOf(rules)].length, countLimits(made.value.descriptors))
+      assert.equal([...listLimits(rules)].length, countLimits(made.value.descriptors))
     }),
   )
   assert.ok(accepted > 10, `${accepted} resources were accepted`)

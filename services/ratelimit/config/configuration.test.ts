@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { limitsOf } from '../rules/compile.ts'
+import { listLimits } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
 import type { Reading } from './reading.ts'
 import { responseOf } from './testing/encode-domain.ts'
@@ -49,7 +49,7 @@ for (const [where, inlineBytes] of [
       const rules = configuration.rules()
       assert.ok(rules)
       assert.deepEqual(
-        [...limitsOf(rules)],
+        [...listLimits(rules)],
         [
           {
             name: 'own',
@@ -70,7 +70,7 @@ for (const [where, inlineBytes] of [
         { key: 'outer', value: 'any' },
         { key: 'in*ner', value: 'x1' },
       ])
-      assert.equal(found?.stem, 'a_outer_any_in*ner_x*_')
+      assert.equal(found?.baseKey, 'a_outer_any_in*ner_x*_')
       assert.deepEqual(
         warnings.map(warning => warning.replace(/ \(.*/, '')),
         [
@@ -117,7 +117,7 @@ for (const [what, spelling, readingOf] of sources) {
     t.diagnostic(`loaded in ${Math.round(tookMs)} ms, longest turn ${Math.round(turnMs)} ms of CPU`)
     assert.ok(turnMs < maxTurnMs, `a turn of the event loop took ${turnMs} ms`)
     const rules = configuration.rules()
-    assert.equal(rules && [...limitsOf(rules)].length, descriptors)
+    assert.equal(rules && [...listLimits(rules)].length, descriptors)
   })
 }
 

@@ -80,7 +80,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     const domains = openDomains(changes, rules?.domains, options.limitStats.attach)
     rules = { domains }
     inForce = changes.parts
-    fingerprints = new Map(fingerprintsOf(reading, changes.parts))
+    fingerprints = new Map(listFingerprints(reading, changes.parts))
     successes.value += 1
     for (const warning of changes.warnings.slice(0, maxLoggedProblems)) log.warn(formatProblem(warning))
     log.info('configuration loaded', { domains: domains.size, changed: changes.tables.length })
@@ -161,7 +161,7 @@ function openDomains(
   return domains
 }
 
-function* fingerprintsOf(
+function* listFingerprints(
   reading: Reading,
   parts: readonly KnownPart[],
 ): Generator<[string, string], undefined> {

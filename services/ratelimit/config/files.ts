@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Stats } from '../stats/stats.ts'
 import type { Configuration, Feed } from './configuration.ts'
-import { type FoundFiles, findFiles, identityOf } from './find-files.ts'
+import { type FoundFiles, findFiles, fingerprint } from './find-files.ts'
 
 export interface FileFeedOptions {
   /** RUNTIME_ROOT. */
@@ -118,7 +118,7 @@ function stateOfLinks(root: string, folder: string): string {
 
 function linkIdentity(path: string): string {
   const stat = lstatSync(path, { bigint: true })
-  return stat.isSymbolicLink() ? identityOf(stat) : `${stat.dev} ${stat.ino}`
+  return stat.isSymbolicLink() ? fingerprint(stat) : `${stat.dev} ${stat.ino}`
 }
 
 function orNothing(read: () => string): string {

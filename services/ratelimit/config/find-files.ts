@@ -66,7 +66,7 @@ export function findFiles(folder: string, options: FindOptions): FoundFiles {
     else if (!/\.ya?ml$/.test(name)) {
       warnings.push({ source: key, path: '', message: 'the file is not read: only *.yaml and *.yml are' })
     } else if (stat.isFile()) {
-      files.push({ path, key, bytes: Number(stat.size), fingerprint: `${path} ${identityOf(stat)}` })
+      files.push({ path, key, bytes: Number(stat.size), fingerprint: `${path} ${fingerprint(stat)}` })
     } else problems.push({ source: key, path: '', message: 'it is not a regular file' })
   }
 
@@ -87,6 +87,6 @@ export function findFiles(folder: string, options: FindOptions): FoundFiles {
 }
 
 /** Returns a text that changes with every write, chmod and replacement. */
-export function identityOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+export function fingerprint({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
 }

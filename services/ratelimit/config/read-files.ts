@@ -25,12 +25,12 @@ export function openFiles(
       parts.push(tooMuch(file))
       break
     }
-    parts.push(partOf(file, hashes[index]))
+    parts.push(toPart(file, hashes[index]))
   }
   return { parts, problems, warnings }
 }
 
-function partOf({ path, key, bytes }: FoundFile, hash: string | undefined): Part {
+function toPart({ path, key, bytes }: FoundFile, hash: string | undefined): Part {
   return {
     ...{ source: key, bytes, hash },
     read() {

@@ -6,7 +6,7 @@ import { create } from '@bufbuild/protobuf'
 import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { createDiscoverySession } from '@tollway/xds-client/discovery-session.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { limitsOf } from '../rules/compile.ts'
+import { listLimits } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
 import { rateLimitTypeUrl } from '../rules/model.ts'
 import { findFiles } from './find-files.ts'
@@ -116,7 +116,7 @@ test('the statistics of a rule continue when its domain is compiled again', asyn
     const rules = configuration.rules()
     const found = rules && match(rules, 'd', anyValue)
     if (found) found.limit.stats.totalHits += 1
-    assert.equal(rules && [...limitsOf(rules)][0]?.requestsPerUnit, limit)
+    assert.equal(rules && [...listLimits(rules)][0]?.requestsPerUnit, limit)
   }
   assert.equal(stats.counter('ratelimit.service.rate_limit.d.k.total_hits').value, 2)
 })

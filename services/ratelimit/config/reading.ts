@@ -92,27 +92,27 @@ export async function readChanges(reading: Reading, options: ReadOptions): Promi
   const { parts, ...whole } = await openReading(reading, options)
   const domainOf = new Map(options.inForce.map(({ hash, domain }) => [hash, domain]))
   const unknown = parts.filter(({ hash }) => hash === undefined || !domainOf.has(hash))
-  if (bytesOf(unknown) > options.maxBytes) return undefined
+  if (countBytes(unknown) > options.maxBytes) return undefined
   await nextTurn()
   const identified = parts.map(part => identify(part, domainOf))
-  const unread = [...whole.problems, ...identified.flatMap(problemsOf)]
-  if (unread.length > 0) return refused(unread)
+  const unread = [...whole.problems, ...identified.flatMap(listProblems)]
+  if (unread.length > 0) return rejectReading(unread)
 
   const known = identified.filter(one => 'domain' in one)
   await nextTurn()
-  const contents = contentsOf(known)
+  const contents = hashDomains(known)
   await nextTurn()
-  const inForce = contentsOf(options.inForce)
+  const inForce = hashDomains(options.inForce)
   await nextTurn()
   const changed = [...known.entries()].filter(
     ([, { domain }]) => contents.get(domain) !== inForce.get(domain),
   )
-  if (bytesOf(changed.flatMap(([index]) => parts[index] ?? [])) > options.maxBytes) return undefined
+  if (countBytes(changed.flatMap(([index]) => parts[index] ?? [])) > options.maxBytes) return undefined
   const decoded = changed.flatMap(
     ([index, one]) => one.decoded ?? parts.slice(index, index + 1).map(decodePart),
   )
-  const undecoded = decoded.flatMap(problemsOf)
-  if (undecoded.length > 0) return refused(undecoded)
+  const undecoded = decoded.flatMap(listProblems)
+  if (undecoded.length > 0) return rejectReading(undecoded)
 
   const values = decoded.filter(one => 'value' in one)
   const configs = values.map(({ value }) => value)
@@ -135,21 +135,21 @@ async function openReading(
 }
 
 /** Returns the content hashes of each domain, in order: equal for equal configurations. */
-function contentsOf(parts: readonly KnownPart[]): ReadonlyMap<string, string> {
+function hashDomains(parts: readonly KnownPart[]): ReadonlyMap<string, string> {
   const contents = new Map<string, string>()
   for (const { hash, domain } of parts) contents.set(domain, `${contents.get(domain) ?? ''} ${hash}`)
   return contents
 }
 
-function refused(problems: readonly Problem[]): Changes {
+function rejectReading(problems: readonly Problem[]): Changes {
   return { problems, warnings: [], parts: [], changed: new Map() }
 }
 
-function problemsOf(one: object & { readonly problems?: readonly Problem[] }): readonly Problem[] {
+function listProblems(one: object & { readonly problems?: readonly Problem[] }): readonly Problem[] {
   return one.problems ?? []
 }
 
-function bytesOf(parts: readonly Part[]): number {
+function countBytes(parts: readonly Part[]): number {
   return parts.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 

@@ -15,7 +15,7 @@ export interface BackendHealthOptions {
 const retryMs = 500
 
 /** Returns one probe for each backend: per-second limits may have a separate one. */
-function probesOf(cacheKeyPrefix: string): readonly Hit[] {
+function createProbes(cacheKeyPrefix: string): readonly Hit[] {
   const probe = { key: `${cacheKeyPrefix}tollway_probe`, hits: 0, expirySeconds: 1, limit: maxCount }
   return [probe, { ...probe, perSecond: true }]
 }
@@ -26,7 +26,7 @@ export async function probeBackend(
   cacheKeyPrefix: string,
 ): Promise<void> {
   if (!counters.healthy) throw new Error(counters.problem)
-  await counters.add(probesOf(cacheKeyPrefix))
+  await counters.add(createProbes(cacheKeyPrefix))
 }
 
 /**
@@ -43,7 +43,7 @@ export function createBackendHealth(
   options: BackendHealthOptions,
 ): Pick<Counters, 'healthy' | 'problem' | 'onHealth'> {
   const { counters, errors, checkActiveConnection, cacheKeyPrefix } = options
-  const probes = probesOf(cacheKeyPrefix)
+  const probes = createProbes(cacheKeyPrefix)
   const listeners: ((healthy: boolean) => void)[] = []
   let answered = false
   let asking = false

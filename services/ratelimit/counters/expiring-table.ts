@@ -89,10 +89,10 @@ export class ExpiringTable<Value extends Expiring> {
       return
     }
     this.#keysBySecond.set(second, [key])
-    this.#seconds.splice(this.#placeOf(second), 0, second)
+    this.#seconds.splice(this.#insertionIndex(second), 0, second)
   }
 
-  #placeOf(second: number): number {
+  #insertionIndex(second: number): number {
     let low = 0
     let high = this.#seconds.length
     while (low < high) {

@@ -57,7 +57,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
       return counter.count
     }
     if (hits === 0) return 0
-    counters.set(key, { count: hits, expiresAt: endOf(hit, nowSeconds), expirySeconds }, nowSeconds)
+    counters.set(key, { count: hits, expiresAt: findExpiry(hit, nowSeconds), expirySeconds }, nowSeconds)
     return hits
   }
 
@@ -98,10 +98,10 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
 
 function prolong(counter: Counter, hit: Hit, nowSeconds: number): void {
   counter.expirySeconds = hit.expirySeconds
-  counter.expiresAt = Math.max(counter.expiresAt, endOf(hit, nowSeconds))
+  counter.expiresAt = Math.max(counter.expiresAt, findExpiry(hit, nowSeconds))
 }
 
 /** Rounds up, since a counter is kept for at least its expiry. */
-function endOf({ expirySeconds, jitterSeconds = 0 }: Hit, nowSeconds: number): number {
+function findExpiry({ expirySeconds, jitterSeconds = 0 }: Hit, nowSeconds: number): number {
   return Math.ceil(nowSeconds + expirySeconds + jitterSeconds)
 }

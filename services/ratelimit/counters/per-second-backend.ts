@@ -36,8 +36,8 @@ export function createPerSecondCounters(options: PerSecondOptions): Counters {
   counters.onHealth(checkHealth)
   perSecond.onHealth(checkHealth)
 
-  const ownerOf = (hit: Hit) => (hit.perSecond ? perSecond : counters)
-  const addToBoth = (batch: readonly Hit[]) => addSplit(batch, ownerOf, (owner, part) => owner.add(part))
+  const pickBackend = (hit: Hit) => (hit.perSecond ? perSecond : counters)
+  const addToBoth = (batch: readonly Hit[]) => addSplit(batch, pickBackend, (owner, part) => owner.add(part))
 
   function problem(): string {
     if (!counters.healthy) return counters.problem
@@ -47,8 +47,8 @@ export function createPerSecondCounters(options: PerSecondOptions): Counters {
   function add(batch: readonly Hit[]): ReturnType<Counters['add']> {
     const [first] = batch
     if (first === undefined) return counters.add(batch)
-    const owner = ownerOf(first)
-    if (batch.every(hit => ownerOf(hit) === owner)) return owner.add(batch)
+    const owner = pickBackend(first)
+    if (batch.every(hit => pickBackend(hit) === owner)) return owner.add(batch)
     return stopWhenOver ? addInTwoSteps(addToBoth, batch) : addToBoth(batch)
   }
 

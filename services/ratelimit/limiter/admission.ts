@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
 import type { Hit } from '../counters/counters.ts'
 import type { Limit } from '../rules/limit.ts'
-import { admissionOf } from '../rules/limit.ts'
+import { toAdmission } from '../rules/limit.ts'
 import { expirySeconds, maxResetSeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 import { appendItem } from './append-item.ts'
@@ -44,7 +44,7 @@ const noHits: readonly Hit[] = []
 const noAdmissions: readonly Admission[] = []
 
 /** Returns what the matches of a request have counted. Lists without items are the same ones for every call. */
-export function checksOf(request: DecisionRequest, matches: Matches, options: CheckOptions): CallChecks {
+export function prepareChecks(request: DecisionRequest, matches: Matches, options: CheckOptions): CallChecks {
   let hits: Hit[] | undefined
   let admissions: Admission[] | undefined
   for (let place = 0; place < matches.length; place++) {
@@ -52,20 +52,20 @@ export function checksOf(request: DecisionRequest, matches: Matches, options: Ch
     if (match === undefined || match.limit.unlimited) continue
     const addend = request.descriptors[place]?.hitsAddend ?? Math.max(1, request.hitsAddend)
     if (needsAdmission(match, options.allOrNothing)) {
-      admissions = appendItem(admissions, admissionOfDescriptor(match, place, addend, options))
-    } else hits = appendItem(hits, hitOf(match, addend, options))
+      admissions = appendItem(admissions, prepareAdmission(match, place, addend, options))
+    } else hits = appendItem(hits, toHit(match, addend, options))
   }
   if (admissions !== undefined && options.allOrNothing) admissions = [joined(admissions)]
   return { hits: hits ?? noHits, admissions: admissions ?? noAdmissions }
 }
 
-function hitOf(
-  { limit, stem }: NonNullable<DescriptorMatch>,
+function toHit(
+  { limit, baseKey }: NonNullable<DescriptorMatch>,
   hits: number,
   { cacheKeyPrefix, nowSeconds, jitterSeconds }: CheckOptions,
 ): Hit {
   return {
-    key: `${cacheKeyPrefix}${stem}${windowStart(nowSeconds, limit)}`,
+    key: `${cacheKeyPrefix}${baseKey}${windowStart(nowSeconds, limit)}`,
     hits,
     expirySeconds: expirySeconds(nowSeconds, limit),
     jitterSeconds: jitterSeconds(),
@@ -87,18 +87,18 @@ function joined(admissions: readonly Admission[]): Admission {
   }
 }
 
-function admissionOfDescriptor(
-  { limit, stem }: NonNullable<DescriptorMatch>,
+function prepareAdmission(
+  { limit, baseKey }: NonNullable<DescriptorMatch>,
   place: number,
   hits: number,
   { cacheKeyPrefix, nowSeconds }: CheckOptions,
 ): Admission {
   const limits = limit.members ?? [limit]
-  const tag = limit.members === undefined ? undefined : hashOf(stem)
+  const tag = limit.members === undefined ? undefined : hashKey(baseKey)
   const checks = limits.map((each): LimitCheck => {
-    const { algorithm, capacity, ticksPerSecond, keySuffix } = each.admission ?? admissionOf(each)
+    const { algorithm, capacity, ticksPerSecond, keySuffix } = each.admission ?? toAdmission(each)
     const start = algorithm === 'FixedWindow' ? `${windowStart(nowSeconds, each)}` : ''
-    const alone = algorithm === 'FixedWindow' ? `${stem}${start}` : `${stem}${keySuffix}`
+    const alone = algorithm === 'FixedWindow' ? `${baseKey}${start}` : `${baseKey}${keySuffix}`
     const together = start === '' ? `{${tag}}:${keySuffix}` : `{${tag}}:${keySuffix}:${start}`
     return {
       key: `${cacheKeyPrefix}${tag === undefined ? alone : together}`,
@@ -119,8 +119,8 @@ function admissionOfDescriptor(
 const tagLength = 22
 
 /** Returns 132 bits of a hash of the domain and the entries, for the hash tag of a Redis Cluster. */
-function hashOf(stem: string): string {
-  return hash('sha256', stem, 'base64url').slice(0, tagLength)
+function hashKey(baseKey: string): string {
+  return hash('sha256', baseKey, 'base64url').slice(0, tagLength)
 }
 
 /** The decision for a descriptor whose limits admit calls, and what it contributes to the request. */
@@ -152,17 +152,17 @@ export function recordAdmission(
   const verdicts = limits.map((limit, index) => {
     const [check, outcome] = [checks[index] as LimitCheck, outcomes[index] as LimitOutcome]
     record(limit, check, outcome, options.nearLimitRatio)
-    const resetSeconds = resetSecondsOf(limit, check, outcome, options.nowSeconds)
+    const resetSeconds = findResetSeconds(limit, check, outcome, options.nowSeconds)
     return { limit, outcome, resetSeconds, delays: delaysNext(check, outcome, checks, outcomes) }
   })
   const [first] = places
   if (first !== undefined && places.every(place => place === first)) {
-    return new Map([[first, descriptorOf(verdicts, options.quotaMode)]])
+    return new Map([[first, decideDescriptor(verdicts, options.quotaMode)]])
   }
   const descriptors = new Map<number, AdmittedDescriptor>()
   for (const [place, indexes] of Map.groupBy(places.keys(), index => places[index] as number)) {
     const own = indexes.map(index => verdicts[index] as Verdict)
-    descriptors.set(place, descriptorOf(own, options.quotaMode))
+    descriptors.set(place, decideDescriptor(own, options.quotaMode))
   }
   return descriptors
 }
@@ -218,7 +218,7 @@ function record(
   stats.withinLimit += withinLimitHits
 }
 
-function resetSecondsOf(
+function findResetSeconds(
   limit: Limit<LimitStats>,
   { algorithm }: LimitCheck,
   { waitSeconds }: LimitOutcome,
@@ -232,13 +232,13 @@ function resetSecondsOf(
  * Returns the decision by the limit with the longest wait until the same call would be admitted, or otherwise by the
  * limit with the fewest remaining hits. Shadow limits decide only where there are no others.
  */
-function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): AdmittedDescriptor {
+function decideDescriptor(verdicts: readonly Verdict[], quotaMode: boolean): AdmittedDescriptor {
   const deciding = verdicts.filter(({ limit }) => !limit.shadowMode)
   const refusing = deciding.filter(({ outcome }) => !outcome.admitted)
   const candidates = deciding.length === 0 ? verdicts : deciding
   const chosen =
     refusing.length > 0
-      ? deciding.filter(({ delays }) => delays).reduce((a, b) => (waitOf(b) > waitOf(a) ? b : a))
+      ? deciding.filter(({ delays }) => delays).reduce((a, b) => (resetOrNever(b) > resetOrNever(a) ? b : a))
       : candidates.reduce((a, b) => (b.outcome.remaining < a.outcome.remaining ? b : a))
   const { limit, outcome, resetSeconds } = chosen
   const { name, requestsPerUnit, unit } = limit
@@ -257,6 +257,6 @@ function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): Admitte
   }
 }
 
-function waitOf({ resetSeconds }: Verdict): number {
+function resetOrNever({ resetSeconds }: Verdict): number {
   return resetSeconds ?? Number.POSITIVE_INFINITY
 }

@@ -58,7 +58,7 @@ export function answerExtras(
       ...(hasBody ? [{ key: 'Content-Type', value: problemContentType }] : []),
     ],
     ...(hasBody && { body: problemDetails(limits) }),
-    ...(options.dynamicMetadata && { metadata: metadataOf(call, decision) }),
+    ...(options.dynamicMetadata && { metadata: toMetadata(call, decision) }),
   }
 }
 
@@ -79,7 +79,7 @@ function referenceHeaders(
   return responseHeaders(shown, isOver, headerNames)
 }
 
-function metadataOf({ request, matches }: DecidedCall, { statuses }: Decision) {
+function toMetadata({ request, matches }: DecidedCall, { statuses }: Decision) {
   const ofPassed = matches.flatMap((found, index) => {
     // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
     const passed = found?.limit.unlimited === false && statuses[index]?.over === false
@@ -111,7 +111,7 @@ export interface ListedLimit {
 }
 
 /** The name of a limit in answers: its own or, if it has none, its index among the limits of the call. */
-export function labelOf({ name }: ListedLimit, index: number): string {
+export function toLabel({ name }: ListedLimit, index: number): string {
   return name === '' ? `${index}` : name
 }
 
@@ -134,7 +134,7 @@ function listLimits(
       return verdicts.map(({ limit, outcome, resetSeconds, delays }) => {
         const isEnforced = !limit.shadowMode
         return {
-          ...settingsOf(limit, nowSeconds),
+          ...pickSettings(limit, nowSeconds),
           remaining: Math.max(0, outcome.remaining),
           resetSeconds,
           over: isEnforced && !outcome.admitted,
@@ -144,11 +144,11 @@ function listLimits(
     }
     const { over = false, remaining = 0, limit } = statuses[place] ?? {}
     const { resetSeconds } = limit ?? {}
-    return [{ ...settingsOf(found.limit, nowSeconds), remaining, resetSeconds, over, delays: over }]
+    return [{ ...pickSettings(found.limit, nowSeconds), remaining, resetSeconds, over, delays: over }]
   })
 }
 
-function settingsOf(limit: Limit<unknown>, nowSeconds: number) {
+function pickSettings(limit: Limit<unknown>, nowSeconds: number) {
   const { name, requestsPerUnit, headers = true } = limit
   return { name, requestsPerUnit, windowSeconds: windowSeconds(nowSeconds, limit), shown: headers }
 }
@@ -165,7 +165,7 @@ export function problemDetails(limits: readonly ListedLimit[]): string {
     title: 'Quota Exceeded',
     status: 429,
     'violated-policies': limits.flatMap((limit, index) =>
-      limit.over && limit.shown ? [labelOf(limit, index)] : [],
+      limit.over && limit.shown ? [toLabel(limit, index)] : [],
     ),
   })
 }

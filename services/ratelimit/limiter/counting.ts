@@ -64,7 +64,7 @@ export function createCounting(options: CountingOptions): Counting {
     cacheOver: cacheRejection,
     allowed: ({ burst }) => ({ admitted: true, remaining: burst, waitSeconds: 0 }),
     denied: () => ({ admitted: false, remaining: 0, waitSeconds: undefined }),
-    locally: checks => local.admit?.(checks.map(check => shareOf(check, localShare))) ?? [],
+    locally: checks => local.admit?.(checks.map(check => takeShare(check, localShare))) ?? [],
   })
 
   function addUncached(batch: readonly Hit[], isCached: readonly boolean[], nowSeconds: number) {
@@ -173,7 +173,7 @@ function cachedRejection(
   nowSeconds: number,
 ): readonly LimitOutcome[] | undefined {
   if (cache === undefined) return undefined
-  const key = cacheKeyOf(checks, cache.deletions)
+  const key = toRejectionKey(checks, cache.deletions)
   const until = key === undefined ? undefined : cache.until(key, nowSeconds)
   if (until === undefined) return undefined
   return [{ admitted: false, remaining: 0, waitSeconds: until - nowSeconds, fromLocalCache: true }]
@@ -188,7 +188,7 @@ function cacheRejection(
 ): void {
   const { admitted = true, remaining = 0, waitSeconds = 0 } = outcomes[0] ?? {}
   if (admitted || remaining > 0 || waitSeconds <= 0) return
-  const key = cacheKeyOf(checks, cache.deletions)
+  const key = toRejectionKey(checks, cache.deletions)
   if (key !== undefined) cache.add(key, nowSeconds + waitSeconds, nowSeconds)
 }
 
@@ -200,14 +200,14 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
  * call: after an operator has changed a counter, every refusal is asked for once more. Undefined for a fixed
  * window, for several limits, whose answer needs the state of each, and for a limit that counts rejected hits.
  */
-function cacheKeyOf([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
+function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
   if (check === undefined || others.length > 0 || check.algorithm === 'FixedWindow') return undefined
   const { key, limit, burst, hits, shadow, countRejected } = check
   return hits === 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
 /** Returns the share of a limit that this process may admit, at least 1; a limit of 0 stays 0. */
-function shareOf(check: LimitCheck, share: number): LimitCheck {
+function takeShare(check: LimitCheck, share: number): LimitCheck {
   const part = (number: number) => (number === 0 ? 0 : Math.max(1, Math.floor(number * share)))
   return { ...check, limit: part(check.limit), burst: part(check.burst) }
 }

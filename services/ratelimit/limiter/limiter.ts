@@ -12,8 +12,8 @@ import type { Counter, Stats } from '../stats/stats.ts'
 import {
   type AdmittedDescriptor,
   type CallChecks,
-  checksOf,
   needsAdmission,
+  prepareChecks,
   recordAdmission,
 } from './admission.ts'
 import { type AnswerOptions, answerExtras, hasExtras } from './answer-extras.ts'
@@ -111,7 +111,7 @@ export class RuleLimiter implements Limiter {
       const nowMs = clock.nowMs()
       const nowSeconds = Math.floor(nowMs / 1000)
       const allOrNothing = rules.domains.get(request.domain)?.table.allOrNothing === true
-      const checks = checksOf(request, matches, {
+      const checks = prepareChecks(request, matches, {
         cacheKeyPrefix,
         nowSeconds,
         allOrNothing,

@@ -5,7 +5,7 @@ import type { Entry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
-import { checksOf, isPerSecond, needsAdmission } from './admission.ts'
+import { isPerSecond, needsAdmission, prepareChecks } from './admission.ts'
 
 /** The counters that a call with one descriptor would use. */
 interface Location {
@@ -43,7 +43,7 @@ export function locateCounters(
   const reading = { domain, descriptors: [{ entries, hitsAddend: 0 }], hitsAddend: 0 }
   // Each limit is one check then, also one that only counts, with the same key.
   const options = { cacheKeyPrefix, nowSeconds, allOrNothing: true, jitterSeconds: () => 0 }
-  const [admission] = checksOf(reading, [found], options).admissions
+  const [admission] = prepareChecks(reading, [found], options).admissions
   const { checks = [], limits = [] } = admission ?? {}
   const counters = checks.flatMap((check, index) => {
     const limit = limits[index]

@@ -1,4 +1,4 @@
-import { type ListedLimit, labelOf } from './answer-extras.ts'
+import { type ListedLimit, toLabel } from './answer-extras.ts'
 import type { DescriptorDecision, ResponseHeader } from './decision.ts'
 
 /** The names of the headers that inform a caller about its limit. */
@@ -51,7 +51,7 @@ const maxInteger = 999_999_999_999_999
  */
 export function ietfHeaders(limits: readonly ListedLimit[], over: boolean): readonly ResponseHeader[] {
   const items = limits.flatMap((limit, index) =>
-    limit.shown ? [{ ...limit, label: structuredString(labelOf(limit, index)) }] : [],
+    limit.shown ? [{ ...limit, label: structuredString(toLabel(limit, index)) }] : [],
   )
   if (items.length === 0) return []
   const policies = items.map(

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { missingProgram } from '../../../test/support/require-server.ts'
-import { calendarOf, calendarUnits, weekdays } from './calendar.ts'
+import { calendarUnits, openCalendar, weekdays } from './calendar.ts'
 import { isTimeZone, timeZoneDataVersion } from './time-zone.ts'
 
 /** The package with the data of this version: 2026c is 2026.3. */
@@ -74,7 +74,7 @@ function randomWindow(zone: string, random: (bound: number) => number): string {
   const multiplier = random(2) === 0 ? 1 : 1 + random(20)
   const [month, day, weekday] = [1 + random(12), 1 + random(31), random(7)]
   const instant = random(endOfInstants)
-  const { start, end } = calendarOf({
+  const { start, end } = openCalendar({
     unit,
     timeZone: zone,
     unitMultiplier: multiplier,

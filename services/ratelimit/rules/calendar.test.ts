@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type CalendarWindows, calendarOf } from './calendar.ts'
+import { type CalendarWindows, openCalendar } from './calendar.ts'
 import { isTimeZone, timeZoneDataVersion } from './time-zone.ts'
 
 type Case = readonly [
@@ -106,7 +106,7 @@ const cases: readonly Case[] = [
 
 for (const [name, windows, at, start, end] of cases) {
   test(`a window of the calendar: ${name}`, () => {
-    const { windowAt } = calendarOf({ timeZone: 'UTC', ...windows })
+    const { windowAt } = openCalendar({ timeZone: 'UTC', ...windows })
     const found = windowAt(secondsOf(at))
     assert.deepEqual([found.start, found.end].map(showSeconds), [start, end].map(secondsOf).map(showSeconds))
     assert.equal(windowAt(found.start), found, 'the window is not computed again within it')
@@ -116,14 +116,14 @@ for (const [name, windows, at, start, end] of cases) {
 }
 
 test('the longest windows end beyond the dates of Date', () => {
-  const { start, end } = calendarOf({ ...year, timeZone: 'UTC', unitMultiplier: 1_000_000 }).windowAt(0)
+  const { start, end } = openCalendar({ ...year, timeZone: 'UTC', unitMultiplier: 1_000_000 }).windowAt(0)
   assert.deepEqual([start, end], [0, (1_000_000 / 400) * 146_097 * 86_400])
 })
 
 test('rules with equal windows share a calendar', () => {
   const windows = { ...month, timeZone: 'Europe/Copenhagen', anchorDay: 3 }
-  assert.equal(calendarOf({ ...windows }), calendarOf(windows))
-  assert.notEqual(calendarOf({ ...windows, anchorDay: 4 }), calendarOf(windows))
+  assert.equal(openCalendar({ ...windows }), openCalendar(windows))
+  assert.notEqual(openCalendar({ ...windows, anchorDay: 4 }), openCalendar(windows))
 })
 
 test('a time zone has a name of the IANA database', () => {
@@ -131,7 +131,7 @@ test('a time zone has a name of the IANA database', () => {
     assert.ok(isTimeZone(name), name)
   for (const name of ['', 'Mars/Olympus', '+01:00', 'Local', 'Europe/', ' UTC', '__proto__'])
     assert.ok(!isTimeZone(name), name)
-  assert.throws(() => calendarOf({ ...day, timeZone: '+01:00' }), /time zone "\+01:00" is unknown/)
+  assert.throws(() => openCalendar({ ...day, timeZone: '+01:00' }), /time zone "\+01:00" is unknown/)
   assert.match(timeZoneDataVersion, /^20\d\d[a-z]$/)
 })
 

@@ -1,4 +1,4 @@
-import { daySeconds, timeZoneOf } from './time-zone.ts'
+import { daySeconds, openTimeZone } from './time-zone.ts'
 
 export const calendarUnits = ['day', 'week', 'month', 'year'] as const
 
@@ -56,17 +56,17 @@ const calendars = new Map<string, Calendar>()
 
 /**
  * The calendar of a rule. Rules with equal windows share one, so that its boundaries are computed once. A
- * window begins at the first instant of its local date (see `TimeZone.firstInstantOf`). Windows of several
+ * window begins at the first instant of its local date (see `TimeZone.findFirstInstant`). Windows of several
  * units are counted from the unit with the local date 1970-01-01, or from `anchorMonth` of 1970.
  *
  * @throws Error for an unknown time zone
  */
-export function calendarOf(windows: CalendarWindows): Calendar {
+export function openCalendar(windows: CalendarWindows): Calendar {
   const { unit, timeZone, unitMultiplier = 1, anchorMonth = 1, anchorDay = 1, anchorWeekday } = windows
   const key = JSON.stringify([unit, timeZone, unitMultiplier, anchorMonth, anchorDay, anchorWeekday])
   const known = calendars.get(key)
   if (known !== undefined) return known
-  const calendar = createCalendar(timeZone, unitMultiplier, unitsOf(windows))
+  const calendar = createCalendar(timeZone, unitMultiplier, numberUnits(windows))
   for (const oldest of calendars.keys()) {
     if (calendars.size < maxKeptCalendars) break
     calendars.delete(oldest)
@@ -76,9 +76,9 @@ export function calendarOf(windows: CalendarWindows): Calendar {
 }
 
 function createCalendar(timeZone: string, multiplier: number, { base, firstDayOf, unitOf }: Units): Calendar {
-  const zone = timeZoneOf(timeZone)
+  const zone = openTimeZone(timeZone)
 
-  const startOf = (index: number) => zone.firstInstantOf(firstDayOf(index * multiplier + base))
+  const findStart = (index: number) => zone.findFirstInstant(firstDayOf(index * multiplier + base))
 
   /**
    * The local date usually names the window. It does not in the hour after a date begins, if the clock then
@@ -87,17 +87,17 @@ function createCalendar(timeZone: string, multiplier: number, { base, firstDayOf
   function findWindow(utcSeconds: number): Window {
     const day = Math.floor(zone.localSecondsAt(utcSeconds) / daySeconds)
     let index = Math.floor((unitOf(day) - base) / multiplier)
-    let start = startOf(index)
-    let end = startOf(index + 1)
+    let start = findStart(index)
+    let end = findStart(index + 1)
     while (utcSeconds >= end) {
       index += 1
       start = end
-      end = startOf(index + 1)
+      end = findStart(index + 1)
     }
     while (utcSeconds < start) {
       index -= 1
       end = start
-      start = startOf(index)
+      start = findStart(index)
     }
     return { start, end }
   }
@@ -121,7 +121,12 @@ interface Units {
   unitOf(day: number): number
 }
 
-function unitsOf({ unit, anchorMonth = 1, anchorDay = 1, anchorWeekday = 'Monday' }: CalendarWindows): Units {
+function numberUnits({
+  unit,
+  anchorMonth = 1,
+  anchorDay = 1,
+  anchorWeekday = 'Monday',
+}: CalendarWindows): Units {
   switch (unit) {
     case 'day':
       return { base: 0, firstDayOf: day => day, unitOf: day => day }
@@ -135,12 +140,12 @@ function unitsOf({ unit, anchorMonth = 1, anchorDay = 1, anchorWeekday = 'Monday
       }
     }
     case 'month':
-      return byMonths(anchorMonth - 1, month => dayOf(month, anchorDay), monthOf)
+      return byMonths(anchorMonth - 1, month => toDay(month, anchorDay), toMonth)
     case 'year':
       return byMonths(
         0,
-        year => dayOf(year * 12 + anchorMonth - 1, anchorDay),
-        day => Math.floor(monthOf(day) / 12),
+        year => toDay(year * 12 + anchorMonth - 1, anchorDay),
+        day => Math.floor(toMonth(day) / 12),
       )
   }
 }
@@ -155,7 +160,7 @@ function byMonths(base: number, firstDayOf: Units['firstDayOf'], guess: Units['u
 }
 
 /** Months since January 1970. */
-function monthOf(day: number): number {
+function toMonth(day: number): number {
   const date = new Date(day * daySeconds * 1000)
   return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
 }
@@ -165,7 +170,7 @@ function monthOf(day: number): number {
  *
  * @param month months since January 1970. Windows of a million years end beyond the dates that Date has.
  */
-function dayOf(month: number, anchorDay: number): number {
+function toDay(month: number, anchorDay: number): number {
   const first = firstOfMonth(month)
   const length = firstOfMonth(month + 1) - first
   return first + Math.min(anchorDay, length) - 1

@@ -2,14 +2,14 @@ import {
   type DomainTable,
   field,
   flag,
-  hashOf,
+  hashRecord,
   none,
   recordWords,
   topLevel,
   unitShift,
 } from './domain-table.ts'
 import { effectiveFields, type LimitFields, limitFields } from './fields.ts'
-import { featuresOf, type RateLimitDomain, type RateLimitPolicy, type RateLimitRule } from './model.ts'
+import { findFeatures, type RateLimitDomain, type RateLimitPolicy, type RateLimitRule } from './model.ts'
 import { parseUnit, units } from './units.ts'
 
 /**
@@ -37,16 +37,17 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
 
   function addRule(descriptor: RateLimitRule, level: number, parent: number): number {
     const { key, value, rateLimit, limits, metadata } = descriptor
-    const rule = records.add(level, texts.add(key), texts.add(value), hashOf(level, key, value))
+    const rule = records.add(level, texts.add(key), texts.add(value), hashRecord(level, key, value))
     records.set(rule, field.parent, parent)
     const above = parent === none ? undefined : records.get(parent, field.flags)
     const hasOpenParent = parent !== none && records.get(parent, field.value) === 0
-    records.set(rule, field.flags, flagsOf(descriptor, above, hasOpenParent))
+    records.set(rule, field.flags, toFlags(descriptor, above, hasOpenParent))
     if (rateLimit !== undefined) {
       records.set(rule, field.requestsPerUnit, rateLimit.requestsPerUnit ?? 0)
       records.set(rule, field.name, texts.add(rateLimit.name))
-      records.set(rule, field.options, texts.add(optionsOf(rateLimit)))
-    } else if (limits !== undefined) records.set(rule, field.options, texts.add(optionsOfLimits(limits)))
+      records.set(rule, field.options, texts.add(encodeOptions(rateLimit)))
+    } else if (limits !== undefined)
+      records.set(rule, field.options, texts.add(encodeOptionsOfLimits(limits)))
     if (metadata !== undefined) records.set(rule, field.metadata, texts.add(JSON.stringify(metadata)))
     // Rules with a `*` in their key are in one list for each level, those with one in their value in one for
     // each key.
@@ -57,7 +58,7 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
 
   function append(level: number, key: string, rule: number): void {
     const head =
-      heads.get(`${level} ${key}`) ?? records.add(-level, texts.add(key), 0, hashOf(-level, key, ''))
+      heads.get(`${level} ${key}`) ?? records.add(-level, texts.add(key), 0, hashRecord(-level, key, ''))
     heads.set(`${level} ${key}`, head)
     records.set(tails.get(head) ?? head, field.next, rule)
     tails.set(head, rule)
@@ -68,17 +69,17 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
   return {
     domain,
     records: all,
-    slots: slotsOf(all),
+    slots: buildSlots(all),
     texts: texts.finish(),
     hasWildcards: heads.size > 0,
     allOrNothing: configs.some(({ allOrNothing }) => allOrNothing),
     extensions: configs
-      .map(config => ({ source: config.name, features: featuresOf(config) }))
+      .map(config => ({ source: config.name, features: findFeatures(config) }))
       .filter(({ features }) => features.length > 0),
   }
 }
 
-function flagsOf(descriptor: RateLimitRule, above: number | undefined, hasOpenParent: boolean): number {
+function toFlags(descriptor: RateLimitRule, above: number | undefined, hasOpenParent: boolean): number {
   const { key, value, rateLimit, limits } = descriptor
   const inherited = above ?? flag.literal
   const isWildcard = key.includes('*') || value.includes('*')
@@ -106,14 +107,14 @@ export type LimitOptions = LimitFields & {
 }
 
 /** `LimitOptions` as JSON; empty if the limit has none. */
-function optionsOf(policy: RateLimitPolicy): string {
+function encodeOptions(policy: RateLimitPolicy): string {
   const { replaces } = policy
   const rare = effectiveFields(limitFields, policy)
   if (replaces.length === 0 && Object.keys(rare).length === 0) return ''
   return JSON.stringify({ replaces, ...rare } satisfies LimitOptions)
 }
 
-function optionsOfLimits(limits: readonly RateLimitPolicy[]): string {
+function encodeOptionsOfLimits(limits: readonly RateLimitPolicy[]): string {
   return JSON.stringify({
     replaces: limits.flatMap(({ replaces }) => replaces),
     limits,
@@ -176,7 +177,7 @@ function doubled<T extends Int32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>>(b
 }
 
 /** At most half of the slots are used, so that probing is short. */
-function slotsOf(records: Int32Array): Int32Array {
+function buildSlots(records: Int32Array): Int32Array {
   const count = records.length / recordWords
   const size = 2 ** Math.ceil(Math.log2(2 * count + 1))
   const slots = new Int32Array(2 * size)

@@ -5,13 +5,13 @@ import {
   flag,
   hasFlag,
   none,
+  readText,
+  readWord,
   recordCount,
-  textOf,
   unitShift,
-  wordOf,
 } from './domain-table.ts'
-import { type Limit, type LimitSettings, limitOf, memberOf } from './limit.ts'
-import { finalKeyOf, type RateLimitDomain } from './model.ts'
+import { createLimit, type Limit, type LimitSettings, toMemberSettings } from './limit.ts'
+import { type RateLimitDomain, toFinalKey } from './model.ts'
 import { sanitizeStatName } from './names.ts'
 import { unitSeconds, units } from './units.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
@@ -46,8 +46,8 @@ export interface KnownRule<S> {
    * with a value, `domain_key_` for one with any value. Empty if the rule is a wildcard, or if one above it
    * is a wildcard or has any value.
    */
-  readonly stem: string
-  /** Whether the limit and the stem are the same for every request that matches this rule. */
+  readonly baseKey: string
+  /** Whether the limit and the baseKey are the same for every request that matches this rule. */
   readonly isFixed: boolean
   /**
    * The statistics of the requests after which the limit is named, or each of its members; undefined if there
@@ -90,11 +90,11 @@ export function openDomain<S>(table: DomainTable, attach: (statName: string) => 
 }
 
 /** Yields every limit, in the order of the domains and of each configuration. */
-export function* limitsOf({ domains }: RuleSet<unknown>): Generator<LimitSettings, undefined> {
+export function* listLimits({ domains }: RuleSet<unknown>): Generator<LimitSettings, undefined> {
   for (const { table } of domains.values()) {
     for (let record = 0; record < recordCount(table); record++) {
       if (!hasFlag(table, record, flag.hasLimit)) continue
-      const settings = settingsOf(table, record)
+      const settings = readSettings(table, record)
       if (settings.limits === undefined) yield settings
       else yield* settings.limits
     }
@@ -107,13 +107,13 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   const found = domain.known[record]
   if (found !== undefined) return found
   const { table } = domain
-  const settings = settingsOf(table, record)
+  const settings = readSettings(table, record)
   const isLiteral = hasFlag(table, record, flag.literal)
-  const isOfOneValue = wordOf(table, record, field.value) !== 0
+  const isOfOneValue = readWord(table, record, field.value) !== 0
   const isNamedByRequest = hasFlag(table, record, flag.detailedMetric | flag.valueToMetricInPath)
   const made: KnownRule<S> = {
-    limit: limitOf(settings, domain.attach),
-    stem: isLiteral ? stemOf(table, record) : '',
+    limit: createLimit(settings, domain.attach),
+    baseKey: isLiteral ? readBaseKey(table, record) : '',
     isFixed: isLiteral && isOfOneValue && !isNamedByRequest,
     named: undefined,
   }
@@ -121,18 +121,18 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   return made
 }
 
-function settingsOf(table: DomainTable, record: number): LimitSettings {
-  const flags = wordOf(table, record, field.flags)
+function readSettings(table: DomainTable, record: number): LimitSettings {
+  const flags = readWord(table, record, field.flags)
   const unit = units[flags >>> unitShift] ?? 'second'
-  const options = textOf(table, record, field.options)
+  const options = readText(table, record, field.options)
   const { replaces, limits, ...rare }: LimitOptions = options === '' ? noOptions : JSON.parse(options)
-  const metadata = textOf(table, record, field.metadata)
-  const fullKey = fullKeyOf(table, record)
+  const metadata = readText(table, record, field.metadata)
+  const fullKey = readFullKey(table, record)
   const rule = {
-    name: textOf(table, record, field.name),
+    name: readText(table, record, field.name),
     fullKey,
     statName: sanitizeStatName(fullKey),
-    requestsPerUnit: wordOf(table, record, field.requestsPerUnit) >>> 0,
+    requestsPerUnit: readWord(table, record, field.requestsPerUnit) >>> 0,
     unit,
     unitSeconds: unitSeconds[unit] * (rare.unitMultiplier ?? 1),
     ...rare,
@@ -144,46 +144,46 @@ function settingsOf(table: DomainTable, record: number): LimitSettings {
   }
   return limits === undefined
     ? rule
-    : { ...rule, limits: limits.map((one, index) => memberOf(rule, one, index)) }
+    : { ...rule, limits: limits.map((one, index) => toMemberSettings(rule, one, index)) }
 }
 
 const noOptions: LimitOptions = { replaces: [] }
 
 /** Returns `domain.key_value.key2_value2`, as configured. */
-export function fullKeyOf(table: DomainTable, record: number): string {
+export function readFullKey(table: DomainTable, record: number): string {
   let text = ''
-  for (let rule = record; rule !== none; rule = wordOf(table, rule, field.parent)) {
-    text = `.${finalKeyOf(keyAndValueOf(table, rule))}${text}`
+  for (let rule = record; rule !== none; rule = readWord(table, rule, field.parent)) {
+    text = `.${toFinalKey(readKeyAndValue(table, rule))}${text}`
   }
   return table.domain + text
 }
 
-/** Returns the stem of a rule with the flag `literal`. */
-function stemOf(table: DomainTable, record: number): string {
+/** Returns the baseKey of a rule with the flag `literal`. */
+function readBaseKey(table: DomainTable, record: number): string {
   let text = ''
-  for (let rule = record; rule !== none; rule = wordOf(table, rule, field.parent)) {
-    const { key, value } = keyAndValueOf(table, rule)
+  for (let rule = record; rule !== none; rule = readWord(table, rule, field.parent)) {
+    const { key, value } = readKeyAndValue(table, rule)
     text = value === '' ? `${key}_${text}` : `${key}_${value}_${text}`
   }
   return `${table.domain}_${text}`
 }
 
-export function keyAndValueOf(
+export function readKeyAndValue(
   table: DomainTable,
   record: number,
 ): { readonly key: string; readonly value: string } {
-  return { key: textOf(table, record, field.key), value: textOf(table, record, field.value) }
+  return { key: readText(table, record, field.key), value: readText(table, record, field.value) }
 }
 
 /**
  * Returns the wildcard of a rule: its value or, if its key contains a `*`, key and value joined by `_`, as in
  * the reference. Returns undefined for a rule without a `*`.
  */
-export function wildcardOf({ table, wildcards }: Domain<unknown>, record: number): Wildcard | undefined {
+export function findWildcard({ table, wildcards }: Domain<unknown>, record: number): Wildcard | undefined {
   const found = wildcards.get(record)
   if (found !== undefined) return found
-  const { key, value } = keyAndValueOf(table, record)
-  const pattern = key.includes('*') ? finalKeyOf({ key, value }) : value
+  const { key, value } = readKeyAndValue(table, record)
+  const pattern = key.includes('*') ? toFinalKey({ key, value }) : value
   if (!pattern.includes('*')) return undefined
   const made = compileWildcard(pattern)
   wildcards.set(record, made)
@@ -191,9 +191,9 @@ export function wildcardOf({ table, wildcards }: Domain<unknown>, record: number
 }
 
 /** Yields the sibling rules of one level, in the configuration's order. */
-export function* rulesOfLevel(table: DomainTable, level: number): Generator<number, undefined> {
+export function* listRulesOfLevel(table: DomainTable, level: number): Generator<number, undefined> {
   for (let record = 0; record < recordCount(table); record++) {
-    if (wordOf(table, record, field.level) === level) yield record
+    if (readWord(table, record, field.level) === level) yield record
   }
   return undefined
 }

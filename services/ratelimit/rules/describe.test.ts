@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { describeRules } from './describe.ts'
-import { rulesOf } from './testing/rules-of-yaml.ts'
+import { compileRules } from './testing/rules-of-yaml.ts'
 
 test('limits are listed one per line, as in the reference', () => {
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: shop
 descriptors:
   - {key: ip, value: 1.2.3.4, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 3}}
@@ -19,7 +19,7 @@ descriptors:
 })
 
 test('a key with a line break stays on one line', () => {
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: shop
 descriptors:
   - {key: "a\\nb", rate_limit: {unit: minute, requests_per_unit: 3}}

@@ -1,4 +1,4 @@
-import { limitsOf, type RuleSet } from './compile.ts'
+import { listLimits, type RuleSet } from './compile.ts'
 import type { LimitSettings } from './limit.ts'
 import { printable } from './problems.ts'
 import { timeZoneDataVersion } from './time-zone.ts'
@@ -10,7 +10,7 @@ import { timeZoneDataVersion } from './time-zone.ts'
 export function describeRules(rules: RuleSet<unknown> | undefined): string {
   if (rules === undefined) return ''
   let lines = ''
-  for (const settings of limitsOf(rules)) {
+  for (const settings of listLimits(rules)) {
     const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } = settings
     const unitName = unlimited ? 'UNKNOWN' : unit.toUpperCase()
     const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}`

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { limitsOf, openDomain } from './compile.ts'
+import { listLimits, openDomain } from './compile.ts'
 import { compileDomain } from './compile-domain.ts'
-import { field, findRecord, none, recordCount, textAt, topLevel, wordOf } from './domain-table.ts'
+import { field, findRecord, none, readTextAt, readWord, recordCount, topLevel } from './domain-table.ts'
 import { match } from './match.ts'
 import type { RateLimitRule } from './model.ts'
-import { configOf } from './testing/rules-of-yaml.ts'
+import { parseConfig } from './testing/rules-of-yaml.ts'
 
 const word = fc.oneof(fc.constantFrom('a', 'ab', 'b', 'ключ', '🚀', '\ud800'), fc.string({ maxLength: 3 }))
 const place = fc.record({ key: word, value: fc.oneof(fc.constant(''), word) })
@@ -38,8 +38,8 @@ test('a rule is found only by its level, key and value', () => {
           const found = findRecord(table, level, key, value)
           assert.equal(found, expected.get(nameOf(level, key, value)) ?? none)
           if (found === none) continue
-          assert.equal(textAt(table, wordOf(table, found, field.key)), key)
-          assert.equal(textAt(table, wordOf(table, found, field.value)), value)
+          assert.equal(readTextAt(table, readWord(table, found, field.key)), key)
+          assert.equal(readTextAt(table, readWord(table, found, field.value)), value)
         }
       }
     }),
@@ -50,7 +50,7 @@ test('a text of any length is kept unchanged', () => {
   const value = `${'long '.repeat(20_000)}é\ud800`
   const descriptors = [descriptorOf({ key: 'k', value })]
   const table = compileDomain('d', [{ name: 'd', domain: 'd', descriptors }])
-  assert.equal(textAt(table, wordOf(table, 0, field.value)), value)
+  assert.equal(readTextAt(table, readWord(table, 0, field.value)), value)
 })
 
 const everyField = `
@@ -66,13 +66,13 @@ descriptors:
 `
 
 test('a table works the same after it was moved to another thread', () => {
-  const table = compileDomain('d', [configOf(everyField)])
+  const table = compileDomain('d', [parseConfig(everyField)])
   const buffers = [table.records.buffer, table.slots.buffer, table.texts.buffer] as ArrayBuffer[]
   const received = structuredClone(table, { transfer: buffers })
   assert.equal(table.records.length, 0)
   const rules = { domains: new Map([['d', openDomain(received, name => name)]]) }
   assert.deepEqual(
-    [...limitsOf(rules)],
+    [...listLimits(rules)],
     [
       {
         name: 'n',
@@ -111,7 +111,9 @@ test('the statistics of a limit are created once, at its first request', () => {
     attached.push(name)
     return name
   }
-  const rules = { domains: new Map([['d', openDomain(compileDomain('d', [configOf(everyField)]), attach)]]) }
+  const rules = {
+    domains: new Map([['d', openDomain(compileDomain('d', [parseConfig(everyField)]), attach)]]),
+  }
   assert.deepEqual(attached, [])
   for (let time = 0; time < 2; time++) match(rules, 'd', [{ key: 'k', value: 'v' }])
   assert.deepEqual(attached, ['d.k_v'])

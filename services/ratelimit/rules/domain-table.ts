@@ -77,7 +77,7 @@ export const flag = {
 export const unitShift = 16
 
 /** Returns a word of a record. */
-export function wordOf({ records }: DomainTable, record: number, which: number): number {
+export function readWord({ records }: DomainTable, record: number, which: number): number {
   return records[record * recordWords + which] ?? 0
 }
 
@@ -86,16 +86,16 @@ export function recordCount({ records }: DomainTable): number {
 }
 
 export function hasFlag(table: DomainTable, record: number, bit: number): boolean {
-  return (wordOf(table, record, field.flags) & bit) !== 0
+  return (readWord(table, record, field.flags) & bit) !== 0
 }
 
 /** The most units that one call of `String.fromCharCode` takes. */
 const maxUnits = 4096
 
 /** Returns the text at this offset, as a new string. */
-export function textAt({ texts }: DomainTable, offset: number): string {
+export function readTextAt({ texts }: DomainTable, offset: number): string {
   const start = offset + 2
-  const end = start + lengthAt(texts, offset)
+  const end = start + readLengthAt(texts, offset)
   if (end - start <= maxUnits) return String.fromCharCode.apply(null, texts.subarray(start, end) as never)
   let text = ''
   for (let at = start; at < end; at += maxUnits) {
@@ -104,11 +104,11 @@ export function textAt({ texts }: DomainTable, offset: number): string {
   return text
 }
 
-export function textOf(table: DomainTable, record: number, which: number): string {
-  return textAt(table, wordOf(table, record, which))
+export function readText(table: DomainTable, record: number, which: number): string {
+  return readTextAt(table, readWord(table, record, which))
 }
 
-function lengthAt(texts: Uint16Array, offset: number): number {
+function readLengthAt(texts: Uint16Array, offset: number): number {
   return (texts[offset] ?? 0) + (texts[offset + 1] ?? 0) * 0x10000
 }
 
@@ -122,7 +122,7 @@ export function findRecord(
   key: string,
   value: string,
 ): number {
-  const hash = hashOf(level, key, value)
+  const hash = hashRecord(level, key, value)
   const last = slots.length - 2
   for (let slot = (2 * hash) & last; ; slot = (slot + 2) & last) {
     const record = (slots[slot + 1] ?? 0) - 1
@@ -141,7 +141,7 @@ export function findRecord(
 
 function isTextAt(texts: Uint16Array, offset: number, text: string): boolean {
   const { length } = text
-  if (lengthAt(texts, offset) !== length) return false
+  if (readLengthAt(texts, offset) !== length) return false
   const start = offset + 2
   for (let at = 0; at < length; at++) {
     if (texts[start + at] !== text.charCodeAt(at)) return false
@@ -150,7 +150,7 @@ function isTextAt(texts: Uint16Array, offset: number, text: string): boolean {
 }
 
 /** FNV-1a over the UTF-16 units, with a final mix so that the lower bits depend on all bits. */
-export function hashOf(level: number, key: string, value: string): number {
+export function hashRecord(level: number, key: string, value: string): number {
   let hash = level
   for (let at = 0; at < key.length; at++) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193)
   hash = Math.imul(hash ^ 0xffff, 0x01000193)

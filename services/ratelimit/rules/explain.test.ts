@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { explain } from './explain.ts'
-import { entriesOf, linesOf, rulesOf } from './testing/rules-of-yaml.ts'
+import { compileRules, parseEntries, splitLines } from './testing/rules-of-yaml.ts'
 
-const rules = rulesOf(
+const rules = compileRules(
   `
 domain: shop
 descriptors:
@@ -47,25 +47,25 @@ path=/x user=alice -> any value, stopped
 `
 
 test('each entry has how it matched or why matching stopped, and the result summarizes it', () => {
-  const lines = linesOf(results)
+  const lines = splitLines(results)
   for (let index = 0; index < lines.length; index += 2) {
     const [line = '', expected] = lines.slice(index)
     const [request = '', hows] = line.split('->').map(part => part.trim())
-    const { entries, result } = explain(rules, 'shop', entriesOf(request))
+    const { entries, result } = explain(rules, 'shop', parseEntries(request))
     assert.equal(entries.map(entry => entry.how).join(', '), hows, line)
     assert.equal(result, expected, line)
   }
 })
 
 test('the result for an unknown domain lists the known ones', () => {
-  const { entries, result, limit } = explain(rules, 'shopp', entriesOf('user=alice'))
+  const { entries, result, limit } = explain(rules, 'shopp', parseEntries('user=alice'))
   assert.equal(result, "domain 'shopp' unknown; there are: shop, other")
   assert.deepEqual(entries, [{ key: 'user', value: 'alice', how: 'not reached' }])
   assert.equal(limit, undefined)
 })
 
 test('an explanation is plain data, with the limit and the cache key', () => {
-  const explained = explain(rules, 'shop', entriesOf('user=alice'))
+  const explained = explain(rules, 'shop', parseEntries('user=alice'))
   assert.deepEqual(JSON.parse(JSON.stringify(explained)), {
     entries: [{ key: 'user', value: 'alice', how: 'exact', rule: 'shop.user_alice' }],
     result: 'shop.user_alice (named al): 3/minute',
@@ -81,12 +81,12 @@ test('an explanation is plain data, with the limit and the cache key', () => {
       quotaMode: false,
       replaces: [],
     },
-    stem: 'shop_user_alice_',
+    baseKey: 'shop_user_alice_',
   })
 })
 
 test('a long list of names ends after ten', () => {
   const keys = Array.from({ length: 12 }, (_, index) => `{key: k${index}}`)
-  const many = rulesOf(`{domain: d, descriptors: [${keys.join(', ')}]}`)
-  assert.match(explain(many, 'd', entriesOf('x=y')).result, /there are: k0, .*k9, and 2 more$/)
+  const many = compileRules(`{domain: d, descriptors: [${keys.join(', ')}]}`)
+  assert.match(explain(many, 'd', parseEntries('x=y')).result, /there are: k0, .*k9, and 2 more$/)
 })

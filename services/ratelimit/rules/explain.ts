@@ -1,7 +1,7 @@
-import { fullKeyOf, keyAndValueOf, type RuleSet, rulesOfLevel } from './compile.ts'
-import { type DomainTable, field, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
+import { listRulesOfLevel, type RuleSet, readFullKey, readKeyAndValue } from './compile.ts'
+import { type DomainTable, field, flag, hasFlag, none, readWord, topLevel } from './domain-table.ts'
 import type { LimitSettings } from './limit.ts'
-import { type Entry, matchOf, walk } from './match.ts'
+import { createMatch, type Entry, walk } from './match.ts'
 
 /** Why a request's descriptor has its limit, or none. Plain data. */
 export interface Explanation {
@@ -14,7 +14,7 @@ export interface Explanation {
   readonly result: string
   readonly limit?: LimitSettings
   /** The cache key without prefix and window, if there is a limit. */
-  readonly stem?: string
+  readonly baseKey?: string
 }
 
 export interface ExplainedEntry extends Entry {
@@ -32,7 +32,7 @@ const maxListed = 10
 export function explain(rules: RuleSet<unknown>, domain: string, entries: readonly Entry[]): Explanation {
   const found = rules.domains.get(domain)
   if (found === undefined) {
-    const result = `domain '${domain}' unknown; ${thereAre(rules.domains.keys())}`
+    const result = `domain '${domain}' unknown; ${describeList(rules.domains.keys())}`
     return { entries: entries.map(notReached), result }
   }
   const { table } = found
@@ -41,7 +41,7 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
   const explained = entries.map((entry, index): ExplainedEntry => {
     const rule = trail[index]
     if (rule !== undefined) {
-      return { ...plain(entry), how: howMatched(table, rule, entry), rule: fullKeyOf(table, rule) }
+      return { ...plain(entry), how: howMatched(table, rule, entry), rule: readFullKey(table, rule) }
     }
     if (index > trail.length) return notReached(entry)
     return { ...plain(entry), how: 'stopped', reason: whyStopped(table, trail.at(-1), entry) }
@@ -53,9 +53,9 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
   if (!hasFlag(table, last, flag.hasLimit)) {
     return { entries: explained, result: `no limit: ${whyNoLimit(table, last)}` }
   }
-  const { limit, stem } = matchOf(found, last, entries, undefined)
+  const { limit, baseKey } = createMatch(found, last, entries, undefined)
   const { stats: _, configuredKey: _key, boundaries: __, admission: ___, members: ____, ...shown } = limit
-  return { entries: explained, result: resultOf(limit), limit: shown, stem }
+  return { entries: explained, result: describeResult(limit), limit: shown, baseKey }
 }
 
 function plain({ key, value }: Entry): Entry {
@@ -67,20 +67,20 @@ function notReached(entry: Entry): ExplainedEntry {
 }
 
 function howMatched(table: DomainTable, rule: number, entry: Entry): ExplainedEntry['how'] {
-  const { key, value } = keyAndValueOf(table, rule)
+  const { key, value } = readKeyAndValue(table, rule)
   if (value !== '' && value === entry.value && key === entry.key) return 'exact'
   return key.includes('*') || value.includes('*') ? 'wildcard' : 'any value'
 }
 
 function whyStopped(table: DomainTable, above: number | undefined, entry: Entry): string {
-  const level = above === undefined ? topLevel : wordOf(table, above, field.below)
+  const level = above === undefined ? topLevel : readWord(table, above, field.below)
   if (level !== 0) {
-    const keys = keysOf(table, level)
-    if (!keys.has(entry.key)) return `no rule for key ${entry.key} at this level; ${thereAre(keys)}`
-    const values = thereAre(valuesOf(table, level, entry.key))
+    const keys = listKeys(table, level)
+    if (!keys.has(entry.key)) return `no rule for key ${entry.key} at this level; ${describeList(keys)}`
+    const values = describeList(listValues(table, level, entry.key))
     return `no rule for key ${entry.key} with value '${entry.value}' at this level; ${values}`
   }
-  const name = fullKeyOf(table, above ?? none)
+  const name = readFullKey(table, above ?? none)
   if (above !== undefined && hasFlag(table, above, flag.hasLimit)) {
     return `rule ${name} has a limit, but the request has one more entry`
   }
@@ -88,46 +88,46 @@ function whyStopped(table: DomainTable, above: number | undefined, entry: Entry)
 }
 
 function whyNoLimit(table: DomainTable, record: number): string {
-  const name = fullKeyOf(table, record)
-  const below = wordOf(table, record, field.below)
+  const name = readFullKey(table, record)
+  const below = readWord(table, record, field.below)
   if (below === 0) return `whitelisted by ${name}, which has neither a limit nor rules below it`
-  return `${name} is a placeholder without a limit; below it ${thereAre(keysOf(table, below))}`
+  return `${name} is a placeholder without a limit; below it ${describeList(listKeys(table, below))}`
 }
 
-function keysOf(table: DomainTable, level: number): ReadonlySet<string> {
-  return new Set([...rulesOfLevel(table, level)].map(rule => keyAndValueOf(table, rule).key))
+function listKeys(table: DomainTable, level: number): ReadonlySet<string> {
+  return new Set([...listRulesOfLevel(table, level)].map(rule => readKeyAndValue(table, rule).key))
 }
 
-function valuesOf(table: DomainTable, level: number, key: string): readonly string[] {
-  const rules = [...rulesOfLevel(table, level)].map(rule => keyAndValueOf(table, rule))
+function listValues(table: DomainTable, level: number, key: string): readonly string[] {
+  const rules = [...listRulesOfLevel(table, level)].map(rule => readKeyAndValue(table, rule))
   return rules.filter(rule => rule.key === key && rule.value !== '').map(({ value }) => value)
 }
 
-function resultOf(limit: LimitSettings): string {
+function describeResult(limit: LimitSettings): string {
   const { fullKey, name, unlimited, limits } = limit
   if (limits !== undefined) {
-    const shown = limits.map((each, index) => `${each.name || index} ${rateOf(each)}`)
+    const shown = limits.map((each, index) => `${each.name || index} ${describeRate(each)}`)
     return `${fullKey}: all of ${shown.join('; ')}`
   }
   const called = name === '' ? fullKey : `${fullKey} (named ${name})`
-  return `${called}: ${unlimited ? 'unlimited' : rateOf(limit)}`
+  return `${called}: ${unlimited ? 'unlimited' : describeRate(limit)}`
 }
 
 /** `10/15 seconds`, `5/second in a TokenBucket of 20`. */
-function rateOf(limit: LimitSettings): string {
+function describeRate(limit: LimitSettings): string {
   const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
-  const rate = `${requestsPerUnit}/${windowOf(limit)}`
+  const rate = `${requestsPerUnit}/${describeWindow(limit)}`
   if (algorithm === 'FixedWindow') return rate
   return algorithm === 'TokenBucket' ? `${rate} in a TokenBucket of ${burst}` : `${rate} in a SlidingWindow`
 }
 
 /** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
-export function windowOf({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
+export function describeWindow({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
   const length = unitMultiplier === 1 ? unit : `${unitMultiplier} ${unit}s`
   return calendar === undefined ? length : `${length} of ${calendar.timeZone}`
 }
 
-function thereAre(names: Iterable<string>): string {
+function describeList(names: Iterable<string>): string {
   const all = [...names]
   const more = all.length > maxListed ? `, and ${all.length - maxListed} more` : ''
   return all.length === 0 ? 'there are none' : `there are: ${all.slice(0, maxListed).join(', ')}${more}`

@@ -253,16 +253,16 @@ export type RuleFlags = Required<ValuesOf<typeof ruleFlags>>
 export type CalendarAnchors = NonNullable<LimitFields['calendar']>
 
 /** The names of the fields that an unlimited rule cannot have. */
-export const fieldsOfLimited = namesOf(limitFields).filter(name => !('forUnlimited' in limitFields[name]))
+export const fieldsOfLimited = listNames(limitFields).filter(name => !('forUnlimited' in limitFields[name]))
 
 /** Returns the fields of a table with their names; the list is made once, since a domain has 100,000 rules. */
 export const entriesOf = oncePerObject((table: FieldTable) => Object.entries(table))
 
-export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
+export function listNames<T extends object>(table: T): readonly (keyof T & string)[] {
   return Object.keys(table) as (keyof T & string)[]
 }
 
-const namesOfFlags = namesOf(ruleFlags)
+const namesOfFlags = listNames(ruleFlags)
 
 /** Returns each flag of a rule, as `read` gives it. */
 export function toRuleFlags(read: (name: keyof RuleFlags) => boolean): RuleFlags {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { field, flag, hasFlag, none, recordCount, textOf } from './domain-table.ts'
+import { field, flag, hasFlag, none, readText, recordCount } from './domain-table.ts'
 import { createRuleFinder } from './find-same-rule.ts'
-import { rulesOf } from './testing/rules-of-yaml.ts'
+import { compileRules } from './testing/rules-of-yaml.ts'
 
 const limit = 'rate_limit: {unit: minute, requests_per_unit: 1}'
 
 function tableOf(rules: string) {
-  return rulesOf(`{domain: shop, descriptors: [${rules}]}`).domains.get('shop')?.table ?? assert.fail()
+  return compileRules(`{domain: shop, descriptors: [${rules}]}`).domains.get('shop')?.table ?? assert.fail()
 }
 
 test('a rule is found by its keys and values, at any place of another version', () => {
@@ -28,7 +28,7 @@ test('a rule is found by its keys and values, at any place of another version', 
   for (const record of limits) {
     const same = find(record)
     for (const part of [field.key, field.value]) {
-      assert.equal(textOf(after, same, part), textOf(before, record, part))
+      assert.equal(readText(after, same, part), readText(before, record, part))
     }
     assert.equal(findBack(same), record)
   }

@@ -1,4 +1,4 @@
-import { type DomainTable, field, findRecord, none, textOf, topLevel, wordOf } from './domain-table.ts'
+import { type DomainTable, field, findRecord, none, readText, readWord, topLevel } from './domain-table.ts'
 
 /**
  * Returns a function that finds a rule of another version of the domain in this one, by its keys and values
@@ -9,9 +9,9 @@ export function createRuleFinder(table: DomainTable, other: DomainTable): (recor
 
   function findWildcard(head: number, key: string, value: string): number {
     if (head === none) return none
-    const list = wildcardLists.get(head) ?? wildcardsOf(table, head)
+    const list = wildcardLists.get(head) ?? indexWildcards(table, head)
     wildcardLists.set(head, list)
-    return list.get(nameOf(key, value)) ?? none
+    return list.get(joinUniquely(key, value)) ?? none
   }
 
   function findInLevel(level: number, key: string, value: string): number {
@@ -26,9 +26,9 @@ export function createRuleFinder(table: DomainTable, other: DomainTable): (recor
     let found = none
     for (const step of pathTo(other, record)) {
       if (level === 0) return none
-      found = findInLevel(level, textOf(other, step, field.key), textOf(other, step, field.value))
+      found = findInLevel(level, readText(other, step, field.key), readText(other, step, field.value))
       if (found === none) return none
-      level = wordOf(table, found, field.below)
+      level = readWord(table, found, field.below)
     }
     return found
   }
@@ -37,17 +37,21 @@ export function createRuleFinder(table: DomainTable, other: DomainTable): (recor
 /** Returns the records from the top to this one. */
 function pathTo(table: DomainTable, record: number): readonly number[] {
   const path: number[] = []
-  for (let at = record; at !== none; at = wordOf(table, at, field.parent)) path.unshift(at)
+  for (let at = record; at !== none; at = readWord(table, at, field.parent)) path.unshift(at)
   return path
 }
 
 /** Returns the records of the list of wildcard rules with this head. */
-function wildcardsOf(table: DomainTable, head: number): ReadonlyMap<string, number> {
+function indexWildcards(table: DomainTable, head: number): ReadonlyMap<string, number> {
   const records = new Map<string, number>()
-  for (let rule = wordOf(table, head, field.next); rule !== none; rule = wordOf(table, rule, field.next)) {
-    records.set(nameOf(textOf(table, rule, field.key), textOf(table, rule, field.value)), rule)
+  for (
+    let rule = readWord(table, head, field.next);
+    rule !== none;
+    rule = readWord(table, rule, field.next)
+  ) {
+    records.set(joinUniquely(readText(table, rule, field.key), readText(table, rule, field.value)), rule)
   }
   return records
 }
 
-const nameOf = (key: string, value: string) => `${key.length}:${key}${value}`
+const joinUniquely = (key: string, value: string) => `${key.length}:${key}${value}`

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import { type Calendar, type CalendarUnit, calendarOf } from './calendar.ts'
+import { type Calendar, type CalendarUnit, openCalendar } from './calendar.ts'
 import { type Algorithm, effectiveFields, type LimitFields, limitFields } from './fields.ts'
 import type { RateLimitPolicy } from './model.ts'
 import { sanitizeStatName } from './names.ts'
@@ -51,19 +51,19 @@ export interface LimitSettings extends LimitFields {
 }
 
 /** Creates a limit; `attach` creates the statistics with a name. */
-export function limitOf<S>(settings: LimitSettings, attach: (statName: string) => S): Limit<S> {
+export function createLimit<S>(settings: LimitSettings, attach: (statName: string) => S): Limit<S> {
   const { limits, algorithm } = settings
   const members = limits?.map((member, index) => ({
-    ...limitOf(member, attach),
-    admission: admissionOf(member, placeAmongEqual(limits, index)),
+    ...createLimit(member, attach),
+    admission: toAdmission(member, countEqualBefore(limits, index)),
   }))
   return {
     ...settings,
     configuredKey: settings.fullKey,
     // Only the members of a rule with several limits have statistics.
     stats: members?.[0]?.stats ?? attach(settings.statName),
-    boundaries: boundariesOf(settings),
-    admission: limits === undefined && algorithm !== undefined ? admissionOf(settings) : undefined,
+    boundaries: openBoundaries(settings),
+    admission: limits === undefined && algorithm !== undefined ? toAdmission(settings) : undefined,
     members,
   }
 }
@@ -72,7 +72,7 @@ export function limitOf<S>(settings: LimitSettings, attach: (statName: string) =
 const burstsOfDebt = 1_000
 
 /** @param place the number of members before this one that would have the same key */
-export function admissionOf(settings: LimitSettings, place = 0): LimitAdmission {
+export function toAdmission(settings: LimitSettings, place = 0): LimitAdmission {
   const { algorithm = 'FixedWindow', burst, requestsPerUnit, unitSeconds: windowSeconds } = settings
   const bursts = algorithm === 'TokenBucket' && settings.countRejected ? burstsOfDebt : 1
   const capacity = algorithm === 'TokenBucket' ? (burst ?? requestsPerUnit) : requestsPerUnit
@@ -84,20 +84,20 @@ export function admissionOf(settings: LimitSettings, place = 0): LimitAdmission 
   }
 }
 
-function placeAmongEqual(limits: readonly LimitSettings[], index: number): number {
+function countEqualBefore(limits: readonly LimitSettings[], index: number): number {
   const { algorithm, unitSeconds: windowSeconds } = limits[index] ?? {}
   const before = limits.slice(0, index)
   return before.filter(each => each.algorithm === algorithm && each.unitSeconds === windowSeconds).length
 }
 
 /** Returns the boundaries of windows of a calendar. */
-export function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
+export function openBoundaries({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
   if (calendar === undefined) return undefined
-  return calendarOf({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
+  return openCalendar({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
 }
 
 /** Returns a member of `limits`, which has the name and the flags of its own. */
-export function memberOf(rule: LimitSettings, policy: RateLimitPolicy, index: number): LimitSettings {
+export function toMemberSettings(rule: LimitSettings, policy: RateLimitPolicy, index: number): LimitSettings {
   const { name, shadowMode = false, quotaMode = false, replaces, requestsPerUnit = 0 } = policy
   const unit = parseUnit(policy.unit) ?? 'second'
   const fullKey = `${rule.fullKey}.${name || index}`

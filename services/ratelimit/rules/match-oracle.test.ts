@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { compile } from './compile.ts'
 import { explain } from './explain.ts'
 import { type Entry, match } from './match.ts'
-import { finalKeyOf, type RateLimitRule } from './model.ts'
+import { type RateLimitRule, toFinalKey } from './model.ts'
 import { validate } from './validate.ts'
 import { compileWildcard, matchesWildcard } from './wildcard.ts'
 
@@ -22,11 +22,11 @@ function naiveMatch(top: readonly RateLimitRule[], entries: readonly Entry[]) {
     level = found.descriptors
   }
   const rateLimit = path.at(-1)?.rateLimit
-  return rateLimit && { rateLimit, stem: naiveStem(path, entries), fullKey: naiveName(path, entries) }
+  return rateLimit && { rateLimit, baseKey: naiveBaseKey(path, entries), fullKey: naiveName(path, entries) }
 }
 
 function naiveWildcard(descriptor: RateLimitRule, entry: Entry): boolean {
-  const spelling = finalKeyOf(descriptor)
+  const spelling = toFinalKey(descriptor)
   if (!spelling.includes('*')) return false
   if (!descriptor.key.includes('*') && descriptor.key !== entry.key) return false
   return naiveGlob(spelling, `${entry.key}_${entry.value}`)
@@ -38,16 +38,16 @@ function naiveGlob(pattern: string, text: string): boolean {
 }
 
 function shares(descriptor: RateLimitRule): boolean {
-  return descriptor.shareThreshold && finalKeyOf(descriptor).includes('*')
+  return descriptor.shareThreshold && toFinalKey(descriptor).includes('*')
 }
 
 function naivePattern(descriptor: RateLimitRule, entry: Entry): string {
-  const spelling = finalKeyOf(descriptor)
+  const spelling = toFinalKey(descriptor)
   const start = `${entry.key}_`
   return spelling.startsWith(start) ? spelling.slice(start.length) : spelling
 }
 
-function naiveStem(path: readonly RateLimitRule[], entries: readonly Entry[]): string {
+function naiveBaseKey(path: readonly RateLimitRule[], entries: readonly Entry[]): string {
   const parts = path.map((descriptor, index) => {
     const entry = entries[index] ?? { key: '', value: '' }
     return `${entry.key}_${shares(descriptor) ? naivePattern(descriptor, entry) : entry.value}_`
@@ -61,14 +61,14 @@ function naiveName(path: readonly RateLimitRule[], entries: readonly Entry[]): s
     const pattern = `${entry.key}_${naivePattern(descriptor, entry)}`
     if (path.at(-1)?.detailedMetric) {
       if (!path.some(shares)) return `${entry.key}_${entry.value}`
-      return shares(descriptor) ? pattern : finalKeyOf(entry)
+      return shares(descriptor) ? pattern : toFinalKey(entry)
     }
-    if (!path.some(one => one.valueToMetric)) return finalKeyOf(descriptor)
-    const isWildcard = finalKeyOf(descriptor).includes('*')
+    if (!path.some(one => one.valueToMetric)) return toFinalKey(descriptor)
+    const isWildcard = toFinalKey(descriptor).includes('*')
     const isExact = descriptor.key === entry.key && descriptor.value === entry.value && entry.value !== ''
-    if (isExact) return finalKeyOf(entry)
-    if (isWildcard) return descriptor.valueToMetric && !shares(descriptor) ? finalKeyOf(entry) : pattern
-    return descriptor.valueToMetric ? finalKeyOf(entry) : entry.key
+    if (isExact) return toFinalKey(entry)
+    if (isWildcard) return descriptor.valueToMetric && !shares(descriptor) ? toFinalKey(entry) : pattern
+    return descriptor.valueToMetric ? toFinalKey(entry) : entry.key
   })
   return `d.${parts.join('.')}`
 }
@@ -99,11 +99,11 @@ const levels = fc.letrec<{ level: readonly RateLimitRule[] }>(tie => ({
       })
       .map(({ key, value, rateLimit, flags, descriptors }): RateLimitRule => {
         const [detailedMetric, valueToMetric, mayShare] = flags
-        const shareThreshold = mayShare && finalKeyOf({ key, value }).includes('*')
+        const shareThreshold = mayShare && toFinalKey({ key, value }).includes('*')
         const modes = { shadowMode: false, quotaMode: false, detailedMetric, valueToMetric, shareThreshold }
         return { key, value, ...modes, ...(rateLimit && { rateLimit }), descriptors }
       }),
-    { selector: finalKeyOf, maxLength: 8 },
+    { selector: toFinalKey, maxLength: 8 },
   ),
 })).level
 
@@ -126,10 +126,10 @@ test('match and explain agree with the simple implementation of the rules', () =
       const expected = naiveMatch(descriptors, entries)
       if (found !== undefined) matched += 1
       assert.equal(found?.limit.requestsPerUnit, expected?.rateLimit.requestsPerUnit)
-      assert.equal(found?.stem, expected?.stem)
+      assert.equal(found?.baseKey, expected?.baseKey)
       assert.equal(found?.limit.fullKey, expected?.fullKey)
       const explained = explain(rules, 'd', entries)
-      assert.equal(explained.stem, found?.stem)
+      assert.equal(explained.baseKey, found?.baseKey)
       assert.equal(explained.limit?.fullKey, found?.limit.fullKey)
       assert.equal(explained.entries.length, entries.length)
     }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { compile, limitsOf } from './compile.ts'
+import { compile, listLimits } from './compile.ts'
 import { match, overrideLimit } from './match.ts'
-import { entriesOf, linesOf, rulesOf } from './testing/rules-of-yaml.ts'
+import { compileRules, parseEntries, splitLines } from './testing/rules-of-yaml.ts'
 
 interface Case {
   readonly rule: string
@@ -201,10 +201,10 @@ a=b_d  -> none
 
 for (const { rule, yaml, requests } of cases) {
   test(rule, () => {
-    const rules = rulesOf(yaml)
-    for (const line of linesOf(requests)) {
+    const rules = compileRules(yaml)
+    for (const line of splitLines(requests)) {
       const [entries = '', expected = ''] = line.split('->').map(part => part.trim())
-      const found = match(rules, 'shop', entriesOf(entries))
+      const found = match(rules, 'shop', parseEntries(entries))
       assert.equal(found === undefined ? 'none' : told(found.limit), expected, line)
     }
   })
@@ -215,31 +215,31 @@ function told(limit: { fullKey: string; unlimited: boolean; requestsPerUnit: num
 }
 
 test('a request without entries, and one of an unknown domain, have no limit', () => {
-  const rules = rulesOf(
+  const rules = compileRules(
     '{domain: shop, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]}',
   )
   assert.equal(match(rules, 'shop', []), undefined)
-  assert.equal(match(rules, 'shops', entriesOf('a=b')), undefined)
+  assert.equal(match(rules, 'shops', parseEntries('a=b')), undefined)
   assert.equal(rules.domains.has('shop'), true)
   assert.equal(rules.domains.has('shops'), false)
 })
 
 test('11: configurations of one domain are merged in their order', () => {
-  const rules = rulesOf(
+  const rules = compileRules(
     '{domain: shop, descriptors: [{key: a, value: "x*", rate_limit: {unit: day, requests_per_unit: 1}}]}',
     '{domain: shop, descriptors: [{key: a, value: "xy*", rate_limit: {unit: day, requests_per_unit: 2}}]}',
     '{domain: shop, descriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 3}}]}',
   )
-  assert.equal(match(rules, 'shop', entriesOf('a=xyz'))?.limit.requestsPerUnit, 1)
-  assert.equal(match(rules, 'shop', entriesOf('b=1'))?.limit.requestsPerUnit, 3)
+  assert.equal(match(rules, 'shop', parseEntries('a=xyz'))?.limit.requestsPerUnit, 1)
+  assert.equal(match(rules, 'shop', parseEntries('b=1'))?.limit.requestsPerUnit, 3)
   assert.deepEqual(
-    [...limitsOf(rules)].map(limit => limit.fullKey),
+    [...listLimits(rules)].map(limit => limit.fullKey),
     ['shop.a_x*', 'shop.a_xy*', 'shop.b'],
   )
 })
 
 test('a limit has all fields of its rule, and the statistics of its name', () => {
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: shop
 descriptors:
   - key: host
@@ -249,7 +249,7 @@ descriptors:
     metadata: {team: [a, 1, null]}
     rate_limit: {name: n, unit: hour, requests_per_unit: 5, replaces: [{name: x}, {name: y}]}
 `)
-  assert.deepEqual(match(rules, 'shop', entriesOf('host=10.0.0.1:80'))?.limit, {
+  assert.deepEqual(match(rules, 'shop', parseEntries('host=10.0.0.1:80'))?.limit, {
     name: 'n',
     fullKey: 'shop.host_10.0.0.1:80',
     statName: 'shop.host_10_0_0_1_80',
@@ -271,12 +271,12 @@ descriptors:
 
 test('metadata stays with rules whose statistics have values of the request', () => {
   for (const field of ['value_to_metric', 'detailed_metric']) {
-    const rules = rulesOf(`
+    const rules = compileRules(`
 domain: shop
 descriptors:
   - {key: host, metadata: {team: a}, ${field}: true, rate_limit: {unit: hour, requests_per_unit: 5}}
 `)
-    assert.deepEqual(match(rules, 'shop', entriesOf('host=x'))?.limit.metadata, { team: 'a' }, field)
+    assert.deepEqual(match(rules, 'shop', parseEntries('host=x'))?.limit.metadata, { team: 'a' }, field)
   }
 })
 
@@ -294,7 +294,7 @@ domain key=                           -> domain_key__
 `
 
 test('cache keys consist of domain and entries, with the pattern of values that share a counter', () => {
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: domain
 descriptors:
   - {key: key, rate_limit: {unit: second, requests_per_unit: 1}}
@@ -310,10 +310,10 @@ descriptors:
     descriptors: [{key: then, rate_limit: {unit: second, requests_per_unit: 1}}]
   - {key: us*, share_threshold: true, rate_limit: {unit: second, requests_per_unit: 1}}
 `)
-  for (const line of linesOf(cacheKeys)) {
+  for (const line of splitLines(cacheKeys)) {
     const [request = '', expected = ''] = line.split('->').map(part => part.trim())
     const [domain = '', ...entries] = request.split(' ')
-    assert.equal(match(rules, domain, entriesOf(entries.join(' ')))?.stem, expected, line)
+    assert.equal(match(rules, domain, parseEntries(entries.join(' ')))?.baseKey, expected, line)
   }
 })
 
@@ -340,7 +340,7 @@ ip=10.1.2.3:80|x       -> d.ip_10_1_2_3_80_x
 
 test('10: statistics are named after the rule, or after the request if the rule says so', () => {
   const limit = 'rate_limit: {unit: day, requests_per_unit: 1}'
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: d
 descriptors:
   - {key: plain, ${limit}}
@@ -365,11 +365,11 @@ descriptors:
       - {key: det, detailed_metric: true, ${limit}}
   - {key: ip, detailed_metric: true, ${limit}}
 `)
-  for (const line of linesOf(names)) {
+  for (const line of splitLines(names)) {
     const [entries = '', expected] = line.split('->').map(part => part.trim())
     const attached: string[] = []
     const attach = (name: string) => `${attached.push(name)}:${name}`
-    const found = match(rules, 'd', entriesOf(entries), attach)
+    const found = match(rules, 'd', parseEntries(entries), attach)
     assert.equal(found?.limit.statName, expected, line)
     assert.ok(found?.limit.stats.endsWith(expected ?? ''), line)
     assert.ok(attached.length <= 1, line)
@@ -377,7 +377,7 @@ descriptors:
 })
 
 test('a limit that is named after the request keeps all other fields, including its metadata', () => {
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: d
 descriptors:
   - key: a
@@ -386,8 +386,8 @@ descriptors:
     metadata: {x: 1}
     rate_limit: {name: n, unit: day, requests_per_unit: 1}
 `)
-  const [configured] = limitsOf(rules)
-  const found = match(rules, 'd', entriesOf('a=b'))
+  const [configured] = listLimits(rules)
+  const found = match(rules, 'd', parseEntries('a=b'))
   const attached = {
     stats: 'd.a',
     configuredKey: 'd.a',
@@ -399,7 +399,7 @@ descriptors:
 })
 
 test('a limit that the caller sends is named after the request, and has no modes', () => {
-  const entries = entriesOf('a=b c= ip=1.2.3.4')
+  const entries = parseEntries('a=b c= ip=1.2.3.4')
   const found = overrideLimit('d', entries, { requestsPerUnit: 42, unit: 'week' }, name => name)
   assert.deepEqual(found, {
     limit: {
@@ -420,12 +420,12 @@ test('a limit that the caller sends is named after the request, and has no modes
       admission: undefined,
       members: undefined,
     },
-    stem: 'd_a_b_c__ip_1.2.3.4_',
+    baseKey: 'd_a_b_c__ip_1.2.3.4_',
   })
 })
 
 test('keys and values are always plain text', () => {
-  const rules = rulesOf(`
+  const rules = compileRules(`
 domain: __proto__
 descriptors:
   - {key: __proto__, rate_limit: {unit: day, requests_per_unit: 1}}
@@ -444,7 +444,7 @@ descriptors:
   assert.equal(perUnit('big', megabyte), undefined)
   assert.equal(perUnit('big', `${megabyte}c`), 4)
   const found = match(rules, '__proto__', [{ key: '__proto__', value: megabyte }])
-  assert.equal(found?.stem, `__proto_____proto___${megabyte}_`)
+  assert.equal(found?.baseKey, `__proto_____proto___${megabyte}_`)
 })
 
 describe('many rules', () => {

@@ -1,7 +1,23 @@
-import { type Domain, type KnownRule, keyAndValueOf, knownRule, type RuleSet, wildcardOf } from './compile.ts'
-import { type DomainTable, field, findRecord, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
+import {
+  type Domain,
+  findWildcard,
+  type KnownRule,
+  knownRule,
+  type RuleSet,
+  readKeyAndValue,
+} from './compile.ts'
+import {
+  type DomainTable,
+  field,
+  findRecord,
+  flag,
+  hasFlag,
+  none,
+  readWord,
+  topLevel,
+} from './domain-table.ts'
 import type { Limit } from './limit.ts'
-import { finalKeyOf } from './model.ts'
+import { toFinalKey } from './model.ts'
 import { sanitizeStatName } from './names.ts'
 import { type Unit, unitSeconds } from './units.ts'
 import { matchesWildcard } from './wildcard.ts'
@@ -16,7 +32,7 @@ export interface Entry {
 export interface Match<S> {
   readonly limit: Limit<S>
   /** The cache key without prefix and window: `domain_key_value_key2_value2_`. */
-  readonly stem: string
+  readonly baseKey: string
 }
 
 /**
@@ -37,7 +53,7 @@ export function match<S>(
   if (found === undefined) return undefined
   const record = walk(found, entries)
   if (record === none || !hasFlag(found.table, record, flag.hasLimit)) return undefined
-  return matchOf(found, record, entries, attach)
+  return createMatch(found, record, entries, attach)
 }
 
 /**
@@ -53,7 +69,7 @@ export function walk(domain: Domain<unknown>, entries: readonly Entry[], trail?:
     record = findRule(domain, level, entry)
     if (record === none) return none
     trail?.push(record)
-    level = wordOf(table, record, field.below)
+    level = readWord(table, record, field.below)
   }
   return record
 }
@@ -84,15 +100,19 @@ function firstWildcard(domain: Domain<unknown>, level: number, { key, value }: E
 function firstThatFits(domain: Domain<unknown>, head: number, text: string): number {
   if (head === none) return none
   const { table } = domain
-  for (let rule = wordOf(table, head, field.next); rule !== none; rule = wordOf(table, rule, field.next)) {
-    const wildcard = wildcardOf(domain, rule)
+  for (
+    let rule = readWord(table, head, field.next);
+    rule !== none;
+    rule = readWord(table, rule, field.next)
+  ) {
+    const wildcard = findWildcard(domain, rule)
     if (wildcard !== undefined && matchesWildcard(wildcard, text)) return rule
   }
   return none
 }
 
 /** Returns the match of entries for which `walk` returned this record, which has a limit. */
-export function matchOf<S>(
+export function createMatch<S>(
   domain: Domain<S>,
   record: number,
   entries: readonly Entry[],
@@ -102,10 +122,12 @@ export function matchOf<S>(
   if (rule.isFixed) return rule
   const { table } = domain
   const { limit } = rule
-  const stem =
-    rule.stem === '' ? stemOf(table, record, entries) : literalStem(table, record, rule.stem, entries)
-  const part = namingOf(table, record)
-  if (part === undefined) return { limit, stem }
+  const baseKey =
+    rule.baseKey === ''
+      ? buildBaseKey(table, record, entries)
+      : completeBaseKey(table, record, rule.baseKey, entries)
+  const part = chooseNaming(table, record)
+  if (part === undefined) return { limit, baseKey }
   let fullKey = ''
   eachFromLast(table, record, entries, (entry, above) => {
     fullKey = `.${part(table, above, entry)}${fullKey}`
@@ -113,7 +135,7 @@ export function matchOf<S>(
   fullKey = table.domain + fullKey
   const named = renamed(limit, fullKey, attach)
   if (attach !== undefined) noteNamed(rule, named)
-  return { limit: named, stem }
+  return { limit: named, baseKey }
 }
 
 /** Notes the statistics of a limit that is named after a request, for the totals of its rule. */
@@ -140,31 +162,36 @@ function renamed<S>(
 type NamePart = (table: DomainTable, record: number, entry: Entry) => string
 
 /** Returns how a rule is named after the request; undefined for a limit that is named as configured. */
-function namingOf(table: DomainTable, record: number): NamePart | undefined {
+function chooseNaming(table: DomainTable, record: number): NamePart | undefined {
   if (hasFlag(table, record, flag.detailedMetric)) {
     return hasFlag(table, record, flag.sharesInPath) ? sharedPart : detailedPart
   }
   return hasFlag(table, record, flag.valueToMetricInPath) ? namedPart : undefined
 }
 
-/** `stem` is that of the rule, without the value of a rule with any value. */
-function literalStem(table: DomainTable, record: number, stem: string, entries: readonly Entry[]): string {
-  if (wordOf(table, record, field.value) !== 0) return stem
-  return `${stem}${entries[entries.length - 1]?.value}_`
+/** `baseKey` is that of the rule, without the value of a rule with any value. */
+function completeBaseKey(
+  table: DomainTable,
+  record: number,
+  baseKey: string,
+  entries: readonly Entry[],
+): string {
+  if (readWord(table, record, field.value) !== 0) return baseKey
+  return `${baseKey}${entries[entries.length - 1]?.value}_`
 }
 
-function stemOf(table: DomainTable, last: number, entries: readonly Entry[]): string {
-  let stem = `${table.domain}_`
+function buildBaseKey(table: DomainTable, last: number, entries: readonly Entry[]): string {
+  let baseKey = `${table.domain}_`
   if (!hasFlag(table, last, flag.sharesInPath)) {
-    for (const { key, value } of entries) stem += `${key}_${value}_`
-    return stem
+    for (const { key, value } of entries) baseKey += `${key}_${value}_`
+    return baseKey
   }
   let tail = ''
   eachFromLast(table, last, entries, (entry, rule) => {
     const value = hasFlag(table, rule, flag.shares) ? patternFor(table, rule, entry) : entry.value
     tail = `${entry.key}_${value}_${tail}`
   })
-  return stem + tail
+  return baseKey + tail
 }
 
 function eachFromLast(
@@ -177,7 +204,7 @@ function eachFromLast(
   for (let index = entries.length - 1; index >= 0 && record !== none; index--) {
     const entry = entries[index]
     if (entry !== undefined) visit(entry, record)
-    record = wordOf(table, record, field.parent)
+    record = readWord(table, record, field.parent)
   }
 }
 
@@ -188,16 +215,16 @@ function detailedPart(_table: DomainTable, _record: number, { key, value }: Entr
 
 /** Replaces shared values by their pattern, for `detailed_metric` with a shared counter on the path. */
 function sharedPart(table: DomainTable, record: number, entry: Entry): string {
-  if (!hasFlag(table, record, flag.shares)) return finalKeyOf(entry)
+  if (!hasFlag(table, record, flag.shares)) return toFinalKey(entry)
   return `${entry.key}_${patternFor(table, record, entry)}`
 }
 
 /** Returns the request's value if the rule asks for it, for `value_to_metric` on the path. */
 function namedPart(table: DomainTable, record: number, entry: Entry): string {
-  const { key, value } = keyAndValueOf(table, record)
+  const { key, value } = readKeyAndValue(table, record)
   const isExact = value !== '' && value === entry.value && key === entry.key
   const isNamed = hasFlag(table, record, flag.valueToMetric) && !hasFlag(table, record, flag.shares)
-  if (isExact || isNamed) return finalKeyOf(entry)
+  if (isExact || isNamed) return toFinalKey(entry)
   const isWildcard = key.includes('*') || value.includes('*')
   return isWildcard ? `${entry.key}_${patternFor(table, record, entry)}` : entry.key
 }
@@ -207,7 +234,7 @@ function namedPart(table: DomainTable, record: number, entry: Entry): string {
  * it starts with it.
  */
 function patternFor(table: DomainTable, record: number, entry: Entry): string {
-  const spelling = finalKeyOf(keyAndValueOf(table, record))
+  const spelling = toFinalKey(readKeyAndValue(table, record))
   return spelling.startsWith(`${entry.key}_`) ? spelling.slice(entry.key.length + 1) : spelling
 }
 
@@ -221,10 +248,10 @@ export function overrideLimit<S>(
   { requestsPerUnit, unit }: { readonly requestsPerUnit: number; readonly unit: Unit },
   attach: (statName: string) => S,
 ): Match<S> {
-  const fullKey = `${domain}.${entries.map(finalKeyOf).join('.')}`
+  const fullKey = `${domain}.${entries.map(toFinalKey).join('.')}`
   const statName = sanitizeStatName(fullKey)
-  let stem = `${domain}_`
-  for (const { key, value } of entries) stem += `${key}_${value}_`
+  let baseKey = `${domain}_`
+  for (const { key, value } of entries) baseKey += `${key}_${value}_`
   const limit: Limit<S> = {
     name: '',
     fullKey,
@@ -243,5 +270,5 @@ export function overrideLimit<S>(
     admission: undefined,
     members: undefined,
   }
-  return { limit, stem }
+  return { limit, baseKey }
 }

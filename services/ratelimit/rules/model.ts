@@ -4,9 +4,9 @@ import {
   features,
   isEffective,
   limitFields,
+  listNames,
   type MemberFields,
   maxRequestsPerUnit,
-  namesOf,
   type RuleFlags,
 } from './fields.ts'
 
@@ -65,7 +65,7 @@ export function isRequestsPerUnit(value: unknown): value is number {
  * Returns the composite key of a descriptor in names and messages: its key, with `_` and its value if it has
  * one.
  */
-export function finalKeyOf(descriptor: { readonly key: string; readonly value: string }): string {
+export function toFinalKey(descriptor: { readonly key: string; readonly value: string }): string {
   return descriptor.value === '' ? descriptor.key : `${descriptor.key}_${descriptor.value}`
 }
 
@@ -93,7 +93,7 @@ const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
 export const countsInOneStep = (feature: Feature): boolean => inOneStep.includes(feature)
 
 /** The features that a process needs to enforce the domain, in the order of `features`. */
-export function featuresOf({
+export function findFeatures({
   descriptors,
   allOrNothing,
 }: Pick<RateLimitDomain, 'descriptors' | 'allOrNothing'>): readonly Feature[] {
@@ -107,18 +107,18 @@ const noFeatures: readonly Feature[] = []
 
 function addFeatures(rules: readonly RateLimitRule[], needed: Set<Feature>): void {
   for (const { rateLimit, limits, descriptors } of rules) {
-    if (rateLimit !== undefined) addFeaturesOf(rateLimit, needed)
+    if (rateLimit !== undefined) addLimitFeatures(rateLimit, needed)
     if (limits !== undefined) {
       needed.add('limits')
-      for (const limit of limits) addFeaturesOf(limit, needed)
+      for (const limit of limits) addLimitFeatures(limit, needed)
     }
     addFeatures(descriptors, needed)
   }
 }
 
-const namesOfFields = namesOf(limitFields)
+const namesOfFields = listNames(limitFields)
 
-function addFeaturesOf(limit: RateLimitPolicy, needed: Set<Feature>): void {
+function addLimitFeatures(limit: RateLimitPolicy, needed: Set<Feature>): void {
   for (const name of namesOfFields) {
     if (isEffective(limitFields[name], limit[name])) needed.add(limitFields[name].feature)
   }

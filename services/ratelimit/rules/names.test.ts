@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sanitizeStatName } from './names.ts'
-import { linesOf } from './testing/rules-of-yaml.ts'
+import { splitLines } from './testing/rules-of-yaml.ts'
 
 const names = `
 domain.foo|bar                           -> domain.foo_bar
@@ -14,7 +14,7 @@ domain.path_/a.b                         -> domain.path_/a.b
 `
 
 test('names of statistics have no colon, no bar, and no dots inside an IPv4 address', () => {
-  for (const line of linesOf(names)) {
+  for (const line of splitLines(names)) {
     const [name = '', expected] = line.split('->').map(part => part.trim())
     assert.equal(sanitizeStatName(name), expected)
   }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { match } from './match.ts'
 import { replacedLimits } from './replaces.ts'
-import { entriesOf, linesOf, rulesOf } from './testing/rules-of-yaml.ts'
+import { compileRules, parseEntries, splitLines } from './testing/rules-of-yaml.ts'
 
-const rules = rulesOf(`
+const rules = compileRules(`
 domain: d
 descriptors:
   - {key: a, rate_limit: {name: a, unit: day, requests_per_unit: 1}}
@@ -24,9 +24,9 @@ none, b -> a
 `
 
 test('7: a matched limit removes those that it names, even if it is unlimited or removed itself', () => {
-  for (const line of linesOf(requests)) {
+  for (const line of splitLines(requests)) {
     const [keys = '', expected] = line.split('->').map(part => part.trim())
-    const matches = keys.split(', ').map(key => match(rules, 'd', entriesOf(`${key}=1`)))
+    const matches = keys.split(', ').map(key => match(rules, 'd', parseEntries(`${key}=1`)))
     assert.equal([...replacedLimits(matches)].sort().join(' '), expected, line)
   }
 })

@@ -19,6 +19,6 @@ export function ticksPerSecond(mostRequests: number, windowSeconds: number): num
 }
 
 /** Returns the most requests for which `ticksPerSecond` finds a tick. */
-export function mostRequestsOf(windowSeconds: number): number {
+export function findMostRequests(windowSeconds: number): number {
   return Math.floor((endOfExactProducts - 1) / windowSeconds)
 }

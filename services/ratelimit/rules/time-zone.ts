@@ -25,7 +25,7 @@ export interface TimeZone {
    *
    * @param day days since 1970-01-01
    */
-  firstInstantOf(day: number): number
+  findFirstInstant(day: number): number
 }
 
 /**
@@ -42,7 +42,7 @@ export const timeZoneDataVersion = process.versions['tz'] ?? 'unknown'
 const zones = new Map<string, TimeZone>()
 
 /** @throws Error for an unknown time zone; see `isTimeZone` */
-export function timeZoneOf(name: string): TimeZone {
+export function openTimeZone(name: string): TimeZone {
   const known = zones.get(name)
   if (known !== undefined) return known
   const format = isTimeZone(name) ? createFormat(name) : undefined
@@ -100,7 +100,7 @@ function createTimeZone(format: Intl.DateTimeFormat): TimeZone {
   }
 
   /** Visits the spans of constant offset around midnight, until one of them reaches it. */
-  function firstInstantOf(day: number): number {
+  function findFirstInstant(day: number): number {
     const midnight = day * daySeconds
     let at = midnight - maxOffsetSeconds
     let offset = offsetAt(at)
@@ -115,5 +115,5 @@ function createTimeZone(format: Intl.DateTimeFormat): TimeZone {
     }
   }
 
-  return { localSecondsAt, firstInstantOf }
+  return { localSecondsAt, findFirstInstant }
 }

@@ -7,7 +7,7 @@ import {
   memberFields,
 } from './fields.ts'
 import { maxLimits, minLimits, type RateLimitPolicy } from './model.ts'
-import { mostRequestsOf, ticksPerSecond } from './ticks.ts'
+import { findMostRequests, ticksPerSecond } from './ticks.ts'
 import { isTimeZone } from './time-zone.ts'
 import { anchors, parseUnit, unitSeconds, unitsOfAnchor } from './units.ts'
 
@@ -67,7 +67,7 @@ function checkProducts(limit: RateLimitPolicy): readonly FieldProblem[] {
   return Object.entries({ requestsPerUnit, burst }).flatMap(([path, requests]) => {
     if (ticksPerSecond(requests, windowSeconds) !== undefined) return []
     const message = `${path} cannot be ${requests} for ${algorithm} with a window of ${windowSeconds} s`
-    return [{ path, message, allowed: `at most ${mostRequestsOf(windowSeconds)}` }]
+    return [{ path, message, allowed: `at most ${findMostRequests(windowSeconds)}` }]
   })
 }
 

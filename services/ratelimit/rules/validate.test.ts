@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { RateLimitRule } from './model.ts'
 import { formatProblem, maxFindings } from './problems.ts'
-import { configOf, cpuMsOf, maxHostileCpuMs } from './testing/rules-of-yaml.ts'
+import { maxHostileCpuMs, measureCpuMs, parseConfig } from './testing/rules-of-yaml.ts'
 import { maxDescriptorDepth, type ValidateOptions, validate } from './validate.ts'
 
 const asFiles: ValidateOptions = { mergeDomainConfigs: false, spelling: 'snake' }
 
 function judge(yamls: readonly string[], options = asFiles) {
-  const configs = yamls.map((yaml, index) => configOf(yaml, `${'abc'[index]}.yaml`))
+  const configs = yamls.map((yaml, index) => parseConfig(yaml, `${'abc'[index]}.yaml`))
   const { problems, warnings } = validate(configs, options)
   return { problems: problems.map(formatProblem), warnings: warnings.map(formatProblem) }
 }
@@ -225,7 +225,7 @@ test('problems are reported up to a limit, and hostile keys cost no time', () =>
     [exact, 0],
   ] as const) {
     let count = 0
-    const tookMs = cpuMsOf(() => {
+    const tookMs = measureCpuMs(() => {
       count = validate([{ name: 'n', domain: 'd', descriptors }], asFiles).problems.length
     })
     assert.equal(count, expected)

@@ -2,12 +2,12 @@ import { describeUnlikelyValue, findConfusableKeys, type Sibling } from './advis
 import { type FieldProblem, maxRequestsPerUnit } from './fields.ts'
 import {
   type FieldSpelling,
-  finalKeyOf,
   isRequestsPerUnit,
   type Problem,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
+  toFinalKey,
 } from './model.ts'
 import { createFindings, type Findings, fieldPath } from './problems.ts'
 import { parseUnit, units } from './units.ts'
@@ -39,7 +39,7 @@ export function validate(
     const { name, domain, descriptors } = config
     if (domain === '') findings.problem(name, 'domain', 'config file cannot have empty domain')
     const parts = domains.get(domain)
-    const siblings = siblingsOf(name, descriptors, '')
+    const siblings = toSiblings(name, descriptors, '')
     if (parts === undefined) domains.set(domain, [siblings])
     else if (options.mergeDomainConfigs) parts[0]?.push(...siblings)
     else {
@@ -64,7 +64,7 @@ interface Context {
   readonly names: (typeof fieldNames)[FieldSpelling]
 }
 
-function siblingsOf(source: string, descriptors: readonly RateLimitRule[], parentPath: string): Sibling[] {
+function toSiblings(source: string, descriptors: readonly RateLimitRule[], parentPath: string): Sibling[] {
   const list = fieldPath(parentPath, 'descriptors')
   return descriptors.map((descriptor, index) => ({ source, path: `${list}[${index}]`, descriptor }))
 }
@@ -81,7 +81,7 @@ function checkSiblings(
   for (const sibling of siblings) {
     const { source, path, descriptor } = sibling
     if (descriptor.key === '') findings.problem(source, fieldPath(path, 'key'), 'descriptor has empty key')
-    const finalKey = finalKeyOf(descriptor)
+    const finalKey = toFinalKey(descriptor)
     const first = seen.get(finalKey)
     if (first === undefined) seen.set(finalKey, sibling)
     else if (descriptor.key !== '') {
@@ -100,7 +100,7 @@ function checkSiblings(
       )
       continue
     }
-    const children = siblingsOf(source, descriptor.descriptors, path)
+    const children = toSiblings(source, descriptor.descriptors, path)
     checkSiblings(context, children, `${parentKey}${finalKey}.`, depth + 1)
   }
   for (const { shorter, longer } of findConfusableKeys(siblings)) {

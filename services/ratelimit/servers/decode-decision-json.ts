@@ -2,13 +2,13 @@ import { maxCount } from '../counters/counters.ts'
 import { type DecisionRequest, type DescriptorRequest, maxParts, RequestError } from '../limiter/decision.ts'
 import type { Entry } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
-import { fieldsOf, JsonReader, printableText } from './json-reader.ts'
+import { defineFields, JsonReader, printableText } from './json-reader.ts'
 import { overrideUnitNumbers, overrideUnits } from './wire-enums.ts'
 
-const requestFields = fieldsOf('domain', 'descriptors', 'hitsAddend')
-const descriptorFields = fieldsOf('entries', 'limit', 'hitsAddend')
-const entryFields = fieldsOf('key', 'value')
-const limitFields = fieldsOf('requestsPerUnit', 'unit')
+const requestFields = defineFields('domain', 'descriptors', 'hitsAddend')
+const descriptorFields = defineFields('entries', 'limit', 'hitsAddend')
+const entryFields = defineFields('key', 'value')
+const limitFields = defineFields('requestsPerUnit', 'unit')
 const maxUint32 = 0xffff_ffff
 const maxUint64 = 2n ** 64n - 1n
 const maxInt32 = 0x7fff_ffff

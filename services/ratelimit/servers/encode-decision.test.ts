@@ -20,12 +20,12 @@ import fc from 'fast-check'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { decisions } from './testing/open-limiter.ts'
-import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'
+import { overrideUnitNumbers, overrideUnits, responseUnits, toCode } from './wire-enums.ts'
 
 /** Encodes a decision with the generated message. */
 function encodeGenerated({ over, statuses, headers = [], body, metadata }: Decision): Uint8Array {
   const message = create(RateLimitResponseSchema, {
-    overallCode: codeOf(over),
+    overallCode: toCode(over),
     statuses: statuses.map(toStatus),
     responseHeadersToAdd: headers.map(({ key, value }) => ({ key, value })),
     ...(body !== undefined && { rawBody: Buffer.from(body) }),
@@ -35,7 +35,7 @@ function encodeGenerated({ over, statuses, headers = [], body, metadata }: Decis
 }
 
 function toStatus({ over, remaining, limit }: DescriptorDecision): MessageInitShape<typeof StatusSchema> {
-  const status = { code: codeOf(over), limitRemaining: remaining }
+  const status = { code: toCode(over), limitRemaining: remaining }
   if (limit === undefined) return status
   const { name, requestsPerUnit, unit, resetSeconds } = limit
   return {
@@ -94,7 +94,7 @@ test('the enum values equal those of the generated code', () => {
   for (const [unit, number] of Object.entries(responseUnits)) {
     assert.equal(ResponseUnit[number], unit.toUpperCase())
   }
-  assert.deepEqual([codeOf(false), codeOf(true)], [Code.OK, Code.OVER_LIMIT])
+  assert.deepEqual([toCode(false), toCode(true)], [Code.OK, Code.OVER_LIMIT])
 })
 
 test('headers and metadata follow the statuses', () => {

@@ -3,7 +3,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { isList } from '@tollway/chassis/json.ts'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
-import { codeOf, responseUnits } from './wire-enums.ts'
+import { responseUnits, toCode } from './wire-enums.ts'
 
 type CurrentLimit = NonNullable<DescriptorDecision['limit']>
 
@@ -29,7 +29,7 @@ function encodeStatuses(over: boolean, statuses: Decision['statuses']): Buffer {
   let size = 2
   for (const status of statuses) size += messageSize(statusSize(status))
   const bytes = Buffer.allocUnsafe(size)
-  let at = writeVarint(bytes, 0, varint(1), codeOf(over))
+  let at = writeVarint(bytes, 0, varint(1), toCode(over))
   for (const status of statuses) {
     at = writeHead(bytes, at, delimited(2), statusSize(status))
     at = writeStatus(bytes, at, status)
@@ -46,7 +46,7 @@ function statusSize({ remaining, limit }: DescriptorDecision): number {
 }
 
 function writeStatus(bytes: Buffer, start: number, { over, remaining, limit }: DescriptorDecision): number {
-  let at = writeVarint(bytes, start, varint(1), codeOf(over))
+  let at = writeVarint(bytes, start, varint(1), toCode(over))
   if (limit !== undefined) {
     at = writeHead(bytes, at, delimited(2), limitSize(limit))
     at = writeLimit(bytes, at, limit)

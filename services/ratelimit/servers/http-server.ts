@@ -76,7 +76,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       response.end(answer.body)
     }
     const fail = (error: unknown) => {
-      onDefect(pathOf(request), error)
+      onDefect(parsePath(request), error)
       send(internalError)
     }
     readBody(request, memory, {
@@ -191,7 +191,7 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRefused }: H
   }
 
   return (request: IncomingMessage, body: Buffer) => {
-    const path = pathOf(request)
+    const path = parsePath(request)
     if (path === '/json') return timed(request, body)
     if (path === '/healthcheck') return healthy() ? isHealthy : isUnhealthy
     return notFound
@@ -199,7 +199,7 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRefused }: H
 }
 
 /** Returns the path of a target, which may begin with a scheme and a host. */
-function pathOf({ url = '' }: IncomingMessage): string {
+function parsePath({ url = '' }: IncomingMessage): string {
   return /^(?:https?:\/\/[^/?#]*)?([^?#]*)/i.exec(url)?.[1] || '/'
 }
 

@@ -31,7 +31,7 @@ interface Fields<Name extends string> {
 }
 
 /** @param names in lowerCamelCase; each may also be spelled in snake_case, as in its .proto file */
-export function fieldsOf<Name extends string>(...names: readonly Name[]): Fields<Name> {
+export function defineFields<Name extends string>(...names: readonly Name[]): Fields<Name> {
   const spellings = names.flatMap(name => {
     const snake = name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
     return [...new Set([name, snake])].map(spelling => ({
@@ -122,7 +122,7 @@ export class JsonReader {
     if (this.#next() === quote) return this.#string()
     const start = this.#at
     let end = start
-    while (isOfNumber(this.#bytes[end])) end += 1
+    while (isInNumber(this.#bytes[end])) end += 1
     if (end === start) throw this.wrongValue(allowed)
     const text = this.#slice(start, end)
     if (!numberText.test(text)) throw this.#notJson('a number as JSON writes it')
@@ -139,7 +139,7 @@ export class JsonReader {
   wrongValue(allowed: string): RequestError {
     const octet = this.#next()
     if (octet === -1) return this.wrong('the end of the text', allowed)
-    const number = isOfNumber(octet) ? 'a number' : 'an invalid character'
+    const number = isInNumber(octet) ? 'a number' : 'an invalid character'
     return this.wrong(kinds[String.fromCharCode(octet)] ?? number, allowed)
   }
 
@@ -271,7 +271,7 @@ function decodeUtf8(bytes: Uint8Array): string {
 }
 
 /** Returns whether the byte is a digit, a sign, the point or the exponent's letter. */
-function isOfNumber(octet: number | undefined): boolean {
+function isInNumber(octet: number | undefined): boolean {
   if (octet === undefined) return false
   return (
     (octet >= 0x30 && octet <= 0x39) ||

@@ -51,7 +51,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
     '/debug/pprof/profile': {
       help: `where time is spent; ${seconds}, ?format=devtools`,
       show(query, response) {
-        const durationMs = durationOf(query, profileLimits.defaultSeconds)
+        const durationMs = readDuration(query, profileLimits.defaultSeconds)
         if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
         take(response, async signal => {
           const { encodePprof, fromCpuProfile, takeCpuProfile } = await loadTools()
@@ -65,7 +65,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
     '/debug/pprof/heap': {
       help: `where memory is allocated and kept; ${seconds}, ?format=devtools`,
       show(query, response) {
-        const durationMs = durationOf(query, profileLimits.defaultHeapSeconds)
+        const durationMs = readDuration(query, profileLimits.defaultHeapSeconds)
         if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
         take(response, async signal => {
           const { encodePprof, fromHeapProfile, takeHeapProfile } = await loadTools()
@@ -96,7 +96,7 @@ const loadTools = async () => ({
 
 const wrongSeconds = `seconds must be a number above 0, at most ${profileLimits.maxSeconds}`
 
-function durationOf(query: URLSearchParams, fallbackSeconds: number): number | undefined {
+function readDuration(query: URLSearchParams, fallbackSeconds: number): number | undefined {
   const text = query.get('seconds')
   const wanted = text === null ? fallbackSeconds : Number(text)
   return wanted > 0 && wanted <= profileLimits.maxSeconds ? wanted * 1_000 : undefined

@@ -6,7 +6,7 @@ import type { Unit } from '../rules/units.ts'
 /** envoy.service.ratelimit.v3.RateLimitResponse.Code. */
 const codes = { ok: 1, overLimit: 2 } as const
 
-export function codeOf(over: boolean): number {
+export function toCode(over: boolean): number {
   return over ? codes.overLimit : codes.ok
 }
 

@@ -180,7 +180,7 @@ export class StringInterner {
   /** Returns the word with these ASCII bytes, if it is known. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {
     if (start === end) return ''
-    const word = this.#words[placeOf(end - start, bytes[start] ?? 0, bytes[end - 1] ?? 0)] ?? ''
+    const word = this.#words[hashWord(end - start, bytes[start] ?? 0, bytes[end - 1] ?? 0)] ?? ''
     if (word.length !== end - start) return undefined
     for (let at = start; at < end; at++) {
       if (word.charCodeAt(at - start) !== bytes[at]) return undefined
@@ -194,11 +194,11 @@ export class StringInterner {
     if (bytes > maxWordLength || text.length < bytes) return text
     // A copy, since this text may be a substring of a whole request.
     const word = Buffer.from(text, 'latin1').toString('latin1')
-    this.#words[placeOf(bytes, word.charCodeAt(0), word.charCodeAt(bytes - 1))] = word
+    this.#words[hashWord(bytes, word.charCodeAt(0), word.charCodeAt(bytes - 1))] = word
     return word
   }
 }
 
-function placeOf(length: number, first: number, last: number): number {
+function hashWord(length: number, first: number, last: number): number {
   return (length * 7 + first * 3 + last) % places
 }

@@ -124,7 +124,7 @@ function createCounters() {
     return new MemberCounter(found, place - found.place)
   }
 
-  function ofFamilies(name: string): NamedCounter | undefined {
+  function findInFamilies(name: string): NamedCounter | undefined {
     for (const { prefix, suffixes, members } of families) {
       const dot = name.lastIndexOf('.')
       const member = name.startsWith(prefix) ? members.get(name.slice(prefix.length, dot)) : undefined
@@ -154,7 +154,7 @@ function createCounters() {
         }
       },
     } satisfies CounterList,
-    get: (name: string) => byName.get(name) ?? ofFamilies(name) ?? make(name),
+    get: (name: string) => byName.get(name) ?? findInFamilies(name) ?? make(name),
     family<Counts extends Record<Field, number>, Field extends string>(
       prefix: string,
       suffixes: Readonly<Record<Field, string>>,
@@ -240,11 +240,11 @@ interface ShardedMap<T> {
  */
 export function createShardedMap<T>(): ShardedMap<T> {
   const shards = Array.from({ length: shardCount }, () => new Map<string, T>())
-  const shardOf = (key: string) => shards[hashOf(key) & (shardCount - 1)]
+  const pickShard = (key: string) => shards[hashText(key) & (shardCount - 1)]
   return {
-    get: key => shardOf(key)?.get(key),
+    get: key => pickShard(key)?.get(key),
     set(key, value) {
-      shardOf(key)?.set(key, value)
+      pickShard(key)?.set(key, value)
     },
   }
 }
@@ -252,7 +252,7 @@ export function createShardedMap<T>(): ShardedMap<T> {
 /** A power of 2. */
 const shardCount = 64
 
-function hashOf(key: string): number {
+function hashText(key: string): number {
   let hash = 0
   for (let index = 0; index < key.length; index += 1) {
     hash = (Math.imul(hash, 31) + key.charCodeAt(index)) | 0

@@ -5,7 +5,7 @@ import { createCounting } from '../limiter/counting.ts'
 import { RuleLimiter } from '../limiter/limiter.ts'
 import { compile } from '../rules/compile.ts'
 import type { RateLimitPolicy } from '../rules/model.ts'
-import { configOf, entriesOf } from '../rules/testing/rules-of-yaml.ts'
+import { parseConfig, parseEntries } from '../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
 import { type CounterAction, callCounter } from './counter-calls.ts'
@@ -15,7 +15,7 @@ function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateL
   const clock = { nowMs: () => 1_000_030_000, monotonicMs: () => 1_000_030_000 }
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
-  const config = configOf(
+  const config = parseConfig(
     '{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]}',
   )
   const [rule] = config.descriptors
@@ -40,10 +40,13 @@ function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateL
     dynamicMetadata: false,
   })
   const decide = (hitsAddend: number) =>
-    limiter.decide({ domain: 'shop', descriptors: [{ entries: entriesOf('user=a') }], hitsAddend })
+    limiter.decide({ domain: 'shop', descriptors: [{ entries: parseEntries('user=a') }], hitsAddend })
   const parts = { rules: () => compiled, counters, cacheKeyPrefix: 'p_', clock, canBeNegative: true }
   const call = async (action: CounterAction['do'], by = 0) => {
-    const result = await callCounter(parts, 'shop', entriesOf('user=a'), { do: action, by } as CounterAction)
+    const result = await callCounter(parts, 'shop', parseEntries('user=a'), {
+      do: action,
+      by,
+    } as CounterAction)
     if (result.outcome !== 'ok') return result.outcome
     return result.counters.map(({ rule, value, limit }) => `${rule} ${value}/${limit}`).join()
   }

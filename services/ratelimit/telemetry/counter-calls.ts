@@ -80,19 +80,19 @@ async function callWindows(
   located: readonly LocatedCounter[],
   action: CounterAction,
 ): Promise<CounterResult> {
-  const before = await counters.add(located.map(counter => hitOf(counter, 0)))
+  const before = await counters.add(located.map(counter => toHit(counter, 0)))
   const least = Math.min(...before)
   if (action.do === 'raise' && action.by > least && !canBeNegative) {
     return { outcome: 'not-supported', problem: `memcached can grant at most the ${least} counted hits` }
   }
   const hits = (index: number) => (action.do === 'raise' ? -action.by : -(before[index] ?? 0))
-  const changes = located.map((counter, index) => hitOf(counter, hits(index)))
+  const changes = located.map((counter, index) => toHit(counter, hits(index)))
   const after = action.do === 'read' ? before : await counters.add(changes)
-  return { outcome: 'ok', counters: located.map((counter, index) => stateOf(counter, after[index] ?? 0)) }
+  return { outcome: 'ok', counters: located.map((counter, index) => toState(counter, after[index] ?? 0)) }
 }
 
 /** No backend stops counting with the limit `maxCount`. */
-function hitOf({ check, perSecond }: LocatedCounter, hits: number): Hit {
+function toHit({ check, perSecond }: LocatedCounter, hits: number): Hit {
   const { key, expirySeconds } = check
   return { key, hits, expirySeconds, limit: maxCount, perSecond }
 }
@@ -103,7 +103,7 @@ async function callAdmitted(
   located: readonly LocatedCounter[],
   action: CounterAction,
 ): Promise<readonly CounterState[]> {
-  const hits = hitsOf(action)
+  const hits = toHits(action)
   const outcomes = await Promise.all(
     // Each by itself: a call of several checks would be in one slot of a cluster.
     located.map(async ({ check }) => (await counters.admit?.([{ ...check, hits }]))?.[0]),
@@ -112,17 +112,17 @@ async function callAdmitted(
     const outcome = outcomes[index]
     if (outcome === undefined) throw new CountersError('the counters cannot admit calls')
     const { remaining, waitSeconds = 0 } = outcome
-    const { resetSeconds, ...state } = stateOf(counter, counter.check.burst - remaining)
+    const { resetSeconds, ...state } = toState(counter, counter.check.burst - remaining)
     const isFixed = counter.check.algorithm === 'FixedWindow'
     return { ...state, resetSeconds: isFixed ? resetSeconds : Math.ceil(waitSeconds) }
   })
 }
 
-function hitsOf(action: CounterAction): number {
+function toHits(action: CounterAction): number {
   if (action.do === 'raise') return -action.by
   return action.do === 'reset' ? emptyingHits : 0
 }
 
-function stateOf({ limit, check, resetSeconds }: LocatedCounter, value: number): CounterState {
+function toState({ limit, check, resetSeconds }: LocatedCounter, value: number): CounterState {
   return { rule: limit.configuredKey, key: check.key, value, limit: check.burst, resetSeconds }
 }

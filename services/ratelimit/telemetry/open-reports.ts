@@ -34,7 +34,7 @@ const maxTappedOfPod = 50
 export function openReports(settings: Settings, parts: ReportsParts): ReconnectingCall {
   const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
   const { configuration, ...same } = parts
-  const identity = identityOf(settings)
+  const identity = readIdentity(settings)
   return createReportSession({
     ...same,
     rules: configuration.rules,
@@ -54,7 +54,7 @@ export function openReports(settings: Settings, parts: ReportsParts): Reconnecti
   })
 }
 
-function identityOf(settings: Settings): Identity {
+function readIdentity(settings: Settings): Identity {
   const { xdsNodeId: nodeId, xdsNodeMetadata, backendType: backend } = settings
   const text = (name: string) => xdsNodeMetadata.get(name) ?? ''
   const switched = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compile } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
-import { configOf, cpuMsOf } from '../rules/testing/rules-of-yaml.ts'
+import { measureCpuMs, parseConfig } from '../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
 import { sessionCodec, totalsMessage } from './report-codec.ts'
@@ -13,7 +13,7 @@ function open() {
   const load = (...domains: string[]) =>
     compile(
       domains.map(domain =>
-        configOf(
+        parseConfig(
           `{domain: ${domain}, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}, ` +
             '{key: path, rate_limit: {unit: minute, requests_per_unit: 5}}]}',
           `${domain}.yaml`,
@@ -72,7 +72,7 @@ test('hits that are named after requests count in one rule after a change that g
   const limit = 'rate_limit: {unit: minute, requests_per_unit: 3}'
   const load = (more: string) =>
     compile(
-      [configOf(`{domain: shop, descriptors: [{key: user, detailed_metric: true, ${limit}}${more}]}`)],
+      [parseConfig(`{domain: shop, descriptors: [{key: user, detailed_metric: true, ${limit}}${more}]}`)],
       {
         ...{ mergeDomainConfigs: false, attach },
       },
@@ -102,7 +102,7 @@ test('a report of 1,000 changed rules takes less than 1 % of a core at one repor
   const descriptors = values.map(
     value => `{key: user, value: ${value}, rate_limit: {unit: minute, requests_per_unit: 3}}`,
   )
-  const config = configOf(`{domain: shop, descriptors: [${descriptors.join(', ')}]}`)
+  const config = parseConfig(`{domain: shop, descriptors: [${descriptors.join(', ')}]}`)
   const rules = compile([config], { mergeDomainConfigs: false, attach })
   const found = values.map(
     value => match(rules, 'shop', [{ key: 'user', value }])?.limit.stats ?? assert.fail(),
@@ -115,7 +115,7 @@ test('a report of 1,000 changed rules takes less than 1 % of a core at one repor
   const times = Array.from({ length: 30 }, () => {
     for (const stats of found) stats.withinLimit += 1
     let bytes = 0
-    const ms = cpuMsOf(() => {
+    const ms = measureCpuMs(() => {
       bytes = sessionCodec.encode(totalsMessage(report(), state)).length
     })
     assert.ok(bytes > 20_000, `${bytes} bytes`)

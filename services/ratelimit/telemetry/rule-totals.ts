@@ -55,7 +55,7 @@ function addStats(
 }
 
 /** Returns the hits of the rule with this `configuredKey`, or of the whole domain if it is empty. */
-export function totalsOf(rules: RuleSet<LimitStats> | undefined, domain: string, rule: string): HitTotals {
+export function sumHits(rules: RuleSet<LimitStats> | undefined, domain: string, rule: string): HitTotals {
   const sum = noHits()
   for (const known of rules?.domains.get(domain)?.known ?? []) {
     if (known === undefined) continue

@@ -39,7 +39,7 @@ export function createRequestHandler(
   let counterCalls = 0
   const subscriptions = createSubscriptions({
     ...{ rules, clock, show, slot, allowTap, maxTapped, worker, random },
-    always: recording && recorderOf(recording),
+    always: recording && toObserver(recording),
     onReport: report => send(watchMessage(report), true),
   })
 
@@ -83,6 +83,6 @@ export function createRequestHandler(
   }
 }
 
-function recorderOf(recording: CallRecording): DecisionObserver {
+function toObserver(recording: CallRecording): DecisionObserver {
   return { decided: (request, _matches, _statuses, ...times) => recording.record(request, ...times) }
 }

@@ -70,7 +70,7 @@ export class SpaceSaving<T> {
   }
 
   #find(low: number, high: number): number {
-    let index = this.#buckets[this.#bucketOf(low)] as number
+    let index = this.#buckets[this.#findBucket(low)] as number
     while (index !== none) {
       const counter = this.#counters[index] as Counter<T>
       if (counter.low === low && counter.high === high) return index
@@ -100,20 +100,20 @@ export class SpaceSaving<T> {
     this.#sink(0)
   }
 
-  #bucketOf(low: number): number {
+  #findBucket(low: number): number {
     return (low ^ (low >>> 15)) & (this.#buckets.length - 1)
   }
 
   /** Makes the counter the first one of its bucket, and returns the one that was. */
   #link(low: number, index: number): number {
-    const bucket = this.#bucketOf(low)
+    const bucket = this.#findBucket(low)
     const next = this.#buckets[bucket] as number
     this.#buckets[bucket] = index
     return next
   }
 
   #unlink(index: number, { low, next }: Counter<T>): void {
-    const bucket = this.#bucketOf(low)
+    const bucket = this.#findBucket(low)
     const first = this.#buckets[bucket] as number
     if (first === index) {
       this.#buckets[bucket] = next

@@ -5,7 +5,7 @@ import type { Entry, Match } from '../rules/match.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 import { hashEntries, startHash } from './content-hash.ts'
 import type { ShowEntries } from './hide-values.ts'
-import { type HitTotals, noHits, totalsOf } from './rule-totals.ts'
+import { type HitTotals, noHits, sumHits } from './rule-totals.ts'
 import { Sample } from './sample.ts'
 import { type CountedItem, SpaceSaving } from './space-saving.ts'
 
@@ -78,11 +78,11 @@ export function openWatch(request: WatchRequest, parts: WatchParts): Watch {
 
 /** The difference of totals: decisions do not depend on it. */
 function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): Watch {
-  let before = totalsOf(rules(), domain, rule)
+  let before = sumHits(rules(), domain, rule)
   return {
     observer: undefined,
     report() {
-      const after = totalsOf(rules(), domain, rule)
+      const after = sumHits(rules(), domain, rule)
       const added = noHits()
       // Totals of a rule that was configured again can be lower.
       for (const name of ['calls', 'allowed', 'refused', 'near', 'shadow'] as const)
@@ -103,7 +103,7 @@ function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }:
         for (let index = 0; index < statuses.length; index++) {
           if (rule !== '' && !isOfRule(matches[index], rule)) continue
           if (byRefused && statuses[index]?.over !== true) continue
-          const hits = hitsOf(request, index)
+          const hits = countHits(request, index)
           const entries = request.descriptors[index]?.entries ?? []
           if (hits === 0) continue
           startHash()
@@ -160,9 +160,9 @@ function tapped(
     entries: request.descriptors[index]?.entries ?? [],
     rule: found?.limit.configuredKey ?? '',
     over: status.over,
-    reason: reasonOf(found, status),
-    hits: hitsOf(request, index),
-    limit: capacityOf(found, status),
+    reason: describeReason(found, status),
+    hits: countHits(request, index),
+    limit: findCapacity(found, status),
     remaining: status.remaining,
   }
 }
@@ -174,7 +174,7 @@ function isOfRule(found: Match<LimitStats> | undefined, rule: string): boolean {
   return configuredKey === rule || members?.some(member => member.configuredKey === rule) === true
 }
 
-function reasonOf(
+function describeReason(
   found: Match<LimitStats> | undefined,
   { over, remaining, limit }: DescriptorDecision,
 ): string {
@@ -187,7 +187,7 @@ function reasonOf(
 }
 
 /** Returns the hits that are admitted at once: a token bucket can have more left than its limit. */
-function capacityOf(found: Match<LimitStats> | undefined, { limit }: DescriptorDecision): number {
+function findCapacity(found: Match<LimitStats> | undefined, { limit }: DescriptorDecision): number {
   if (limit === undefined) return 0
   const member = found?.limit.members?.find(({ name, requestsPerUnit }) => {
     return name === limit.name && requestsPerUnit === limit.requestsPerUnit
@@ -195,7 +195,7 @@ function capacityOf(found: Match<LimitStats> | undefined, { limit }: DescriptorD
   return (member ?? found?.limit)?.admission?.capacity ?? limit.requestsPerUnit
 }
 
-function hitsOf({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
+function countHits({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
   return descriptors[index]?.hitsAddend ?? Math.max(1, hitsAddend)
 }
 

@@ -95,7 +95,7 @@ export function createWhatIfHandler(
     throw new Error('the recording is not open')
   }
 
-  function mergedOf(name: bigint, halvings: number, epochSeconds: bigint): MergedCalls {
+  function openMerged(name: bigint, halvings: number, epochSeconds: bigint): MergedCalls {
     const found = find(name)
     found.merged ??= new MergedCalls({
       ...{ domain: found.domain, bytes: found.recording.bytes, halvings },
@@ -116,7 +116,7 @@ export function createWhatIfHandler(
   async function addPart(request: Value<'addPart'>): Promise<Report> {
     const { id, recording, halvings, epochSeconds } = request
     const calls = readPart(seal.open(request.calls), find(recording).domain)
-    await mergedOf(recording, halvings, epochSeconds).add(calls)
+    await openMerged(recording, halvings, epochSeconds).add(calls)
     return { case: 'added', value: { id } }
   }
 
@@ -126,7 +126,7 @@ export function createWhatIfHandler(
     const { recorded, closing, recording } = find(request.recording)
     const { signal } = closing
     const resource = await unzip(request.resource)
-    const merged = mergedOf(request.recording, halvings, epochSeconds)
+    const merged = openMerged(request.recording, halvings, epochSeconds)
     await merged.add(callsIn(recorded.records(halvings)))
     let told = 0
     const result = await replay(

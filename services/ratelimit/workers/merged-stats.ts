@@ -32,7 +32,7 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
   const counterOf = boundedCounters(stats, maxSeries)
   const gauges = new Map<string, Map<WorkerStats, number>>()
 
-  function gaugeOf(name: string): Map<WorkerStats, number> {
+  function openGauge(name: string): Map<WorkerStats, number> {
     const known = gauges.get(name)
     if (known !== undefined) return known
     const values = new Map<WorkerStats, number>()
@@ -53,7 +53,7 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
           seriesAt(ofCounters, place, name, counterOf).value += delta.added
           break
         case 'gauge':
-          seriesAt(ofGauges, place, name, gaugeOf).set(worker, delta.value)
+          seriesAt(ofGauges, place, name, openGauge).set(worker, delta.value)
           break
         case 'durations':
           seriesAt(ofHistograms, place, name, stats.histogram).add(delta.counts, delta.sumMs)

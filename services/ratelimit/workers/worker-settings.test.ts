@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { settings } from '../settings.ts'
-import { findWorkerProblems, settingsOfWorker } from './worker-settings.ts'
+import { findWorkerProblems, toWorkerSettings } from './worker-settings.ts'
 
 function read(env: Readonly<Record<string, string>>) {
   const found = readSettings(settings, env, () => '')
@@ -43,13 +43,13 @@ for (const [rule, env, expected] of cases) {
 
 test('a worker has its part of limits and recordings, shares the ports and reports its number', () => {
   const env = { WORKERS: '4', BACKEND_FAILURE_LOCAL_SHARE: '0.5', CONFIG_GRPC_XDS_NODE_METADATA: 'uid:1' }
-  const { reusePort, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = settingsOfWorker(
+  const { reusePort, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = toWorkerSettings(
     read(env),
     3,
   )
   assert.equal(decisionRecordingBytes, 4 * 1024 * 1024)
   const recordingOf = (bytes: string) =>
-    settingsOfWorker(read({ ...env, DECISION_RECORDING_BYTES: bytes }), 0).decisionRecordingBytes
+    toWorkerSettings(read({ ...env, DECISION_RECORDING_BYTES: bytes }), 0).decisionRecordingBytes
   assert.deepEqual([recordingOf('0'), recordingOf('3')], [0, 1])
   assert.equal(reusePort, true)
   assert.equal(backendFailureLocalShare, 0.125)

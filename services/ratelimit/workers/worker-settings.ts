@@ -28,7 +28,7 @@ export function findWorkerProblems(settings: Settings): readonly SettingProblem[
  * Returns the settings of one worker: it shares the ports, has its part of the local share of limits and
  * of the memory of recordings, and sends its number and the number of workers to the management server.
  */
-export function settingsOfWorker(settings: Settings, index: number): Settings {
+export function toWorkerSettings(settings: Settings, index: number): Settings {
   const { workers, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = settings
   return {
     ...settings,

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { limitsOf } from '../../rules/compile.ts'
+import { listLimits } from '../../rules/compile.ts'
 import { createLimitStats } from '../../stats/limit-stats.ts'
 import { createStats } from '../../stats/stats.ts'
 import { createConfiguration } from '../configuration.ts'
@@ -46,7 +46,7 @@ export function openConfiguration(
     inForce(): string | undefined {
       const rules = configuration.rules()
       if (rules === undefined) return undefined
-      return [...limitsOf(rules)]
+      return [...listLimits(rules)]
         .map(({ fullKey, requestsPerUnit }) => `${fullKey.split('.')[0]}:${requestsPerUnit}`)
         .sort()
         .join(' ')

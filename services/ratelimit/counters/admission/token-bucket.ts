@@ -31,7 +31,7 @@ export class TokenBucket implements LimitState {
 
   /** @param now the tick for which the state is computed */
   constructor(stored: Bucket | undefined, now: number, limit: BucketLimit) {
-    const before = stored === undefined ? { debt: 0, time: now } : inTicksOf(stored, limit.ticksPerSecond)
+    const before = stored === undefined ? { debt: 0, time: now } : convertTicks(stored, limit.ticksPerSecond)
     this.#limit = limit
     this.#now = now
     this.#debt = drained(before.debt, now - before.time, limit.limit)
@@ -97,7 +97,10 @@ function drained(debt: number, elapsed: number, limit: number): number {
 }
 
 /** Rounds against the caller, so that a change of the limit never admits more. */
-function inTicksOf({ debt, time, ticksPerSecond }: Bucket, wanted: number): Omit<Bucket, 'ticksPerSecond'> {
+function convertTicks(
+  { debt, time, ticksPerSecond }: Bucket,
+  wanted: number,
+): Omit<Bucket, 'ticksPerSecond'> {
   if (ticksPerSecond === wanted) return { debt, time }
   const scaled = (ticks: number) =>
     wanted > ticksPerSecond ? ticks * (wanted / ticksPerSecond) : Math.ceil(ticks / (ticksPerSecond / wanted))

@@ -101,14 +101,18 @@ export function sendRuns(
         const answer = answers[place?.run ?? -1]
         if (place === undefined || answer === undefined) return missingAnswer(problem)
         if (answer instanceof CountersError) return answer
-        return outcomesOf(answer, place.from, calls[index]?.batch.length ?? 0)
+        return collectOutcomes(answer, place.from, calls[index]?.batch.length ?? 0)
       })
     })
   }
 }
 
 /** Returns the outcomes of one call, or its error. */
-function outcomesOf(all: RunOutcomes, from: number, count: number): readonly LimitOutcome[] | CountersError {
+function collectOutcomes(
+  all: RunOutcomes,
+  from: number,
+  count: number,
+): readonly LimitOutcome[] | CountersError {
   const outcomes: LimitOutcome[] = []
   for (let index = from; index < from + count; index += 1) {
     const outcome = all[index] ?? missingAnswer()

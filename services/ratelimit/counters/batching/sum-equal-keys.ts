@@ -37,7 +37,7 @@ export function sendSums(send: Send<Increment, Count>, touchedKeys: TouchedKeys)
     send(sums.increments, (counts, problem) => {
       onAnswers((index, from) => {
         const hits = calls[index]?.batch.length ?? 0
-        return valuesOf(sums, from, hits, counts) ?? missingAnswer(problem)
+        return collectValues(sums, from, hits, counts) ?? missingAnswer(problem)
       })
     })
   }
@@ -82,7 +82,7 @@ function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
  * Returns the values right after each of `hits` hits, starting with the hit at index `from`. Returns the
  * error of the first hit that has one, and undefined when a count is missing.
  */
-function valuesOf(
+function collectValues(
   sums: Sums,
   from: number,
   hits: number,

@@ -65,7 +65,7 @@ class Generations {
   }
 
   /** Returns the slot of the key in the newer table; inserts the key if necessary. */
-  slotOf(low: number, high: number): number {
+  findOrInsert(low: number, high: number): number {
     const found = this.newer.find(low, high)
     if (found !== -1) return found
     if (this.newer.size >= this.#maxPerGeneration) {
@@ -93,7 +93,7 @@ class HashedKey implements TouchedKey {
     this.#generations = generations
     this.#low = low
     this.#high = high
-    this.#slot = generations.slotOf(low, high)
+    this.#slot = generations.findOrInsert(low, high)
   }
 
   get expirySentSeconds(): number {
@@ -115,7 +115,7 @@ class HashedKey implements TouchedKey {
   #table(): HashedTable {
     const generations = this.#generations
     if (!generations.newer.isAt(this.#slot, this.#low, this.#high)) {
-      this.#slot = generations.slotOf(this.#low, this.#high)
+      this.#slot = generations.findOrInsert(this.#low, this.#high)
     }
     return generations.newer
   }

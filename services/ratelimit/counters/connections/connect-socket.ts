@@ -6,7 +6,7 @@ import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
 /** `host:port`, or the path of a unix socket. */
-export function endpointText(endpoint: Endpoint): string {
+export function formatEndpoint(endpoint: Endpoint): string {
   return 'path' in endpoint ? endpoint.path : `${endpoint.host}:${endpoint.port}`
 }
 
@@ -74,7 +74,7 @@ export function connectSocket(
   socket.once('end', () => onLost(undefined))
   socket.once('close', () => onLost(undefined))
   // The listener stays after the end: an error without a listener would end the process.
-  socket.on('error', error => onLost(textOf(error)))
+  socket.on('error', error => onLost(describeNetworkError(error)))
   return { socket, closed }
 }
 
@@ -95,7 +95,7 @@ function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions 
 }
 
 /** Returns the text of a network error; undefined if the error has none. */
-function textOf(error: Error): string | undefined {
+function describeNetworkError(error: Error): string | undefined {
   // A host name with several addresses yields an AggregateError without a text, with one error for each
   // address.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error

@@ -114,12 +114,12 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
     const [first] = batch
     if (first === undefined) return Promise.resolve([])
     if (!batch.every(({ key }) => isLegalKey(key))) return reject(new MalformedKeyError())
-    const node = nodes.nodeOf(first.key)
+    const node = nodes.findNode(first.key)
     if (node === undefined) return reject(new CountersError(nodes.problem()))
-    if (batch.length === 1 || batch.every(({ key }) => nodes.nodeOf(key) === node)) return node.add(batch)
+    if (batch.length === 1 || batch.every(({ key }) => nodes.findNode(key) === node)) return node.add(batch)
     return addSplit(
       batch,
-      ({ key }) => nodes.nodeOf(key) ?? node,
+      ({ key }) => nodes.findNode(key) ?? node,
       (owner, part) => owner.add(part),
     )
   }

@@ -59,7 +59,7 @@ export class NodeList {
   }
 
   /** Returns the server that has the key; undefined while there are no servers. */
-  nodeOf(key: string): MemcachedNode | undefined {
+  findNode(key: string): MemcachedNode | undefined {
     return this.#order[pickServer(key, this.#order.length)]
   }
 

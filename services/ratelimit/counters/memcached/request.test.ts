@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { expiryOf } from './request.ts'
+import { toExpiry } from './request.ts'
 
 test('an expiry is sent as seconds up to 30 days, and as a time beyond', () => {
   const day = 86_400
@@ -13,5 +13,5 @@ test('an expiry is sent as seconds up to 30 days, and as a time beyond', () => {
     [365 * day, 1_700_000_001 + 365 * day + 1],
     [100 * 365 * day, 2 ** 31 - 1],
   ]
-  for (const [seconds, expiry] of table) assert.equal(expiryOf(seconds, nowMs), expiry, String(seconds))
+  for (const [seconds, expiry] of table) assert.equal(toExpiry(seconds, nowMs), expiry, String(seconds))
 })

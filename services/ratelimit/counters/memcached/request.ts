@@ -30,7 +30,7 @@ export function getRequest(key: string): string {
  * 30 days, and as a Unix time beyond. Memcached counts whole seconds of its own clock, so that an expiry of n
  * ends up to a second early; hence one more.
  */
-export function expiryOf(expirySeconds: number, nowMs: number): number {
+export function toExpiry(expirySeconds: number, nowMs: number): number {
   const seconds = expirySeconds + 1
   if (seconds <= maxRelativeSeconds) return seconds
   return Math.min(maxExpiry, Math.ceil(nowMs / 1000) + seconds)

@@ -6,7 +6,7 @@ import { CountersError, maxCount } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
 import type { Connection } from './connection.ts'
 import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
-import { addRequest, changeRequest, expiryOf, getRequest, touchRequest } from './request.ts'
+import { addRequest, changeRequest, getRequest, toExpiry, touchRequest } from './request.ts'
 
 export type SendCounts = Send<Increment, Count>
 
@@ -67,7 +67,7 @@ export function createLookSender(connection: Connection, calls: CallStats): Send
 /** The request before the increment, if any, which creates or prolongs the counter. */
 type Before = 'add' | 'touch' | undefined
 
-function beforeOf({ by, expirySeconds, touched }: Increment): Before {
+function findRequestBefore({ by, expirySeconds, touched }: Increment): Before {
   if (by === 0 || !needsExpiry(touched, expirySeconds)) return undefined
   return touched.expirySentSeconds === 0 ? 'add' : 'touch'
 }
@@ -78,11 +78,11 @@ function writeItems(items: readonly Increment[], nowMs: number) {
   let requestCount = items.length
   for (const item of items) {
     const { key, by, expirySeconds, jitterSeconds, touched } = item
-    const kind = beforeOf(item)
+    const kind = findRequestBefore(item)
     before.push(kind)
     if (kind !== undefined) {
       touched.expirySentSeconds = expirySeconds + jitterSeconds
-      const expiry = expiryOf(touched.expirySentSeconds, nowMs)
+      const expiry = toExpiry(touched.expirySentSeconds, nowMs)
       requests += kind === 'add' ? addRequest(key, expiry) : touchRequest(key, expiry)
       requestCount += 1
     }
@@ -180,7 +180,7 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
       return
     }
     look(large, looked => {
-      const { answers, places } = answerFull(items, beforesOf(large, looked))
+      const { answers, places } = answerFull(items, collectValues(large, looked))
       const part: Again<Increment, Count> = { places, send: count }
       sendAgain(items, answers, [part], all => onAnswers(all, undefined))
     })
@@ -188,7 +188,7 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
 }
 
 /** Returns the counters' values by key. Counters that could not be read cannot be incremented either. */
-function beforesOf(
+function collectValues(
   large: readonly Increment[],
   looked: readonly (Count | CountersError)[],
 ): Map<string, bigint> {

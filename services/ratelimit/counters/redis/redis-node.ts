@@ -39,7 +39,7 @@ interface RedisNodeOptions {
   /** Called with the text of each error reply. */
   readonly onRefusal?: (text: string) => void
   /** Returns the slot of a key, if all keys of a script must be in one slot. */
-  readonly slotOf?: (key: string) => number
+  readonly findSlot?: (key: string) => number
   /** Handles the answers that redirect to another node. */
   readonly follow?: Follow
 }
@@ -83,7 +83,7 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const scripts = createPipeline({ ...limits, send: eachForItself(wholeCalls) })
   // The time that a test passes is that of one call.
   let calls = 0
-  const placeOf = limits.timeMicros === undefined ? options.slotOf : () => calls++
+  const placeOf = limits.timeMicros === undefined ? options.findSlot : () => calls++
   const admissions = createPipeline<LimitCheck, LimitOutcome>({
     ...limits,
     send: sendRuns(runs, placeOf),

@@ -1,4 +1,4 @@
-import { endpointText } from '../connections/connect-socket.ts'
+import { formatEndpoint } from '../connections/connect-socket.ts'
 import { withHealth } from '../with-health.ts'
 import { createClusterCounters } from './cluster/redis-cluster.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress } from './redis-address.ts'
@@ -42,7 +42,7 @@ function createSingleCounters(
     ...session,
     endpoint,
     backoff: newBackoff(),
-    breaker: newBreaker(`Redis ${endpointText(endpoint)}`),
+    breaker: newBreaker(`Redis ${formatEndpoint(endpoint)}`),
     stats: pool,
   })
   setup.inspect(connection)

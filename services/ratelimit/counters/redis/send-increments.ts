@@ -104,7 +104,7 @@ function readReplies(
   for (const increment of increments) {
     const reply = replies[position]
     position += 1
-    if (reply !== undefined) answers.push(answerOf(reply, onRefusal))
+    if (reply !== undefined) answers.push(toCount(reply, onRefusal))
     if (increment === firsts[first]) {
       if (isFailure(reply) || isFailure(replies[position])) increment.touched.expirySentSeconds = 0
       position += 1
@@ -119,10 +119,10 @@ function isFailure(reply: Reply | undefined): boolean {
 }
 
 /** The reply to INCRBY is an integer, that to GET a string or null. */
-function answerOf(reply: Reply, onRefusal: (text: string) => void): Count | CountersError {
+function toCount(reply: Reply, onRefusal: (text: string) => void): Count | CountersError {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === null) return 0
-  if (isErrorReply(reply)) return errorOf(reply.error, onRefusal)
+  if (isErrorReply(reply)) return toErrorAnswer(reply.error, onRefusal)
   if (typeof reply !== 'string' || !/^-?\d{1,19}$/.test(reply)) {
     return new CountersError('a counter in Redis is not a whole number')
   }
@@ -130,7 +130,7 @@ function answerOf(reply: Reply, onRefusal: (text: string) => void): Count | Coun
   return Number.isSafeInteger(count) ? count : BigInt(reply)
 }
 
-function errorOf(text: string, onRefusal: (text: string) => void): Count | CountersError {
+function toErrorAnswer(text: string, onRefusal: (text: string) => void): Count | CountersError {
   if (overflowError.test(text)) return overflown
   onRefusal(text)
   return new CountersError(text)

@@ -43,7 +43,7 @@ export function createScriptSender<Item, Answer>(
     script.write(requests, item)
   }
 
-  function answerOf(reply: Reply, item: Item): Answer | CountersError {
+  function toAnswer(reply: Reply, item: Item): Answer | CountersError {
     if (!isErrorReply(reply)) return script.read(reply, item)
     onRefusal(reply.error)
     return new CountersError(reply.error)
@@ -62,8 +62,8 @@ export function createScriptSender<Item, Answer>(
         const outcome = outcomes[index]
         if (outcome === undefined || isErrorReply(outcome)) script.onFailure?.(item)
       }
-      const answers = outcomes.map((reply, index) => answerOf(reply, items[index] as Item))
-      const places = name === 'EVAL' ? [] : placesOfUnknown(outcomes)
+      const answers = outcomes.map((reply, index) => toAnswer(reply, items[index] as Item))
+      const places = name === 'EVAL' ? [] : findUnknownScripts(outcomes)
       if (places.length === 0) onAnswers(answers, problem)
       else {
         const sendWhole: Send<Item, Answer> = (some, onSome) => send('EVAL', some, onSome, asking)
@@ -76,7 +76,7 @@ export function createScriptSender<Item, Answer>(
 }
 
 /** Returns the indexes of the runs that did not begin because Redis does not have the script. */
-function placesOfUnknown(replies: readonly Reply[]): number[] {
+function findUnknownScripts(replies: readonly Reply[]): number[] {
   const places: number[] = []
   for (const [place, reply] of replies.entries()) {
     if (isErrorReply(reply) && reply.error.startsWith('NOSCRIPT')) places.push(place)

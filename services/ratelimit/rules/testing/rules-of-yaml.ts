@@ -6,22 +6,22 @@ import { validate } from '../validate.ts'
 import { parseYaml } from '../yaml/parse-yaml.ts'
 
 /** Only for tests: parses a YAML text, which must have no syntax problems. */
-export function configOf(yaml: string, name = 'test.yaml'): RateLimitDomain {
+export function parseConfig(yaml: string, name = 'test.yaml'): RateLimitDomain {
   const parsed = parseYaml(name, yaml)
   if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('\n'))
   return parsed.value
 }
 
 /** Only for tests: compiles YAML texts; the statistics of a limit are its name. */
-export function rulesOf(...yamls: string[]): RuleSet<string> {
-  const configs = yamls.map((yaml, index) => configOf(yaml, `test${index}.yaml`))
+export function compileRules(...yamls: string[]): RuleSet<string> {
+  const configs = yamls.map((yaml, index) => parseConfig(yaml, `test${index}.yaml`))
   const { problems } = validate(configs, { mergeDomainConfigs: true, spelling: 'snake' })
   if (problems.length > 0) throw new Error(problems.map(formatProblem).join('\n'))
   return compile(configs, { mergeDomainConfigs: true, attach: name => name })
 }
 
 /** Only for tests: parses `user=alice path=/x` to a request's entries. `empty=` has the empty value. */
-export function entriesOf(text: string): readonly Entry[] {
+export function parseEntries(text: string): readonly Entry[] {
   return text
     .split(' ')
     .filter(part => part !== '')
@@ -32,7 +32,7 @@ export function entriesOf(text: string): readonly Entry[] {
 }
 
 /** Only for tests: returns the lines of a table, without empty lines and surrounding spaces. */
-export function linesOf(table: string): string[] {
+export function splitLines(table: string): string[] {
   return table
     .split('\n')
     .map(line => line.trim())
@@ -51,7 +51,7 @@ const maxTries = 3
  * Returns the CPU time of this thread for some work, without other programs. Returns the least of a few tries
  * if the first took long, since a garbage collection can fall into any of them.
  */
-export function cpuMsOf(work: () => void): number {
+export function measureCpuMs(work: () => void): number {
   let leastMs = Number.POSITIVE_INFINITY
   for (let tries = 0; tries < maxTries && leastMs >= maxHostileCpuMs; tries++) {
     const spentMs = startCpuTimer()
@@ -62,7 +62,7 @@ export function cpuMsOf(work: () => void): number {
 }
 
 /** The same for asynchronous work; it includes other work that runs meanwhile. */
-export async function asyncCpuMsOf(work: () => Promise<void>): Promise<number> {
+export async function measureAsyncCpuMs(work: () => Promise<void>): Promise<number> {
   let leastMs = Number.POSITIVE_INFINITY
   for (let tries = 0; tries < maxTries && leastMs >= maxHostileCpuMs; tries++) {
     const spentMs = startCpuTimer()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { formatProblem } from '../problems.ts'
-import { configOf, linesOf } from '../testing/rules-of-yaml.ts'
+import { parseConfig, splitLines } from '../testing/rules-of-yaml.ts'
 import { parseYaml } from './parse-yaml.ts'
 
 function problemsOf(yaml: string): string[] {
@@ -19,7 +19,7 @@ const legal =
   'share_threshold, metadata, unit, requests_per_unit, unlimited, name, replaces'
 
 test('all fields of a rule are parsed', () => {
-  const config = configOf(`
+  const config = parseConfig(`
 domain: shop
 descriptors:
   - key: user
@@ -184,9 +184,9 @@ a#b       -> a#b
 `
 
 test('a text field accepts numbers, booleans and null as written', () => {
-  for (const line of linesOf(texts)) {
+  for (const line of splitLines(texts)) {
     const [written, meant] = line.split('->').map(part => part.trim())
-    const config = configOf(`{domain: d, descriptors: [{key: k, value: ${written}}]}`)
+    const config = parseConfig(`{domain: d, descriptors: [{key: k, value: ${written}}]}`)
     assert.equal(config.descriptors[0]?.value, meant, line)
   }
 })
@@ -208,9 +208,9 @@ null        -> undefined
 `
 
 test('requests_per_unit is a whole number in any notation of YAML', () => {
-  for (const line of linesOf(counts)) {
+  for (const line of splitLines(counts)) {
     const [written, meant] = line.split('->').map(part => part.trim())
-    const config = configOf(rateLimit(`requests_per_unit: ${written}`))
+    const config = parseConfig(rateLimit(`requests_per_unit: ${written}`))
     assert.equal(`${config.descriptors[0]?.rateLimit?.requestsPerUnit}`, meant, line)
   }
 })
@@ -226,16 +226,16 @@ unit: day, # of the week
 }}
 ]`
   const rateLimit = { unit: 'day', requestsPerUnit: 5, unlimited: false, name: '', replaces: [] }
-  const { domain, descriptors } = configOf(yaml)
+  const { domain, descriptors } = parseConfig(yaml)
   assert.deepEqual([domain, descriptors[0]?.key, descriptors[0]?.rateLimit], ['a b', 'k', rateLimit])
   assert.deepEqual(problemsOf(`${yaml}\n]`), [`bad.yaml: ${load} line 10: ${secondEnd}`])
 })
 
 test('the parser accepts an empty file, null and empty fields', () => {
   for (const yaml of ['', '# nothing', '---', 'null', '{}', 'domain:', '{domain: "", descriptors: }']) {
-    assert.deepEqual(configOf(yaml), { name: 'test.yaml', domain: '', descriptors: [] })
+    assert.deepEqual(parseConfig(yaml), { name: 'test.yaml', domain: '', descriptors: [] })
   }
-  assert.equal(configOf(descriptor('rate_limit: null')).descriptors[0]?.rateLimit, undefined)
+  assert.equal(parseConfig(descriptor('rate_limit: null')).descriptors[0]?.rateLimit, undefined)
 })
 
 test('valid but probably unintended settings are warnings', () => {
@@ -252,7 +252,7 @@ test('valid but probably unintended settings are warnings', () => {
 })
 
 test('aliases and merges are followed', () => {
-  const config = configOf(`
+  const config = parseConfig(`
 domain: d
 descriptors:
   - &first {key: a, rate_limit: &limit {unit: day, requests_per_unit: 1}}

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { isList } from '@tollway/chassis/json.ts'
-import { maxRequestsPerUnit, namesOf, ruleFlags, toRuleFlags } from '../fields.ts'
+import { listNames, maxRequestsPerUnit, ruleFlags, toRuleFlags } from '../fields.ts'
 import {
   isRequestsPerUnit,
   type Problem,
@@ -80,16 +80,16 @@ export function validateParsed(parsed: readonly ParsedYaml[], options: ValidateO
 
 /** Whether a finding is about a field that could not be read, or that may be the one of an unknown name. */
 function followsFrom({ value, reported }: PartialDomain, path: string): boolean {
-  for (let place = path; ; place = parentOf(place)) {
+  for (let place = path; ; place = findParent(place)) {
     if (reported.has(place)) return true
     if (place === '') break
   }
-  const parents = new Set([...reported].map(parentOf))
-  return parents.has(path) || (parents.has(parentOf(path)) && isAbsent(value, path))
+  const parents = new Set([...reported].map(findParent))
+  return parents.has(path) || (parents.has(findParent(path)) && isAbsent(value, path))
 }
 
 /** `descriptors[0].rate_limit.unit` is in `descriptors[0].rate_limit`. */
-const parentOf = (path: string) => path.replace(/(?:^|\.)[^.[\]]+$|\[\d+\]$/, '')
+const findParent = (path: string) => path.replace(/(?:^|\.)[^.[\]]+$|\[\d+\]$/, '')
 
 function isAbsent(domain: RateLimitDomain, path: string): boolean {
   let found: unknown = domain
@@ -109,7 +109,7 @@ const descriptorKeys = [
   'value',
   'rate_limit',
   'descriptors',
-  ...namesOf(ruleFlags).map(toSnakeCase),
+  ...listNames(ruleFlags).map(toSnakeCase),
   'metadata',
 ]
 const rateLimitKeys = ['unit', 'requests_per_unit', 'unlimited', 'name', 'replaces']
@@ -253,7 +253,7 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
     count(field) {
       const found = find(field)
       if (found === null) return undefined
-      const value = scalarOf(found)
+      const value = readScalar(found)
       if (isRequestsPerUnit(value)) return value
       refuse(field, found, `a whole number from 0 to ${maxRequestsPerUnit}`)
       return undefined
@@ -277,7 +277,7 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
   }
 }
 
-function scalarOf(value: YamlValue): string | number | boolean | undefined {
+function readScalar(value: YamlValue): string | number | boolean | undefined {
   if (value === null || isMap(value) || isList(value)) return undefined
   return typeof value === 'string' ? value : value.value
 }
@@ -285,7 +285,7 @@ function scalarOf(value: YamlValue): string | number | boolean | undefined {
 /** The other words of YAML 1.1 are accepted as in the reference; null is false. */
 function readBoolean(found: YamlValue): boolean | undefined {
   if (found === null) return false
-  const value = scalarOf(found)
+  const value = readScalar(found)
   if (typeof value === 'boolean') return value
   if (typeof value !== 'string') return undefined
   if (/^(?:y|Y|yes|Yes|YES|on|On|ON)$/.test(value)) return true

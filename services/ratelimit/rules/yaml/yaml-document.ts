@@ -45,7 +45,7 @@ export function readYaml(
     if (error !== undefined) return { error }
     return { document, ignored: others.filter(other => other !== null).length }
   } catch (error) {
-    return { error: reasonOf(error) }
+    return { error: describeError(error) }
   }
 }
 
@@ -85,7 +85,7 @@ function indentLine(text: string, line: number): string {
   return text.slice(0, ends.lastIndex) + indentation + text.slice(ends.lastIndex)
 }
 
-function reasonOf(error: unknown): string {
+function describeError(error: unknown): string {
   if (!(error instanceof YAMLException)) return error instanceof Error ? error.message : String(error)
   return error.mark === undefined ? error.reason : `line ${error.mark.line + 1}: ${error.reason}`
 }

@@ -72,7 +72,7 @@ const mappingKeys = [
   ...timerKeys,
 ]
 
-function readDefaults(place: Found): Defaults {
+function readDefaults(place: YamlField): Defaults {
   const fields = readFields(place, defaultsKeys)
   fields.warnUnless('ttl', ['0', '0s'], 'series are never removed')
   fields.warnUnless('glob_disable_ordering', ['false'], 'globs are tried in order')
@@ -196,7 +196,7 @@ function readBounds(fields: Fields): readonly number[] | undefined {
 }
 
 /** A value of a file, and its path. */
-interface Found {
+interface YamlField {
   readonly findings: Findings
   /** The name of the file in problems. */
   readonly source: string
@@ -214,9 +214,9 @@ interface Fields {
   word<const Word extends string>(field: string, words: readonly Word[]): Word | undefined
   /** A map of texts. */
   texts(field: string): ReadonlyMap<string, string>
-  below(field: string): Found
+  below(field: string): YamlField
   /** The items of a list, which may have at most `max`. */
-  list<T>(field: string, max: number, read: (item: Found) => readonly T[]): readonly T[]
+  list<T>(field: string, max: number, read: (item: YamlField) => readonly T[]): readonly T[]
   problem(field: string, message: string, allowed: string): void
   warn(field: string, message: string, allowed: string): void
   /** Warns about a field that has no effect, unless it is written as one of these. */
@@ -224,21 +224,21 @@ interface Fields {
 }
 
 /** Reads a map with only known keys; null is an empty one. */
-function readFields(found: Found, known: readonly string[]): Fields {
-  const map = mapOf(found)
+function readFields(found: YamlField, known: readonly string[]): Fields {
+  const map = readMap(found)
   for (const key of map.keys()) {
     if (typeof key === 'string' && known.includes(key)) continue
     problemAt(below(found, map, shown(key)), 'unknown key', `one of ${known.join(', ')}`)
   }
   const at = (field: string) => below(found, map, field)
-  const textOf = (field: string) => readText(at(field)) ?? ''
+  const readTextAt = (field: string) => readText(at(field)) ?? ''
   return {
     has: field => at(field).value !== null,
-    text: textOf,
+    text: readTextAt,
     number: field => readNumber(at(field)),
     numbers: field => readNumbers(at(field)),
     word(field, words) {
-      const text = textOf(field)
+      const text = readTextAt(field)
       const word = words.find(each => each === text)
       if (word === undefined && text !== '') {
         problemAt(at(field), `'${text}' is not supported`, words.join(', '))
@@ -246,7 +246,7 @@ function readFields(found: Found, known: readonly string[]): Fields {
       return word
     },
     texts(field) {
-      const texts = mapOf(at(field))
+      const texts = readMap(at(field))
       const items = [...texts.keys()].map(shown)
       return new Map(items.map(key => [key, readText(below(at(field), texts, key)) ?? '']))
     },
@@ -255,55 +255,55 @@ function readFields(found: Found, known: readonly string[]): Fields {
     problem: (field, message, allowed) => problemAt(at(field), message, allowed),
     warn: (field, message, allowed) => warnAt(at(field), message, allowed),
     warnUnless(field, written, message) {
-      const text = textOf(field)
+      const text = readTextAt(field)
       if (text === '' || written.includes(text)) return
       warnAt(at(field), `has no effect: ${message}`, written.join(', '))
     },
   }
 }
 
-function below(found: Found, map: YamlMap, field: string): Found {
+function below(found: YamlField, map: YamlMap, field: string): YamlField {
   return { ...found, path: fieldPath(found.path, field), value: map.get(field) ?? null }
 }
 
-function problemAt({ findings, source, path }: Found, message: string, allowed: string): void {
+function problemAt({ findings, source, path }: YamlField, message: string, allowed: string): void {
   findings.problem(source, path, message, allowed)
 }
 
-function warnAt({ findings, source, path }: Found, message: string, allowed: string): void {
+function warnAt({ findings, source, path }: YamlField, message: string, allowed: string): void {
   findings.warn(source, path, message, allowed)
 }
 
-function refuse(found: Found, allowed: string): undefined {
+function refuse(found: YamlField, allowed: string): undefined {
   problemAt(found, `cannot be ${shown(found.value)}`, allowed)
   return undefined
 }
 
-function mapOf(found: Found): YamlMap {
+function readMap(found: YamlField): YamlMap {
   if (isMap(found.value)) return found.value
   if (found.value !== null) refuse(found, 'a map')
   return new Map()
 }
 
-function readText(found: Found): string | undefined {
+function readText(found: YamlField): string | undefined {
   const { value } = found
   if (value === null || typeof value === 'string') return value ?? undefined
   return isMap(value) || isList(value) ? refuse(found, 'a text') : value.text
 }
 
-function readNumber(found: Found): number | undefined {
+function readNumber(found: YamlField): number | undefined {
   if (found.value === null) return undefined
-  return numberOf(found.value) ?? refuse(found, 'a number')
+  return toNumber(found.value) ?? refuse(found, 'a number')
 }
 
-function readNumbers(found: Found): readonly number[] | undefined {
+function readNumbers(found: YamlField): readonly number[] | undefined {
   const { value } = found
   if (value === null) return undefined
-  const numbers = isList(value) ? value.map(numberOf) : [undefined]
+  const numbers = isList(value) ? value.map(toNumber) : [undefined]
   return numbers.every(number => number !== undefined) ? numbers : refuse(found, 'a list of numbers')
 }
 
-function readItems(found: Found, max: number): readonly Found[] {
+function readItems(found: YamlField, max: number): readonly YamlField[] {
   const { path, value } = found
   if (value !== null && !isList(value)) refuse(found, 'a list of maps')
   const items = value !== null && isList(value) ? value : []
@@ -311,7 +311,7 @@ function readItems(found: Found, max: number): readonly Found[] {
   return items.slice(0, max).map((item, index) => ({ ...found, path: `${path}[${index}]`, value: item }))
 }
 
-function numberOf(value: YamlValue): number | undefined {
+function toNumber(value: YamlValue): number | undefined {
   if (value === null || typeof value === 'string' || isMap(value) || isList(value)) return undefined
   return value.type !== 'bool' && Number.isFinite(value.value) ? value.value : undefined
 }

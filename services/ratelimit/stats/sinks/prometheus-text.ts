@@ -109,7 +109,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     const mapped = applyMappings(mappings, kind, own.name)
     if (mapped?.mapping.drop) return
     const name = metricName(mapped?.name ?? own.name)
-    const family = findFamily(kind, name, helpOf(mapped))
+    const family = findFamily(kind, name, chooseHelp(mapped))
     if (family === undefined) {
       // Only names in use get here, so this set is not larger than those.
       if (reported.has(name)) return
@@ -148,7 +148,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
   }
 }
 
-function helpOf(mapped: Mapped | undefined): string {
+function chooseHelp(mapped: Mapped | undefined): string {
   return mapped?.mapping.help || 'A statistic of the rate limit service.'
 }
 

@@ -18,22 +18,22 @@ export type Dialect = (name: string) => LineParts
  * a value are left out, as there.
  */
 export function statsdDialect(extraTags: ReadonlyMap<string, string>): Dialect {
-  const extra = tagsOf(extraTags)
-  const suffix = suffixOf(extra)
+  const extra = toTags(extraTags)
+  const suffix = formatSuffix(extra)
   return statName => {
     const { name, tags } = splitOwnTags(statName)
-    const own = tags.length === 0 ? suffix : suffixOf([...extra, ...tags].sort(byName))
+    const own = tags.length === 0 ? suffix : formatSuffix([...extra, ...tags].sort(byName))
     return { head: `${lineName(name)}${own}`, tail: '' }
   }
 }
 
 type Tag = readonly [name: string, value: string]
 
-const suffixOf = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${name}=${value}`).join('')
+const formatSuffix = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${name}=${value}`).join('')
 const byName = ([a]: Tag, [b]: Tag) => (a < b ? -1 : 1)
 
 /** Returns the tags of every series, sorted by name and with the reference's changes to their values. */
-function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
+function toTags(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
   return [...extraTags]
     .filter(([name, value]) => name !== '' && value !== '')
     .map(([name, value]) => [tagText(name), tagText(value).replaceAll('.', '_')] as const)
@@ -99,13 +99,13 @@ function* timerValues(counts: Float64Array): Generator<string> {
     const ms = bucketMiddleMs(bucket)
     for (let left = count; left > 0; left -= maxTimesOfLine) {
       const times = Math.min(left, maxTimesOfLine)
-      yield times === 1 ? `${ms}|ms` : `${ms}|ms|@${rateOf(times)}`
+      yield times === 1 ? `${ms}|ms` : `${ms}|ms|@${toSampleRate(times)}`
     }
   }
 }
 
 /** Slightly too small, since receivers divide 1 by it and truncate. */
-function rateOf(times: number): number {
+function toSampleRate(times: number): number {
   return 1 / (times * (1 + 1e-12))
 }
 
@@ -152,7 +152,7 @@ export function dogstatsdDialect(
   extraTags: ReadonlyMap<string, string>,
   mogrifiers: readonly Mogrifier[],
 ): Dialect {
-  const extra = tagsOf(extraTags).map(([name, value]) => `${name}:${value}`)
+  const extra = toTags(extraTags).map(([name, value]) => `${name}:${value}`)
   return statName => {
     const own = splitOwnTags(statName)
     const { name, tags } = mogrify(mogrifiers, own.name)

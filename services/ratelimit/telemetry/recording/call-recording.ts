@@ -110,14 +110,14 @@ class Recording implements CallRecording {
     for (const generation of generations) generation.seal()
     const lengths = generations.map(({ length }) => length)
     const least = Math.max(0, ...generations.map(each => each.halvings))
-    const callsOf = ({ domains }: Generation) => domains.get(domain)?.calls ?? 0
+    const countCalls = ({ domains }: Generation) => domains.get(domain)?.calls ?? 0
     const isWhole = this.#generations <= generations.length
-    const ofDomain = generations.map(each => (each.length * callsOf(each)) / Math.max(1, each.calls))
+    const ofDomain = generations.map(each => (each.length * countCalls(each)) / Math.max(1, each.calls))
     return {
       fromSeconds: (isWhole ? undefined : generations[0]?.startSeconds) ?? this.#startSeconds,
       isWhole,
       resolutionMs: generations.some(({ isCoarse }) => isCoarse) ? 1000 : 1,
-      calls: sum(generations.map(callsOf)),
+      calls: sum(generations.map(countCalls)),
       halvings: least,
       length: sum(lengths),
       ofDomain: Math.ceil(sum(ofDomain)),

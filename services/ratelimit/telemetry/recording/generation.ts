@@ -220,7 +220,7 @@ export class Generation {
   }
 
   /** Returns the time at which the calls of a record were counted, in microseconds since the start. */
-  microsOf(record: number): number {
+  readMicros(record: number): number {
     const at = record * recordWords
     return (this.#records[at] ?? 0) * 1000 + aheadIn(this.#records[at + 2] ?? 0)
   }
@@ -255,7 +255,7 @@ export class Generation {
   /** Returns undefined for a call of another domain, and for one without a sampled descriptor. */
   #call(domain: string, at: number, halvings: number): RecordedCall | undefined {
     const offset = this.#records[at + 1] ?? 0
-    if (!this.#isOf(domain, offset)) return undefined
+    if (!this.#hasDomain(domain, offset)) return undefined
     const ms = this.startSeconds * 1000 + (this.#records[at] ?? 0)
     const counted = this.#records[at + 2] ?? 0
     const [count, aheadMicros] = [countIn(counted), aheadIn(counted)]
@@ -267,7 +267,7 @@ export class Generation {
   }
 
   /** A text begins with the domain. */
-  #isOf(domain: string, offset: number): boolean {
+  #hasDomain(domain: string, offset: number): boolean {
     const texts = this.#texts
     if (texts[offset] !== domain.length) return false
     for (let at = 0; at < domain.length; at++) {

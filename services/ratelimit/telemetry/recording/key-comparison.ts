@@ -26,7 +26,7 @@ export class KeyComparison {
   readonly #keys = new Map<string, Compared>()
 
   add(side: Side, entries: readonly Entry[], { hits, refused }: { hits: number; refused: number }): void {
-    const name = nameOf(entries)
+    const name = joinEntries(entries)
     let key = this.#keys.get(name)
     if (key === undefined) {
       if (this.#keys.size >= maxComparedKeys) return
@@ -60,7 +60,7 @@ function keepMostChanged(keys: ReplayedKey[]): void {
 }
 
 /** The lengths make the name unambiguous. */
-function nameOf(entries: readonly Entry[]): string {
+function joinEntries(entries: readonly Entry[]): string {
   let name = ''
   for (const { key, value } of entries) name += `${key.length}:${key}${value.length}:${value}`
   return name

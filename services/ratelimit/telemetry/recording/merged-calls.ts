@@ -82,7 +82,7 @@ async function sortByTime(calls: Generation, slices: Slices): Promise<Uint32Arra
   let [sorted, next] = [Uint32Array.from({ length }, (_, record) => record), new Uint32Array(length)]
   // The digits of a time within 2^31 ms.
   for (const unit of [1, digits, digits ** 2]) {
-    const digitOf = (record: number) => Math.floor(Math.max(0, calls.microsOf(record)) / unit) % digits
+    const readDigit = (record: number) => Math.floor(Math.max(0, calls.readMicros(record)) / unit) % digits
     const places = new Uint32Array(digits + 1)
     const forEach = async (visit: (record: number) => void) => {
       for (let place = 0; place < length; place++) {
@@ -92,13 +92,13 @@ async function sortByTime(calls: Generation, slices: Slices): Promise<Uint32Arra
       }
     }
     await forEach(record => {
-      const place = digitOf(record) + 1
+      const place = readDigit(record) + 1
       places[place] = (places[place] ?? 0) + 1
     })
     for (let digit = 0; digit < digits; digit++)
       places[digit + 1] = (places[digit + 1] ?? 0) + (places[digit] ?? 0)
     await forEach(record => {
-      const digit = digitOf(record)
+      const digit = readDigit(record)
       const place = places[digit] ?? 0
       places[digit] = place + 1
       next[place] = record

@@ -9,7 +9,7 @@ import { createCounting } from '../../limiter/counting.ts'
 import type { DecisionObserver } from '../../limiter/decision.ts'
 import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
-import { configOf, entriesOf } from '../../rules/testing/rules-of-yaml.ts'
+import { parseConfig, parseEntries } from '../../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../../stats/limit-stats.ts'
 import { createStats } from '../../stats/stats.ts'
 import { readPart, sealWith, takePart } from './call-parts.ts'
@@ -51,7 +51,7 @@ async function decideAll(
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
-  const config = configOf(
+  const config = parseConfig(
     `{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: ${limit}}}]}`,
   )
   const [rule] = config.descriptors
@@ -87,7 +87,7 @@ async function decideAll(
     nowMs += laterMs
     await limiter.decide({
       domain: 'shop',
-      descriptors: [{ entries: entriesOf(`user=${key}`) }],
+      descriptors: [{ entries: parseEntries(`user=${key}`) }],
       hitsAddend: 0,
     })
   }
@@ -268,10 +268,10 @@ test('the hits of sampled keys are divided by their share, within the bounds in 
 
 test('a rule that names all values has one key, whose hits are those of all', async () => {
   const rules = new RuleHits(0)
-  const entries = entriesOf('path=/pay')
+  const entries = parseEntries('path=/pay')
   for (const configuredKey of ['shop.path_/pay', 'shop.path']) {
     const limit = { configuredKey, unitSeconds: 60, requestsPerUnit: 1 } as CountedHits['limit']
-    rules.add({ limit, stem: 'stem', domain: 'shop', entries, nowMs: 60_000, hits: 10, refused: 4 })
+    rules.add({ limit, baseKey: 'baseKey', domain: 'shop', entries, nowMs: 60_000, hits: 10, refused: 4 })
   }
   const [any, one] = rules.all(1 / 4)
   assert.deepEqual([any?.allowed, any?.refused, one?.allowed, one?.refused], [24, 16, 6, 4])
@@ -298,7 +298,7 @@ test('the process decides calls all the time while a replay runs', async t => {
     before = process.threadCpuUsage()
     stretches.push((user + system) / 1000)
     recording.record(
-      { domain: 'other', descriptors: [{ entries: entriesOf('user=1') }], hitsAddend: 0 },
+      { domain: 'other', descriptors: [{ entries: parseEntries('user=1') }], hitsAddend: 0 },
       1_000_100_000,
     )
   }, 1)

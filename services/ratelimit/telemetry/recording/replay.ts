@@ -188,7 +188,7 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
       nowMs = ms
       // Half a microsecond, so that a fraction that is a little too small has the same whole microseconds.
       countedMs = aheadMicros === 0 ? ms : ms + (aheadMicros + 0.5) / 1000
-      if (parted) for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls))
+      if (parted) for (const calls of divideCalls(count)) limiter.decide(multiplied(call, calls))
       else limiter.decide(multiplied(call, count))
     },
   }
@@ -204,7 +204,7 @@ function countHits(
     decided({ domain, descriptors }, matches, _, nowMs) {
       for (const [index, found] of matches.entries()) {
         if (found === undefined || found.limit.unlimited) continue
-        const { stem } = found
+        const { baseKey } = found
         const entries = descriptors[index]?.entries ?? []
         let mostRefused = 0
         let mostHits = 0
@@ -215,7 +215,7 @@ function countHits(
           const hits = stats.totalHits - last.hits
           const refused = refusedNow - last.refused
           before.set(stats, { hits: stats.totalHits, refused: refusedNow })
-          rules.add({ limit, stem, domain, entries, nowMs, hits, refused })
+          rules.add({ limit, baseKey, domain, entries, nowMs, hits, refused })
           mostRefused = Math.max(mostRefused, refused)
           mostHits = Math.max(mostHits, hits)
         }
@@ -231,7 +231,7 @@ function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
   return features.some(countsInOneStep)
 }
 
-function partsOf(count: number): readonly number[] {
+function divideCalls(count: number): readonly number[] {
   const parts = Math.min(count, maxParts)
   const size = Math.floor(count / parts)
   return Array.from({ length: parts }, (_, index) => size + Number(index < count % parts))
@@ -239,12 +239,12 @@ function partsOf(count: number): readonly number[] {
 
 function multiplied(call: DecisionRequest, by: number): DecisionRequest {
   if (by === 1) return call
-  const hitsOf = (hits: number | undefined) => (hits ?? Math.max(1, call.hitsAddend)) * by
+  const multiplyHits = (hits: number | undefined) => (hits ?? Math.max(1, call.hitsAddend)) * by
   return {
     ...call,
     descriptors: call.descriptors.map(({ entries, hitsAddend }) => ({
       entries,
-      hitsAddend: hitsOf(hitsAddend),
+      hitsAddend: multiplyHits(hitsAddend),
     })),
   }
 }

@@ -16,7 +16,7 @@ export interface ReplayedRule {
 export interface CountedHits {
   readonly limit: Limit<LimitStats>
   /** The counter of the limit, without its window. */
-  readonly stem: string
+  readonly baseKey: string
   readonly domain: string
   readonly entries: readonly Entry[]
   readonly nowMs: number
@@ -65,10 +65,10 @@ export class RuleHits {
   }
 
   add(counted: CountedHits): void {
-    const { limit, stem, nowMs, hits, refused } = counted
+    const { limit, baseKey, nowMs, hits, refused } = counted
     const rule = this.#rules.get(limit.configuredKey) ?? this.#newRule(counted)
-    const counter = rule.counters.get(stem) ?? newCounter()
-    rule.counters.set(stem, counter)
+    const counter = rule.counters.get(baseKey) ?? newCounter()
+    rule.counters.set(baseKey, counter)
     const allowed = hits - refused
     const isUncertain = this.#isUncertain(limit, counter, nowMs)
     if (nowMs < this.#fromMs) return

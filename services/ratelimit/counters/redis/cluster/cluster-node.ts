@@ -2,7 +2,7 @@ import type { HostPort } from '../redis-address.ts'
 import { createRedisNode, type Follow, type RedisNode } from '../redis-node.ts'
 import type { RedisSetup } from '../redis-setup.ts'
 import { RespConnection } from '../resp/connection.ts'
-import { slotOf } from './hash-slot.ts'
+import { findHashSlot } from './hash-slot.ts'
 
 /** A master of the cluster, with a connection of its own. */
 export interface ClusterNode extends RedisNode {
@@ -62,10 +62,10 @@ export function openClusterNode(
     else onLost()
     onHealth()
   })
-  const node = createRedisNode({ connection, limits, onRefusal, slotOf, follow })
+  const node = createRedisNode({ connection, limits, onRefusal, findSlot: findHashSlot, follow })
   return { ...node, place, whenServing, namedMs: 0 }
 }
 
-export function problemOf({ place, connection }: ClusterNode): string {
+export function describeProblem({ place, connection }: ClusterNode): string {
   return `${place.host}:${place.port}: ${connection.problem}`
 }

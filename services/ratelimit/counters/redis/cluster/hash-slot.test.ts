@@ -4,20 +4,20 @@ import fc from 'fast-check'
 import { freePorts } from '../../../../../test/support/free-ports.ts'
 import { type RedisServer, startRedis } from '../../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../../test/support/require-server.ts'
-import { slotOf } from './hash-slot.ts'
+import { findHashSlot } from './hash-slot.ts'
 
 test('keys have the slots of Redis, with and without a hash tag', () => {
   // 0x31c3 is the check value of CRC16 (XMODEM).
-  assert.equal(slotOf('123456789'), 0x31c3)
+  assert.equal(findHashSlot('123456789'), 0x31c3)
   const equal: readonly [string, string][] = [
     ['{user1000}.following', 'user1000'],
     ['foo{{bar}}zap', '{bar'],
     ['foo{bar}{zap}', 'bar'],
     ['ä{ö}ü', 'ö'],
   ]
-  for (const [key, same] of equal) assert.equal(slotOf(key), slotOf(same), key)
-  assert.notEqual(slotOf('foo{}{bar}'), slotOf('bar'))
-  assert.equal(slotOf(''), 0)
+  for (const [key, same] of equal) assert.equal(findHashSlot(key), findHashSlot(same), key)
+  assert.notEqual(findHashSlot('foo{}{bar}'), findHashSlot('bar'))
+  assert.equal(findHashSlot(''), 0)
 })
 
 describe('slots', { skip: missingProgram('redis-server') }, () => {
@@ -31,7 +31,11 @@ describe('slots', { skip: missingProgram('redis-server') }, () => {
       .map(parts => parts.join('').replaceAll('\0', ''))
     await Promise.all(
       keys.map(async key => {
-        assert.equal(String(slotOf(key)), await redis.command('CLUSTER', 'KEYSLOT', key), JSON.stringify(key))
+        assert.equal(
+          String(findHashSlot(key)),
+          await redis.command('CLUSTER', 'KEYSLOT', key),
+          JSON.stringify(key),
+        )
       }),
     )
   })

@@ -13,25 +13,25 @@ for (let byte = 0; byte < 256; byte += 1) {
  * between the first `{` and the next `}`, unless that is empty
  * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/).
  */
-export function slotOf(key: string): number {
+export function findHashSlot(key: string): number {
   const open = key.indexOf('{')
-  if (open < 0) return crcOf(key, 0, key.length) % slotCount
+  if (open < 0) return crc16(key, 0, key.length) % slotCount
   const close = key.indexOf('}', open + 1)
   const tagged = close > open + 1
-  return (tagged ? crcOf(key, open + 1, close) : crcOf(key, 0, key.length)) % slotCount
+  return (tagged ? crc16(key, open + 1, close) : crc16(key, 0, key.length)) % slotCount
 }
 
-function crcOf(text: string, start: number, end: number): number {
+function crc16(text: string, start: number, end: number): number {
   let crc = 0
   for (let index = start; index < end; index += 1) {
     const unit = text.charCodeAt(index)
-    if (unit > 0x7f) return crcOfBytes(Buffer.from(text.slice(start, end)))
+    if (unit > 0x7f) return crc16OfBytes(Buffer.from(text.slice(start, end)))
     crc = ((crc << 8) & 0xffff) ^ (table[(crc >>> 8) ^ unit] ?? 0)
   }
   return crc
 }
 
-function crcOfBytes(bytes: Uint8Array): number {
+function crc16OfBytes(bytes: Uint8Array): number {
   let crc = 0
   for (const byte of bytes) crc = ((crc << 8) & 0xffff) ^ (table[(crc >>> 8) ^ byte] ?? 0)
   return crc

@@ -21,7 +21,7 @@ import {
   startLoad,
   type TestedOptions,
 } from '../testing/open-redis-counters.ts'
-import { slotOf } from './hash-slot.ts'
+import { findHashSlot } from './hash-slot.ts'
 
 const skip = missingProgram('redis-server')
 
@@ -95,7 +95,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     const [, second, third] = cluster.masters
     assert.ok(second && third)
     fresh ??= await cluster.addMaster()
-    const slot = slotOf('{load}')
+    const slot = findHashSlot('{load}')
     const answers = async () => {
       const answered = load.values.length
       const failed = load.failures.length
@@ -131,7 +131,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     fresh ??= await cluster.addMaster()
     const [first] = cluster.masters
     assert.ok(first)
-    const slot = slotOf(spread[0] ?? '')
+    const slot = findHashSlot(spread[0] ?? '')
     await cluster.moveSlot(slot, first, fresh)
     await waitFor('the new node', () => counters.pool.cxActive === 4)
     assert.deepEqual(await counters.add([hit(spread[0] ?? '')]), [1])

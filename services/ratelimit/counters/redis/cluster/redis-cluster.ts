@@ -4,8 +4,8 @@ import { CountersError, type Hit } from '../../counters.ts'
 import { withHealth } from '../../with-health.ts'
 import type { HostPort } from '../redis-address.ts'
 import { findScriptObstacle, type RedisCounters, type RedisSetup } from '../redis-setup.ts'
-import { type ClusterNode, problemOf } from './cluster-node.ts'
-import { slotOf } from './hash-slot.ts'
+import { type ClusterNode, describeProblem } from './cluster-node.ts'
+import { findHashSlot } from './hash-slot.ts'
 import { closedText, Topology } from './topology.ts'
 
 /**
@@ -23,9 +23,9 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   function addToOwners(batch: readonly Hit[]): Promise<readonly number[]> {
     const targets: ClusterNode[] = []
     for (const { key } of batch) {
-      const owner = topology.ownerOf(slotOf(key))
+      const owner = topology.findOwner(findHashSlot(key))
       if (owner === undefined) return Promise.reject(new CountersError(topology.problem()))
-      if (!owner.connection.usable) return Promise.reject(new CountersError(problemOf(owner)))
+      if (!owner.connection.usable) return Promise.reject(new CountersError(describeProblem(owner)))
       targets.push(owner)
     }
     const [first] = targets
@@ -39,8 +39,8 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   }
 
   function addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]> {
-    const [slot, ...others] = new Set(batch.map(({ key }) => slotOf(key)))
-    const owner = topology.ownerOf(slot ?? 0)
+    const [slot, ...others] = new Set(batch.map(({ key }) => findHashSlot(key)))
+    const owner = topology.findOwner(slot ?? 0)
     if (owner === undefined || others.length > 0) return addInTwoSteps(addToOwners, batch)
     return owner.addUnlessOver(batch)
   }
@@ -53,12 +53,12 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   /** The keys of a call with several limits have a hash tag, so that they are in one slot. */
   async function admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]> {
     if (topology.closed) throw new CountersError(closedText)
-    const [slot, ...others] = new Set(checks.map(({ key }) => slotOf(key)))
+    const [slot, ...others] = new Set(checks.map(({ key }) => findHashSlot(key)))
     if (slot === undefined) return []
     if (others.length > 0) throw new CountersError('the limits of a call are in several slots of the cluster')
-    const owner = topology.ownerOf(slot)
+    const owner = topology.findOwner(slot)
     if (owner === undefined) throw new CountersError(topology.problem())
-    if (!owner.connection.usable) throw new CountersError(problemOf(owner))
+    if (!owner.connection.usable) throw new CountersError(describeProblem(owner))
     return await owner.admit(checks)
   }
 

@@ -3,7 +3,7 @@ import { createRefreshSchedule, type RefreshSchedule } from '../../connections/r
 import type { HostPort } from '../redis-address.ts'
 import type { RedisSetup } from '../redis-setup.ts'
 import { ask, askOnce } from '../resp/session.ts'
-import { type ClusterNode, openClusterNode, problemOf } from './cluster-node.ts'
+import { type ClusterNode, describeProblem, openClusterNode } from './cluster-node.ts'
 import { slotCount } from './hash-slot.ts'
 import { createRedirects } from './redirects.ts'
 import { type ClusterSlots, createSlotOwners, type Redirect, readClusterSlots } from './slot-owners.ts'
@@ -47,7 +47,7 @@ export class Topology {
     })
   }
 
-  ownerOf(slot: number): ClusterNode | undefined {
+  findOwner(slot: number): ClusterNode | undefined {
     return this.#owners.of(slot)
   }
 
@@ -58,7 +58,7 @@ export class Topology {
     if (masters.size === 0) return `no node of the cluster has reported the slots: ${this.#slotsProblem}`
     if (missing > 0) return `${missing} slots of the cluster have no master`
     const away = [...masters].find(({ connection }) => !connection.healthy)
-    return away === undefined ? '' : problemOf(away)
+    return away === undefined ? '' : describeProblem(away)
   }
 
   onHealth(listener: (healthy: boolean) => void): void {
