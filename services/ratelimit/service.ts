@@ -239,7 +239,7 @@ async function openServers(
     healthy,
     draining: health.terminating,
     onDefect,
-    onRefused: problem => log.debug('reject call of /json', { problem }),
+    onRejected: problem => log.debug('reject call of /json', { problem }),
   })
   const updateTable = () => table.set(healthName, healthy())
   table.set('', true)

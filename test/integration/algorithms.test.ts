@@ -87,7 +87,7 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
     await waitFor('the rejection', () => rejection().includes('evalsha'))
     assert.match(
       rejection(),
-      /default\/shop: it needs algorithms, which Redis refuses: NOPERM.*'evalsha' command/,
+      /default\/shop: it needs algorithms, which Redis rejects: NOPERM.*'evalsha' command/,
     )
     const codes = []
     for (let call = 0; call < 3; call += 1) codes.push(await service.ask('shop', 'user', 'restricted'))

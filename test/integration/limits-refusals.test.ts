@@ -56,7 +56,7 @@ test('a Redis login without scripts: the status has the command, and fixed windo
   const tollway = await startTollway(t, files, ['--config', config, '--env', 'BACKEND_DEADLINE=5s'])
   assert.match(
     await refusalOf(tollway, 'bucket'),
-    /it needs algorithms, which Redis refuses: NOPERM.*'evalsha' command/,
+    /it needs algorithms, which Redis rejects: NOPERM.*'evalsha' command/,
   )
   assert.deepEqual(await codesOf(tollway, 'plain'), [200, 200, 429])
 })

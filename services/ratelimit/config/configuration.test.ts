@@ -17,7 +17,7 @@ for (const [where, inlineBytes] of [
 ] as const) {
   describe(`a configuration that is read ${where}`, () => {
     test('is all or nothing: one invalid file keeps the active configuration', async () => {
-      const { configuration, errors, loads, refusals } = openConfiguration('snake', { inlineBytes })
+      const { configuration, errors, loads, rejections } = openConfiguration('snake', { inlineBytes })
       assert.equal(configuration.rules(), undefined)
       assert.deepEqual(await configuration.load(filesReading({ 'a.yaml': yaml('a') })), [])
       const before = configuration.rules()
@@ -28,7 +28,7 @@ for (const [where, inlineBytes] of [
         /^Error loading new configuration: b\.yaml: invalid rate limit unit 'minuet' \(at descriptors/
       assert.match(errors[0] ?? '', seen)
       assert.equal(configuration.rules(), before)
-      assert.deepEqual([loads(), refusals()], [1, 1])
+      assert.deepEqual([loads(), rejections()], [1, 1])
     })
 
     test('may be empty, which is valid and means no limit', async () => {

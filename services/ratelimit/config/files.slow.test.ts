@@ -62,8 +62,8 @@ test('the start loads the files, and messages have their names', async t => {
   ] as const) {
     const root = place()
     write(root, { 'config/basic.yaml': yaml('a', 1), 'config/deep/er/b.yml': 'domain: ""' })
-    const { errors, inForce, refusals } = start(t, root, { watchRoot })
-    await waitFor('the refusal', () => refusals() === 1)
+    const { errors, inForce, rejections } = start(t, root, { watchRoot })
+    await waitFor('the rejection', () => rejections() === 1)
     assert.equal(inForce(), undefined)
     assert.match(errors.join(), new RegExp(`configuration: ${prefix}deep\\.er\\.b\\.yml: config file cannot`))
   }
@@ -205,18 +205,18 @@ test('one invalid file keeps the active configuration, and is reported and count
     await t.test(what, async t => {
       const root = place()
       write(root, { 'config/a.yaml': yaml('a', 1) })
-      const { becomes, refusals, errors, inForce } = start(t, root)
+      const { becomes, rejections, errors, inForce } = start(t, root)
       await becomes('a:1')
       const path = join(root, 'config/b.yaml')
       make(`${path}.making`)
       renameSync(`${path}.making`, path)
-      await waitFor('the refusal', () => refusals() > 0)
+      await waitFor('the rejection', () => rejections() > 0)
       assert.match(errors[0] ?? '', message)
       assert.equal(inForce(), 'a:1')
       rmSync(path)
       write(root, { 'config/a.yaml': yaml('a', 2) })
       await becomes('a:2')
-      assert.equal(refusals(), 1)
+      assert.equal(rejections(), 1)
     })
   }
 })
@@ -225,7 +225,7 @@ test('a rejection has the text of the reference, whose tests match it', async t 
   const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/b.yaml': yaml('a', 2) })
   const { errors, inForce } = start(t, root, { watchRoot: true })
-  await waitFor('the refusal', () => errors.length > 0)
+  await waitFor('the rejection', () => errors.length > 0)
   assert.equal(inForce(), undefined)
   assert.match(
     errors[0] ?? '',
@@ -240,7 +240,7 @@ test('files of one domain are merged if that is enabled', async t => {
   const { becomes, errors } = start(t, root, { mergeDomainConfigs: true })
   await becomes('a:1 a:2')
   write(root, { 'config/sub/b.yaml': yaml('a', 3) })
-  await waitFor('the refusal', () => errors.length > 0)
+  await waitFor('the rejection', () => errors.length > 0)
   assert.match(errors[0] ?? '', /sub\.b\.yaml: duplicate descriptor composite key 'a\.k'/)
   await becomes('a:1 a:2')
 })
@@ -251,20 +251,20 @@ test('the total size of the files is limited', async t => {
   const files = Array.from({ length: 5 }, (_, index) => [`config/${index}.yaml`, large])
   write(root, Object.fromEntries(files))
   const { errors } = start(t, root)
-  await waitFor('the refusal', () => errors.length > 0)
+  await waitFor('the rejection', () => errors.length > 0)
   assert.match(errors.at(-1) ?? '', /: 4\.yaml: the files up to this one have more than 67108864 bytes/)
 })
 
 test('a missing folder is an error and not empty, and is read when it appears', async t => {
   for (const watchRoot of [true, false]) {
     const root = place()
-    const { becomes, errors, refusals, inForce, stats } = start(t, root, { watchRoot, pollMs: 50 })
+    const { becomes, errors, rejections, inForce, stats } = start(t, root, { watchRoot, pollMs: 50 })
     const runtime = () =>
       stats
         .entries()
         .filter(({ name }) => name.startsWith('runtime.'))
         .map(({ name, value }) => `${name} ${value}`)
-    await waitFor('the refusal', () => refusals() === 1)
+    await waitFor('the rejection', () => rejections() === 1)
     assert.equal(inForce(), undefined)
     assert.match(errors[0] ?? '', /\/config: cannot be read: ENOENT/)
     mkdirSync(join(root, 'made'))
@@ -277,7 +277,7 @@ test('a missing folder is an error and not empty, and is read when it appears', 
       'runtime.num_values 1',
     ])
     renameSync(join(root, 'config'), join(root, 'gone'))
-    await waitFor('the refusal', () => refusals() === 2)
+    await waitFor('the rejection', () => rejections() === 2)
     assert.equal(inForce(), 'a:1')
   }
 })

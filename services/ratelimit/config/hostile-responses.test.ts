@@ -25,7 +25,7 @@ function open() {
     log: silentLog,
   })
   /** Returns the rejection of a response with these bytes as its resource; undefined when it was accepted. */
-  const refusalOf = async (value: Uint8Array): Promise<string | undefined> => {
+  const findProblem = async (value: Uint8Array): Promise<string | undefined> => {
     const resources = [{ typeUrl: rateLimitTypeUrl, value }]
     const response = create(DiscoveryResponseSchema, {
       versionInfo: '1',
@@ -35,7 +35,7 @@ function open() {
     const { request } = await session.answer(response)
     return request.errorDetail?.message
   }
-  return { refusalOf, inForce }
+  return { findProblem, inForce }
 }
 
 function nested(depth: number, metadata: JsonObject): RateLimitDescriptor {
@@ -76,16 +76,16 @@ function encodeDeep(depth: number): Uint8Array {
 }
 
 test('descriptors that are nested too deep are rejected at any depth', async () => {
-  const { refusalOf } = open()
+  const { findProblem } = open()
   for (const depth of [65, 99, 1000, 20_000]) {
     const bytes = encodeDeep(depth)
-    let refusal: string | undefined
+    let rejection: string | undefined
     const tookMs = await measureAsyncCpuMs(async () => {
-      refusal = await refusalOf(bytes)
+      rejection = await findProblem(bytes)
     })
     assert.ok(tookMs < maxHostileCpuMs, `${depth} levels took ${tookMs} ms`)
-    assert.match(refusal ?? 'accepted', /nested|recursion/, `${depth}`)
-    assert.ok((refusal ?? '').length < 100_000)
+    assert.match(rejection ?? 'accepted', /nested|recursion/, `${depth}`)
+    assert.ok((rejection ?? '').length < 100_000)
   }
 })
 
@@ -102,8 +102,8 @@ const edits = fc.array(
 const numRuns = Number(process.env['FC_RUNS'] ?? 2_000)
 
 test(`${numRuns} mutated resources are accepted or rejected with a path, and none takes long`, async () => {
-  const { refusalOf, inForce } = open()
-  for (const seed of seeds) assert.equal(await refusalOf(seed), undefined)
+  const { findProblem, inForce } = open()
+  for (const seed of seeds) assert.equal(await findProblem(seed), undefined)
   let accepted = 0
   const property = fc.asyncProperty(fc.constantFrom(...seeds), edits, async (seed, list) => {
     let bytes = Buffer.from(seed)
@@ -113,15 +113,15 @@ test(`${numRuns} mutated resources are accepted or rejected with a path, and non
       bytes = Buffer.concat([bytes.subarray(0, place), ...repeated, bytes.subarray(place + drop)])
     }
     const before = inForce()
-    let refusal: string | undefined
+    let rejection: string | undefined
     const tookMs = await measureAsyncCpuMs(async () => {
-      refusal = await refusalOf(bytes)
+      rejection = await findProblem(bytes)
     })
     assert.ok(tookMs < maxHostileCpuMs, `it took ${tookMs} ms`)
-    if (refusal === undefined) accepted += 1
+    if (rejection === undefined) accepted += 1
     else {
       assert.equal(inForce(), before)
-      assert.match(refusal, /^resources\[0\]: |\(at |more than \d+ findings/)
+      assert.match(rejection, /^resources\[0\]: |\(at |more than \d+ findings/)
     }
   })
   await fc.assert(property, { seed: 4, numRuns })

@@ -22,16 +22,16 @@ test('resources are requested by their type and become active', async t => {
 
 test('a rejection has a line for each problem, and keeps the version and the active limits', async t => {
   const server = await startServer(t)
-  const { inForce, refusals, errors } = startFeed(t, server.address)
+  const { inForce, rejections, errors } = startFeed(t, server.address)
   const stream = await server.stream(0)
   await stream.heard()
   stream.send(response('v1', 'a:1'))
   await stream.heard()
   stream.send(response('v2', 'a:2 b:wrong c:wrong'))
-  const refusal = await stream.heard()
-  assert.equal(inShort(refusal), 'nack v1 (nonce of v2)')
-  assert.equal(refusal.errorDetail?.code, 3)
-  const lines = refusal.errorDetail?.message.split('\n') ?? []
+  const rejection = await stream.heard()
+  assert.equal(inShort(rejection), 'nack v1 (nonce of v2)')
+  assert.equal(rejection.errorDetail?.code, 3)
+  const lines = rejection.errorDetail?.message.split('\n') ?? []
   assert.equal(lines.length, 2)
   assert.match(lines[0] ?? '', /^shop\/b: invalid rate limit unit '' \(at descriptors\[0\]\.rateLimit\.unit/)
   assert.match(lines[1] ?? '', /^shop\/c: invalid rate limit unit ''/)
@@ -43,7 +43,7 @@ test('a rejection has a line for each problem, and keeps the version and the act
   stream.send(response('v3', 'a:3'))
   assert.equal(inShort(await stream.heard()), 'ack v3 (nonce of v3)')
   assert.equal(inForce(), 'a:3')
-  assert.equal(refusals(), 1)
+  assert.equal(rejections(), 1)
 })
 
 const malformed: readonly [string, Response, RegExp[]][] = [
@@ -69,19 +69,19 @@ test('a response without a configuration is rejected as a whole', async t => {
   for (const [what, wrong, expected] of malformed) {
     await t.test(what, async t => {
       const server = await startServer(t)
-      const { inForce, refusals } = startFeed(t, server.address)
+      const { inForce, rejections } = startFeed(t, server.address)
       const stream = await server.stream(0)
       await stream.heard()
       stream.send(response('v1', 'a:1'))
       await stream.heard()
       stream.send(wrong)
-      const refusal = await stream.heard()
-      assert.equal(inShort(refusal), 'nack v1 (nonce of v2)')
-      const lines = refusal.errorDetail?.message.split('\n') ?? []
-      assert.equal(lines.length, expected.length, refusal.errorDetail?.message)
+      const rejection = await stream.heard()
+      assert.equal(inShort(rejection), 'nack v1 (nonce of v2)')
+      const lines = rejection.errorDetail?.message.split('\n') ?? []
+      assert.equal(lines.length, expected.length, rejection.errorDetail?.message)
       for (const [index, line] of lines.entries()) assert.match(line, expected[index] ?? /never/)
       assert.equal(inForce(), 'a:1')
-      assert.equal(refusals(), 1)
+      assert.equal(rejections(), 1)
     })
   }
 })

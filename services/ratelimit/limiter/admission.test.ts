@@ -116,7 +116,7 @@ test('a sliding window remembers the window before', async () => {
   assert.equal(await codes('user=a', 2), 'OK OVER')
 })
 
-test('a check of 0 hits counts nothing, and a refusal counts nothing', async () => {
+test('a check of 0 hits counts nothing, and a rejection counts nothing', async () => {
   const { codes, decide, statOf } = open([makeRule('user', { rateLimit: bucket })])
   assert.equal(await codes('user=a#0', 5), 'OK OK OK OK OK')
   assert.equal(await codes('user=a', 4), 'OK OK OVER OVER')
@@ -128,7 +128,7 @@ test('a check of 0 hits counts nothing, and a refusal counts nothing', async () 
   )
 })
 
-test('a refusal is cached until the call would be admitted', async () => {
+test('a rejection is cached until the call would be admitted', async () => {
   const { codes, advance, calls, statOf } = open([makeRule('user', { rateLimit: bucket })])
   assert.equal(await codes('user=a', 5), 'OK OK OVER OVER OVER')
   assert.equal(calls.length, 3)
@@ -151,9 +151,9 @@ test('several limits of a descriptor count a call together or not at all', async
   const { statuses } = await decide('user=a')
   assert.equal(statuses[0]?.remaining, 0)
   assert.equal(statuses[0]?.limit?.unit, 'day')
-  const refused = (await decide('user=a')).statuses[0]
-  assert.equal(refused?.over, true)
-  assert.equal(refused?.limit?.requestsPerUnit, 3)
+  const rejected = (await decide('user=a')).statuses[0]
+  assert.equal(rejected?.over, true)
+  assert.equal(rejected?.limit?.requestsPerUnit, 3)
   const [fixed, sliding] = calls[0] ?? []
   assert.match(fixed?.key ?? '', /^\{[\w-]{22}\}:FixedWindow:15:\d+$/)
   assert.match(sliding?.key ?? '', /^\{[\w-]{22}\}:SlidingWindow:86400$/)
@@ -171,7 +171,7 @@ test('members with the same algorithm and window have counters of their own', as
   assert.equal(new Set(calls[0]?.map(({ key }) => key)).size, 2)
 })
 
-test('a shadow member refuses no call, and a quota member refuses as a quota', async () => {
+test('a shadow member rejects no call, and a quota member rejects as a quota', async () => {
   const shadow = limit({ requestsPerUnit: 1, shadowMode: true })
   const first = open([makeRule('user', { limits: [shadow, limit({ unit: 'hour', requestsPerUnit: 3 })] })])
   assert.equal(await first.codes('user=a', 4), 'OK OK OK OVER')
@@ -196,7 +196,7 @@ test('the names of members can be replaced', async () => {
   assert.equal(await codes('all=z', 2), 'OK OVER')
 })
 
-test('a refused descriptor does not undo what others counted, unless the request is atomic', async () => {
+test('a rejected descriptor does not undo what others counted, unless the request is atomic', async () => {
   const rules = [
     makeRule('a', { rateLimit: limit({ requestsPerUnit: 1 }) }),
     makeRule('b', { rateLimit: bucket }),

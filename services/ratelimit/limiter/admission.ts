@@ -234,15 +234,15 @@ function findResetSeconds(
  */
 function decideDescriptor(verdicts: readonly Verdict[], quotaMode: boolean): AdmittedDescriptor {
   const deciding = verdicts.filter(({ limit }) => !limit.shadowMode)
-  const refusing = deciding.filter(({ outcome }) => !outcome.admitted)
+  const rejecting = deciding.filter(({ outcome }) => !outcome.admitted)
   const candidates = deciding.length === 0 ? verdicts : deciding
   const chosen =
-    refusing.length > 0
+    rejecting.length > 0
       ? deciding.filter(({ delays }) => delays).reduce((a, b) => (resetOrNever(b) > resetOrNever(a) ? b : a))
       : candidates.reduce((a, b) => (b.outcome.remaining < a.outcome.remaining ? b : a))
   const { limit, outcome, resetSeconds } = chosen
   const { name, requestsPerUnit, unit } = limit
-  const over = refusing.length > 0
+  const over = rejecting.length > 0
   const isQuota = (verdict: Verdict) => quotaMode || verdict.limit.quotaMode
   return {
     status: {
@@ -251,7 +251,7 @@ function decideDescriptor(verdicts: readonly Verdict[], quotaMode: boolean): Adm
       limit: { name, requestsPerUnit, unit, resetSeconds },
     },
     quota: verdicts.some(isQuota),
-    overByQuota: over && refusing.every(isQuota),
+    overByQuota: over && rejecting.every(isQuota),
     verdicts,
     hidden: limit.headers === false,
   }

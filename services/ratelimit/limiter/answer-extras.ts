@@ -19,7 +19,7 @@ export interface AnswerOptions {
   readonly headerNames?: ResponseHeaderNames | undefined
   /** Whether answers have the headers of the IETF draft; false when left out. */
   readonly ietfHeaders?: boolean
-  /** Whether a refusal has a body that names the limits; false when left out. */
+  /** Whether a rejection has a body that names the limits; false when left out. */
   readonly problemDetails?: boolean
   /** Whether each answer has metadata about its request and rules. */
   readonly dynamicMetadata: boolean
@@ -156,7 +156,7 @@ function pickSettings(limit: Limit<unknown>, nowSeconds: number) {
 const problemContentType = 'application/problem+json'
 
 /**
- * Returns the body of a refusal (RFC 9457), with the problem type `quota-exceeded` of
+ * Returns the body of a rejection (RFC 9457), with the problem type `quota-exceeded` of
  * draft-ietf-httpapi-ratelimit-headers-11, section 5.1. It names the limits that the call exceeded.
  */
 export function problemDetails(limits: readonly ListedLimit[]): string {

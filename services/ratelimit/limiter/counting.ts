@@ -195,9 +195,9 @@ function cacheRejection(
 const cannotAdmit = 'the backend has only counters of fixed windows'
 
 /**
- * Returns the key under which the refusal of a call by its only limit is cached. It includes the limit, which
+ * Returns the key under which the rejection of a call by its only limit is cached. It includes the limit, which
  * a change of the configuration replaces while the state is kept, the hits, and the deletions before the
- * call: after an operator has changed a counter, every refusal is asked for once more. Undefined for a fixed
+ * call: after an operator has changed a counter, every rejection is asked for once more. Undefined for a fixed
  * window, for several limits, whose answer needs the state of each, and for a limit that counts rejected hits.
  */
 function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {

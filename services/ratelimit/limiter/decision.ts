@@ -32,7 +32,7 @@ export interface Decision {
   readonly statuses: readonly DescriptorDecision[]
   /** Headers that the proxy adds to its response, if enabled. */
   readonly headers?: readonly ResponseHeader[]
-  /** The body with which the proxy refuses the call, if enabled. */
+  /** The body with which the proxy rejects the call, if enabled. */
   readonly body?: string
   /** Dynamic metadata for the proxy's filters, if enabled. */
   readonly metadata?: JsonObject

@@ -24,7 +24,7 @@ const cases: readonly (readonly [Partial<ObstacleSettings>, readonly Feature[], 
     ['allOrNothing'],
     'it needs allOrNothing, which a Redis Cluster cannot count, since its keys are on several masters',
   ],
-  [{}, ['algorithms'], "it needs algorithms, which Redis refuses: NOPERM 'evalsha'"],
+  [{}, ['algorithms'], "it needs algorithms, which Redis rejects: NOPERM 'evalsha'"],
 ]
 
 test('an obstacle names the feature and the reason, and features of windows have none', async () => {

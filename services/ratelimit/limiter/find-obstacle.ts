@@ -33,7 +33,7 @@ export async function findObstacle(
   }
   await firstAnswer(counters)
   const obstacle = (await counters.findObstacle?.(cacheKeyPrefix)) ?? ''
-  return obstacle === '' ? '' : `${needs} Redis refuses: ${obstacle}`
+  return obstacle === '' ? '' : `${needs} Redis rejects: ${obstacle}`
 }
 
 /** Resolves when the backend has answered, or after a while. */

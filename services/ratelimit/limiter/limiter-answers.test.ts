@@ -75,7 +75,7 @@ test('every limit of the request is listed, without unlimited ones', async () =>
   assert.deepEqual(await ask('free'), { over: false, lines: [] })
 })
 
-test('several limits of a descriptor are listed, and only those that refuse decide the wait', async () => {
+test('several limits of a descriptor are listed, and only those that reject decide the wait', async () => {
   const ask = open({ ietfHeaders: true, problemDetails: true })
   for (const left of [1, 0]) {
     const { over, lines } = await ask('several')
@@ -93,7 +93,7 @@ test('several limits of a descriptor are listed, and only those that refuse deci
   assert.deepEqual(body['violated-policies'], ['fast'])
 })
 
-test('a token bucket names the wait of the refused call', async () => {
+test('a token bucket names the wait of the rejected call', async () => {
   const ask = open({ ietfHeaders: true })
   for (const left of [1, 0]) assert.match((await ask('bucket')).lines[1] ?? '', new RegExp(`r=${left};`))
   assert.deepEqual(await ask('bucket'), {
@@ -113,7 +113,7 @@ test('a limit without headers is in no form of headers', async () => {
   }
 })
 
-test('problem details also go with the headers of the reference, and with refusals only', async () => {
+test('problem details also go with the headers of the reference, and with rejections only', async () => {
   const ask = open({ problemDetails: true, headerNames: { limit: 'L', remaining: 'R', reset: 'S' } })
   assert.deepEqual(await ask('user'), { over: false, lines: ['L: 1', 'R: 0', 'S: 55'] })
   assert.deepEqual(await ask('user', 'hidden'), {

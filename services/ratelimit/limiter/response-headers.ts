@@ -45,9 +45,9 @@ const maxInteger = 999_999_999_999_999
 
 /**
  * Returns the headers of draft-ietf-httpapi-ratelimit-headers-11: `RateLimit-Policy` and `RateLimit`, which
- * list every limit in its order, and `Retry-After` on a refusal. Returns none if no limit may be listed.
+ * list every limit in its order, and `Retry-After` on a rejection. Returns none if no limit may be listed.
  *
- * @param over whether the call is refused
+ * @param over whether the call is rejected
  */
 export function ietfHeaders(limits: readonly ListedLimit[], over: boolean): readonly ResponseHeader[] {
   const items = limits.flatMap((limit, index) =>

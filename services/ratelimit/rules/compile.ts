@@ -78,7 +78,7 @@ export function compile<S>(
   const domains = new Map<string, Domain<S>>()
   for (const [domain, parts] of Map.groupBy(configs, config => config.domain)) {
     if (parts.length > 1 && !mergeDomainConfigs) {
-      throw new Error(`compile: two configurations of the domain '${domain}' were not refused`)
+      throw new Error(`compile: two configurations of the domain '${domain}' were not rejected`)
     }
     domains.set(domain, openDomain(compileDomain(domain, parts), attach))
   }

@@ -154,7 +154,7 @@ test('every spelling is decoded like by the generated decoder', () => {
   }
 })
 
-const refused: readonly [string, string][] = [
+const rejected: readonly [string, string][] = [
   ['', 'the request: the end of the text was found, an object is allowed'],
   ['null', 'the request: null was found, an object is allowed'],
   ['{"domain":5}', 'domain: a number was found, a string is allowed'],
@@ -182,7 +182,7 @@ const refused: readonly [string, string][] = [
 ]
 
 test('an error names the field, the value and the allowed values', () => {
-  for (const [text, expected] of refused) assert.equal(ours(Buffer.from(text)), expected)
+  for (const [text, expected] of rejected) assert.equal(ours(Buffer.from(text)), expected)
   assert.equal(ours(Buffer.from([0xff])), 'the request is not UTF-8')
 })
 

@@ -99,7 +99,7 @@ test('requests are decoded like by the generated decoder', () => {
 })
 
 test('mutated and truncated bytes have the same result in both decoders', () => {
-  let refused = 0
+  let rejected = 0
   const change = fc.record({
     place: fc.nat(),
     byte: fc.oneof(fc.constantFrom(0, 0x7f, 0x80, 0xff), fc.nat(255)),
@@ -111,10 +111,10 @@ test('mutated and truncated bytes have the same result in both decoders', () => 
     const answer = assertSameAsGenerated(
       cut === null ? mutated : mutated.subarray(0, cut % (mutated.length + 1)),
     )
-    if ('thrown' in answer) refused += 1
+    if ('thrown' in answer) rejected += 1
   })
   fc.assert(property, { seed: 2, numRuns: 5000 })
-  assert.ok(refused > 500, `only ${refused} were refused`)
+  assert.ok(rejected > 500, `only ${rejected} were rejected`)
 })
 
 test('random bytes have the same result in both decoders', () => {
@@ -126,36 +126,36 @@ test('random bytes have the same result in both decoders', () => {
   )
 })
 
-const edges: readonly [string, string, 'read' | 'refused'][] = [
+const edges: readonly [string, string, 'read' | 'rejected'][] = [
   // name, the bytes in hex, the result
   ['nothing', '', 'read'],
   ['a varint of ten bytes', '18ffffffffffffffffff01', 'read'],
-  ['a varint of eleven bytes', '18ffffffffffffffffffff01', 'refused'],
+  ['a varint of eleven bytes', '18ffffffffffffffffffff01', 'rejected'],
   ['a varint with needless bytes', '188180808000', 'read'],
   ['a tag with needless bytes', '9880808000 05', 'read'],
-  ['a tag of six bytes', '988080808000 05', 'refused'],
-  ['a tag beyond 32 bits', '9880808010 05', 'refused'],
-  ['the field 0', '0005', 'refused'],
-  ['the wire type 6', '0e05', 'refused'],
-  ['a varint that is cut off', '1880', 'refused'],
-  ['a string that is cut off', '0a0261', 'refused'],
-  ['a string of the largest length', '0affffffff0f', 'refused'],
+  ['a tag of six bytes', '988080808000 05', 'rejected'],
+  ['a tag beyond 32 bits', '9880808010 05', 'rejected'],
+  ['the field 0', '0005', 'rejected'],
+  ['the wire type 6', '0e05', 'rejected'],
+  ['a varint that is cut off', '1880', 'rejected'],
+  ['a string that is cut off', '0a0261', 'rejected'],
+  ['a string of the largest length', '0affffffff0f', 'rejected'],
   ['a byte order mark', '0a03efbbbf', 'read'],
-  ['half a character', '0a01c3', 'refused'],
-  ['half a pair of surrogates', '0a03eda080', 'refused'],
+  ['half a character', '0a01c3', 'rejected'],
+  ['half a pair of surrogates', '0a03eda080', 'rejected'],
   ['a group', '23 0801 24', 'read'],
   ['a group in a group', '23 2b 2c 24', 'read'],
-  ['a group without end', '23 0801', 'refused'],
-  ['an end without group', '24', 'refused'],
-  ['the end of another group', '23 2c', 'refused'],
+  ['a group without end', '23 0801', 'rejected'],
+  ['an end without group', '24', 'rejected'],
+  ['the end of another group', '23 2c', 'rejected'],
   ['an unknown varint beyond 64 bits', '20ffffffffffffffffffffffff01', 'read'],
-  ['an unknown field that is cut off', '25000000', 'refused'],
+  ['an unknown field that is cut off', '25000000', 'rejected'],
 ]
 
 test('edge cases of the encoding are decoded like by the generated decoder', () => {
   for (const [what, hex, expected] of edges) {
     const answer = assertSameAsGenerated(Buffer.from(hex.replaceAll(' ', ''), 'hex'))
-    assert.equal('request' in answer ? 'read' : 'refused', expected, what)
+    assert.equal('request' in answer ? 'read' : 'rejected', expected, what)
   }
 })
 
@@ -206,13 +206,13 @@ test('more descriptors and entries than allowed are rejected without reading fur
     [{ descriptors: [{ entries: many(maxParts - 2) }, {}] }, true],
     [{ descriptors: [{ entries: many(maxParts - 2) }, { entries: many(1) }] }, false],
   ]
-  const refusal = new GrpcError(
+  const rejection = new GrpcError(
     'INVALID_ARGUMENT',
     `descriptors: at most ${maxParts} and their entries are allowed`,
   )
   for (const [message, allowed] of cases) {
     const bytes = encode(message)
     if (allowed) assert.ok('request' in assertSameAsGenerated(bytes))
-    else assert.throws(() => decodeDecisionRequest(Buffer.concat([bytes, Buffer.of(0)])), refusal)
+    else assert.throws(() => decodeDecisionRequest(Buffer.concat([bytes, Buffer.of(0)])), rejection)
   }
 })

@@ -43,12 +43,12 @@ async function start(t: TestContext, opened: { readonly limiter: Limiter } = ope
     await server.drain(0)
   })
   const ask = (request: Request, path = v3) => client.unary(path, codec, request)
-  const refusal = async (request: Request, path = v3) => {
+  const rejection = async (request: Request, path = v3) => {
     const error: unknown = await ask(request, path).catch(reason => reason)
     assert.ok(error instanceof GrpcError, 'it was answered')
     return [error.code, error.message]
   }
-  return { client, ask, refusal, stats, defects }
+  return { client, ask, rejection, stats, defects }
 }
 
 const user = (value: string, more: Record<string, unknown> = {}): Request => ({
@@ -87,7 +87,7 @@ test('hits come from the descriptor, else from the request, else they are one', 
 })
 
 test('errors have the code and the text of the reference; an invalid request is explained', async t => {
-  const { refusal, defects } = await start(t)
+  const { rejection, defects } = await start(t)
   const unit = 'descriptors[0].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR'
   const table: [Request, number, string][] = [
     [{ ...user('a'), domain: '' }, statusCodes.UNKNOWN, 'rate limit domain must not be empty'],
@@ -99,14 +99,17 @@ test('errors have the code and the text of the reference; an invalid request is 
       unit,
     ],
   ]
-  for (const [request, code, message] of table) assert.deepEqual(await refusal(request), [code, message])
+  for (const [request, code, message] of table) assert.deepEqual(await rejection(request), [code, message])
   const failing = await start(t, openLimiter('CLUSTERDOWN The cluster is down'))
-  assert.deepEqual(await failing.refusal(user('a')), [statusCodes.UNKNOWN, 'CLUSTERDOWN The cluster is down'])
+  assert.deepEqual(await failing.rejection(user('a')), [
+    statusCodes.UNKNOWN,
+    'CLUSTERDOWN The cluster is down',
+  ])
   assert.deepEqual([...defects, ...failing.defects], [])
 })
 
 test('more descriptors and entries than allowed are rejected before they are decoded', async t => {
-  const { ask, refusal } = await start(t)
+  const { ask, rejection } = await start(t)
   const entry = { key: 'user', value: '' }
   const withEntries = (count: number) => ({ entries: Array.from({ length: count }, () => entry) })
   const most = { domain: 'd', descriptors: [withEntries(maxParts / 2), withEntries(maxParts / 2 - 2)] }
@@ -115,17 +118,17 @@ test('more descriptors and entries than allowed are rejected before they are dec
     statusCodes.INVALID_ARGUMENT,
     `descriptors: at most ${maxParts} and their entries are allowed`,
   ]
-  assert.deepEqual(await refusal({ domain: 'd', descriptors: [withEntries(maxParts)] }), tooMany)
+  assert.deepEqual(await rejection({ domain: 'd', descriptors: [withEntries(maxParts)] }), tooMany)
   const empty = Array.from({ length: maxParts + 1 }, () => ({}))
-  assert.deepEqual(await refusal({ domain: 'd', descriptors: empty }), tooMany)
+  assert.deepEqual(await rejection({ domain: 'd', descriptors: empty }), tooMany)
 })
 
 test('the old protocol is not implemented, and an internal error does not reveal its text', async t => {
   const limiter: Limiter = { decide: () => Promise.reject(new Error('secret')) }
-  const { refusal, defects } = await start(t, { limiter })
-  const [code] = await refusal(user('a'), v3.replace('v3', 'v2'))
+  const { rejection, defects } = await start(t, { limiter })
+  const [code] = await rejection(user('a'), v3.replace('v3', 'v2'))
   assert.equal(code, statusCodes.UNIMPLEMENTED)
-  assert.deepEqual(await refusal(user('a')), [statusCodes.INTERNAL, 'internal error'])
+  assert.deepEqual(await rejection(user('a')), [statusCodes.INTERNAL, 'internal error'])
   assert.equal(defects.length, 1)
 })
 

@@ -30,7 +30,7 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
   const shouldRateLimit: Method<DecisionRequest | GrpcError, Decision> = {
     path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
     kind: 'unary',
-    decode: decodeOrRefuse,
+    decode: decodeOrReturnError,
     encode: encodeDecision,
     handle(request, call) {
       const startedMs = clock.monotonicMs()
@@ -75,7 +75,7 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
 }
 
 /** Returns a GrpcError instead of throwing it, since only a handler can set the status. */
-function decodeOrRefuse(bytes: Uint8Array): DecisionRequest | GrpcError {
+function decodeOrReturnError(bytes: Uint8Array): DecisionRequest | GrpcError {
   try {
     return decodeDecisionRequest(bytes)
   } catch (error) {

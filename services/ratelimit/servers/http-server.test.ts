@@ -30,7 +30,7 @@ interface Options {
 
 async function start(t: TestContext, options: Options = {}) {
   const defects: unknown[] = []
-  const refused: string[] = []
+  const rejected: string[] = []
   const times = createHistogram()
   const server = createHttpServer({
     limiter: openLimiter().limiter,
@@ -39,7 +39,7 @@ async function start(t: TestContext, options: Options = {}) {
     healthy: () => true,
     draining: () => false,
     onDefect: (_, error) => defects.push(error),
-    onRefused: problem => refused.push(problem),
+    onRejected: problem => rejected.push(problem),
     ...options,
   })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
@@ -53,7 +53,7 @@ async function start(t: TestContext, options: Options = {}) {
       body: await response.text(),
     }
   }
-  return { server, port, address, ask, defects, refused, times }
+  return { server, port, address, ask, defects, rejected, times }
 }
 
 const user = (value: string) =>
@@ -171,10 +171,10 @@ test('invalid requests and calls that fail are bad requests', async t => {
 })
 
 test('the reason of a bad request is logged, and not sent to the caller', async t => {
-  const { ask, refused } = await start(t)
+  const { ask, rejected } = await start(t)
   await ask('{"domain":"d","descriptors":[{"entries":[{"key":1}]}]}')
   await ask('{"descriptors":[{}]}')
-  assert.deepEqual(refused, [
+  assert.deepEqual(rejected, [
     'descriptors[0].entries[0].key: a number was found, a string is allowed',
     'rate limit domain must not be empty',
   ])

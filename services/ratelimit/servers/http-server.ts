@@ -44,7 +44,7 @@ interface HttpServerOptions {
   /** Called for every internal error; the process continues. */
   onDefect(path: string, error: unknown): void
   /** Called with the reason of each bad request to `/json`, which the answer does not contain. */
-  onRefused?(problem: string): void
+  onRejected?(problem: string): void
 }
 
 interface HttpServer {
@@ -150,7 +150,7 @@ function readBody(request: IncomingMessage, memory: RequestMemory, listener: Bod
 }
 
 /** Synchronous where possible: a decision that the limiter makes synchronously is answered synchronously. */
-function createHandler({ limiter, clock, times, tracing, healthy, onRefused }: HttpServerOptions) {
+function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: HttpServerOptions) {
   function timed(request: IncomingMessage, body: Buffer): Answer | Promise<Answer> {
     const startedMs = clock.monotonicMs()
     const record = () => times.record(clock.monotonicMs() - startedMs)
@@ -186,7 +186,7 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRefused }: H
   /** Any other error is an internal error. */
   function reject(error: unknown): Answer {
     if (!(error instanceof RequestError || error instanceof CountersError)) throw error
-    onRefused?.(error.message)
+    onRejected?.(error.message)
     return badRequest
   }
 

@@ -94,12 +94,12 @@ test('only one profile runs at a time, and its duration is limited', async t => 
   const address = await start(t)
   const caller = new AbortController()
   const first = fetch(`${address}/debug/pprof/profile?seconds=300`, { signal: caller.signal })
-  const refused = assert.rejects(first, { name: 'AbortError' })
+  const rejected = assert.rejects(first, { name: 'AbortError' })
   let second = await fetch(`${address}/debug/pprof/heap?seconds=0.01`)
   while (second.status === 200) second = await fetch(`${address}/debug/pprof/heap?seconds=0.01`)
   assert.equal(second.status, 409)
   caller.abort()
-  await refused
+  await rejected
   // The next profile can start after the first caller has disconnected.
   while (second.status === 409) second = await fetch(`${address}/debug/pprof/heap?seconds=0.01`)
   assert.equal(second.status, 200)

@@ -23,14 +23,14 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
 
   function take(response: ServerResponse, work: (signal: AbortSignal) => Promise<void>): void {
     if (isTaking) {
-      refuse(response, 409, 'another profile is running; try again later')
+      reject(response, 409, 'another profile is running; try again later')
       return
     }
     isTaking = true
     const gone = new AbortController()
     response.on('close', () => gone.abort())
     work(gone.signal)
-      .catch((error: Error) => gone.signal.aborted || refuse(response, 500, error.message))
+      .catch((error: Error) => gone.signal.aborted || reject(response, 500, error.message))
       .finally(() => {
         isTaking = false
       })
@@ -52,7 +52,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
       help: `where time is spent; ${seconds}, ?format=devtools`,
       show(query, response) {
         const durationMs = readDuration(query, profileLimits.defaultSeconds)
-        if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
+        if (durationMs === undefined) return reject(response, 400, wrongSeconds)
         take(response, async signal => {
           const { encodePprof, fromCpuProfile, takeCpuProfile } = await loadTools()
           const startedMs = clock.nowMs()
@@ -66,7 +66,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
       help: `where memory is allocated and kept; ${seconds}, ?format=devtools`,
       show(query, response) {
         const durationMs = readDuration(query, profileLimits.defaultHeapSeconds)
-        if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
+        if (durationMs === undefined) return reject(response, 400, wrongSeconds)
         take(response, async signal => {
           const { encodePprof, fromHeapProfile, takeHeapProfile } = await loadTools()
           const startedMs = clock.nowMs()
@@ -119,7 +119,7 @@ function send(response: ServerResponse, type: string, body: Buffer): void {
   response.writeHead(200, { 'content-type': type }).end(body)
 }
 
-function refuse(response: ServerResponse, status: number, message: string): void {
+function reject(response: ServerResponse, status: number, message: string): void {
   if (response.headersSent) response.destroy()
   else sendPage(response, status, `${message}\n`)
 }

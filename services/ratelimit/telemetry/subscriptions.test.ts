@@ -78,7 +78,7 @@ test('a tap shows a sample of the whole second, in order, and counts the others'
   )
 })
 
-test('all taps of a process share its decisions a second, and further taps are refused', t => {
+test('all taps of a process share its decisions a second, and further taps are rejected', t => {
   const { subscriptions, tap, decide, report } = open(t)
   for (let id = 1; id <= 3; id++) assert.ok(tap(BigInt(id)))
   for (let user = 0; user < 100; user++) decide(user)

@@ -16,7 +16,7 @@ export interface WatchRequest {
   readonly domain: string
   /** The rule by its `configuredKey`; empty for the whole domain. */
   readonly rule: string
-  /** The keys of `top` are counted by their refused hits, and otherwise by all hits. */
+  /** The keys of `top` are counted by their rejected hits, and otherwise by all hits. */
   readonly byRefused: boolean
   /** The most decisions of a tap that its reader can use in a second. */
   readonly maxTapped: number

@@ -7,12 +7,12 @@ export function findWorkerProblems(settings: Settings): readonly SettingProblem[
   const several = workers > 1
   if (!several) return []
   const problems: SettingProblem[] = []
-  const refuse = (reason: string) =>
+  const reject = (reason: string) =>
     problems.push({ name: 'WORKERS', message: `"${workers}" is not allowed ${reason}; allowed: 1` })
   if (backendType === 'memory') {
-    refuse('with BACKEND_TYPE=memory, which counts in each process separately')
+    reject('with BACKEND_TYPE=memory, which counts in each process separately')
   }
-  if (grpcUnixSocket !== '') refuse('with GRPC_UDS, since a socket belongs to one process')
+  if (grpcUnixSocket !== '') reject('with GRPC_UDS, since a socket belongs to one process')
   for (const [name, value] of [
     ['GRPC_PORT', grpcPort],
     ['PORT', port],

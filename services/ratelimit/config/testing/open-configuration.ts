@@ -52,7 +52,7 @@ export function openConfiguration(
         .join(' ')
     },
     loads: () => stats.counter('ratelimit.service.config_load_success').value,
-    refusals: () => stats.counter('ratelimit.service.config_load_error').value,
+    rejections: () => stats.counter('ratelimit.service.config_load_error').value,
   }
 }
 

@@ -22,7 +22,7 @@ export interface LimitCheck {
   readonly ticksPerSecond: number
   /** How long the counter of a fixed window is kept, in whole seconds. */
   readonly expirySeconds: number
-  /** Whether the limit is only tested: it refuses no call, but counts as if it did. */
+  /** Whether the limit is only tested: it rejects no call, but counts as if it did. */
   readonly shadow: boolean
   /** Whether the limit also counts the hits of calls that it or another limit rejects. */
   readonly countRejected: boolean
@@ -32,7 +32,7 @@ export interface LimitCheck {
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface LimitOutcome {
-  /** Whether the limit admits the call; another limit may refuse it. */
+  /** Whether the limit admits the call; another limit may reject it. */
   readonly admitted: boolean
   /** The hits that the limit would admit now, after this call; negative by the hits beyond the limit. */
   readonly remaining: number
@@ -43,7 +43,7 @@ export interface LimitOutcome {
   readonly waitSeconds: number | undefined
   /** Unix time in microseconds at which a backend with a clock of its own decided. */
   readonly atMicros?: number
-  /** Whether the local cache knew the refusal. */
+  /** Whether the local cache knew the rejection. */
   readonly fromLocalCache?: true
 }
 
@@ -81,8 +81,8 @@ export function admitAll(
     else if (countRejected) state.add(Math.min(hits, state.room()))
     return isAdmitted
   })
-  const refused = checks.some(({ shadow }, index) => !(shadow || admitted[index]))
-  if (refused) {
+  const rejected = checks.some(({ shadow }, index) => !(shadow || admitted[index]))
+  if (rejected) {
     for (const [index, { hits, countRejected }] of checks.entries()) {
       if (admitted[index] && !countRejected) states[index]?.add(-hits)
     }

@@ -93,8 +93,8 @@ test('calls that were rejected before they were sent are dropped', async t => {
     assert.rejects(pipeline.add([hit('b', 1)]), late),
   ])
   await waitFor('the window to be over', async () => {
-    const refusal = await pipeline.add([hit('c', 1)]).catch((error: Error) => error.message)
-    return !/too many hits in flight/.test(`${refusal}`)
+    const rejection = await pipeline.add([hit('c', 1)]).catch((error: Error) => error.message)
+    return !/too many hits in flight/.test(`${rejection}`)
   })
   assert.deepEqual(writes, [])
 })

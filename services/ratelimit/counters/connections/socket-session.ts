@@ -82,7 +82,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
     this.#ended = true
     this.#watch.stop()
     this.#socket.destroy()
-    this.#events.onEnd(this.refusal() ?? problem)
+    this.#events.onEnd(this.rejection() ?? problem)
     this.#owed.failAll(problem)
   }
 
@@ -90,7 +90,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
   protected abstract greet(): void
 
   /** Returns the reason with which the server has rejected the greeting, which it sends before it ends. */
-  protected refusal(): string | undefined {
+  protected rejection(): string | undefined {
     return undefined
   }
 

@@ -438,14 +438,14 @@ function startLoad(counters: MemcachedCounters, key: string) {
 }
 
 test('invalid server lists are rejected at once', () => {
-  const refused: readonly [Partial<MemcachedCountersOptions>, RegExp][] = [
+  const rejected: readonly [Partial<MemcachedCountersOptions>, RegExp][] = [
     [{ hostPort: 'a:1', srv: '_m._tcp.x' }, /^Error: Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set$/],
     [{}, /neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set/],
     [{ hostPort: [] }, /neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set/],
     [{ hostPort: 'a:1,b' }, /server 2 is "b"/],
     [{ srv: 'memcached' }, /could not parse memcached to SRV parts/],
   ]
-  for (const [options, message] of refused) assert.throws(() => create(options), message)
+  for (const [options, message] of rejected) assert.throws(() => create(options), message)
 })
 
 describe('memcached over TLS', { skip: skip || missingProgram('openssl') }, () => {
@@ -467,12 +467,12 @@ describe('memcached over TLS', { skip: skip || missingProgram('openssl') }, () =
     const unchecked = await open({ hostPort, tls: { ...elsewhere, verifyName: false } })
     t.after(() => unchecked.close())
     assert.deepEqual(await unchecked.add([hit('a')]), [2])
-    const refused: readonly [MemcachedCountersOptions['tls'], RegExp][] = [
+    const rejected: readonly [MemcachedCountersOptions['tls'], RegExp][] = [
       [elsewhere, /does not match certificate's altnames/],
       [{ ca: client.cert, ...identity }, /self-signed certificate/],
       [{ ca: own.cert }, /alert|lost|certificate required/],
     ]
-    for (const [tls, words] of refused) {
+    for (const [tls, words] of rejected) {
       const stranger = create({ hostPort, ...(tls === undefined ? {} : { tls }) })
       t.after(() => stranger.close())
       await waitFor(String(words), () => words.test(stranger.problem))

@@ -31,7 +31,7 @@ export function createCountSender(connection: Connection, clock: Clock, calls: C
       countReplies(calls, items, before, replies)
       const answers = readAnswers(items, before, replies)
       if (answers === undefined) {
-        refuse(connection, onAnswers)
+        discardReplies(connection, onAnswers)
         return
       }
       const again: number[] = []
@@ -59,7 +59,7 @@ export function createLookSender(connection: Connection, calls: CallStats): Send
       calls.looked(items.map((_, place) => replies[place]))
       const answers = replies.map(lookedAt)
       if (hasNoMisfit(answers)) onAnswers(answers, problem)
-      else refuse(connection, onAnswers)
+      else discardReplies(connection, onAnswers)
     })
   }
 }
@@ -156,7 +156,7 @@ function hasNoMisfit(answers: readonly (Answer | undefined)[]): answers is reado
 }
 
 /** Discards all replies and reconnects: after an unexpected reply, replies cannot be assigned to requests. */
-function refuse(
+function discardReplies(
   connection: Connection,
   onAnswers: (answers: readonly Answer[], problem: string) => void,
 ): void {

@@ -25,7 +25,7 @@ test('a list keeps its order', () => {
 })
 
 test('an invalid address is rejected with its position', () => {
-  const refused: readonly [string, RegExp][] = [
+  const rejected: readonly [string, RegExp][] = [
     ['', /^server 1 is ""; it must be a list of host:port/],
     ['a:1,,b:2', /^server 2 is ""/],
     ['cache', /^server 1 is "cache"/],
@@ -40,6 +40,6 @@ test('an invalid address is rejected with its position', () => {
       /^the list has 1001 servers; it must have 1 to 1000$/,
     ],
   ]
-  for (const [text, message] of refused) assert.throws(() => parseServerList(text), { message })
+  for (const [text, message] of rejected) assert.throws(() => parseServerList(text), { message })
   assert.throws(() => parseServerList([]), /the list has 0 servers/)
 })

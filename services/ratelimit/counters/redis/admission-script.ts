@@ -144,7 +144,7 @@ end
 
 local states, order, replies, size = {}, {}, {}, 0
 while ARGV[at + 1] do
-  local count, refused, admitted, problem = tonumber(ARGV[at + 1]), false, {}, nil
+  local count, rejected, admitted, problem = tonumber(ARGV[at + 1]), false, {}, nil
   local first = at + 1
   for i = 1, count do
     local place, hits = tonumber(ARGV[first + 1]) + 1, tonumber(ARGV[first + 3])
@@ -163,11 +163,11 @@ while ARGV[at + 1] do
       if hits == ${emptyingHits} then empty(s, l)
       elseif admitted[i] then add(s, l, hits)
       elseif l.count_rejected then add(s, l, min(hits, room(s, l))) end
-      refused = refused or not (admitted[i] or l.shadow)
+      rejected = rejected or not (admitted[i] or l.shadow)
     end
     first = first + 3
   end
-  if refused or problem then
+  if rejected or problem then
     for i = 1, count do
       local place = at + 1 + 3 * (i - 1)
       local s, l = states[ARGV[place + 1] + 1], limits[ARGV[place + 2] + 1]

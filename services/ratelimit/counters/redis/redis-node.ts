@@ -37,7 +37,7 @@ interface RedisNodeOptions {
   /** Why calls are rejected while the connection is not usable. Defaults to the connection's problem. */
   readonly problem?: () => string
   /** Called with the text of each error reply. */
-  readonly onRefusal?: (text: string) => void
+  readonly onErrorReply?: (text: string) => void
   /** Returns the slot of a key, if all keys of a script must be in one slot. */
   readonly findSlot?: (key: string) => number
   /** Handles the answers that redirect to another node. */
@@ -70,12 +70,12 @@ export type Follow = <Item, Answer>(
 const followNothing: Follow = send => send
 
 export function createRedisNode(options: RedisNodeOptions): RedisNode {
-  const { connection, limits, onRefusal = () => {}, follow = followNothing } = options
+  const { connection, limits, onErrorReply = () => {}, follow = followNothing } = options
   const { problem = () => connection.problem } = options
   const touchedKeys = createTouchedKeys(limits.maxTouchedKeys)
-  const sendIncrements = createIncrementSender(connection, onRefusal)
-  const sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onRefusal)
-  const sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onRefusal)
+  const sendIncrements = createIncrementSender(connection, onErrorReply)
+  const sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onErrorReply)
+  const sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onErrorReply)
   const increments = follow(sendIncrements, node => node.sendIncrements)
   const wholeCalls = follow(sendCalls, node => node.sendCalls)
   const runs = follow(sendAdmissions, node => node.sendAdmissions)

@@ -65,7 +65,10 @@ describe('counters behind sentinels', { skip }, () => {
     await set.master.command('REPLICAOF', '127.0.0.1', '1')
     t.after(() => set.master.command('REPLICAOF', 'NO', 'ONE'))
     assert.match(await problemOf(counters.add([hit('a')])), /^READONLY /)
-    await waitFor('it to be refused', () => counters.problem === 'the server is a replica and not the master')
+    await waitFor(
+      'it to be rejected',
+      () => counters.problem === 'the server is a replica and not the master',
+    )
     assert.match(await problemOf(counters.add([hit('a', 0)])), /replica/)
     await set.master.command('REPLICAOF', 'NO', 'ONE')
     await waitFor('it to be used', () => counters.healthy)
@@ -136,8 +139,8 @@ describe('sentinels and a Redis with passwords', { skip }, () => {
     t.after(() => counters.close())
     assert.match(await set.master.command('CLIENT', 'LIST', 'TYPE', 'normal'), /user=tollway/)
 
-    const refused = createRedisCounters({ ...options, random: Math.random })
-    t.after(() => refused.close())
-    await waitFor('the refusal', () => /^no sentinel reports the master: NOAUTH /.test(refused.problem))
+    const rejected = createRedisCounters({ ...options, random: Math.random })
+    t.after(() => rejected.close())
+    await waitFor('the rejection', () => /^no sentinel reports the master: NOAUTH /.test(rejected.problem))
   })
 })

@@ -40,7 +40,7 @@ export function createSentinelCounters(
     connection,
     limits,
     problem,
-    onRefusal(text) {
+    onErrorReply(text) {
       if (text.startsWith('READONLY')) connection.renew(text)
     },
   })

@@ -185,11 +185,11 @@ const probed = (algorithm: Algorithm, keyPrefix: string): LimitCheck => ({
 const commands = 'GET, HMGET, HSET, INCRBY, EXPIRE, PEXPIRE and TIME'
 
 /** The errors of Redis and of proxies that say which command is missing. */
-const refused = /NOPERM|unknown command|can't run this command/
+const rejected = /NOPERM|unknown command|can't run this command/
 
 /**
  * Counts one call with each algorithm, in keys that expire after two seconds, and returns the error if Redis
- * refuses one of the commands: `NOPERM … no permissions to run the 'evalsha' command`. Other errors are those
+ * rejects one of the commands: `NOPERM … no permissions to run the 'evalsha' command`. Other errors are those
  * of a Redis that is away, of which nothing is known.
  *
  * @param keyPrefix the prefix of the keys that the login may use
@@ -205,7 +205,7 @@ export async function findScriptObstacle(
     return ''
   } catch (error) {
     const { message } = error as CountersError
-    if (!refused.test(message)) return ''
+    if (!rejected.test(message)) return ''
     return message.includes("' command") ? message : `${message}; the script needs ${commands}`
   }
 }

@@ -352,7 +352,7 @@ describe('failures of Redis', { skip }, () => {
       return text.startsWith('LOADING ')
     })
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').catch(() => '')
-    await waitFor('calls to be refused while it loads', async () => {
+    await waitFor('calls to be rejected while it loads', async () => {
       if (counters.healthy) return false
       return /^LOADING /.test(await problemOf(counters.add([hit('a')])))
     })
@@ -400,7 +400,7 @@ describe('Redis with a password', { skip }, () => {
     })
   }
 
-  const refused: readonly [string, RegExp, (redis: RedisServer) => { url: string; auth?: string }][] = [
+  const rejected: readonly [string, RegExp, (redis: RedisServer) => { url: string; auth?: string }][] = [
     ['no password', /^NOAUTH /, ({ port }) => ({ url: `127.0.0.1:${port}` })],
     ['a wrong one', /^WRONGPASS /, ({ port }) => ({ url: `redis://tollway:hunter3@127.0.0.1:${port}` })],
     [
@@ -409,11 +409,11 @@ describe('Redis with a password', { skip }, () => {
       ({ port }) => ({ url: `redis://:plain@127.0.0.1:${port}/99` }),
     ],
   ]
-  for (const [name, words, address] of refused) {
+  for (const [name, words, address] of rejected) {
     test(`with ${name}, calls get the error of Redis without the password`, async t => {
       const counters = createRedisCounters({ ...address(redis), random: Math.random })
       t.after(() => counters.close())
-      await waitFor('the refusal', async () => words.test(await problemOf(counters.add([hit('a')]))))
+      await waitFor('the rejection', async () => words.test(await problemOf(counters.add([hit('a')]))))
       assert.doesNotMatch(await problemOf(counters.add([hit('a')])), /hunter|plain/)
       assert.equal(counters.healthy, false)
     })

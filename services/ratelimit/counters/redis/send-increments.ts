@@ -25,11 +25,11 @@ export const askingHead = requestHead('ASKING', 0)
  * All commands are in one write. Redis runs them in order and independently, so a failed one does not affect
  * the others.
  *
- * @param onRefusal called with the text of each error reply
+ * @param onErrorReply called with the text of each error reply
  */
 export function createIncrementSender(
   connection: RespConnection,
-  onRefusal: (text: string) => void,
+  onErrorReply: (text: string) => void,
 ): Send<Increment, Count> {
   const requests = new RequestWriter()
 
@@ -74,7 +74,7 @@ export function createIncrementSender(
   return (increments, onAnswers: OnAnswers<Count>, asking = false) => {
     const firsts = increments.filter(increment => writeIncrement(increment, asking))
     connection.send(requests, (replies, problem) => {
-      const read = readReplies(increments, firsts, withoutAsking(replies, asking), onRefusal)
+      const read = readReplies(increments, firsts, withoutAsking(replies, asking), onErrorReply)
       onAnswers(read.answers, problem)
       sendExpiries(read.renewed, asking)
     })
@@ -95,7 +95,7 @@ function readReplies(
   increments: readonly Increment[],
   firsts: readonly Increment[],
   replies: readonly Reply[],
-  onRefusal: (text: string) => void,
+  onErrorReply: (text: string) => void,
 ): { answers: readonly (Count | CountersError)[]; renewed: readonly Increment[] } {
   const answers: (Count | CountersError)[] = []
   const renewed: Increment[] = []
@@ -104,7 +104,7 @@ function readReplies(
   for (const increment of increments) {
     const reply = replies[position]
     position += 1
-    if (reply !== undefined) answers.push(toCount(reply, onRefusal))
+    if (reply !== undefined) answers.push(toCount(reply, onErrorReply))
     if (increment === firsts[first]) {
       if (isFailure(reply) || isFailure(replies[position])) increment.touched.expirySentSeconds = 0
       position += 1
@@ -119,10 +119,10 @@ function isFailure(reply: Reply | undefined): boolean {
 }
 
 /** The reply to INCRBY is an integer, that to GET a string or null. */
-function toCount(reply: Reply, onRefusal: (text: string) => void): Count | CountersError {
+function toCount(reply: Reply, onErrorReply: (text: string) => void): Count | CountersError {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === null) return 0
-  if (isErrorReply(reply)) return toErrorAnswer(reply.error, onRefusal)
+  if (isErrorReply(reply)) return toErrorAnswer(reply.error, onErrorReply)
   if (typeof reply !== 'string' || !/^-?\d{1,19}$/.test(reply)) {
     return new CountersError('a counter in Redis is not a whole number')
   }
@@ -130,8 +130,8 @@ function toCount(reply: Reply, onRefusal: (text: string) => void): Count | Count
   return Number.isSafeInteger(count) ? count : BigInt(reply)
 }
 
-function toErrorAnswer(text: string, onRefusal: (text: string) => void): Count | CountersError {
+function toErrorAnswer(text: string, onErrorReply: (text: string) => void): Count | CountersError {
   if (overflowError.test(text)) return overflown
-  onRefusal(text)
+  onErrorReply(text)
   return new CountersError(text)
 }

@@ -25,12 +25,12 @@ export interface Script<Item, Answer> {
  * together. A script that Redis does not have is sent again with its text. With a cluster, all keys of an
  * item must be in one slot.
  *
- * @param onRefusal called with the text of each error reply
+ * @param onErrorReply called with the text of each error reply
  */
 export function createScriptSender<Item, Answer>(
   connection: RespConnection,
   script: Script<Item, Answer>,
-  onRefusal: (text: string) => void,
+  onErrorReply: (text: string) => void,
 ): Send<Item, Answer> {
   const requests = new RequestWriter()
   const sha = createHash('sha1').update(script.text).digest('hex')
@@ -45,7 +45,7 @@ export function createScriptSender<Item, Answer>(
 
   function toAnswer(reply: Reply, item: Item): Answer | CountersError {
     if (!isErrorReply(reply)) return script.read(reply, item)
-    onRefusal(reply.error)
+    onErrorReply(reply.error)
     return new CountersError(reply.error)
   }
 

@@ -146,7 +146,7 @@ export function assertEqualsOracle(
   const admits = (hits: number, wait = 0) =>
     oracle.clone().call({ ...call, hits, now: call.now + wait }, false)
   const left = Math.max(0, remaining)
-  assert.ok(left === 0 || admits(left), `${left} remaining hits would be refused`)
+  assert.ok(left === 0 || admits(left), `${left} remaining hits would be rejected`)
   assert.ok(!admits(left + 1), `one more than ${left} remaining hits would be admitted`)
   if (waitSeconds === undefined) {
     assert.ok(!admits(asked, longestWaitTicks), 'it would be admitted later')

@@ -11,7 +11,7 @@ function problemsOf(yaml: string): string[] {
 
 function warningsOf(yaml: string): string[] {
   const parsed = parseYaml('odd.yaml', yaml)
-  return 'warnings' in parsed ? parsed.warnings.map(formatProblem) : ['refused']
+  return 'warnings' in parsed ? parsed.warnings.map(formatProblem) : ['rejected']
 }
 
 const legal =

@@ -230,20 +230,20 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
     context.findings.warn(context.source, fieldPath(path, key), `'${key}' has no meaning here`, allowed)
   }
   const find = (field: string) => map.get(field) ?? null
-  const refuse = (field: string, found: YamlValue, allowed: string) =>
+  const reject = (field: string, found: YamlValue, allowed: string) =>
     report(context, fieldPath(path, field), `${loadError}${field} cannot be ${shown(found)}`, allowed)
   return {
     text(field) {
       const found = find(field)
       if (found === null || typeof found === 'string') return found ?? ''
       if (!isMap(found) && !isList(found)) return found.text
-      refuse(field, found, 'a text')
+      reject(field, found, 'a text')
       return ''
     },
     boolean(field) {
       const found = find(field)
       const value = readBoolean(found)
-      if (value === undefined) refuse(field, found, 'true or false')
+      if (value === undefined) reject(field, found, 'true or false')
       else if (typeof found === 'string') {
         const message = `'${found}' is read as ${value}, as in YAML 1.1`
         context.findings.warn(context.source, fieldPath(path, field), message, 'true or false')
@@ -255,19 +255,19 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
       if (found === null) return undefined
       const value = readScalar(found)
       if (isRequestsPerUnit(value)) return value
-      refuse(field, found, `a whole number from 0 to ${maxRequestsPerUnit}`)
+      reject(field, found, `a whole number from 0 to ${maxRequestsPerUnit}`)
       return undefined
     },
     map(field) {
       const found = find(field)
       if (found === null || isMap(found)) return found ?? undefined
-      refuse(field, found, 'a map')
+      reject(field, found, 'a map')
       return undefined
     },
     maps(field, decode) {
       const found = find(field)
       if (found === null) return []
-      if (!isList(found)) refuse(field, found, 'a list of maps')
+      if (!isList(found)) reject(field, found, 'a list of maps')
       const items = isList(found) ? found : []
       return items.map((item, index) => {
         const place = `${fieldPath(path, field)}[${index}]`

@@ -274,38 +274,38 @@ function warnAt({ findings, source, path }: YamlField, message: string, allowed:
   findings.warn(source, path, message, allowed)
 }
 
-function refuse(found: YamlField, allowed: string): undefined {
+function reject(found: YamlField, allowed: string): undefined {
   problemAt(found, `cannot be ${shown(found.value)}`, allowed)
   return undefined
 }
 
 function readMap(found: YamlField): YamlMap {
   if (isMap(found.value)) return found.value
-  if (found.value !== null) refuse(found, 'a map')
+  if (found.value !== null) reject(found, 'a map')
   return new Map()
 }
 
 function readText(found: YamlField): string | undefined {
   const { value } = found
   if (value === null || typeof value === 'string') return value ?? undefined
-  return isMap(value) || isList(value) ? refuse(found, 'a text') : value.text
+  return isMap(value) || isList(value) ? reject(found, 'a text') : value.text
 }
 
 function readNumber(found: YamlField): number | undefined {
   if (found.value === null) return undefined
-  return toNumber(found.value) ?? refuse(found, 'a number')
+  return toNumber(found.value) ?? reject(found, 'a number')
 }
 
 function readNumbers(found: YamlField): readonly number[] | undefined {
   const { value } = found
   if (value === null) return undefined
   const numbers = isList(value) ? value.map(toNumber) : [undefined]
-  return numbers.every(number => number !== undefined) ? numbers : refuse(found, 'a list of numbers')
+  return numbers.every(number => number !== undefined) ? numbers : reject(found, 'a list of numbers')
 }
 
 function readItems(found: YamlField, max: number): readonly YamlField[] {
   const { path, value } = found
-  if (value !== null && !isList(value)) refuse(found, 'a list of maps')
+  if (value !== null && !isList(value)) reject(found, 'a list of maps')
   const items = value !== null && isList(value) ? value : []
   if (items.length > max) problemAt(found, `has ${items.length} items`, `at most ${max}`)
   return items.slice(0, max).map((item, index) => ({ ...found, path: `${path}[${index}]`, value: item }))

@@ -29,37 +29,37 @@ function readMogrifier(
   problems: SettingProblem[],
 ): Mogrifier | undefined {
   const before = problems.length
-  const refuse = (part: string, message: string) =>
+  const reject = (part: string, message: string) =>
     problems.push({ name: `${prefixes[0]}${mogrifier}_${part}`, message })
   const read = (part: string) => {
     const [first = '', second = first] = prefixes
       .map(prefix => env[`${prefix}${mogrifier}_${part}`] || undefined)
       .filter(text => text !== undefined)
     if (first !== second)
-      refuse(part, `its alias ${prefixes[1]}${mogrifier}_${part} has another value; keep one`)
+      reject(part, `its alias ${prefixes[1]}${mogrifier}_${part} has another value; keep one`)
     return first
   }
   const text = read('PATTERN')
   const name = read('NAME')
-  const tags = readTags(mogrifier, read('TAGS'), message => refuse('TAGS', message))
-  if (text === '') refuse('PATTERN', `no PATTERN specified for mogrifier ${mogrifier}`)
-  if (name === '') refuse('NAME', `no NAME specified for mogrifier ${mogrifier}`)
+  const tags = readTags(mogrifier, read('TAGS'), message => reject('TAGS', message))
+  if (text === '') reject('PATTERN', `no PATTERN specified for mogrifier ${mogrifier}`)
+  if (name === '') reject('NAME', `no NAME specified for mogrifier ${mogrifier}`)
   const compiled = compilePattern(text)
   if ('pattern' in compiled && problems.length === before) return { pattern: compiled.pattern, name, tags }
   if ('error' in compiled) {
-    refuse('PATTERN', `failed to compile pattern for ${mogrifier}: ${text}: ${compiled.error}`)
+    reject('PATTERN', `failed to compile pattern for ${mogrifier}: ${text}: ${compiled.error}`)
   }
   return undefined
 }
 
-function readTags(mogrifier: string, text: string, refuse: (message: string) => void) {
+function readTags(mogrifier: string, text: string, reject: (message: string) => void) {
   const tags = new Map<string, string>()
   for (const pair of text === '' ? [] : text.split(',')) {
     const colon = pair.indexOf(':')
     const tag = colon < 0 ? pair.trim() : pair.slice(0, colon).trim()
     const value = colon < 0 ? '' : pair.slice(colon + 1).trim()
-    if (tag === '') refuse(`no key specified for tag ${tag} for mogrifier ${mogrifier}`)
-    else if (value === '') refuse(`no value specified for tag ${tag} for mogrifier ${mogrifier}`)
+    if (tag === '') reject(`no key specified for tag ${tag} for mogrifier ${mogrifier}`)
+    else if (value === '') reject(`no value specified for tag ${tag} for mogrifier ${mogrifier}`)
     tags.set(tag, value)
   }
   return tags

@@ -21,7 +21,7 @@ interface Compared {
   readonly refused: Record<Side, number>
 }
 
-/** Compares the refused hits of each key between two sets of rules. */
+/** Compares the rejected hits of each key between two sets of rules. */
 export class KeyComparison {
   readonly #keys = new Map<string, Compared>()
 
@@ -37,7 +37,7 @@ export class KeyComparison {
     key.refused[side] += refused
   }
 
-  /** Resolves with the keys whose refused hits change most, at most 100. */
+  /** Resolves with the keys whose rejected hits change most, at most 100. */
   async changed(slices: Slices): Promise<readonly ReplayedKey[]> {
     const changed: ReplayedKey[] = []
     for (const { entries, hits, refused } of this.#keys.values()) {

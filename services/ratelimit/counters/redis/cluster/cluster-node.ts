@@ -37,7 +37,7 @@ export function openClusterNode(
     stats: pool,
   })
   inspect(connection)
-  const onRefusal = (text: string) => {
+  const onErrorReply = (text: string) => {
     if (text.startsWith('CLUSTERDOWN')) onLost()
   }
   /** Commands that wait for the connection to become healthy. */
@@ -62,7 +62,7 @@ export function openClusterNode(
     else onLost()
     onHealth()
   })
-  const node = createRedisNode({ connection, limits, onRefusal, findSlot: findHashSlot, follow })
+  const node = createRedisNode({ connection, limits, onErrorReply, findSlot: findHashSlot, follow })
   return { ...node, place, whenServing, namedMs: 0 }
 }
 

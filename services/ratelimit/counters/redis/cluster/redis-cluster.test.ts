@@ -218,9 +218,9 @@ describe('a Redis Cluster with TLS and users', { skip: skip || missingProgram('o
     const clients = await cluster.onMasters('CLIENT', 'LIST', 'TYPE', 'normal')
     for (const list of clients) assert.match(list, /user=tollway/)
 
-    const refused = createRedisCounters({ ...options, auth: 'tollway:hunter2', random: Math.random })
-    t.after(() => refused.close())
-    await waitFor('the refusal', () => refused.problem.includes('WRONGPASS'))
-    assert.doesNotMatch(await problemOf(refused.add([hit('a')])), /hunter2/)
+    const rejected = createRedisCounters({ ...options, auth: 'tollway:hunter2', random: Math.random })
+    t.after(() => rejected.close())
+    await waitFor('the rejection', () => rejected.problem.includes('WRONGPASS'))
+    assert.doesNotMatch(await problemOf(rejected.add([hit('a')])), /hunter2/)
   })
 })

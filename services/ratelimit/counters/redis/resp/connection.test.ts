@@ -252,7 +252,7 @@ describe('a server that is not Redis', () => {
     ],
     ['answers PING with something else', '+PUNG\r\n', /the reply to PING is not PONG/],
     ['sends more replies than requests', '+PONG\r\n:1\r\n', /an unexpected reply/],
-    ['refuses once more than it was asked', '+PONG\r\n-ERR enough\r\n', /^ERR enough$/],
+    ['rejects once more than it was asked', '+PONG\r\n-ERR enough\r\n', /^ERR enough$/],
   ]
   for (const [name, text, words] of table) {
     test(`one that ${name}`, async t => {

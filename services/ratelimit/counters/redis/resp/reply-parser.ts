@@ -74,7 +74,7 @@ export function createReplyParser(
   let needed = 0
   let problem: string | undefined
 
-  function refuse(text: string): undefined {
+  function reject(text: string): undefined {
     problem ??= text
   }
 
@@ -87,7 +87,7 @@ export function createReplyParser(
     if (type === types.bulk) return bulk()
     if (type === types.simple) return line()
     if (type === types.array) return array(depth)
-    if (type !== types.error) return refuse('a reply of unknown type')
+    if (type !== types.error) return reject('a reply of unknown type')
     const error = line()
     return error === undefined ? undefined : { error }
   }
@@ -102,8 +102,8 @@ export function createReplyParser(
       if (digit < 0 || digit > 9) break
       value = value * 10 + digit
     }
-    if (next - start > maxDigits) return refuse(`a number of more than ${maxDigits} digits`)
-    if (next < end && next === start) return refuse('a number without digits')
+    if (next - start > maxDigits) return reject(`a number of more than ${maxDigits} digits`)
+    if (next < end && next === start) return reject('a number without digits')
     if (!endsLine(next)) return undefined
     if (value <= Number.MAX_SAFE_INTEGER) return negative ? 0 - value : value
     const exact = BigInt(source.toString('latin1', start, next))
@@ -112,9 +112,9 @@ export function createReplyParser(
 
   /** Returns whether the line ends at `position`, and if so moves behind the line end. */
   function endsLine(position: number): boolean {
-    if (position < end && source[position] !== carriageReturn) refuse('a line that does not end with CR LF')
+    if (position < end && source[position] !== carriageReturn) reject('a line that does not end with CR LF')
     if (position + 1 >= end) return false
-    if (source[position + 1] !== lineFeed) refuse('a line that does not end with CR LF')
+    if (source[position + 1] !== lineFeed) reject('a line that does not end with CR LF')
     at = position + 2
     return problem === undefined
   }
@@ -124,7 +124,7 @@ export function createReplyParser(
     const limit = Math.min(end, start + maxLineBytes + 1)
     let next = start
     while (next < limit && source[next] !== carriageReturn && source[next] !== lineFeed) next += 1
-    if (next - start > maxLineBytes) return refuse(`a line of more than ${maxLineBytes} bytes`)
+    if (next - start > maxLineBytes) return reject(`a line of more than ${maxLineBytes} bytes`)
     return endsLine(next) ? source.toString('utf8', start, next) : undefined
   }
 
@@ -133,7 +133,7 @@ export function createReplyParser(
     const value = integer()
     if (value === undefined) return undefined
     if (value >= -1 && value <= maxReplyBytes) return Number(value)
-    return refuse(`a length outside -1 to ${maxReplyBytes}`)
+    return reject(`a length outside -1 to ${maxReplyBytes}`)
   }
 
   function bulk(): string | null | undefined {
@@ -151,7 +151,7 @@ export function createReplyParser(
   function array(depth: number): readonly Reply[] | null | undefined {
     const length = count()
     if (length === undefined || length < 0) return length === undefined ? undefined : null
-    if (depth >= maxDepth) return refuse(`arrays more than ${maxDepth} deep`)
+    if (depth >= maxDepth) return reject(`arrays more than ${maxDepth} deep`)
     const items: Reply[] = []
     while (items.length < length) {
       const item = reply(depth + 1)
@@ -179,7 +179,7 @@ export function createReplyParser(
         done = at
         onReply(next)
       }
-      if (end - done > maxReplyBytes + maxLineBytes) refuse(`a reply of more than ${maxReplyBytes} bytes`)
+      if (end - done > maxReplyBytes + maxLineBytes) reject(`a reply of more than ${maxReplyBytes} bytes`)
       needed = Math.max(0, needed - done)
       if (source === chunk) store.append(chunk, done, end, needed)
       else store.drop(done)

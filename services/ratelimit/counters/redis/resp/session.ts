@@ -84,8 +84,8 @@ export class Session extends SocketSession<Reply> {
   }
 
   /** A server that rejects the greeting replies with the reason and then closes the connection. */
-  protected override refusal(): string | undefined {
-    return this.isServing ? undefined : refusalIn(this.#greetingReplies, this.#options.password)
+  protected override rejection(): string | undefined {
+    return this.isServing ? undefined : rejectionIn(this.#greetingReplies, this.#options.password)
   }
 }
 
@@ -112,7 +112,7 @@ function writeGreeting({ username, password, database = 0, masterOnly }: Session
  */
 function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionOptions): string | undefined {
   const pong = replies.at(masterOnly ? -2 : -1)
-  if (refusalIn(replies, password) !== undefined || pong !== 'PONG') {
+  if (rejectionIn(replies, password) !== undefined || pong !== 'PONG') {
     return 'the server is not Redis: the reply to PING is not PONG'
   }
   if (!masterOnly) return undefined
@@ -124,7 +124,7 @@ function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionO
  * Returns the first error, since later ones follow from it. A server that does not support AUTH quotes its
  * arguments, which may include a part of a long password.
  */
-function refusalIn(replies: readonly Reply[], password = ''): string | undefined {
+function rejectionIn(replies: readonly Reply[], password = ''): string | undefined {
   const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')
   return password === '' ? text : text?.replaceAll(password, '***')
 }

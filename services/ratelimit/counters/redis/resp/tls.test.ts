@@ -43,8 +43,8 @@ describe('a connection to Redis over TLS', { skip }, () => {
     await connected(t, { endpoint, tls: { ca: server.cert, servername: 'redis.test' } })
     await redis.command('CONFIG', 'RESETSTAT')
     const tls = { ca: server.cert, servername: 'elsewhere.test' }
-    const refused = connectTo(t, { endpoint, tls, password: 'hunter2' })
-    await waitForProblem(t, refused, /does not match certificate's altnames/)
+    const rejected = connectTo(t, { endpoint, tls, password: 'hunter2' })
+    await waitForProblem(t, rejected, /does not match certificate's altnames/)
     // An untrusted server does not receive the password.
     assert.doesNotMatch(await redis.command('INFO', 'commandstats'), /cmdstat_(auth|ping)/)
     await connected(t, { endpoint, tls: { ...tls, verifyName: false } })
