@@ -1,9 +1,9 @@
 import {
-  type Field,
   type FieldTable,
   limitFields,
   maxRequestsPerUnit,
   memberFields,
+  type RuleField,
   type ValueOf,
 } from '@tollway/ratelimit/rules/fields.ts'
 import { maxLimits, minLimits } from '@tollway/ratelimit/rules/model.ts'
@@ -26,7 +26,7 @@ export function fieldSchemas<T extends FieldTable>(
   return Object.fromEntries(schemas)
 }
 
-function toSchema(field: Field): Schema {
+function toSchema(field: RuleField): Schema {
   const { description } = field
   switch (field.kind) {
     case 'flag':

@@ -1,4 +1,4 @@
-import { type Field, type FieldTable, limitFields } from '@tollway/ratelimit/rules/fields.ts'
+import { type FieldTable, limitFields, type RuleField } from '@tollway/ratelimit/rules/fields.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 
@@ -27,7 +27,7 @@ function fieldsOf(table: FieldTable): Record<string, fc.Arbitrary<unknown>> {
   return Object.fromEntries(Object.entries(table).map(([name, field]) => [name, valueFor(field)]))
 }
 
-function valueFor(field: Field): fc.Arbitrary<unknown> {
+function valueFor(field: RuleField): fc.Arbitrary<unknown> {
   switch (field.kind) {
     case 'flag':
       return fc.boolean()

@@ -1,6 +1,6 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { required } from '@tollway/chassis/command-line/parse-options.ts'
-import type { Entry } from '@tollway/ratelimit/rules/match.ts'
+import type { DescriptorEntry } from '@tollway/ratelimit/rules/match.ts'
 import * as written from '../api/entries.ts'
 
 /**
@@ -8,7 +8,7 @@ import * as written from '../api/entries.ts'
  *
  * @throws UsageError if there is none, or one is invalid
  */
-export function requireEntries(texts: readonly string[]): readonly (readonly Entry[])[] {
+export function requireEntries(texts: readonly string[]): readonly (readonly DescriptorEntry[])[] {
   return required('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntriesOption)
 }
 
@@ -17,7 +17,7 @@ export function requireEntries(texts: readonly string[]): readonly (readonly Ent
  *
  * @throws UsageError with the text and the cause
  */
-export function parseEntriesOption(text: string): readonly Entry[] {
+export function parseEntriesOption(text: string): readonly DescriptorEntry[] {
   const entries = written.parseDescriptorEntries(text)
   if (typeof entries === 'string') throw new UsageError(`--entries ${text}: ${entries}`)
   return entries

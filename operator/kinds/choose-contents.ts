@@ -94,7 +94,7 @@ export async function chooseContents<Content extends Named>(
     (a.resource.uid < b.resource.uid ? -1 : 1)
   for (const item of gathered.toSorted(byRight)) {
     chosen.set(item.resource.uid, choose(item, claims))
-    await slices.rest()
+    await slices.yieldIfDue()
   }
   return gathered.flatMap(({ resource }) => chosen.get(resource.uid) ?? [])
 }

@@ -96,7 +96,7 @@ export function createStatuses<Content extends Named>(
       const derived = new Map<string, Derived>()
       for (const item of all) {
         derived.set(item.resource.uid, deriveOne(item, shared))
-        await slices.rest()
+        await slices.yieldIfDue()
       }
       known = derived
       return Array.from(derived.values(), ({ status }) => status)

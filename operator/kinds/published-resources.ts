@@ -103,7 +103,7 @@ export function createPublishedResources<Content extends Named, Published extend
       const encoded = completed && encode(completed.published)
       const unmet = completed?.unmet
       ready.push({ name, resource, memory, translation, denial, content, encoded, unmet })
-      await slices.rest()
+      await slices.yieldIfDue()
     }
     return ready
   }
@@ -128,13 +128,13 @@ export function createPublishedResources<Content extends Named, Published extend
     async reconcile() {
       const slices = createSlices()
       const { gathered: found, departed } = await gatherAll(slices)
-      await slices.rest()
+      await slices.yieldIfDue()
       const claims = kind.openClaims()
       const gathered = markSuccessors(found, departed, claims)
       const chosen = await chooseContents(gathered, claims, slices, departed)
       const all = await completeAndEncode(chosen, slices)
       const failure = publish(all)
-      await slices.rest()
+      await slices.yieldIfDue()
       const replicas = infrastructure.observe(kind.workload)
       const uids = replicas.map(({ uid }) => uid)
       const shared: SharedFacts = {
@@ -185,7 +185,7 @@ async function updateMemories<Content>(
   for (const item of all) {
     const { uid } = item.resource
     memories.set(uid, updateMemory(item, before.get(uid), options))
-    await options.slices.rest()
+    await options.slices.yieldIfDue()
   }
   return memories
 }
@@ -251,7 +251,7 @@ export async function gather<Content extends Named>(
         ? keepPaused(resource, memory)
         : { name: qualifiedName(resource), resource, memory, translation: translate(resource) },
     )
-    await slices.rest()
+    await slices.yieldIfDue()
   }
   const uids = new Set(present.map(({ resource }) => resource.uid))
   const apiVersion = `${apiGroup}/${definition.version}`

@@ -9,12 +9,12 @@ test('long work lets other work run after each slice', async () => {
   }, 1)
   const slices = createSlices(5)
   const endMs = performance.now() + 100
-  while (performance.now() < endMs) await slices.rest()
+  while (performance.now() < endMs) await slices.yieldIfDue()
   clearInterval(other)
   assert.ok(others >= 3, `other work ran ${others} times`)
 })
 
 test('work that is shorter than a slice does not wait', () => {
   const slices = createSlices(60_000)
-  assert.equal(slices.rest(), undefined)
+  assert.equal(slices.yieldIfDue(), undefined)
 })

@@ -5,7 +5,7 @@ import { parseOptions, required } from '@tollway/chassis/command-line/parse-opti
 import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { findFiles } from './config/find-files.ts'
 import { readFiles } from './config/read-files.ts'
-import type { Problem } from './rules/model.ts'
+import type { ConfigProblem } from './rules/model.ts'
 import { formatProblem } from './rules/problems.ts'
 import { validateParsed } from './rules/yaml/parse-yaml.ts'
 
@@ -17,8 +17,8 @@ export interface CheckedFolder {
    * All problems of all files, each with the file's path. A service with any of them keeps its active
    * configuration.
    */
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
+  readonly problems: readonly ConfigProblem[]
+  readonly warnings: readonly ConfigProblem[]
 }
 
 /** Validates every configuration file below a folder as the service does with RUNTIME_WATCH_ROOT=false. */
@@ -89,13 +89,13 @@ export function formatCheckedFolder({ files, domains, problems, warnings }: Chec
     ...problems.map(formatProblem),
     ...warnings.map(warning => `warning: ${formatProblem(warning)}`),
     problems.length === 0
-      ? `all rate limit configs ok: ${counted(files, 'file')}, ${counted(domains, 'domain')}`
-      : counted(problems.length, 'problem'),
+      ? `all rate limit configs ok: ${formatCount(files, 'file')}, ${formatCount(domains, 'domain')}`
+      : formatCount(problems.length, 'problem'),
   ]
   return `${lines.join('\n')}\n`
 }
 
-function counted(count: number, what: string): string {
+function formatCount(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`
 }
 

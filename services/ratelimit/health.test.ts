@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { filesReading, openConfiguration } from './config/testing/open-configuration.ts'
-import { createHealth } from './health.ts'
+import { createRateLimitHealth } from './health.ts'
 
 function open(withConfig: boolean, answered = true) {
   let tellHealth = (_: boolean) => {}
@@ -13,7 +13,7 @@ function open(withConfig: boolean, answered = true) {
     },
   }
   const { configuration } = openConfiguration('snake')
-  const health = createHealth({ counters, configuration, withConfig })
+  const health = createRateLimitHealth({ counters, configuration, withConfig })
   health.serve()
   const told: boolean[] = []
   health.onChange(healthy => told.push(healthy))

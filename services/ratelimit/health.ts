@@ -10,7 +10,7 @@ interface HealthOptions {
 }
 
 /** Healthy while every component is: the counters, the configuration if required, and the process. */
-export function createHealth({ counters, configuration, withConfig }: HealthOptions): ServiceHealth {
+export function createRateLimitHealth({ counters, configuration, withConfig }: HealthOptions): ServiceHealth {
   const health = createServiceHealth(isServing => {
     if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`
     if (!isServing) return 'waits for its configuration'

@@ -25,7 +25,7 @@ import {
 import type { Counters } from './counters/counters.ts'
 import { openMemcached } from './counters/memcached/memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
-import { createHealth } from './health.ts'
+import { createRateLimitHealth } from './health.ts'
 import type { ObserverSlot } from './limiter/decision.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
@@ -49,7 +49,7 @@ import type { WorkerLink } from './workers/worker-link.ts'
 const healthName = 'ratelimit'
 
 /** A backend that takes longer to answer for the first time is logged. */
-const backendPatienceMs = 1000
+const backendWarningMs = 1000
 
 /** The last traces are dropped after this time. */
 const traceFlushTimeoutMs = 3_000
@@ -162,7 +162,7 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
     startCounting: countingSpans[settings.backendType],
   })
   const withConfig = settings.healthyWithConfig
-  const health = createHealth({ counters: backendHealth, configuration, withConfig })
+  const health = createRateLimitHealth({ counters: backendHealth, configuration, withConfig })
   return { counters, configuration, backendHealth, slot, limiter, health }
 }
 
@@ -214,7 +214,7 @@ async function openServers(
   settings: Settings,
   { limiter, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
 ) {
-  const healthy = () => health.healthy() && (worker?.wholeHealthy() ?? true)
+  const healthy = () => health.healthy() && (worker?.serviceHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
     log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) })
   const table = createHealthTable()
@@ -251,7 +251,7 @@ async function openServers(
     updateTable()
     reportHealth(ownHealth, health.problem())
   })
-  worker?.onWholeHealth(updateTable)
+  worker?.onServiceHealth(updateTable)
   log.info('start service', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
     drain: (graceMs: number) => Promise.all([grpc.drain(graceMs), http.drain(graceMs)]),
@@ -304,6 +304,6 @@ function logBackend(
   const patience = setTimeout(() => {
     if (backendHealth.healthy) return
     log.warn('wait for the backend of the counters', pickProblem(backendHealth))
-  }, backendPatienceMs)
+  }, backendWarningMs)
   patience.unref()
 }

@@ -1,6 +1,6 @@
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { match } from '@tollway/ratelimit/rules/match.ts'
-import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { domain, nestedQuestions, nestedRules } from './configurations.ts'
 import { uniform } from './load/requests.ts'
@@ -26,7 +26,7 @@ const text = nestedRules(descriptors)
 const started = cpuSeconds()
 const parsed = parseYaml('bench.yaml', text)
 if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems.slice(0, 3)))
-const { problems } = validate([parsed.value], { mergeDomainConfigs: false, spelling: 'snake' })
+const { problems } = validateDomains([parsed.value], { mergeDomainConfigs: false, spelling: 'snake' })
 if (problems.length > 0) throw new Error(JSON.stringify(problems.slice(0, 3)))
 const read = cpuSeconds()
 const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: name => name })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compile, listLimits } from '@tollway/ratelimit/rules/compile.ts'
-import type { Problem } from '@tollway/ratelimit/rules/model.ts'
-import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import type { ConfigProblem } from '@tollway/ratelimit/rules/model.ts'
+import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import fc from 'fast-check'
 import { maxHostileCpuMs, measureCpuMs } from '../../services/ratelimit/rules/testing/rules-of-yaml.ts'
@@ -18,7 +18,7 @@ const seed = Number(process.env['FC_SEED'] ?? (process.env['SOAK'] === '1' ? Dat
 
 /** The problems, or the active limits as listed by the reference's debug page, sorted. */
 interface Judgement {
-  readonly problems: readonly Problem[]
+  readonly problems: readonly ConfigProblem[]
   readonly rules: string
 }
 
@@ -27,7 +27,7 @@ function judge(files: readonly { name: string; text: string }[], merge: boolean)
   const problems = parsed.flatMap(file => ('problems' in file ? file.problems : []))
   if (problems.length > 0) return { problems, rules: '' }
   const configs = parsed.flatMap(file => ('value' in file ? [file.value] : []))
-  const judged = validate(configs, { mergeDomainConfigs: merge, spelling: 'snake' })
+  const judged = validateDomains(configs, { mergeDomainConfigs: merge, spelling: 'snake' })
   if (judged.problems.length > 0) return { problems: judged.problems, rules: '' }
   const rules = compile(configs, { mergeDomainConfigs: merge, attach: () => undefined })
   const lines = [...listLimits(rules)].map(

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { findHashSlot } from '../../services/ratelimit/counters/redis/cluster/hash-slot.ts'
 import { isArrayReply } from '../../services/ratelimit/counters/redis/resp/reply-parser.ts'
-import { askOnce } from '../../services/ratelimit/counters/redis/resp/session.ts'
+import { sendCommandOnce } from '../../services/ratelimit/counters/redis/resp/session.ts'
 import type { ClusterServer } from '../support/redis-cluster.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { backendFault } from './backend-fault.ts'
@@ -41,7 +41,7 @@ const failover = {
 } as const
 
 async function askSentinel(port: number, ...words: string[]) {
-  return askOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
+  return sendCommandOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
 }
 
 /** Waits until there is another master that every sentinel reports. */

@@ -3,7 +3,7 @@ import {
   createReplyParser,
   isArrayReply,
   isErrorReply,
-  type Reply,
+  type RedisReply,
 } from '../../services/ratelimit/counters/redis/resp/reply-parser.ts'
 
 /**
@@ -37,7 +37,7 @@ export async function askRedis(
   throw new Error(`${command.join(' ')}: the server has closed the connection`)
 }
 
-function linesOf(reply: Reply): readonly string[] {
+function linesOf(reply: RedisReply): readonly string[] {
   if (isErrorReply(reply)) throw new Error(reply.error)
   if (isArrayReply(reply)) return reply.length === 0 ? [''] : reply.flatMap(linesOf)
   return [String(reply ?? '')]

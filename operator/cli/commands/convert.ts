@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, oneOf, textOr } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
-import type { Problem, RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
+import type { ConfigProblem, RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { formatProblem } from '@tollway/ratelimit/rules/problems.ts'
 import { parseYaml, validateParsed } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { convertConfigurations } from '../../kinds/rate-limit-config/convert-configuration.ts'
@@ -57,7 +57,7 @@ only the problems are printed.`,
 }
 
 /** Returns the settings that a resource cannot have, such as longer keys and deeper levels. */
-function findUnsupported({ name: source }: RateLimitDomain, document: unknown): readonly Problem[] {
+function findUnsupported({ name: source }: RateLimitDomain, document: unknown): readonly ConfigProblem[] {
   const translation = translateRateLimitConfig(source, document)
   return 'value' in translation ? [] : translation.problems.map(problem => ({ source, ...problem }))
 }

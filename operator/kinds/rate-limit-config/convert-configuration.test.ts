@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
-import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
+import { type DescriptorEntry, match } from '@tollway/ratelimit/rules/match.ts'
 import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
-import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import fc from 'fast-check'
 import { CORE_SCHEMA, dump, load } from 'js-yaml'
@@ -33,7 +33,10 @@ function throughManifest(config: RateLimitDomain): RateLimitDomain {
 }
 
 /** Returns requests that match each rule, and some that continue below the last rule. */
-function requestsFor(rules: readonly RateLimitRule[], above: readonly Entry[] = []): (readonly Entry[])[] {
+function requestsFor(
+  rules: readonly RateLimitRule[],
+  above: readonly DescriptorEntry[] = [],
+): (readonly DescriptorEntry[])[] {
   const stray = { key: 'stray', value: 'x' }
   const here = rules.flatMap(({ key, value, descriptors }) =>
     [value.replaceAll('*', 'any'), value.replaceAll('*', ''), 'other'].flatMap(found => {
@@ -117,7 +120,7 @@ test('a resource converted from any configuration gives the same decisions', () 
   })
   fc.assert(
     fc.property(config, source => {
-      const { problems } = validate([source], { mergeDomainConfigs: false, spelling: 'snake' })
+      const { problems } = validateDomains([source], { mergeDomainConfigs: false, spelling: 'snake' })
       fc.pre(problems.length === 0)
       assertDecidesTheSame(source)
     }),

@@ -1,8 +1,8 @@
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
-import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
+import { type DescriptorEntry, match } from '@tollway/ratelimit/rules/match.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
+import { findReplacedNames } from '@tollway/ratelimit/rules/replaces.ts'
 
 interface ExplainedRequest {
   /** The explanation of each descriptor, in the order of the request. */
@@ -15,10 +15,10 @@ interface ExplainedRequest {
 export function explainRequest(
   domains: readonly RateLimitDomain[],
   domain: string,
-  descriptors: readonly (readonly Entry[])[],
+  descriptors: readonly (readonly DescriptorEntry[])[],
 ): ExplainedRequest {
   const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
-  const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))
+  const replaced = findReplacedNames(descriptors.map(entries => match(rules, domain, entries)))
   return {
     explanations: descriptors.map(entries => withReplacement(explain(rules, domain, entries), replaced)),
     isAtomic: descriptors.length > 1 && domains.some(each => each.domain === domain && each.allOrNothing),

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { compile, listLimits } from '@tollway/ratelimit/rules/compile.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
-import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import fc from 'fast-check'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { nearlyRightResource } from '../../../crds/testing/arbitrary-rate-limit-config.ts'
@@ -32,7 +32,10 @@ test('every accepted resource can be encoded, and is accepted by a process', () 
       }
       accepted += 1
       const received = decodeDomain(encodeRateLimitDomain(made.value).bytes)
-      assert.deepEqual(validate([received], { mergeDomainConfigs: false, spelling: 'camel' }).problems, [])
+      assert.deepEqual(
+        validateDomains([received], { mergeDomainConfigs: false, spelling: 'camel' }).problems,
+        [],
+      )
       const rules = compile([received], { mergeDomainConfigs: false, attach: () => undefined })
       assert.equal([...listLimits(rules)].length, countLimits(made.value.descriptors))
     }),

@@ -7,7 +7,7 @@ import type {
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
 import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
-import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import type { FieldProblem, Translation } from '../kind-adapter.ts'
 
 /**
@@ -18,7 +18,7 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
   const checked = validateRateLimitConfig(resource)
   if ('problems' in checked) return { problems: checked.problems }
   const value = toDomain(name, checked.value)
-  const { problems, warnings } = validate([value], { mergeDomainConfigs: false, spelling: 'camel' })
+  const { problems, warnings } = validateDomains([value], { mergeDomainConfigs: false, spelling: 'camel' })
   const inSpec = problems.map(({ path, message, allowed }) => ({
     path: path === '' ? 'spec' : `spec.${path}`,
     message: allowed === undefined ? message : `${message}; allowed: ${allowed}`,

@@ -3,7 +3,7 @@ import { type Domain, openDomain, type RuleSet } from '../rules/compile.ts'
 import { compileDomain } from '../rules/compile-domain.ts'
 import type { DomainTable } from '../rules/domain-table.ts'
 import type { Feature } from '../rules/fields.ts'
-import type { FieldSpelling, Problem } from '../rules/model.ts'
+import type { ConfigProblem, FieldSpelling } from '../rules/model.ts'
 import { formatProblem } from '../rules/problems.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import type { Stats } from '../stats/stats.ts'
@@ -21,13 +21,13 @@ export interface Configuration {
    * returned. An empty configuration is valid and means no limits. Decisions continue with the active
    * configuration meanwhile. Loads must not overlap: start the next one when this has resolved.
    */
-  load(reading: Reading): Promise<readonly Problem[]>
+  load(reading: Reading): Promise<readonly ConfigProblem[]>
   /** Adds a listener that is called after each load that succeeded. */
   onLoad(listener: () => void): void
 }
 
 /** A source of configurations. It loads what it receives into the configuration until it is stopped. */
-export interface Feed {
+export interface ConfigFeed {
   start(): void
   stop(): Promise<void>
 }
@@ -67,7 +67,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
-  function reject(problems: readonly Problem[]): void {
+  function reject(problems: readonly ConfigProblem[]): void {
     failures.value += 1
     for (const problem of problems.slice(0, maxLoggedProblems)) {
       log.error(`Error loading new configuration: ${formatProblem(problem)}`)
@@ -90,7 +90,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   return {
     rules: () => rules,
     async load(reading) {
-      let problems: readonly Problem[]
+      let problems: readonly ConfigProblem[]
       try {
         const fileHashes =
           reading.from === 'files' ? reading.files.map(file => fingerprints.get(file.fingerprint)) : []
@@ -132,9 +132,9 @@ async function readAndCompile(
 async function findObstacles(
   tables: readonly DomainTable[],
   findObstacle: ConfigurationOptions['findObstacle'],
-): Promise<readonly Problem[]> {
+): Promise<readonly ConfigProblem[]> {
   const obstacles = new Map<string, string>()
-  const problems: Problem[] = []
+  const problems: ConfigProblem[] = []
   for (const { source, features } of tables.flatMap(({ extensions }) => extensions)) {
     const name = features.join()
     const message = obstacles.get(name) ?? (await findObstacle?.(features)) ?? ''

@@ -5,7 +5,7 @@ import {
   RateLimitConfigSchema,
   RateLimitPolicySchema,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { effectiveFields, type Field, memberFields } from '../rules/fields.ts'
+import { effectiveFields, memberFields, type RuleField } from '../rules/fields.ts'
 import type { RateLimitPolicy } from '../rules/model.ts'
 import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { decodeDomain, encodeDomain } from './domain-codec.ts'
@@ -16,7 +16,7 @@ function recode(limit: RateLimitPolicy): RateLimitPolicy | undefined {
 }
 
 /** Values of a field at its ends. */
-function valuesOf(field: Field): readonly unknown[] {
+function valuesOf(field: RuleField): readonly unknown[] {
   switch (field.kind) {
     case 'flag':
       return [false, true]

@@ -12,10 +12,10 @@ import {
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import {
   entriesOf,
-  type Field,
   type FieldTable,
   isEffective,
   memberFields,
+  type RuleField,
   type ValueOf,
   type ValuesOf,
 } from '../rules/fields.ts'
@@ -75,7 +75,7 @@ function toDescriptor(rule: RateLimitRule): MessageInitShape<typeof RateLimitDes
     ...rest,
     ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
     ...(limits && { limits: limits.map(toPolicy) }),
-    ...(metadata && { metadata: sorted(metadata) }),
+    ...(metadata && { metadata: sortFields(metadata) }),
     descriptors: descriptors.map(toDescriptor),
   }
 }
@@ -142,14 +142,14 @@ type PlainNames<T extends FieldTable> = {
   [Name in keyof T & string]: T[Name] extends { readonly kind: 'group' } ? never : Name
 }[keyof T & string]
 
-type WireName<Name extends string, F extends Field> = F extends {
+type WireName<Name extends string, F extends RuleField> = F extends {
   readonly kind: 'flag'
   readonly default: true
 }
   ? `${Name}Off`
   : Name
 
-type WireValue<F extends Field> = F extends { readonly kind: 'choice' }
+type WireValue<F extends RuleField> = F extends { readonly kind: 'choice' }
   ? number
   : F extends { readonly kind: 'group'; readonly fields: infer Inner extends FieldTable }
     ? WireOf<Inner>
@@ -161,7 +161,7 @@ type Values = Readonly<Record<string, unknown>>
 interface WireField {
   readonly name: string
   readonly wire: string
-  readonly field: Field
+  readonly field: RuleField
 }
 
 const wireFieldsOf = oncePerObject((table: FieldTable): readonly WireField[] =>
@@ -172,7 +172,7 @@ const wireFieldsOf = oncePerObject((table: FieldTable): readonly WireField[] =>
 )
 
 /** The number of the first word of a choice: 0 stands for a default, or for a field that is left out. */
-const firstPlace = (field: Field) => ('default' in field ? 0 : 1)
+const findFirstNumber = (field: RuleField) => ('default' in field ? 0 : 1)
 
 function encodeFields<T extends FieldTable>(table: T, values: ValuesOf<T>): Partial<WireOf<T>> {
   const message: Record<string, unknown> = {}
@@ -183,12 +183,12 @@ function encodeFields<T extends FieldTable>(table: T, values: ValuesOf<T>): Part
   return message as Partial<WireOf<T>>
 }
 
-function encodeValue(field: Field, value: unknown): unknown {
+function encodeValue(field: RuleField, value: unknown): unknown {
   switch (field.kind) {
     case 'flag':
       return true
     case 'choice':
-      return firstPlace(field) + field.words.indexOf(value as string)
+      return findFirstNumber(field) + field.words.indexOf(value as string)
     case 'group':
       return encodeFields(field.fields, value as Values as ValuesOf<typeof field.fields>)
     case 'count':
@@ -207,7 +207,7 @@ function decodeFields<T extends FieldTable>(table: T, message: WireOf<T>): Value
 }
 
 /** Returns undefined for a field that is left out. */
-function decodeValue(name: string, field: Field, sent: unknown): unknown {
+function decodeValue(name: string, field: RuleField, sent: unknown): unknown {
   switch (field.kind) {
     case 'flag':
       return sent === true ? !field.default : undefined
@@ -215,7 +215,7 @@ function decodeValue(name: string, field: Field, sent: unknown): unknown {
       return sent === 0 ? undefined : sent
     case 'choice': {
       if (sent === 0) return undefined
-      const word = field.words[Number(sent) - firstPlace(field)]
+      const word = field.words[Number(sent) - findFirstNumber(field)]
       if (word !== undefined) return word
       throw new Error(`${name} ${sent} is unknown: it needs a newer version of this program`)
     }
@@ -230,14 +230,14 @@ function decodeValue(name: string, field: Field, sent: unknown): unknown {
 
 type MutableJson = null | boolean | number | string | MutableJson[] | { [name: string]: MutableJson }
 
-function sorted(object: JsonObject): { [name: string]: MutableJson } {
+function sortFields(object: JsonObject): { [name: string]: MutableJson } {
   const entries = Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(entries.map(([name, value]) => [name, sortedValue(value)]))
+  return Object.fromEntries(entries.map(([name, value]) => [name, sortValue(value)]))
 }
 
-function sortedValue(value: Json): MutableJson {
-  if (isList(value)) return value.map(sortedValue)
-  return value !== null && typeof value === 'object' ? sorted(value) : value
+function sortValue(value: Json): MutableJson {
+  if (isList(value)) return value.map(sortValue)
+  return value !== null && typeof value === 'object' ? sortFields(value) : value
 }
 
 /** The first number of extensions in messages of the reference. */

@@ -2,7 +2,7 @@ import { type FSWatcher, lstatSync, realpathSync, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Stats } from '../stats/stats.ts'
-import type { Configuration, Feed } from './configuration.ts'
+import type { ConfigFeed, Configuration } from './configuration.ts'
 import { type FoundFiles, findFiles, fingerprint } from './find-files.ts'
 
 export interface FileFeedOptions {
@@ -37,7 +37,7 @@ const settleMs = 20
  * Reads every YAML file below the configuration folder, at the start and after each change. A load is all or
  * nothing: a missing folder is not an empty configuration but an error, and the active configuration stays.
  */
-export function createFileFeed(options: FileFeedOptions): Feed {
+export function createFileFeed(options: FileFeedOptions): ConfigFeed {
   const { root, subdirectory, appDirectory, ignoreDotFiles, watchRoot, configuration, log } = options
   const { pollMs = defaultPollMs } = options
   const folder = join(root, subdirectory, appDirectory)
@@ -66,7 +66,7 @@ export function createFileFeed(options: FileFeedOptions): Feed {
     })
   }
 
-  function soon(): void {
+  function checkSoon(): void {
     settle ??= setTimeout(() => {
       check()
     }, settleMs)
@@ -78,7 +78,7 @@ export function createFileFeed(options: FileFeedOptions): Feed {
       log.warn(`watch failed: changes are found by polling every ${pollMs} ms`, { path, reason })
     }
     try {
-      watcher = watch(path, soon).on('error', failed)
+      watcher = watch(path, checkSoon).on('error', failed)
     } catch (error) {
       failed(error)
     }
@@ -113,7 +113,7 @@ function stateOfLinks(root: string, folder: string): string {
     () => realpathSync(folder),
     () => realpathSync(join(folder, '..data')),
   ]
-  return parts.map(orNothing).join('\n')
+  return parts.map(orEmpty).join('\n')
 }
 
 function linkIdentity(path: string): string {
@@ -121,7 +121,7 @@ function linkIdentity(path: string): string {
   return stat.isSymbolicLink() ? fingerprint(stat) : `${stat.dev} ${stat.ino}`
 }
 
-function orNothing(read: () => string): string {
+function orEmpty(read: () => string): string {
   try {
     return read()
   } catch {

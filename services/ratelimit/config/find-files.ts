@@ -1,6 +1,6 @@
 import { type BigIntStats, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Problem } from '../rules/model.ts'
+import type { ConfigProblem } from '../rules/model.ts'
 
 /** A configuration file in the folder. */
 export interface FoundFile {
@@ -16,9 +16,9 @@ export interface FoundFiles {
   /** Sorted by folder and name. */
   readonly files: readonly FoundFile[]
   /** The files and folders that cannot be read: a configuration without them would be incomplete. */
-  readonly problems: readonly Problem[]
+  readonly problems: readonly ConfigProblem[]
   /** One for each file that is not YAML. */
-  readonly warnings: readonly Problem[]
+  readonly warnings: readonly ConfigProblem[]
 }
 
 export interface FindOptions {
@@ -40,8 +40,8 @@ export const maxEntries = 10_000
 export function findFiles(folder: string, options: FindOptions): FoundFiles {
   const { keyPrefix, keySeparator = '.', ignoreDotFiles } = options
   const files: FoundFile[] = []
-  const problems: Problem[] = []
-  const warnings: Problem[] = []
+  const problems: ConfigProblem[] = []
+  const warnings: ConfigProblem[] = []
   const visited = new Set<string>()
   let entries = 0
 

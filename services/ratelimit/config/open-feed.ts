@@ -3,14 +3,14 @@ import type { Subscription } from '@tollway/xds-client/discovery-session.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { features } from '../rules/fields.ts'
 import { rateLimitTypeUrl } from '../rules/model.ts'
-import { formatProblem, maxFindings } from '../rules/problems.ts'
+import { formatProblem, maxFindingsOfKind } from '../rules/problems.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/stats.ts'
-import type { Configuration, Feed } from './configuration.ts'
+import type { ConfigFeed, Configuration } from './configuration.ts'
 import { createFileFeed } from './files.ts'
 
 export interface OpenedFeed {
-  readonly feed: Feed
+  readonly feed: ConfigFeed
   /** The connection to the management server, which the feed closes; undefined for files. */
   readonly connection: FeedConnection | undefined
 }
@@ -52,7 +52,7 @@ export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
       // Another thread may read the resources, and only plain objects can be sent to it.
       const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))
       const problems = await load({ from: 'response', typeUrl, resources: plain, hashes })
-      return problems.slice(0, maxFindings + 1).map(formatProblem)
+      return problems.slice(0, maxFindingsOfKind + 1).map(formatProblem)
     },
   }
 }

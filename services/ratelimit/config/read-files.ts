@@ -1,10 +1,10 @@
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import type { Problem } from '../rules/model.ts'
+import type { ConfigProblem } from '../rules/model.ts'
 import { type ParsedYaml, parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { maxDocumentCharacters } from '../rules/yaml/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
-import { decodePart, type OpenReading, type Part } from './reading.ts'
+import { decodePart, type OpenReading, type ReadingPart } from './reading.ts'
 
 /** A longer file is rejected before it is read. No text has more characters than bytes. */
 export const maxFileBytes = maxDocumentCharacters
@@ -16,13 +16,13 @@ export function openFiles(
   { files, problems, warnings }: FoundFiles,
   hashes: readonly (string | undefined)[],
 ): OpenReading {
-  const parts: Part[] = []
+  const parts: ReadingPart[] = []
   let leftBytes = maxTotalBytes
   for (const [index, file] of files.entries()) {
     // A file that is too long is not read, and is reported as such.
     if (file.bytes <= maxFileBytes) leftBytes -= file.bytes
     if (leftBytes < 0) {
-      parts.push(tooMuch(file))
+      parts.push(toRejectedPart(file))
       break
     }
     parts.push(toPart(file, hashes[index]))
@@ -30,7 +30,7 @@ export function openFiles(
   return { parts, problems, warnings }
 }
 
-function toPart({ path, key, bytes }: FoundFile, hash: string | undefined): Part {
+function toPart({ path, key, bytes }: FoundFile, hash: string | undefined): ReadingPart {
   return {
     ...{ source: key, bytes, hash },
     read() {
@@ -45,7 +45,7 @@ function toPart({ path, key, bytes }: FoundFile, hash: string | undefined): Part
   }
 }
 
-function tooMuch({ key }: FoundFile): Part {
+function toRejectedPart({ key }: FoundFile): ReadingPart {
   return {
     ...{ source: key, bytes: 0, hash: undefined },
     read() {
@@ -57,8 +57,8 @@ function tooMuch({ key }: FoundFile): Part {
 /** Reads and parses files. The problems of the reading itself are beside those of the files. */
 export function readFiles(found: FoundFiles): {
   readonly parsed: readonly ParsedYaml[]
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
+  readonly problems: readonly ConfigProblem[]
+  readonly warnings: readonly ConfigProblem[]
 } {
   const { parts, problems, warnings } = openFiles(found, [])
   return { parsed: parts.map(decodePart), problems, warnings }

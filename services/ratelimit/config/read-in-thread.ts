@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { DomainTable } from '../rules/domain-table.ts'
-import type { Changes, Reading, ReadOptions } from './reading.ts'
+import type { Reading, ReadingChanges, ReadOptions } from './reading.ts'
 
 /** The input of the thread. */
 export interface ThreadTask {
@@ -10,10 +10,10 @@ export interface ThreadTask {
 }
 
 /** The first message of the thread. */
-export type Verdict = Omit<Changes, 'changed'>
+export type ReadingResult = Omit<ReadingChanges, 'changed'>
 
 /** The result for the domains that changed. */
-export interface CompiledChanges extends Verdict {
+export interface CompiledChanges extends ReadingResult {
   readonly tables: readonly DomainTable[]
 }
 
@@ -24,8 +24,8 @@ export interface CompiledChanges extends Verdict {
 export async function readInThread(task: ThreadTask): Promise<CompiledChanges> {
   const thread = new Worker(new URL('./reading-thread.ts', import.meta.url), { workerData: task })
   const tables: DomainTable[] = []
-  let verdict: Verdict | undefined
-  thread.on('message', (message: Verdict | DomainTable) => {
+  let verdict: ReadingResult | undefined
+  thread.on('message', (message: ReadingResult | DomainTable) => {
     if ('problems' in message) verdict = message
     else tables.push(message)
   })

@@ -1,7 +1,7 @@
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { compileDomain } from '../rules/compile-domain.ts'
-import type { ThreadTask, Verdict } from './read-in-thread.ts'
+import type { ReadingResult, ThreadTask } from './read-in-thread.ts'
 import { readChanges } from './reading.ts'
 
 /** The thread of `readInThread`: posts the verdict, and then the table of each domain that changed. */
@@ -22,7 +22,7 @@ if (process.platform === 'linux' && options.inForce.length > 0) {
 const changes = await readChanges(reading, { ...options, maxBytes: Number.POSITIVE_INFINITY })
 if (changes === undefined) throw new Error('unreachable: every size is allowed')
 const { problems, warnings, parts, changed } = changes
-parentPort?.postMessage({ problems, warnings, parts } satisfies Verdict)
+parentPort?.postMessage({ problems, warnings, parts } satisfies ReadingResult)
 if (problems.length === 0) {
   for (const [domain, configs] of changed) {
     const table = compileDomain(domain, configs)

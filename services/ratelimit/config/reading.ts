@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Problem, RateLimitDomain } from '../rules/model.ts'
-import { type ValidateOptions, validate } from '../rules/validate.ts'
+import type { ConfigProblem, RateLimitDomain } from '../rules/model.ts'
+import { type ValidateOptions, validateDomains } from '../rules/validate.ts'
 import type { FoundFiles } from './find-files.ts'
 
 /** The resources of one response. */
@@ -16,39 +16,42 @@ export type Reading = ({ readonly from: 'files' } & FoundFiles) | ({ readonly fr
 
 /** A reading in parts, with the problems and warnings about the reading as a whole. */
 export interface OpenReading {
-  readonly parts: readonly Part[]
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
+  readonly parts: readonly ReadingPart[]
+  readonly problems: readonly ConfigProblem[]
+  readonly warnings: readonly ConfigProblem[]
 }
 
 /** A file, or a resource of a response: one configuration. */
-export interface Part {
+export interface ReadingPart {
   /** The name of the part in its problems. */
   readonly source: string
   readonly bytes: number
   /** The hash of the content, if it is known before the part is read. */
   readonly hash: string | undefined
   /** Reads the content. Throws an Error with the reason when it cannot be read. */
-  read(): Content
+  read(): PartContent
 }
 
-export interface Content {
+export interface PartContent {
   readonly hash: string
   /** Throws an Error for malformed content. */
-  decode(): Decoded
+  decode(): DecodedPart
 }
 
-export type Decoded =
-  | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
-  | { readonly problems: readonly Problem[] }
+export type DecodedPart =
+  | { readonly value: RateLimitDomain; readonly warnings: readonly ConfigProblem[] }
+  | { readonly problems: readonly ConfigProblem[] }
 
 /** Reads and decodes a part. Every error is a problem of the part. */
-export function decodePart(part: Part): Decoded {
+export function decodePart(part: ReadingPart): DecodedPart {
   return orProblem(part, () => part.read().decode())
 }
 
 /** Runs the work; an error becomes a problem of the part. */
-function orProblem<T>({ source }: Part, work: () => T): T | { readonly problems: readonly Problem[] } {
+function orProblem<T>(
+  { source }: ReadingPart,
+  work: () => T,
+): T | { readonly problems: readonly ConfigProblem[] } {
   try {
     return work()
   } catch (error) {
@@ -63,9 +66,9 @@ export interface KnownPart {
 }
 
 /** The differences between a reading and the active configuration. */
-export interface Changes {
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
+export interface ReadingChanges {
+  readonly problems: readonly ConfigProblem[]
+  readonly warnings: readonly ConfigProblem[]
   /** All parts, in order; only valid without problems. */
   readonly parts: readonly KnownPart[]
   /** The complete configurations of the new and changed domains, by domain. */
@@ -88,7 +91,10 @@ export interface ReadOptions extends ValidateOptions {
  *
  * Decisions are made between the steps: with thousands of domains, a step takes some milliseconds.
  */
-export async function readChanges(reading: Reading, options: ReadOptions): Promise<Changes | undefined> {
+export async function readChanges(
+  reading: Reading,
+  options: ReadOptions,
+): Promise<ReadingChanges | undefined> {
   const { parts, ...whole } = await openReading(reading, options)
   const domainOf = new Map(options.inForce.map(({ hash, domain }) => [hash, domain]))
   const unknown = parts.filter(({ hash }) => hash === undefined || !domainOf.has(hash))
@@ -116,7 +122,7 @@ export async function readChanges(reading: Reading, options: ReadOptions): Promi
 
   const values = decoded.filter(one => 'value' in one)
   const configs = values.map(({ value }) => value)
-  const { problems, warnings } = validate(configs, options)
+  const { problems, warnings } = validateDomains(configs, options)
   return {
     problems,
     warnings: [...whole.warnings, ...values.flatMap(one => one.warnings), ...warnings],
@@ -141,25 +147,27 @@ function hashDomains(parts: readonly KnownPart[]): ReadonlyMap<string, string> {
   return contents
 }
 
-function rejectReading(problems: readonly Problem[]): Changes {
+function rejectReading(problems: readonly ConfigProblem[]): ReadingChanges {
   return { problems, warnings: [], parts: [], changed: new Map() }
 }
 
-function listProblems(one: object & { readonly problems?: readonly Problem[] }): readonly Problem[] {
+function listProblems(
+  one: object & { readonly problems?: readonly ConfigProblem[] },
+): readonly ConfigProblem[] {
   return one.problems ?? []
 }
 
-function countBytes(parts: readonly Part[]): number {
+function countBytes(parts: readonly ReadingPart[]): number {
   return parts.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
-type Identified = KnownPart & { readonly decoded?: Decoded }
+type Identified = KnownPart & { readonly decoded?: DecodedPart }
 
 /** Returns the hash and the domain of a part. An active part is not decoded, since its domain is known. */
 function identify(
-  part: Part,
+  part: ReadingPart,
   domainOf: ReadonlyMap<string, string>,
-): Identified | { readonly problems: readonly Problem[] } {
+): Identified | { readonly problems: readonly ConfigProblem[] } {
   const { hash } = part
   const domain = hash === undefined ? undefined : domainOf.get(hash)
   if (hash !== undefined && domain !== undefined) return { hash, domain }

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
 import { createMemoryAdmission } from './admission/memory-admission.ts'
-import { look, stoppedBatch } from './batching/split-batch.ts'
+import { stopOverLimit, toReadOnly } from './batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 import { type Expiring, ExpiringTable } from './expiring-table.ts'
 
@@ -77,7 +77,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     add(batch) {
       if (closed) return Promise.reject(new CountersError('the counters are closed'))
       const nowSeconds = clock.monotonicMs() / 1000
-      const counted = stopWhenOver ? stoppedBatch(batch, addAll(batch.map(look), nowSeconds)) : batch
+      const counted = stopWhenOver ? stopOverLimit(batch, addAll(batch.map(toReadOnly), nowSeconds)) : batch
       const values = addAll(counted, nowSeconds)
       memory.size = counters.size
       return values

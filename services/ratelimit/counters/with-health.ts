@@ -15,10 +15,10 @@ interface HealthSource {
  * call of a method, such as `add`, would be a hash lookup, and V8 would inline nothing.
  */
 export function withHealth<Parts extends object>(parts: Parts, source: HealthSource): Parts & Health {
-  return Object.assign(new LiveHealth(source), parts)
+  return Object.assign(new HealthView(source), parts)
 }
 
-class LiveHealth implements Health {
+class HealthView implements Health {
   readonly #source: HealthSource
 
   constructor(source: HealthSource) {

@@ -55,7 +55,7 @@ export function prepareChecks(request: DecisionRequest, matches: Matches, option
       admissions = appendItem(admissions, prepareAdmission(match, place, addend, options))
     } else hits = appendItem(hits, toHit(match, addend, options))
   }
-  if (admissions !== undefined && options.allOrNothing) admissions = [joined(admissions)]
+  if (admissions !== undefined && options.allOrNothing) admissions = [joinAdmissions(admissions)]
   return { hits: hits ?? noHits, admissions: admissions ?? noAdmissions }
 }
 
@@ -79,7 +79,7 @@ export function isPerSecond({ unitSeconds, boundaries }: Limit<LimitStats>): boo
   return unitSeconds === 1 && boundaries === undefined
 }
 
-function joined(admissions: readonly Admission[]): Admission {
+function joinAdmissions(admissions: readonly Admission[]): Admission {
   return {
     checks: admissions.flatMap(({ checks }) => checks),
     limits: admissions.flatMap(({ limits }) => limits),

@@ -3,15 +3,15 @@ import type { Match } from '../rules/match.ts'
 import { windowSeconds } from '../rules/window.ts'
 import type { AdmittedDescriptor } from './admission.ts'
 import {
-  type Decision,
   type DecisionRequest,
   type DescriptorDecision,
   noLimit,
+  type RateLimitDecision,
   type ResponseHeader,
 } from './decision.ts'
-import { dynamicMetadata } from './dynamic-metadata.ts'
+import { buildDynamicMetadata } from './dynamic-metadata.ts'
 import type { Matches } from './match-request.ts'
-import { ietfHeaders, type ResponseHeaderNames, responseHeaders } from './response-headers.ts'
+import { type ResponseHeaderNames, toIetfHeaders, toLimitHeaders } from './response-headers.ts'
 
 /** What answers contain besides the decision. */
 export interface AnswerOptions {
@@ -44,9 +44,9 @@ export function hasExtras(options: AnswerOptions): boolean {
 /** Returns the headers, the body and the metadata of the answer to a call. */
 export function answerExtras(
   call: DecidedCall,
-  decision: Decision,
+  decision: RateLimitDecision,
   options: AnswerOptions,
-): Pick<Decision, 'headers' | 'body' | 'metadata'> {
+): Pick<RateLimitDecision, 'headers' | 'body' | 'metadata'> {
   const { matches, admitted, nowSeconds } = call
   const { over, statuses } = decision
   const limits = listsLimits(options) ? listLimits(matches, statuses, admitted, nowSeconds) : []
@@ -54,10 +54,10 @@ export function answerExtras(
   return {
     headers: [
       ...referenceHeaders(call, decision, options),
-      ...(options.ietfHeaders ? ietfHeaders(limits, over) : []),
+      ...(options.ietfHeaders ? toIetfHeaders(limits, over) : []),
       ...(hasBody ? [{ key: 'Content-Type', value: problemContentType }] : []),
     ],
-    ...(hasBody && { body: problemDetails(limits) }),
+    ...(hasBody && { body: formatProblemDetails(limits) }),
     ...(options.dynamicMetadata && { metadata: toMetadata(call, decision) }),
   }
 }
@@ -68,7 +68,7 @@ function listsLimits(options: AnswerOptions): boolean {
 
 function referenceHeaders(
   { matches, admitted }: DecidedCall,
-  { statuses }: Decision,
+  { statuses }: RateLimitDecision,
   { headerNames, quotaMode }: AnswerOptions,
 ): readonly ResponseHeader[] {
   if (headerNames === undefined) return []
@@ -76,16 +76,16 @@ function referenceHeaders(
     statuses[index]?.over === true && !(quotaMode || matches[index]?.limit.quotaMode === true)
   const isHidden = (index: number) => admitted.get(index)?.hidden ?? matches[index]?.limit.headers === false
   const shown = statuses.map((status, index) => (isHidden(index) ? noLimit : status))
-  return responseHeaders(shown, isOver, headerNames)
+  return toLimitHeaders(shown, isOver, headerNames)
 }
 
-function toMetadata({ request, matches }: DecidedCall, { statuses }: Decision) {
+function toMetadata({ request, matches }: DecidedCall, { statuses }: RateLimitDecision) {
   const ofPassed = matches.flatMap((found, index) => {
     // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
     const passed = found?.limit.unlimited === false && statuses[index]?.over === false
     return passed && found.limit.metadata ? [found.limit.metadata] : []
   })
-  return dynamicMetadata(request, ofPassed)
+  return buildDynamicMetadata(request, ofPassed)
 }
 
 /** A limit that a call matched and that was not replaced, as answers list it. */
@@ -159,7 +159,7 @@ const problemContentType = 'application/problem+json'
  * Returns the body of a rejection (RFC 9457), with the problem type `quota-exceeded` of
  * draft-ietf-httpapi-ratelimit-headers-11, section 5.1. It names the limits that the call exceeded.
  */
-export function problemDetails(limits: readonly ListedLimit[]): string {
+export function formatProblemDetails(limits: readonly ListedLimit[]): string {
   return JSON.stringify({
     type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
     title: 'Quota Exceeded',

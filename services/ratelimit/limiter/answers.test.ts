@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { goldenTests } from '../../../test/support/golden.ts'
-import { type ListedLimit, problemDetails } from './answer-extras.ts'
-import { ietfHeaders } from './response-headers.ts'
+import { formatProblemDetails, type ListedLimit } from './answer-extras.ts'
+import { toIetfHeaders } from './response-headers.ts'
 
 const plain = { name: '', remaining: 0, over: false, shown: true }
 
@@ -15,8 +15,8 @@ goldenTests(join(import.meta.dirname, 'testdata/answers'), text => {
     return { ...plain, delays, requestsPerUnit: q, windowSeconds: w, remaining: r, resetSeconds, ...more }
   })
   return {
-    headers: ietfHeaders(listed, over).map(({ key, value }) => `${key}: ${value}`),
-    ...(over && { body: JSON.parse(problemDetails(listed)) }),
+    headers: toIetfHeaders(listed, over).map(({ key, value }) => `${key}: ${value}`),
+    ...(over && { body: JSON.parse(formatProblemDetails(listed)) }),
   }
 })
 

@@ -1,5 +1,5 @@
 import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
-import { look } from '../counters/batching/split-batch.ts'
+import { toReadOnly } from '../counters/batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/request.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
@@ -46,7 +46,7 @@ export interface CountingOptions {
 export function createCounting(options: CountingOptions): Counting {
   const { counters, cache, stopWhenOver, local, localShare } = options
 
-  const addHits = askingBackend<Hit, number>(options, {
+  const addHits = createOperation<Hit, number>(options, {
     ask: batch => counters.add(batch),
     cacheOver: cacheCounts,
     allowed: () => 0,
@@ -59,7 +59,7 @@ export function createCounting(options: CountingOptions): Counting {
     },
   })
 
-  const admitChecks = askingBackend<LimitCheck, LimitOutcome>(options, {
+  const admitChecks = createOperation<LimitCheck, LimitOutcome>(options, {
     ask: checks => counters.admit?.(checks) ?? Promise.reject(new CountersError(cannotAdmit)),
     cacheOver: cacheRejection,
     allowed: ({ burst }) => ({ admitted: true, remaining: burst, waitSeconds: 0 }),
@@ -73,7 +73,7 @@ export function createCounting(options: CountingOptions): Counting {
       let next = 0
       return isCached.map(cached => (cached ? overLimitCached : (values[next++] ?? maxCount)))
     }
-    const values = addHits(stopWhenOver ? others.map(look) : others, nowSeconds)
+    const values = addHits(stopWhenOver ? others.map(toReadOnly) : others, nowSeconds)
     return values instanceof Promise ? values.then(join) : join(values)
   }
 
@@ -96,7 +96,7 @@ export function createCounting(options: CountingOptions): Counting {
 type Answers<Value> = readonly Value[] | Promise<readonly Value[]>
 
 /** What adding hits and admitting a call do differently. Each list of values has one for each item, in order. */
-interface Asking<Item, Value> {
+interface CountingOperation<Item, Value> {
   ask(items: readonly Item[]): Answers<Value>
   /** Caches what the values show to be over its limit. */
   cacheOver(cache: OverLimitCache, items: readonly Item[], values: readonly Value[], nowSeconds: number): void
@@ -109,9 +109,9 @@ interface Asking<Item, Value> {
 }
 
 /** Returns a function that asks the backend, caches its answer, and applies the failure mode. */
-function askingBackend<Item, Value>(
+function createOperation<Item, Value>(
   { cache, mode, onSuccess, onFailure }: CountingOptions,
-  asking: Asking<Item, Value>,
+  asking: CountingOperation<Item, Value>,
 ): (items: readonly Item[], nowSeconds: number) => Answers<Value> {
   function cached(items: readonly Item[], values: readonly Value[], nowSeconds: number): readonly Value[] {
     if (cache !== undefined) asking.cacheOver(cache, items, values, nowSeconds)

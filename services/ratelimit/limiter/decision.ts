@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import type { Entry, Match } from '../rules/match.ts'
+import type { DescriptorEntry, Match } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 
@@ -16,7 +16,7 @@ export interface DecisionRequest {
 }
 
 export interface DescriptorRequest {
-  readonly entries: readonly Entry[]
+  readonly entries: readonly DescriptorEntry[]
   /** An integer from 0 to 2^53-1; 0 only reads. */
   readonly hitsAddend?: number | undefined
   /**
@@ -26,7 +26,7 @@ export interface DescriptorRequest {
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
 }
 
-export interface Decision {
+export interface RateLimitDecision {
   readonly over: boolean
   /** One for each descriptor, in the request's order. */
   readonly statuses: readonly DescriptorDecision[]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DecisionRequest } from './decision.ts'
-import { dynamicMetadata } from './dynamic-metadata.ts'
+import { buildDynamicMetadata } from './dynamic-metadata.ts'
 
 const request: DecisionRequest = {
   domain: 'd',
@@ -20,7 +20,7 @@ const request: DecisionRequest = {
 }
 
 test('it describes the request', () => {
-  assert.deepEqual(dynamicMetadata(request, []), {
+  assert.deepEqual(buildDynamicMetadata(request, []), {
     domain: 'd',
     descriptors: [
       { entries: ['user=alice', 'path='], hitsAddend: 0 },
@@ -32,7 +32,7 @@ test('it describes the request', () => {
 })
 
 test('the first value of a name applies, and maps are merged', () => {
-  const { metadata } = dynamicMetadata(request, [
+  const { metadata } = buildDynamicMetadata(request, [
     { plan: 'gold', owner: { team: 'a' }, list: [1] },
     { plan: 'free', owner: { team: 'b', mail: 'x' }, list: [2], more: null },
   ])
@@ -41,7 +41,7 @@ test('the first value of a name applies, and maps are merged', () => {
 
 test('a rule may use any name', () => {
   const hostile = JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1}')
-  const { metadata } = dynamicMetadata(request, [hostile, hostile])
+  const { metadata } = buildDynamicMetadata(request, [hostile, hostile])
   assert.equal(JSON.stringify(metadata), '{"__proto__":{"polluted":true},"constructor":1}')
   assert.equal(({} as { polluted?: boolean }).polluted, undefined)
 })

@@ -7,7 +7,7 @@ import type { DecisionRequest, DescriptorRequest } from './decision.ts'
  * metadata of the rules whose limit the request passed, in their order. Of equal names the first value
  * counts; nested maps are merged. Unlimited rules add no metadata.
  */
-export function dynamicMetadata(request: DecisionRequest, ofPassed: readonly JsonObject[]): JsonObject {
+export function buildDynamicMetadata(request: DecisionRequest, ofPassed: readonly JsonObject[]): JsonObject {
   const { domain, descriptors, hitsAddend } = request
   const metadata = ofPassed.reduce<JsonObject>(merge, {})
   return {

@@ -9,7 +9,7 @@ export interface ObstacleSettings {
 }
 
 /** A backend that does not answer for this long is not checked. */
-const patienceMs = 3_000
+const backendTimeoutMs = 3_000
 
 /**
  * Returns the reason why these settings and counters cannot enforce the features, or the empty string. The
@@ -31,16 +31,16 @@ export async function findObstacle(
   if (features.includes('allOrNothing') && redisType.toLowerCase() === 'cluster') {
     return 'it needs allOrNothing, which a Redis Cluster cannot count, since its keys are on several masters'
   }
-  await firstAnswer(counters)
+  await waitForBackend(counters)
   const obstacle = (await counters.findObstacle?.(cacheKeyPrefix)) ?? ''
   return obstacle === '' ? '' : `${needs} Redis rejects: ${obstacle}`
 }
 
 /** Resolves when the backend has answered, or after a while. */
-async function firstAnswer(counters: Pick<Counters, 'healthy' | 'onHealth'>): Promise<void> {
+async function waitForBackend(counters: Pick<Counters, 'healthy' | 'onHealth'>): Promise<void> {
   if (counters.healthy) return
   await new Promise<void>(resolve => {
     counters.onHealth(() => resolve())
-    setTimeout(resolve, patienceMs).unref()
+    setTimeout(resolve, backendTimeoutMs).unref()
   })
 }

@@ -8,7 +8,7 @@ import type { Limit } from '../rules/limit.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { StartCounting } from '../spans.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
-import type { Counter, Stats } from '../stats/stats.ts'
+import type { StatCounter, Stats } from '../stats/stats.ts'
 import {
   type AdmittedDescriptor,
   type CallChecks,
@@ -20,11 +20,11 @@ import { type AnswerOptions, answerExtras, hasExtras } from './answer-extras.ts'
 import { type Counting, overLimitCached } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits, type Votes } from './decide.ts'
 import {
-  type Decision,
   type DecisionRequest,
   type DescriptorDecision,
   noLimit,
   type ObserverSlot,
+  type RateLimitDecision,
   RequestError,
 } from './decision.ts'
 import { type Matches, matchRequest } from './match-request.ts'
@@ -36,7 +36,7 @@ export interface Limiter {
    * queue. Throws or rejects with a `RequestError`, or with the `CountersError` of a backend that failed.
    * With a span, counting is a child span.
    */
-  decide(request: DecisionRequest, span?: Span): Decision | Promise<Decision>
+  decide(request: DecisionRequest, span?: Span): RateLimitDecision | Promise<RateLimitDecision>
 }
 
 export interface LimiterOptions extends AnswerOptions {
@@ -82,8 +82,8 @@ export class RuleLimiter implements Limiter {
   readonly #observation: ObserverSlot
   readonly #isPlain: boolean
   readonly #jitterSeconds: () => number
-  readonly #serviceErrors: Counter
-  readonly #globalShadow: Counter
+  readonly #serviceErrors: StatCounter
+  readonly #globalShadow: StatCounter
 
   /** One function for all calls, which must not allocate a closure each. */
   readonly #fail = (error: unknown): never => {
@@ -102,7 +102,7 @@ export class RuleLimiter implements Limiter {
     this.#globalShadow = options.stats.counter('ratelimit.service.global_shadow_mode')
   }
 
-  decide(request: DecisionRequest, span?: Span): Decision | Promise<Decision> {
+  decide(request: DecisionRequest, span?: Span): RateLimitDecision | Promise<RateLimitDecision> {
     const { clock, limitStats, cacheKeyPrefix } = this.#options
     try {
       const rules = this.#options.rules()
@@ -135,7 +135,7 @@ export class RuleLimiter implements Limiter {
   }
 
   /** Separate, so that only asynchronous calls allocate closures. */
-  #answerLater(call: Call, values: Promise<readonly number[]>): Promise<Decision> {
+  #answerLater(call: Call, values: Promise<readonly number[]>): Promise<RateLimitDecision> {
     return values.then(later => this.#answer(call, later), this.#fail)
   }
 
@@ -143,7 +143,7 @@ export class RuleLimiter implements Limiter {
   #answerAdmitted(
     call: Call,
     values: readonly number[] | Promise<readonly number[]>,
-  ): Decision | Promise<Decision> {
+  ): RateLimitDecision | Promise<RateLimitDecision> {
     const { counting, nearLimitRatio, quotaMode } = this.#options
     const { checks, nowMs, nowSeconds } = call
     const outcomes = checks.admissions.map(admission => counting.admit(admission.checks, nowMs))
@@ -168,7 +168,7 @@ export class RuleLimiter implements Limiter {
     values: readonly number[],
     admitted = nothingAdmitted,
     atMicros: number | undefined = undefined,
-  ): Decision {
+  ): RateLimitDecision {
     const { request, matches, checks, nowMs, nowSeconds } = call
     const { quotaMode, shadowMode } = this.#options
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
@@ -242,9 +242,9 @@ function recordHits(matches: Matches, hits: readonly Hit[], allOrNothing: boolea
 function whenAll(
   values: readonly number[] | Promise<readonly number[]>,
   outcomes: readonly (readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>)[],
-  build: (values: readonly number[], outcomes: readonly (readonly LimitOutcome[])[]) => Decision,
+  build: (values: readonly number[], outcomes: readonly (readonly LimitOutcome[])[]) => RateLimitDecision,
   failed: (error: unknown) => never,
-): Decision | Promise<Decision> {
+): RateLimitDecision | Promise<RateLimitDecision> {
   const isCounted = !(values instanceof Promise)
   if (isCounted && outcomes.every(isSettled)) return build(values, outcomes)
   const [only, ...others] = outcomes

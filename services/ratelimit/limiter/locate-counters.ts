@@ -1,7 +1,7 @@
 import type { LimitCheck } from '../counters/admission/limit-check.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Limit } from '../rules/limit.ts'
-import type { Entry } from '../rules/match.ts'
+import type { DescriptorEntry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
@@ -32,7 +32,7 @@ export interface LocatedCounter {
 export function locateCounters(
   rules: RuleSet<LimitStats> | undefined,
   domain: string,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
   { cacheKeyPrefix, nowSeconds }: { readonly cacheKeyPrefix: string; readonly nowSeconds: number },
 ): Location | undefined {
   const table = rules?.domains.get(domain)?.table

@@ -1,6 +1,6 @@
 import type { RuleSet } from '../rules/compile.ts'
-import { type Match, match, overrideLimit } from '../rules/match.ts'
-import { replacedLimits } from '../rules/replaces.ts'
+import { createOverride, type Match, match } from '../rules/match.ts'
+import { findReplacedNames } from '../rules/replaces.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import { type DecisionRequest, type DescriptorRequest, RequestError } from './decision.ts'
 
@@ -52,12 +52,12 @@ function matchOwnLimit(
       true,
     )
   }
-  return overrideLimit(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
+  return createOverride(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
 }
 
 /** An unlimited rule cannot be replaced. Of several limits, those are left out that are replaced. */
 function withoutReplaced(matches: Matches): Matches {
-  const replaced = replacedLimits(matches)
+  const replaced = findReplacedNames(matches)
   return matches.map(found => {
     if (found === undefined || found.limit.unlimited) return found
     const { limit } = found

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DescriptorDecision } from './decision.ts'
-import { responseHeaders } from './response-headers.ts'
+import { toLimitHeaders } from './response-headers.ts'
 
 const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' }
 
@@ -18,7 +18,7 @@ function headersOf(text: string): string {
     return { over, remaining: Number(remaining), limit: { ...limit, resetSeconds: Number(resetSeconds) } }
   })
   const isOver = (index: number) => /^over/.test(parts[index] ?? '')
-  return responseHeaders(statuses, isOver, names)
+  return toLimitHeaders(statuses, isOver, names)
     .map(({ key, value }) => `${key}: ${value}`)
     .join(', ')
 }

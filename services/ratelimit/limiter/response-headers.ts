@@ -14,7 +14,7 @@ export interface ResponseHeaderNames {
  * last of several does; `isOver` decides which descriptors count as over, since a quota does not. Returns no
  * header when no descriptor has a limit, or only limits of 2^32-1 of which nothing is used, as the reference.
  */
-export function responseHeaders(
+export function toLimitHeaders(
   statuses: readonly DescriptorDecision[],
   isOver: (index: number) => boolean,
   names: ResponseHeaderNames,
@@ -49,7 +49,7 @@ const maxInteger = 999_999_999_999_999
  *
  * @param over whether the call is rejected
  */
-export function ietfHeaders(limits: readonly ListedLimit[], over: boolean): readonly ResponseHeader[] {
+export function toIetfHeaders(limits: readonly ListedLimit[], over: boolean): readonly ResponseHeader[] {
   const items = limits.flatMap((limit, index) =>
     limit.shown ? [{ ...limit, label: structuredString(toLabel(limit, index)) }] : [],
   )

@@ -1,5 +1,5 @@
 import type { RateLimitRule } from './model.ts'
-import { maxFindings } from './problems.ts'
+import { maxFindingsOfKind } from './problems.ts'
 
 /** Longer values are neither a range nor an expression that a person wrote. */
 const maxCharacters = 256
@@ -26,7 +26,7 @@ function describeRange(key: string, value: string): string | undefined {
     ? `write ${address.split('.').slice(0, octets).join('.')}.* for these addresses, or `
     : ''
   return (
-    `${shown(value)} matches only this text, not the addresses of the range; ${wildcard}let Envoy send the ` +
+    `${quote(value)} matches only this text, not the addresses of the range; ${wildcard}let Envoy send the ` +
     'range: the action masked_remote_address, whose key and value are masked_remote_address and the range'
   )
 }
@@ -45,8 +45,8 @@ const signsOfPattern = [
 function describePattern(value: string): string | undefined {
   if (!signsOfPattern.some(sign => sign.test(value))) return undefined
   const written = toWildcard(value)
-  const advice = written === undefined ? '' : `; write ${shown(written)}, in which each * matches any text`
-  return `${shown(value)} is compared as text, not as a regular expression${advice}`
+  const advice = written === undefined ? '' : `; write ${quote(written)}, in which each * matches any text`
+  return `${quote(value)} is compared as text, not as a regular expression${advice}`
 }
 
 /** Returns the wildcard that matches what the expression matches, and perhaps more. */
@@ -70,12 +70,12 @@ function describeScheme(value: string): string | undefined {
   const usual = schemes.find(scheme => scheme.toLowerCase() === written?.toLowerCase())
   if (usual === undefined || usual === written) return undefined
   return (
-    `${shown(value)} does not match "${usual} …", which clients usually send: case matters; ` +
-    `write ${shown(usual + value.slice(usual.length))}, and a rule for each other spelling that clients send`
+    `${quote(value)} does not match "${usual} …", which clients usually send: case matters; ` +
+    `write ${quote(usual + value.slice(usual.length))}, and a rule for each other spelling that clients send`
   )
 }
 
-const shown = (value: string) => `"${value}"`
+const quote = (value: string) => `"${value}"`
 
 /** A descriptor of one level, which may come from another configuration of the domain than its siblings. */
 export interface Sibling {
@@ -110,9 +110,9 @@ export function findConfusableKeys(
       const shorter = byKey.get(beginning) ?? []
       left -= shorter.length + longer.length
       if (left < 0) return pairs
-      const pair = confusable(shorter, longer, `${key.slice(beginning.length + 1)}_`)
+      const pair = findConfusablePair(shorter, longer, `${key.slice(beginning.length + 1)}_`)
       if (pair !== undefined) pairs.push(pair)
-      if (pairs.length > maxFindings) return pairs
+      if (pairs.length > maxFindingsOfKind) return pairs
     }
     beginnings.push(key)
   }
@@ -120,7 +120,7 @@ export function findConfusableKeys(
 }
 
 /** `rest` is the prefix of a value of the shorter key with which it can be confused with the longer key. */
-function confusable(shorter: readonly Sibling[], longer: readonly Sibling[], rest: string) {
+function findConfusablePair(shorter: readonly Sibling[], longer: readonly Sibling[], rest: string) {
   const open = shorter.find(({ descriptor }) => isOpen(descriptor.value) && canBegin(descriptor.value, rest))
   const [first] = longer
   if (open !== undefined && first !== undefined) return { shorter: open, longer: first }

@@ -50,7 +50,7 @@ export interface Calendar {
 }
 
 /** The most calendars that rules share. */
-const maxKeptCalendars = 1000
+const maxCachedCalendars = 1000
 
 const calendars = new Map<string, Calendar>()
 
@@ -68,7 +68,7 @@ export function openCalendar(windows: CalendarWindows): Calendar {
   if (known !== undefined) return known
   const calendar = createCalendar(timeZone, unitMultiplier, numberUnits(windows))
   for (const oldest of calendars.keys()) {
-    if (calendars.size < maxKeptCalendars) break
+    if (calendars.size < maxCachedCalendars) break
     calendars.delete(oldest)
   }
   calendars.set(key, calendar)

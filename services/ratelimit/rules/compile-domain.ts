@@ -1,10 +1,10 @@
 import {
   type DomainTable,
   field,
-  flag,
   hashRecord,
   none,
   recordWords,
+  ruleFlag,
   topLevel,
   unitShift,
 } from './domain-table.ts'
@@ -81,22 +81,22 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
 
 function toFlags(descriptor: RateLimitRule, above: number | undefined, hasOpenParent: boolean): number {
   const { key, value, rateLimit, limits } = descriptor
-  const inherited = above ?? flag.literal
+  const inherited = above ?? ruleFlag.literal
   const isWildcard = key.includes('*') || value.includes('*')
-  let flags = rateLimit === undefined ? 0 : flag.hasLimit | limitFlags(rateLimit)
-  if (limits !== undefined) flags |= flag.hasLimit
-  if (descriptor.shadowMode) flags |= flag.shadowMode
-  if (descriptor.quotaMode) flags |= flag.quotaMode
-  if (descriptor.detailedMetric) flags |= flag.detailedMetric
-  if (descriptor.valueToMetric) flags |= flag.valueToMetric | flag.valueToMetricInPath
-  if (descriptor.shareThreshold && isWildcard) flags |= flag.shares | flag.sharesInPath
-  if (!isWildcard && !hasOpenParent) flags |= inherited & flag.literal
-  return flags | (inherited & (flag.valueToMetricInPath | flag.sharesInPath))
+  let flags = rateLimit === undefined ? 0 : ruleFlag.hasLimit | limitFlags(rateLimit)
+  if (limits !== undefined) flags |= ruleFlag.hasLimit
+  if (descriptor.shadowMode) flags |= ruleFlag.shadowMode
+  if (descriptor.quotaMode) flags |= ruleFlag.quotaMode
+  if (descriptor.detailedMetric) flags |= ruleFlag.detailedMetric
+  if (descriptor.valueToMetric) flags |= ruleFlag.valueToMetric | ruleFlag.valueToMetricInPath
+  if (descriptor.shareThreshold && isWildcard) flags |= ruleFlag.shares | ruleFlag.sharesInPath
+  if (!isWildcard && !hasOpenParent) flags |= inherited & ruleFlag.literal
+  return flags | (inherited & (ruleFlag.valueToMetricInPath | ruleFlag.sharesInPath))
 }
 
 function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
   const place = units.indexOf(parseUnit(unit) ?? 'second')
-  return (place << unitShift) | (unlimited ? flag.unlimited : 0)
+  return (place << unitShift) | (unlimited ? ruleFlag.unlimited : 0)
 }
 
 /** The fields of a limit that few limits have. */
@@ -129,7 +129,7 @@ function createRecords() {
   return {
     add(level: number, key: number, value: number, hash: number): number {
       const at = count * recordWords
-      if (at === words.length) words = doubled(words)
+      if (at === words.length) words = doubleSize(words)
       words[at + field.level] = level
       words[at + field.key] = key
       words[at + field.value] = value
@@ -159,7 +159,7 @@ function createTexts() {
       if (known !== undefined) return known
       const offset = length
       length += 2 + text.length
-      while (length > units.length) units = doubled(units)
+      while (length > units.length) units = doubleSize(units)
       units[offset] = text.length
       units[offset + 1] = text.length >>> 16
       for (let at = 0; at < text.length; at++) units[offset + 2 + at] = text.charCodeAt(at)
@@ -170,7 +170,7 @@ function createTexts() {
   }
 }
 
-function doubled<T extends Int32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>>(before: T): T {
+function doubleSize<T extends Int32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>>(before: T): T {
   const larger = new (before.constructor as new (length: number) => T)(2 * before.length)
   larger.set(before)
   return larger

@@ -2,12 +2,12 @@ import { compileDomain, type LimitOptions } from './compile-domain.ts'
 import {
   type DomainTable,
   field,
-  flag,
   hasFlag,
   none,
   readText,
   readWord,
   recordCount,
+  ruleFlag,
   unitShift,
 } from './domain-table.ts'
 import { createLimit, type Limit, type LimitSettings, toMemberSettings } from './limit.ts'
@@ -93,7 +93,7 @@ export function openDomain<S>(table: DomainTable, attach: (statName: string) => 
 export function* listLimits({ domains }: RuleSet<unknown>): Generator<LimitSettings, undefined> {
   for (const { table } of domains.values()) {
     for (let record = 0; record < recordCount(table); record++) {
-      if (!hasFlag(table, record, flag.hasLimit)) continue
+      if (!hasFlag(table, record, ruleFlag.hasLimit)) continue
       const settings = readSettings(table, record)
       if (settings.limits === undefined) yield settings
       else yield* settings.limits
@@ -108,9 +108,9 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   if (found !== undefined) return found
   const { table } = domain
   const settings = readSettings(table, record)
-  const isLiteral = hasFlag(table, record, flag.literal)
+  const isLiteral = hasFlag(table, record, ruleFlag.literal)
   const isOfOneValue = readWord(table, record, field.value) !== 0
-  const isNamedByRequest = hasFlag(table, record, flag.detailedMetric | flag.valueToMetricInPath)
+  const isNamedByRequest = hasFlag(table, record, ruleFlag.detailedMetric | ruleFlag.valueToMetricInPath)
   const made: KnownRule<S> = {
     limit: createLimit(settings, domain.attach),
     baseKey: isLiteral ? readBaseKey(table, record) : '',
@@ -136,9 +136,9 @@ function readSettings(table: DomainTable, record: number): LimitSettings {
     unit,
     unitSeconds: unitSeconds[unit] * (rare.unitMultiplier ?? 1),
     ...rare,
-    unlimited: (flags & flag.unlimited) !== 0,
-    shadowMode: (flags & flag.shadowMode) !== 0,
-    quotaMode: (flags & flag.quotaMode) !== 0,
+    unlimited: (flags & ruleFlag.unlimited) !== 0,
+    shadowMode: (flags & ruleFlag.shadowMode) !== 0,
+    quotaMode: (flags & ruleFlag.quotaMode) !== 0,
     replaces,
     metadata: metadata === '' ? undefined : JSON.parse(metadata),
   }

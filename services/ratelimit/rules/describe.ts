@@ -1,6 +1,6 @@
 import { listLimits, type RuleSet } from './compile.ts'
 import type { LimitSettings } from './limit.ts'
-import { printable } from './problems.ts'
+import { escapeControls } from './problems.ts'
 import { timeZoneDataVersion } from './time-zone.ts'
 
 /**
@@ -14,7 +14,7 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
     const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } = settings
     const unitName = unlimited ? 'UNKNOWN' : unit.toUpperCase()
     const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}`
-    lines += `${printable(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
+    lines += `${escapeControls(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
   }
   return lines
 }

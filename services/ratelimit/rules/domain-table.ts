@@ -54,7 +54,7 @@ export const none = -1
 export const topLevel = 1
 
 /** The bits of a rule's flags. */
-export const flag = {
+export const ruleFlag = {
   hasLimit: 1,
   unlimited: 1 << 1,
   shadowMode: 1 << 2,

@@ -1,7 +1,7 @@
 import { listRulesOfLevel, type RuleSet, readFullKey, readKeyAndValue } from './compile.ts'
-import { type DomainTable, field, flag, hasFlag, none, readWord, topLevel } from './domain-table.ts'
+import { type DomainTable, field, hasFlag, none, readWord, ruleFlag, topLevel } from './domain-table.ts'
 import type { LimitSettings } from './limit.ts'
-import { createMatch, type Entry, walk } from './match.ts'
+import { createMatch, type DescriptorEntry, walk } from './match.ts'
 
 /** Why a request's descriptor has its limit, or none. Plain data. */
 export interface Explanation {
@@ -17,7 +17,7 @@ export interface Explanation {
   readonly baseKey?: string
 }
 
-export interface ExplainedEntry extends Entry {
+export interface ExplainedEntry extends DescriptorEntry {
   readonly how: 'exact' | 'wildcard' | 'any value' | 'stopped' | 'not reached'
   /** The rule that matched, as configured: `checkout.user_alice`. */
   readonly rule?: string
@@ -29,11 +29,15 @@ export interface ExplainedEntry extends Entry {
 const maxListed = 10
 
 /** Matches like `match`, and records the reasons. */
-export function explain(rules: RuleSet<unknown>, domain: string, entries: readonly Entry[]): Explanation {
+export function explain(
+  rules: RuleSet<unknown>,
+  domain: string,
+  entries: readonly DescriptorEntry[],
+): Explanation {
   const found = rules.domains.get(domain)
   if (found === undefined) {
     const result = `domain '${domain}' unknown; ${describeList(rules.domains.keys())}`
-    return { entries: entries.map(notReached), result }
+    return { entries: entries.map(toNotReached), result }
   }
   const { table } = found
   const trail: number[] = []
@@ -41,38 +45,38 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
   const explained = entries.map((entry, index): ExplainedEntry => {
     const rule = trail[index]
     if (rule !== undefined) {
-      return { ...plain(entry), how: howMatched(table, rule, entry), rule: readFullKey(table, rule) }
+      return { ...copyEntry(entry), how: describeMatch(table, rule, entry), rule: readFullKey(table, rule) }
     }
-    if (index > trail.length) return notReached(entry)
-    return { ...plain(entry), how: 'stopped', reason: whyStopped(table, trail.at(-1), entry) }
+    if (index > trail.length) return toNotReached(entry)
+    return { ...copyEntry(entry), how: 'stopped', reason: explainStop(table, trail.at(-1), entry) }
   })
   if (last === none) {
     const reason = explained[trail.length]?.reason ?? 'the request has no entries'
     return { entries: explained, result: `no limit: ${reason}` }
   }
-  if (!hasFlag(table, last, flag.hasLimit)) {
-    return { entries: explained, result: `no limit: ${whyNoLimit(table, last)}` }
+  if (!hasFlag(table, last, ruleFlag.hasLimit)) {
+    return { entries: explained, result: `no limit: ${explainNoLimit(table, last)}` }
   }
   const { limit, baseKey } = createMatch(found, last, entries, undefined)
   const { stats: _, configuredKey: _key, boundaries: __, admission: ___, members: ____, ...shown } = limit
   return { entries: explained, result: describeResult(limit), limit: shown, baseKey }
 }
 
-function plain({ key, value }: Entry): Entry {
+function copyEntry({ key, value }: DescriptorEntry): DescriptorEntry {
   return { key, value }
 }
 
-function notReached(entry: Entry): ExplainedEntry {
-  return { ...plain(entry), how: 'not reached' }
+function toNotReached(entry: DescriptorEntry): ExplainedEntry {
+  return { ...copyEntry(entry), how: 'not reached' }
 }
 
-function howMatched(table: DomainTable, rule: number, entry: Entry): ExplainedEntry['how'] {
+function describeMatch(table: DomainTable, rule: number, entry: DescriptorEntry): ExplainedEntry['how'] {
   const { key, value } = readKeyAndValue(table, rule)
   if (value !== '' && value === entry.value && key === entry.key) return 'exact'
   return key.includes('*') || value.includes('*') ? 'wildcard' : 'any value'
 }
 
-function whyStopped(table: DomainTable, above: number | undefined, entry: Entry): string {
+function explainStop(table: DomainTable, above: number | undefined, entry: DescriptorEntry): string {
   const level = above === undefined ? topLevel : readWord(table, above, field.below)
   if (level !== 0) {
     const keys = listKeys(table, level)
@@ -81,13 +85,13 @@ function whyStopped(table: DomainTable, above: number | undefined, entry: Entry)
     return `no rule for key ${entry.key} with value '${entry.value}' at this level; ${values}`
   }
   const name = readFullKey(table, above ?? none)
-  if (above !== undefined && hasFlag(table, above, flag.hasLimit)) {
+  if (above !== undefined && hasFlag(table, above, ruleFlag.hasLimit)) {
     return `rule ${name} has a limit, but the request has one more entry`
   }
   return `rule ${name} is whitelisted, and has no rules below it`
 }
 
-function whyNoLimit(table: DomainTable, record: number): string {
+function explainNoLimit(table: DomainTable, record: number): string {
   const name = readFullKey(table, record)
   const below = readWord(table, record, field.below)
   if (below === 0) return `whitelisted by ${name}, which has neither a limit nor rules below it`

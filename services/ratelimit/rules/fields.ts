@@ -12,7 +12,7 @@ import { weekdays } from './calendar.ts'
  * What a field holds. A field that is left out is absent everywhere, and 0, false or an empty message on the wire.
  * The name on the wire is the name here, in the message for the table.
  */
-export type Field = Flag | Count | Choice | Text | Group
+export type RuleField = Flag | Count | Choice | Text | Group
 
 interface Described {
   /** The documentation of the field. */
@@ -49,13 +49,13 @@ interface Text extends Described {
 /** Fields of a map, and of a message. Nothing else is in the message, whatever its number. */
 interface Group extends Described {
   readonly kind: 'group'
-  readonly fields: Readonly<Record<string, Exclude<Field, Group>>>
+  readonly fields: Readonly<Record<string, Exclude<RuleField, Group>>>
 }
 
-export type FieldTable = Readonly<Record<string, Field>>
+export type FieldTable = Readonly<Record<string, RuleField>>
 
 /** The value of a field. */
-export type ValueOf<F extends Field> = F extends Flag
+export type ValueOf<F extends RuleField> = F extends Flag
   ? boolean
   : F extends Count
     ? number
@@ -95,7 +95,7 @@ export const features = [
 export type Feature = (typeof features)[number]
 
 /** A field of a limit that the reference does not have. */
-type LimitField = Field & {
+type LimitField = RuleField & {
   /** The feature of pods that know the field. */
   readonly feature: Feature
   /** Whether an unlimited rule can have the field; it excludes other fields. */
@@ -286,14 +286,14 @@ export function effectiveFields<T extends FieldTable>(table: T, values: ValuesOf
   return pickFields(table, values, isEffective)
 }
 
-export function isEffective(field: Field, value: unknown): boolean {
+export function isEffective(field: RuleField, value: unknown): boolean {
   return value !== undefined && !('default' in field && value === field.default)
 }
 
 function pickFields<T extends FieldTable>(
   table: T,
   values: ValuesOf<T>,
-  isPicked: (field: Field, value: unknown) => boolean,
+  isPicked: (field: RuleField, value: unknown) => boolean,
 ): ValuesOf<T> {
   const picked: Record<string, unknown> = {}
   for (const [name, field] of entriesOf(table)) {
@@ -304,18 +304,18 @@ function pickFields<T extends FieldTable>(
 }
 
 /** A value that its field does not allow. */
-export interface FieldProblem {
+export interface LimitProblem {
   /** The path of the field, below what has the fields: `calendar.anchorDay`. */
   readonly path: string
   readonly message: string
   readonly allowed: string
 }
 
-const noProblems: readonly FieldProblem[] = []
+const noProblems: readonly LimitProblem[] = []
 
 /** Finds the values that are not of the kind of their field, or out of its bounds, in the order of the table. */
-export function checkFields(table: FieldTable, values: object): readonly FieldProblem[] {
-  let problems: FieldProblem[] | undefined
+export function checkFields(table: FieldTable, values: object): readonly LimitProblem[] {
+  let problems: LimitProblem[] | undefined
   for (const [name, field] of entriesOf(table)) {
     const value = (values as Readonly<Record<string, unknown>>)[name]
     if (value === undefined && !field.required) continue
@@ -333,7 +333,7 @@ export function checkFields(table: FieldTable, values: object): readonly FieldPr
   return problems ?? noProblems
 }
 
-function isAllowed(field: Field, value: unknown): boolean {
+function isAllowed(field: RuleField, value: unknown): boolean {
   switch (field.kind) {
     case 'flag':
       return typeof value === 'boolean'
@@ -348,7 +348,7 @@ function isAllowed(field: Field, value: unknown): boolean {
   }
 }
 
-function describeAllowed(field: Field): string {
+function describeAllowed(field: RuleField): string {
   switch (field.kind) {
     case 'flag':
       return 'true or false'

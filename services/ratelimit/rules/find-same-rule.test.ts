@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { field, flag, hasFlag, none, readText, recordCount } from './domain-table.ts'
+import { field, hasFlag, none, readText, recordCount, ruleFlag } from './domain-table.ts'
 import { createRuleFinder } from './find-same-rule.ts'
 import { compileRules } from './testing/rules-of-yaml.ts'
 
@@ -21,7 +21,7 @@ test('a rule is found by its keys and values, at any place of another version', 
   const before = tableOf(rules.join(', '))
   const after = tableOf([...rules, `{key: other, ${limit}}`].reverse().join(', '))
   const limits = Array.from({ length: recordCount(before) }, (_, record) => record).filter(record =>
-    hasFlag(before, record, flag.hasLimit),
+    hasFlag(before, record, ruleFlag.hasLimit),
   )
   assert.equal(limits.length, 7)
   const [find, findBack] = [createRuleFinder(after, before), createRuleFinder(before, after)]
@@ -39,6 +39,6 @@ test('a rule that another version lacks is not found, also if other rules match 
   const after = tableOf(`{key: user, ${limit}}, {key: user, value: bob, ${limit}}, {key: a, ${limit}}`)
   const find = createRuleFinder(after, before)
   for (let record = 0; record < recordCount(before); record++) {
-    if (hasFlag(before, record, flag.hasLimit)) assert.equal(find(record), none)
+    if (hasFlag(before, record, ruleFlag.hasLimit)) assert.equal(find(record), none)
   }
 })

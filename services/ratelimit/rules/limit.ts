@@ -5,9 +5,9 @@ import type { RateLimitPolicy } from './model.ts'
 import { sanitizeStatName } from './names.ts'
 import { ticksPerSecond } from './ticks.ts'
 import { parseUnit, type Unit, unitSeconds } from './units.ts'
-import type { Windows } from './window.ts'
+import type { WindowBounds } from './window.ts'
 
-export interface Limit<S> extends LimitSettings, Windows {
+export interface Limit<S> extends LimitSettings, WindowBounds {
   readonly stats: S
   /** `fullKey` as configured: that of a limit may be named after a request. Empty for a caller's limit. */
   readonly configuredKey: string

@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { compile } from './compile.ts'
 import { explain } from './explain.ts'
-import { type Entry, match } from './match.ts'
+import { type DescriptorEntry, match } from './match.ts'
 import { type RateLimitRule, toFinalKey } from './model.ts'
-import { validate } from './validate.ts'
+import { validateDomains } from './validate.ts'
 import { compileWildcard, matchesWildcard } from './wildcard.ts'
 
 /** A second implementation of the matching rules, as simple as possible: slow, and without preparation. */
-function naiveMatch(top: readonly RateLimitRule[], entries: readonly Entry[]) {
+function naiveMatch(top: readonly RateLimitRule[], entries: readonly DescriptorEntry[]) {
   const path: RateLimitRule[] = []
   let level = top
   for (const entry of entries) {
@@ -25,7 +25,7 @@ function naiveMatch(top: readonly RateLimitRule[], entries: readonly Entry[]) {
   return rateLimit && { rateLimit, baseKey: naiveBaseKey(path, entries), fullKey: naiveName(path, entries) }
 }
 
-function naiveWildcard(descriptor: RateLimitRule, entry: Entry): boolean {
+function naiveWildcard(descriptor: RateLimitRule, entry: DescriptorEntry): boolean {
   const spelling = toFinalKey(descriptor)
   if (!spelling.includes('*')) return false
   if (!descriptor.key.includes('*') && descriptor.key !== entry.key) return false
@@ -41,13 +41,13 @@ function shares(descriptor: RateLimitRule): boolean {
   return descriptor.shareThreshold && toFinalKey(descriptor).includes('*')
 }
 
-function naivePattern(descriptor: RateLimitRule, entry: Entry): string {
+function naivePattern(descriptor: RateLimitRule, entry: DescriptorEntry): string {
   const spelling = toFinalKey(descriptor)
   const start = `${entry.key}_`
   return spelling.startsWith(start) ? spelling.slice(start.length) : spelling
 }
 
-function naiveBaseKey(path: readonly RateLimitRule[], entries: readonly Entry[]): string {
+function naiveBaseKey(path: readonly RateLimitRule[], entries: readonly DescriptorEntry[]): string {
   const parts = path.map((descriptor, index) => {
     const entry = entries[index] ?? { key: '', value: '' }
     return `${entry.key}_${shares(descriptor) ? naivePattern(descriptor, entry) : entry.value}_`
@@ -55,7 +55,7 @@ function naiveBaseKey(path: readonly RateLimitRule[], entries: readonly Entry[])
   return `d_${parts.join('')}`
 }
 
-function naiveName(path: readonly RateLimitRule[], entries: readonly Entry[]): string {
+function naiveName(path: readonly RateLimitRule[], entries: readonly DescriptorEntry[]): string {
   const parts = path.map((descriptor, index) => {
     const entry = entries[index] ?? { key: '', value: '' }
     const pattern = `${entry.key}_${naivePattern(descriptor, entry)}`
@@ -119,7 +119,7 @@ test('match and explain agree with the simple implementation of the rules', () =
   let matched = 0
   const property = fc.property(levels, fc.array(requests, { maxLength: 20 }), (descriptors, asked) => {
     const config = { name: 'test', domain: 'd', descriptors }
-    assert.deepEqual(validate([config], { mergeDomainConfigs: false, spelling: 'snake' }).problems, [])
+    assert.deepEqual(validateDomains([config], { mergeDomainConfigs: false, spelling: 'snake' }).problems, [])
     const rules = compile([config], { mergeDomainConfigs: false, attach: () => undefined })
     for (const entries of asked) {
       const found = match(rules, 'd', entries)

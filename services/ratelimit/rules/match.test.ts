@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { compile, listLimits } from './compile.ts'
-import { match, overrideLimit } from './match.ts'
+import { createOverride, match } from './match.ts'
 import { compileRules, parseEntries, splitLines } from './testing/rules-of-yaml.ts'
 
 interface Case {
@@ -400,7 +400,7 @@ descriptors:
 
 test('a limit that the caller sends is named after the request, and has no modes', () => {
   const entries = parseEntries('a=b c= ip=1.2.3.4')
-  const found = overrideLimit('d', entries, { requestsPerUnit: 42, unit: 'week' }, name => name)
+  const found = createOverride('d', entries, { requestsPerUnit: 42, unit: 'week' }, name => name)
   assert.deepEqual(found, {
     limit: {
       name: '',

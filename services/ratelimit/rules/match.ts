@@ -10,10 +10,10 @@ import {
   type DomainTable,
   field,
   findRecord,
-  flag,
   hasFlag,
   none,
   readWord,
+  ruleFlag,
   topLevel,
 } from './domain-table.ts'
 import type { Limit } from './limit.ts'
@@ -23,7 +23,7 @@ import { type Unit, unitSeconds } from './units.ts'
 import { matchesWildcard } from './wildcard.ts'
 
 /** One key and value of a request's descriptor. */
-export interface Entry {
+export interface DescriptorEntry {
   readonly key: string
   readonly value: string
 }
@@ -46,13 +46,13 @@ export interface Match<S> {
 export function match<S>(
   rules: RuleSet<S>,
   domain: string,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
   attach?: (statName: string) => S,
 ): Match<S> | undefined {
   const found = rules.domains.get(domain)
   if (found === undefined) return undefined
   const record = walk(found, entries)
-  if (record === none || !hasFlag(found.table, record, flag.hasLimit)) return undefined
+  if (record === none || !hasFlag(found.table, record, ruleFlag.hasLimit)) return undefined
   return createMatch(found, record, entries, attach)
 }
 
@@ -60,7 +60,7 @@ export function match<S>(
  * Follows the entries downwards, one level each, and returns the record of the last one's rule; `none` when
  * an entry has no rule. Adds the matched records to `trail`, also when an entry has no rule.
  */
-export function walk(domain: Domain<unknown>, entries: readonly Entry[], trail?: number[]): number {
+export function walk(domain: Domain<unknown>, entries: readonly DescriptorEntry[], trail?: number[]): number {
   const { table } = domain
   let level = topLevel
   let record = none
@@ -78,26 +78,27 @@ export function walk(domain: Domain<unknown>, entries: readonly Entry[], trail?:
  * Returns the most specific rule of a level: the exact value, then the first matching wildcard, then any
  * value.
  */
-function findRule(domain: Domain<unknown>, level: number, entry: Entry): number {
+function findRule(domain: Domain<unknown>, level: number, entry: DescriptorEntry): number {
   const { table } = domain
   const { key, value } = entry
   const exact = value === '' ? none : findRecord(table, level, key, value)
   if (exact !== none) return exact
-  const wildcard = table.hasWildcards ? firstWildcard(domain, level, entry) : none
+  const wildcard = table.hasWildcards ? findFirstWildcard(domain, level, entry) : none
   return wildcard === none ? findRecord(table, level, key, '') : wildcard
 }
 
 /** Returns the first wildcard in the configuration's order, with its `*` in the key or in the value. */
-function firstWildcard(domain: Domain<unknown>, level: number, { key, value }: Entry): number {
-  const inValue = key === '' ? none : firstThatFits(domain, findRecord(domain.table, -level, key, ''), value)
+function findFirstWildcard(domain: Domain<unknown>, level: number, { key, value }: DescriptorEntry): number {
+  const inValue =
+    key === '' ? none : findFirstMatching(domain, findRecord(domain.table, -level, key, ''), value)
   const keyRules = findRecord(domain.table, -level, '', '')
   if (keyRules === none) return inValue
-  const inKey = firstThatFits(domain, keyRules, `${key}_${value}`)
+  const inKey = findFirstMatching(domain, keyRules, `${key}_${value}`)
   return inValue === none || inKey === none ? Math.max(inValue, inKey) : Math.min(inValue, inKey)
 }
 
 /** Returns the first matching rule of the list with this head, which may be `none`. */
-function firstThatFits(domain: Domain<unknown>, head: number, text: string): number {
+function findFirstMatching(domain: Domain<unknown>, head: number, text: string): number {
   if (head === none) return none
   const { table } = domain
   for (
@@ -115,7 +116,7 @@ function firstThatFits(domain: Domain<unknown>, head: number, text: string): num
 export function createMatch<S>(
   domain: Domain<S>,
   record: number,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
   attach: ((statName: string) => S) | undefined,
 ): Match<S> {
   const rule = knownRule(domain, record)
@@ -129,44 +130,44 @@ export function createMatch<S>(
   const part = chooseNaming(table, record)
   if (part === undefined) return { limit, baseKey }
   let fullKey = ''
-  eachFromLast(table, record, entries, (entry, above) => {
+  visitFromLast(table, record, entries, (entry, above) => {
     fullKey = `.${part(table, above, entry)}${fullKey}`
   })
   fullKey = table.domain + fullKey
-  const named = renamed(limit, fullKey, attach)
-  if (attach !== undefined) noteNamed(rule, named)
+  const named = renameLimit(limit, fullKey, attach)
+  if (attach !== undefined) recordNamed(rule, named)
   return { limit: named, baseKey }
 }
 
 /** Notes the statistics of a limit that is named after a request, for the totals of its rule. */
-function noteNamed<S>(rule: KnownRule<S>, { members, stats }: Limit<S>): void {
+function recordNamed<S>(rule: KnownRule<S>, { members, stats }: Limit<S>): void {
   rule.named ??= (members ?? [undefined]).map(() => new Set())
   if (members === undefined) rule.named[0]?.add(stats)
   else for (const [index, member] of members.entries()) rule.named[index]?.add(member.stats)
 }
 
 /** Returns the limit with the name and the statistics of a request; its members are named after it. */
-function renamed<S>(
+function renameLimit<S>(
   limit: Limit<S>,
   fullKey: string,
   attach: ((statName: string) => S) | undefined,
 ): Limit<S> {
   const statName = sanitizeStatName(fullKey)
   const members = limit.members?.map((member, index) =>
-    renamed(member, `${fullKey}.${member.name || index}`, attach),
+    renameLimit(member, `${fullKey}.${member.name || index}`, attach),
   )
   const stats = members?.[0]?.stats ?? attach?.(statName) ?? limit.stats
   return { ...limit, fullKey, statName, stats, members }
 }
 
-type NamePart = (table: DomainTable, record: number, entry: Entry) => string
+type NamePart = (table: DomainTable, record: number, entry: DescriptorEntry) => string
 
 /** Returns how a rule is named after the request; undefined for a limit that is named as configured. */
 function chooseNaming(table: DomainTable, record: number): NamePart | undefined {
-  if (hasFlag(table, record, flag.detailedMetric)) {
-    return hasFlag(table, record, flag.sharesInPath) ? sharedPart : detailedPart
+  if (hasFlag(table, record, ruleFlag.detailedMetric)) {
+    return hasFlag(table, record, ruleFlag.sharesInPath) ? formatShared : formatDetailed
   }
-  return hasFlag(table, record, flag.valueToMetricInPath) ? namedPart : undefined
+  return hasFlag(table, record, ruleFlag.valueToMetricInPath) ? formatNamed : undefined
 }
 
 /** `baseKey` is that of the rule, without the value of a rule with any value. */
@@ -174,31 +175,31 @@ function completeBaseKey(
   table: DomainTable,
   record: number,
   baseKey: string,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
 ): string {
   if (readWord(table, record, field.value) !== 0) return baseKey
   return `${baseKey}${entries[entries.length - 1]?.value}_`
 }
 
-function buildBaseKey(table: DomainTable, last: number, entries: readonly Entry[]): string {
+function buildBaseKey(table: DomainTable, last: number, entries: readonly DescriptorEntry[]): string {
   let baseKey = `${table.domain}_`
-  if (!hasFlag(table, last, flag.sharesInPath)) {
+  if (!hasFlag(table, last, ruleFlag.sharesInPath)) {
     for (const { key, value } of entries) baseKey += `${key}_${value}_`
     return baseKey
   }
   let tail = ''
-  eachFromLast(table, last, entries, (entry, rule) => {
-    const value = hasFlag(table, rule, flag.shares) ? patternFor(table, rule, entry) : entry.value
+  visitFromLast(table, last, entries, (entry, rule) => {
+    const value = hasFlag(table, rule, ruleFlag.shares) ? findPattern(table, rule, entry) : entry.value
     tail = `${entry.key}_${value}_${tail}`
   })
   return baseKey + tail
 }
 
-function eachFromLast(
+function visitFromLast(
   table: DomainTable,
   last: number,
-  entries: readonly Entry[],
-  visit: (entry: Entry, record: number) => void,
+  entries: readonly DescriptorEntry[],
+  visit: (entry: DescriptorEntry, record: number) => void,
 ): void {
   let record = last
   for (let index = entries.length - 1; index >= 0 && record !== none; index--) {
@@ -209,31 +210,31 @@ function eachFromLast(
 }
 
 /** Returns both key and value, for `detailed_metric` without a shared counter. */
-function detailedPart(_table: DomainTable, _record: number, { key, value }: Entry): string {
+function formatDetailed(_table: DomainTable, _record: number, { key, value }: DescriptorEntry): string {
   return `${key}_${value}`
 }
 
 /** Replaces shared values by their pattern, for `detailed_metric` with a shared counter on the path. */
-function sharedPart(table: DomainTable, record: number, entry: Entry): string {
-  if (!hasFlag(table, record, flag.shares)) return toFinalKey(entry)
-  return `${entry.key}_${patternFor(table, record, entry)}`
+function formatShared(table: DomainTable, record: number, entry: DescriptorEntry): string {
+  if (!hasFlag(table, record, ruleFlag.shares)) return toFinalKey(entry)
+  return `${entry.key}_${findPattern(table, record, entry)}`
 }
 
 /** Returns the request's value if the rule asks for it, for `value_to_metric` on the path. */
-function namedPart(table: DomainTable, record: number, entry: Entry): string {
+function formatNamed(table: DomainTable, record: number, entry: DescriptorEntry): string {
   const { key, value } = readKeyAndValue(table, record)
   const isExact = value !== '' && value === entry.value && key === entry.key
-  const isNamed = hasFlag(table, record, flag.valueToMetric) && !hasFlag(table, record, flag.shares)
+  const isNamed = hasFlag(table, record, ruleFlag.valueToMetric) && !hasFlag(table, record, ruleFlag.shares)
   if (isExact || isNamed) return toFinalKey(entry)
   const isWildcard = key.includes('*') || value.includes('*')
-  return isWildcard ? `${entry.key}_${patternFor(table, record, entry)}` : entry.key
+  return isWildcard ? `${entry.key}_${findPattern(table, record, entry)}` : entry.key
 }
 
 /**
  * Returns the pattern that replaces the entry's value: the rule's composite key, without the entry's key if
  * it starts with it.
  */
-function patternFor(table: DomainTable, record: number, entry: Entry): string {
+function findPattern(table: DomainTable, record: number, entry: DescriptorEntry): string {
   const spelling = toFinalKey(readKeyAndValue(table, record))
   return spelling.startsWith(`${entry.key}_`) ? spelling.slice(entry.key.length + 1) : spelling
 }
@@ -242,9 +243,9 @@ function patternFor(table: DomainTable, record: number, entry: Entry): string {
  * Returns the limit that a caller sent in its request. It does not depend on the rules: it has no shadow or
  * quota mode and no name, and replaces no limit. The caller of this function checks that the domain is known.
  */
-export function overrideLimit<S>(
+export function createOverride<S>(
   domain: string,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
   { requestsPerUnit, unit }: { readonly requestsPerUnit: number; readonly unit: Unit },
   attach: (statName: string) => S,
 ): Match<S> {

@@ -70,7 +70,7 @@ export function toFinalKey(descriptor: { readonly key: string; readonly value: s
 }
 
 /** A problem or a warning of a configuration. */
-export interface Problem {
+export interface ConfigProblem {
   /** The `name` of its RateLimitDomain. */
   readonly source: string
   /**

@@ -1,15 +1,15 @@
-import type { Problem } from './model.ts'
+import type { ConfigProblem } from './model.ts'
 
 /** The most problems, and the most warnings, of one configuration: the first ones are the most useful. */
-export const maxFindings = 100
+export const maxFindingsOfKind = 100
 
 /** A message quotes values of any length; it is truncated here. */
 export const maxTextCharacters = 1000
 
 /** The findings of one pass over a configuration, in its order. */
 export interface Findings {
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
+  readonly problems: readonly ConfigProblem[]
+  readonly warnings: readonly ConfigProblem[]
   /** Returns true when further problems would be dropped, so that the pass can end. */
   isFull(): boolean
   problem(source: string, path: string, message: string, allowed?: string): void
@@ -17,33 +17,37 @@ export interface Findings {
 }
 
 export function createFindings(): Findings {
-  const problems: Problem[] = []
-  const warnings: Problem[] = []
+  const problems: ConfigProblem[] = []
+  const warnings: ConfigProblem[] = []
   return {
     problems,
     warnings,
-    isFull: () => problems.length > maxFindings,
+    isFull: () => problems.length > maxFindingsOfKind,
     problem: (source, path, message, allowed) => add(problems, source, path, message, allowed),
     warn: (source, path, message, allowed) => add(warnings, source, path, message, allowed),
   }
 }
 
-function add(list: Problem[], source: string, path: string, message: string, allowed?: string): void {
-  if (list.length > maxFindings) return
-  if (list.length === maxFindings) {
-    list.push({ source, path: '', message: `more than ${maxFindings} findings; the rest is not listed` })
+function add(list: ConfigProblem[], source: string, path: string, message: string, allowed?: string): void {
+  if (list.length > maxFindingsOfKind) return
+  if (list.length === maxFindingsOfKind) {
+    list.push({
+      source,
+      path: '',
+      message: `more than ${maxFindingsOfKind} findings; the rest is not listed`,
+    })
     return
   }
-  const finding = { source, path: cut(path), message: cut(message) }
-  list.push(allowed === undefined ? finding : { ...finding, allowed: cut(allowed) })
+  const finding = { source, path: truncate(path), message: truncate(message) }
+  list.push(allowed === undefined ? finding : { ...finding, allowed: truncate(allowed) })
 }
 
-function cut(text: string): string {
+function truncate(text: string): string {
   return text.length <= maxTextCharacters ? text : `${text.slice(0, maxTextCharacters)}…`
 }
 
 /** Joins the path of a parent and a field: `descriptors[2]` and `unit` give `descriptors[2].unit`. */
-export function fieldPath(path: string, field: string): string {
+export function joinPath(path: string, field: string): string {
   return path === '' ? field : `${path}.${field}`
 }
 
@@ -52,16 +56,16 @@ export function fieldPath(path: string, field: string): string {
  * values as far as they are known, which the reference does not report. Control characters are escaped as
  * `\u{a}`.
  */
-export function formatProblem({ source, path, message, allowed }: Problem): string {
+export function formatProblem({ source, path, message, allowed }: ConfigProblem): string {
   const known = [path !== '' && `at ${path}`, allowed !== undefined && `allowed: ${allowed}`].filter(Boolean)
   const hint = known.length > 0 ? ` (${known.join('; ')})` : ''
-  return printable(`${source}: ${message}${hint}`)
+  return escapeControls(`${source}: ${message}${hint}`)
 }
 
 /** Characters that would break a line, or overwrite it in a terminal, and unpaired surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
 /** Formats text from a configuration or a request in one line: control characters are escaped as `\u{1b}`. */
-export function printable(text: string): string {
+export function escapeControls(text: string): string {
   return text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { match } from './match.ts'
-import { replacedLimits } from './replaces.ts'
+import { findReplacedNames } from './replaces.ts'
 import { compileRules, parseEntries, splitLines } from './testing/rules-of-yaml.ts'
 
 const rules = compileRules(`
@@ -27,6 +27,6 @@ test('7: a matched limit removes those that it names, even if it is unlimited or
   for (const line of splitLines(requests)) {
     const [keys = '', expected] = line.split('->').map(part => part.trim())
     const matches = keys.split(', ').map(key => match(rules, 'd', parseEntries(`${key}=1`)))
-    assert.equal([...replacedLimits(matches)].sort().join(' '), expected, line)
+    assert.equal([...findReplacedNames(matches)].sort().join(' '), expected, line)
   }
 })

@@ -8,7 +8,7 @@ const none: ReadonlySet<string> = new Set()
  * such a name is treated as no match, except an unlimited one, which cannot be replaced. The empty name is
  * never included.
  */
-export function replacedLimits(matches: readonly (Match<unknown> | undefined)[]): ReadonlySet<string> {
+export function findReplacedNames(matches: readonly (Match<unknown> | undefined)[]): ReadonlySet<string> {
   let names: Set<string> | undefined
   for (const found of matches) {
     if (found === undefined || found.limit.replaces.length === 0) continue

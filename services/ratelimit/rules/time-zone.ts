@@ -12,7 +12,7 @@ const firstLocalSecond = Date.UTC(1000, 0) / 1000
 const lastLocalSecond = Date.UTC(9999, 0) / 1000
 
 /** The most time zones whose formatters are kept. A formatter takes about 0.2 ms to create. */
-const maxKeptZones = 1000
+const maxCachedZones = 1000
 
 /** A time zone of the IANA database. Times are whole seconds since the epoch, in UTC. */
 export interface TimeZone {
@@ -49,7 +49,7 @@ export function openTimeZone(name: string): TimeZone {
   if (format === undefined) throw new Error(`time zone ${JSON.stringify(name)} is unknown`)
   const zone = createTimeZone(format)
   for (const oldest of zones.keys()) {
-    if (zones.size < maxKeptZones) break
+    if (zones.size < maxCachedZones) break
     zones.delete(oldest)
   }
   zones.set(name, zone)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FieldProblem } from './fields.ts'
+import type { LimitProblem } from './fields.ts'
 import type { RateLimitPolicy } from './model.ts'
 import { ticksPerSecond } from './ticks.ts'
 import { validateLimit, validateLimits } from './validate-limit.ts'
@@ -12,7 +12,7 @@ function limitOf(fields: Fields): RateLimitPolicy {
   return limit as RateLimitPolicy
 }
 
-function show({ path, message, allowed }: FieldProblem): string {
+function show({ path, message, allowed }: LimitProblem): string {
   return `${path}: ${message}; ${allowed}`
 }
 

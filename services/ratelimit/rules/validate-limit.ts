@@ -2,8 +2,8 @@ import { calendarUnits } from './calendar.ts'
 import {
   type CalendarAnchors,
   checkFields,
-  type FieldProblem,
   fieldsOfLimited,
+  type LimitProblem,
   memberFields,
 } from './fields.ts'
 import { maxLimits, minLimits, type RateLimitPolicy } from './model.ts'
@@ -12,7 +12,7 @@ import { isTimeZone } from './time-zone.ts'
 import { anchors, parseUnit, unitSeconds, unitsOfAnchor } from './units.ts'
 
 /** Finds the problems of the fields that extend the reference's limits, without those of `limits`. */
-export function validateLimit(limit: RateLimitPolicy): readonly FieldProblem[] {
+export function validateLimit(limit: RateLimitPolicy): readonly LimitProblem[] {
   if (limit.unlimited) {
     return fieldsOfLimited.flatMap(path => {
       const message = `${path} has no meaning for an unlimited rule`
@@ -32,7 +32,7 @@ export function validateLimit(limit: RateLimitPolicy): readonly FieldProblem[] {
 }
 
 /** Finds the problems of `limits` that its members do not have by themselves. */
-export function validateLimits(limits: readonly RateLimitPolicy[]): readonly FieldProblem[] {
+export function validateLimits(limits: readonly RateLimitPolicy[]): readonly LimitProblem[] {
   const problems = limits.flatMap(({ unlimited }, index) => {
     const message = 'unlimited is not allowed inside limits'
     return unlimited
@@ -44,9 +44,9 @@ export function validateLimits(limits: readonly RateLimitPolicy[]): readonly Fie
   return [{ path: '', message, allowed: `${minLimits} to ${maxLimits} limits` }, ...problems]
 }
 
-function checkAlgorithm(limit: RateLimitPolicy): readonly FieldProblem[] {
+function checkAlgorithm(limit: RateLimitPolicy): readonly LimitProblem[] {
   const { algorithm = 'FixedWindow', burst, calendar } = limit
-  const problems: FieldProblem[] = []
+  const problems: LimitProblem[] = []
   if (burst !== undefined && algorithm !== 'TokenBucket') {
     const message = `burst has no meaning for the algorithm ${algorithm}`
     problems.push({ path: 'burst', message, allowed: 'the algorithm TokenBucket' })
@@ -59,7 +59,7 @@ function checkAlgorithm(limit: RateLimitPolicy): readonly FieldProblem[] {
 }
 
 /** Finds products for which no tick is exact. */
-function checkProducts(limit: RateLimitPolicy): readonly FieldProblem[] {
+function checkProducts(limit: RateLimitPolicy): readonly LimitProblem[] {
   const { algorithm = 'FixedWindow', requestsPerUnit = 0, burst = 0, unitMultiplier = 1 } = limit
   const unit = parseUnit(limit.unit)
   if (algorithm === 'FixedWindow' || unit === undefined) return []
@@ -71,9 +71,9 @@ function checkProducts(limit: RateLimitPolicy): readonly FieldProblem[] {
   })
 }
 
-function checkCalendar(calendar: CalendarAnchors, unitText: string): readonly FieldProblem[] {
+function checkCalendar(calendar: CalendarAnchors, unitText: string): readonly LimitProblem[] {
   const { timeZone } = calendar
-  const problems: FieldProblem[] = []
+  const problems: LimitProblem[] = []
   const report = (path: string, message: string, allowed: string) =>
     void problems.push({ path, message, allowed })
   if (!isTimeZone(timeZone)) {

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { RateLimitRule } from './model.ts'
-import { formatProblem, maxFindings } from './problems.ts'
+import { formatProblem, maxFindingsOfKind } from './problems.ts'
 import { maxHostileCpuMs, measureCpuMs, parseConfig } from './testing/rules-of-yaml.ts'
-import { maxDescriptorDepth, type ValidateOptions, validate } from './validate.ts'
+import { maxDescriptorDepth, type ValidateOptions, validateDomains } from './validate.ts'
 
 const asFiles: ValidateOptions = { mergeDomainConfigs: false, spelling: 'snake' }
 
 function judge(yamls: readonly string[], options = asFiles) {
   const configs = yamls.map((yaml, index) => parseConfig(yaml, `${'abc'[index]}.yaml`))
-  const { problems, warnings } = validate(configs, options)
+  const { problems, warnings } = validateDomains(configs, options)
   return { problems: problems.map(formatProblem), warnings: warnings.map(formatProblem) }
 }
 
@@ -198,7 +198,7 @@ function nested(depth: number): RateLimitRule {
 
 test('the depth of nested descriptors is limited', () => {
   const problemsAt = (depth: number) =>
-    validate([{ name: 'deep', domain: 'd', descriptors: [nested(depth)] }], asFiles).problems
+    validateDomains([{ name: 'deep', domain: 'd', descriptors: [nested(depth)] }], asFiles).problems
   assert.deepEqual(problemsAt(maxDescriptorDepth), [])
   assert.match(problemsAt(maxDescriptorDepth + 1)[0]?.message ?? '', /more than 64 levels deep/)
   assert.equal(problemsAt(100_000).length, 1)
@@ -209,7 +209,7 @@ test('requests per unit beyond 32 bits, or with a fraction, are rejected from an
     const rateLimit = { unit: 'day', requestsPerUnit, unlimited: false, name: '', replaces: [] }
     const config = { name: 'n', domain: 'd', descriptors: [{ ...nested(1), rateLimit }] }
     assert.equal(
-      validate([config], asFiles).problems[0]?.message,
+      validateDomains([config], asFiles).problems[0]?.message,
       `requests_per_unit cannot be ${requestsPerUnit}`,
     )
   }
@@ -220,13 +220,13 @@ test('problems are reported up to a limit, and hostile keys cost no time', () =>
   const longKeys = Array.from({ length: 1000 }, (_, index) => ({ ...nested(1), key: '_'.repeat(index + 1) }))
   const exact = longKeys.map(descriptor => ({ ...descriptor, value: 'x' }))
   for (const [descriptors, expected] of [
-    [many, maxFindings + 1],
+    [many, maxFindingsOfKind + 1],
     [longKeys, 0],
     [exact, 0],
   ] as const) {
     let count = 0
     const tookMs = measureCpuMs(() => {
-      count = validate([{ name: 'n', domain: 'd', descriptors }], asFiles).problems.length
+      count = validateDomains([{ name: 'n', domain: 'd', descriptors }], asFiles).problems.length
     })
     assert.equal(count, expected)
     assert.ok(tookMs < maxHostileCpuMs, `it took ${tookMs} ms`)

@@ -1,15 +1,15 @@
 import { describeUnlikelyValue, findConfusableKeys, type Sibling } from './advisories.ts'
-import { type FieldProblem, maxRequestsPerUnit } from './fields.ts'
+import { type LimitProblem, maxRequestsPerUnit } from './fields.ts'
 import {
+  type ConfigProblem,
   type FieldSpelling,
   isRequestsPerUnit,
-  type Problem,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
   toFinalKey,
 } from './model.ts'
-import { createFindings, type Findings, fieldPath } from './problems.ts'
+import { createFindings, type Findings, joinPath } from './problems.ts'
 import { parseUnit, units } from './units.ts'
 import { validateLimit, validateLimits } from './validate-limit.ts'
 
@@ -28,10 +28,10 @@ export interface ValidateOptions {
  * messages, and warns of settings that are valid but probably unintended. Every problem is reported, in the
  * order of the configurations.
  */
-export function validate(
+export function validateDomains(
   configs: readonly RateLimitDomain[],
   options: ValidateOptions,
-): { readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } {
+): { readonly problems: readonly ConfigProblem[]; readonly warnings: readonly ConfigProblem[] } {
   const findings = createFindings()
   const context: Context = { findings, names: fieldNames[options.spelling] }
   const domains = new Map<string, Sibling[][]>()
@@ -65,7 +65,7 @@ interface Context {
 }
 
 function toSiblings(source: string, descriptors: readonly RateLimitRule[], parentPath: string): Sibling[] {
-  const list = fieldPath(parentPath, 'descriptors')
+  const list = joinPath(parentPath, 'descriptors')
   return descriptors.map((descriptor, index) => ({ source, path: `${list}[${index}]`, descriptor }))
 }
 
@@ -80,7 +80,7 @@ function checkSiblings(
   const seen = new Map<string, Sibling>()
   for (const sibling of siblings) {
     const { source, path, descriptor } = sibling
-    if (descriptor.key === '') findings.problem(source, fieldPath(path, 'key'), 'descriptor has empty key')
+    if (descriptor.key === '') findings.problem(source, joinPath(path, 'key'), 'descriptor has empty key')
     const finalKey = toFinalKey(descriptor)
     const first = seen.get(finalKey)
     if (first === undefined) seen.set(finalKey, sibling)
@@ -92,12 +92,7 @@ function checkSiblings(
     if (descriptor.descriptors.length === 0) continue
     if (depth === maxDescriptorDepth) {
       const message = `descriptors are nested more than ${maxDescriptorDepth} levels deep`
-      findings.problem(
-        source,
-        fieldPath(path, 'descriptors'),
-        message,
-        `at most ${maxDescriptorDepth} levels`,
-      )
+      findings.problem(source, joinPath(path, 'descriptors'), message, `at most ${maxDescriptorDepth} levels`)
       continue
     }
     const children = toSiblings(source, descriptor.descriptors, path)
@@ -115,14 +110,14 @@ function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): 
   const { source, path, descriptor } = sibling
   const { rateLimit, limits, shareThreshold } = descriptor
   const unlikely = describeUnlikelyValue(descriptor.key, descriptor.value)
-  if (unlikely !== undefined) findings.warn(source, fieldPath(path, 'value'), unlikely)
+  if (unlikely !== undefined) findings.warn(source, joinPath(path, 'value'), unlikely)
   if (rateLimit !== undefined) {
-    checkRateLimit(context, source, fieldPath(path, names.rateLimit), rateLimit)
+    checkRateLimit(context, source, joinPath(path, names.rateLimit), rateLimit)
   }
   if (limits !== undefined) checkLimits(context, sibling, limits)
   if (shareThreshold && !finalKey.includes('*')) {
     const rule = `share_threshold can only be used with wildcard values (containing '*')`
-    const place = fieldPath(path, names.shareThreshold)
+    const place = joinPath(path, names.shareThreshold)
     findings.problem(source, place, `${rule}, but found key '${finalKey}'`)
   }
 }
@@ -133,7 +128,7 @@ function checkLimits(
   limits: readonly RateLimitPolicy[],
 ): void {
   const { findings, names } = context
-  const place = fieldPath(path, 'limits')
+  const place = joinPath(path, 'limits')
   if (descriptor.rateLimit !== undefined) {
     findings.problem(source, place, `limits is not allowed beside ${names.rateLimit}`, 'one of the two')
   }
@@ -148,9 +143,9 @@ function checkLimits(
   }
 }
 
-function report(findings: Findings, source: string, parent: string, problems: readonly FieldProblem[]): void {
+function report(findings: Findings, source: string, parent: string, problems: readonly LimitProblem[]): void {
   for (const { path, message, allowed } of problems) {
-    const place = path === '' || path.startsWith('[') ? `${parent}${path}` : fieldPath(parent, path)
+    const place = path === '' || path.startsWith('[') ? `${parent}${path}` : joinPath(parent, path)
     findings.problem(source, place, message, allowed)
   }
 }
@@ -158,7 +153,7 @@ function report(findings: Findings, source: string, parent: string, problems: re
 function checkRateLimit(context: Context, source: string, path: string, rateLimit: RateLimitPolicy): void {
   const { findings, names } = context
   const { unit, unlimited, requestsPerUnit, replaces, name } = rateLimit
-  const unitPath = fieldPath(path, 'unit')
+  const unitPath = joinPath(path, 'unit')
   const known = parseUnit(unit) !== undefined
   if (unlimited && known) {
     findings.problem(source, unitPath, 'should not specify rate limit unit when unlimited', 'no unit')
@@ -166,7 +161,7 @@ function checkRateLimit(context: Context, source: string, path: string, rateLimi
   if (!unlimited && !known) {
     findings.problem(source, unitPath, `invalid rate limit unit '${unit}'`, `one of ${units.join(', ')}`)
   }
-  const countPath = fieldPath(path, names.requestsPerUnit)
+  const countPath = joinPath(path, names.requestsPerUnit)
   if (requestsPerUnit === undefined && !unlimited) {
     const message = `${names.requestsPerUnit} is left out, which counts as 0: every request is over the limit`
     findings.warn(source, countPath, message, `a whole number from 0 to ${maxRequestsPerUnit}`)
@@ -176,7 +171,7 @@ function checkRateLimit(context: Context, source: string, path: string, rateLimi
   }
   report(findings, source, path, validateLimit(rateLimit))
   for (const [index, replaced] of replaces.entries()) {
-    const place = `${fieldPath(path, 'replaces')}[${index}].name`
+    const place = `${joinPath(path, 'replaces')}[${index}].name`
     if (replaced === '') findings.problem(source, place, 'should not have an empty replaces entry')
     else if (replaced === name) {
       findings.problem(source, place, 'replaces should not contain name of same descriptor', 'another name')

@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { countsDrainingAsHealthy, sendPage, targetOf } from '@tollway/chassis/net/page.ts'
-import { printable } from '../rules/problems.ts'
+import { escapeControls } from '../rules/problems.ts'
 import type { Stats } from '../stats/stats.ts'
 import { createProfilePages, type DebugPage } from './profile-pages.ts'
 
@@ -39,7 +39,7 @@ export function debugListener(options: DebugServerOptions): RequestListener {
       show: (query, response) => {
         const entries = options.stats.entries()
         if (query.get('format') !== 'json') {
-          const lines = entries.map(({ name, value }) => `${printable(name)}: ${value}\n`)
+          const lines = entries.map(({ name, value }) => `${escapeControls(name)}: ${value}\n`)
           return sendPage(response, 200, lines.join(''))
         }
         const body = JSON.stringify(Object.fromEntries(entries.map(({ name, value }) => [name, value])))

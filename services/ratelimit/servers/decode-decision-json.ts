@@ -1,6 +1,6 @@
 import { maxCount } from '../counters/counters.ts'
 import { type DecisionRequest, type DescriptorRequest, maxParts, RequestError } from '../limiter/decision.ts'
-import type { Entry } from '../rules/match.ts'
+import type { DescriptorEntry } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
 import { defineFields, JsonReader, printableText } from './json-reader.ts'
 import { overrideUnitNumbers, overrideUnits } from './wire-enums.ts'
@@ -70,7 +70,7 @@ function readDescriptors(reader: JsonReader): DescriptorRequest[] {
 }
 
 function readDescriptor(reader: JsonReader, entriesAllowed: number): DescriptorRequest {
-  let entries: readonly Entry[] | undefined
+  let entries: readonly DescriptorEntry[] | undefined
   let limit: DescriptorRequest['limit'] | null
   let hitsAddend: number | undefined | null
   reader.beginObject()
@@ -95,8 +95,8 @@ function readDescriptor(reader: JsonReader, entriesAllowed: number): DescriptorR
   return { entries: entries ?? [], hitsAddend: hitsAddend ?? undefined, limit: limit ?? undefined }
 }
 
-function readEntries(reader: JsonReader, allowed: number): Entry[] {
-  const entries: Entry[] = []
+function readEntries(reader: JsonReader, allowed: number): DescriptorEntry[] {
+  const entries: DescriptorEntry[] = []
   if (reader.skipNull()) return entries
   reader.beginList()
   while (reader.nextItem()) {
@@ -106,7 +106,7 @@ function readEntries(reader: JsonReader, allowed: number): Entry[] {
   return entries
 }
 
-function readEntry(reader: JsonReader): Entry {
+function readEntry(reader: JsonReader): DescriptorEntry {
   let key: string | undefined
   let value: string | undefined
   reader.beginObject()

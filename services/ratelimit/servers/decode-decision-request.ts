@@ -2,9 +2,9 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import { maxCount } from '../counters/counters.ts'
 import { appendItem } from '../limiter/append-item.ts'
 import { type DecisionRequest, type DescriptorRequest, maxParts } from '../limiter/decision.ts'
-import type { Entry } from '../rules/match.ts'
+import type { DescriptorEntry } from '../rules/match.ts'
 import { overrideUnits } from './wire-enums.ts'
-import { StringInterner, WireReader } from './wire-reader.ts'
+import { ProtobufReader, StringInterner } from './wire-reader.ts'
 
 const words = new StringInterner()
 
@@ -19,7 +19,7 @@ const words = new StringInterner()
  * @throws GrpcError INVALID_ARGUMENT as soon as there are more than `maxParts` descriptors and entries
  */
 export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
-  const reader = new WireReader(bytes)
+  const reader = new ProtobufReader(bytes)
   let descriptors: DescriptorRequest[] | undefined
   let domain = ''
   let hitsAddend = 0
@@ -46,9 +46,9 @@ export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
   return { domain, descriptors: descriptors ?? [], hitsAddend }
 }
 
-function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorRequest {
+function readDescriptor(reader: ProtobufReader, entriesAllowed: number): DescriptorRequest {
   if (entriesAllowed < 0) throw tooManyParts()
-  let entries: Entry[] | undefined
+  let entries: DescriptorEntry[] | undefined
   let limit: DescriptorRequest['limit']
   let hitsAddend: number | undefined
   const end = reader.messageEnd()
@@ -72,7 +72,7 @@ function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorR
   return { entries: entries ?? [], hitsAddend, limit }
 }
 
-function readEntry(reader: WireReader): Entry {
+function readEntry(reader: ProtobufReader): DescriptorEntry {
   let key = ''
   let value = ''
   const end = reader.messageEnd()
@@ -96,7 +96,7 @@ function readEntry(reader: WireReader): Entry {
  * A message that occurs twice is merged: later fields replace earlier ones, and other earlier fields are
  * kept.
  */
-function readLimit(reader: WireReader, earlier: DescriptorRequest['limit']): DescriptorRequest['limit'] {
+function readLimit(reader: ProtobufReader, earlier: DescriptorRequest['limit']): DescriptorRequest['limit'] {
   let requestsPerUnit = earlier?.requestsPerUnit ?? 0
   let unit = earlier?.unit
   const end = reader.messageEnd()
@@ -117,7 +117,7 @@ function readLimit(reader: WireReader, earlier: DescriptorRequest['limit']): Des
 }
 
 /** Reads a UInt64Value. Values above the largest count are reduced to it. */
-function readWrappedCount(reader: WireReader, earlier = 0): number {
+function readWrappedCount(reader: ProtobufReader, earlier = 0): number {
   let count = earlier
   const end = reader.messageEnd()
   while (reader.at < end) {

@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { fromBinary, fromJsonString } from '@bufbuild/protobuf'
 import { RateLimitResponseSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import fc from 'fast-check'
-import type { Decision } from '../limiter/decision.ts'
+import type { RateLimitDecision } from '../limiter/decision.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
 import { decisions } from './testing/open-limiter.ts'
 
-function check(decision: Decision): void {
+function check(decision: RateLimitDecision): void {
   const text = encodeDecisionJson(decision)
   assert.equal(text, JSON.stringify(JSON.parse(text)), 'without extra spaces')
   const read = fromJsonString(RateLimitResponseSchema, text)

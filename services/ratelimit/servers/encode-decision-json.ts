@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import type { DescriptorDecision, RateLimitDecision } from '../limiter/decision.ts'
 import { type Unit, units } from '../rules/units.ts'
 
 const okText = '"OK"'
@@ -14,7 +14,7 @@ const unitTexts = Object.fromEntries(units.map(unit => [unit, `"${unit.toUpperCa
  * are in the order of declaration, as Go writes them; the generated encoder orders them by number, which puts
  * a limit's name last.
  */
-export function encodeDecisionJson({ over, statuses, headers, body, metadata }: Decision): string {
+export function encodeDecisionJson({ over, statuses, headers, body, metadata }: RateLimitDecision): string {
   let text = `{"overallCode":${over ? overText : okText},"statuses":[`
   let separator = ''
   for (const status of statuses) {

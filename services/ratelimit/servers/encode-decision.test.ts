@@ -17,13 +17,13 @@ import {
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import fc from 'fast-check'
-import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import type { DescriptorDecision, RateLimitDecision } from '../limiter/decision.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { decisions } from './testing/open-limiter.ts'
 import { overrideUnitNumbers, overrideUnits, responseUnits, toCode } from './wire-enums.ts'
 
 /** Encodes a decision with the generated message. */
-function encodeGenerated({ over, statuses, headers = [], body, metadata }: Decision): Uint8Array {
+function encodeGenerated({ over, statuses, headers = [], body, metadata }: RateLimitDecision): Uint8Array {
   const message = create(RateLimitResponseSchema, {
     overallCode: toCode(over),
     statuses: statuses.map(toStatus),
@@ -45,7 +45,7 @@ function toStatus({ over, remaining, limit }: DescriptorDecision): MessageInitSh
   }
 }
 
-function assertEncodesTheSame(decision: Decision): void {
+function assertEncodesTheSame(decision: RateLimitDecision): void {
   const bytes = encodeDecision(decision)
   assert.equal(Buffer.from(bytes).toString('hex'), Buffer.from(encodeGenerated(decision)).toString('hex'))
 }

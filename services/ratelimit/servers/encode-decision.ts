@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { isList } from '@tollway/chassis/json.ts'
-import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import type { DescriptorDecision, RateLimitDecision } from '../limiter/decision.ts'
 import { responseUnits, toCode } from './wire-enums.ts'
 
 type CurrentLimit = NonNullable<DescriptorDecision['limit']>
@@ -18,14 +18,14 @@ const delimited = (field: number) => (field << 3) | 2
  * Headers, the body and metadata, which are rare, have higher numbers than the statuses: their bytes are
  * appended.
  */
-export function encodeDecision(decision: Decision): Uint8Array {
+export function encodeDecision(decision: RateLimitDecision): Uint8Array {
   const { over, statuses, headers, body, metadata } = decision
   const bytes = encodeStatuses(over, statuses)
   if (headers === undefined && body === undefined && metadata === undefined) return bytes
   return Buffer.concat([bytes, encodeExtras(decision)])
 }
 
-function encodeStatuses(over: boolean, statuses: Decision['statuses']): Buffer {
+function encodeStatuses(over: boolean, statuses: RateLimitDecision['statuses']): Buffer {
   let size = 2
   for (const status of statuses) size += messageSize(statusSize(status))
   const bytes = Buffer.allocUnsafe(size)
@@ -116,7 +116,7 @@ const fields = {
   list: { values: 1 },
 } as const
 
-type Extras = Pick<Decision, 'headers' | 'body' | 'metadata'>
+type Extras = Pick<RateLimitDecision, 'headers' | 'body' | 'metadata'>
 
 /**
  * Encodes the rare fields of an envoy.service.ratelimit.v3.RateLimitResponse, with the same bytes as the

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 
 /** A function on the stack of a sample. */
-export interface Frame {
+export interface StackFrame {
   readonly functionName: string
   /** The URL of its file; empty for functions of the engine. */
   readonly url: string
@@ -12,7 +12,7 @@ export interface Frame {
 
 export interface ProfileSample {
   /** The innermost function is first. */
-  readonly stack: readonly Frame[]
+  readonly stack: readonly StackFrame[]
   /** One for each sample type. */
   readonly values: readonly number[]
 }
@@ -48,7 +48,7 @@ export function encodePprof({ sampleTypes, samples, startedMs, durationMs }: Pro
   const writer = new BinaryWriter()
   const strings = createTable<string>(text => text)
   strings.indexOf('')
-  const frames = createTable<Frame>(
+  const frames = createTable<StackFrame>(
     ({ functionName, url, lineNumber }) => `${functionName} ${url} ${lineNumber}`,
   )
   for (const [type, unit] of sampleTypes) {
@@ -72,7 +72,12 @@ export function encodePprof({ sampleTypes, samples, startedMs, durationMs }: Pro
 }
 
 /** Writes a function and its location: V8 reports only one location for each function. */
-function writeFrame(writer: BinaryWriter, id: number, frame: Frame, indexOf: (text: string) => number): void {
+function writeFrame(
+  writer: BinaryWriter,
+  id: number,
+  frame: StackFrame,
+  indexOf: (text: string) => number,
+): void {
   const { location, line, function: named } = fields
   const lineNumber = frame.lineNumber + 1
   message(writer, fields.profile.location, part => {

@@ -4,7 +4,7 @@ import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import type { AnyMethod, Call, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { CountersError } from '../counters/counters.ts'
-import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
+import { type DecisionRequest, type RateLimitDecision, RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { startDecision } from '../spans.ts'
 import type { Stats } from '../stats/stats.ts'
@@ -27,7 +27,7 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
   const { limiter, stats, clock, tracing } = options
   const requests = stats.counter('ratelimit_server.ShouldRateLimit.total_requests')
   const responseTimes = stats.histogram('ratelimit_server.ShouldRateLimit.response_time')
-  const shouldRateLimit: Method<DecisionRequest | GrpcError, Decision> = {
+  const shouldRateLimit: Method<DecisionRequest | GrpcError, RateLimitDecision> = {
     path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
     kind: 'unary',
     decode: decodeOrReturnError,
@@ -48,13 +48,17 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
     },
   }
 
-  function traced(by: Tracing, request: DecisionRequest, call: Call): Decision | Promise<Decision> {
+  function traced(
+    by: Tracing,
+    request: DecisionRequest,
+    call: Call,
+  ): RateLimitDecision | Promise<RateLimitDecision> {
     const span = startDecision(by, request, fromMetadata(call.metadata))
     return span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
   }
 
   /** Separate, so that only asynchronous calls allocate closures. */
-  function takenLater(decision: Promise<Decision>, startedMs: number): Promise<Decision> {
+  function takenLater(decision: Promise<RateLimitDecision>, startedMs: number): Promise<RateLimitDecision> {
     return decision.then(
       taken => {
         recordSince(startedMs)

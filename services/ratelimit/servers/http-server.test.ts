@@ -9,7 +9,7 @@ import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { createHttpServer, maxBodyBytes } from './http-server.ts'
+import { createHttpServer, maxJsonBodyBytes } from './http-server.ts'
 import { openLimiter } from './testing/open-limiter.ts'
 
 const parts = {
@@ -156,14 +156,14 @@ const wrongBodies: readonly [string, string | Uint8Array<ArrayBuffer>][] = [
   ['no UTF-8', Buffer.from(user('\xff'), 'latin1')],
   ['brackets without end', '['.repeat(500_000)],
   ['too many descriptors', `{"domain":"d","descriptors":[${'{},'.repeat(maxParts)}{}]}`],
-  ['more than the read limit', ' '.repeat(maxBodyBytes + 1)],
-  ['much more than the read limit', ' '.repeat(8 * maxBodyBytes)],
+  ['more than the read limit', ' '.repeat(maxJsonBodyBytes + 1)],
+  ['much more than the read limit', ' '.repeat(8 * maxJsonBodyBytes)],
 ]
 
 test('invalid requests and calls that fail are bad requests', async t => {
   const { ask, defects } = await start(t)
   for (const [what, body] of wrongBodies) assert.deepEqual(await ask(body), badRequest, what)
-  const longest = `${user('long')}${' '.repeat(maxBodyBytes - user('long').length)}`
+  const longest = `${user('long')}${' '.repeat(maxJsonBodyBytes - user('long').length)}`
   assert.equal((await ask(longest)).status, 200)
   const failing = await start(t, openLimiter('CLUSTERDOWN The cluster is down'))
   assert.deepEqual(await failing.ask(user('a')), badRequest)

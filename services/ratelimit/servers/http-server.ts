@@ -7,14 +7,14 @@ import { createServer } from '@tollway/chassis/net/node-http.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
-import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
+import { type DecisionRequest, type RateLimitDecision, RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { startDecision, startJsonAnswer } from '../spans.ts'
 import { decodeDecisionJson } from './decode-decision-json.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
 
 /** A longer body is rejected. */
-export const maxBodyBytes = 1024 * 1024
+export const maxJsonBodyBytes = 1024 * 1024
 
 /** Node answers a longer head with 431, and a slower request with 408. */
 const requestLimits = {
@@ -134,7 +134,7 @@ function readBody(request: IncomingMessage, memory: RequestMemory, listener: Bod
   request.on('data', (chunk: Buffer) => {
     if (rejected) return
     bytes += chunk.length
-    if (bytes > maxBodyBytes) return reject(badRequest)
+    if (bytes > maxJsonBodyBytes) return reject(badRequest)
     chunks.push(chunk)
     held.resize(bytes)
   })
@@ -177,7 +177,7 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: 
     headers: IncomingMessage['headers'],
   ): Answer | Promise<Answer> {
     const span = startDecision(tracing, request, name => headers[name]?.toString())
-    const answer = (decision: Decision) =>
+    const answer = (decision: RateLimitDecision) =>
       span === undefined ? toAnswer(decision) : startJsonAnswer(span).run(() => toAnswer(decision))
     const decision = span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
     return decision instanceof Promise ? decision.then(answer, reject) : answer(decision)
@@ -212,7 +212,7 @@ const notFound: Answer = { status: 404, headers: textHeaders, body: '404 page no
 const internalError: Answer = { status: 500, headers: textHeaders, body: 'Internal Server Error\n' }
 const noMemory: Answer = { status: 503, headers: textHeaders, body: 'Service Unavailable\n' }
 
-function toAnswer(decision: Decision): Answer {
+function toAnswer(decision: RateLimitDecision): Answer {
   return { status: decision.over ? 429 : 200, headers: jsonHeaders, body: encodeDecisionJson(decision) }
 }
 

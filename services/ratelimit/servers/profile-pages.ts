@@ -27,10 +27,10 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
       return
     }
     isTaking = true
-    const gone = new AbortController()
-    response.on('close', () => gone.abort())
-    work(gone.signal)
-      .catch((error: Error) => gone.signal.aborted || reject(response, 500, error.message))
+    const disconnected = new AbortController()
+    response.on('close', () => disconnected.abort())
+    work(disconnected.signal)
+      .catch((error: Error) => disconnected.signal.aborted || reject(response, 500, error.message))
       .finally(() => {
         isTaking = false
       })

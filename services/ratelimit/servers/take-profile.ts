@@ -1,7 +1,7 @@
 import type { HeapProfiler, Profiler } from 'node:inspector'
 import { Session } from 'node:inspector/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Frame, Profile, ProfileSample } from './encode-pprof.ts'
+import type { Profile, ProfileSample, StackFrame } from './encode-pprof.ts'
 
 /** One sample per millisecond costs about 1 % of the time. */
 const cpuIntervalMicros = 1_000
@@ -58,7 +58,7 @@ export function fromCpuProfile(profile: Profiler.Profile, startedMs: number): Pr
   }
   const samples: ProfileSample[] = []
   for (const [leaf, value] of nanos) {
-    const stack: Frame[] = []
+    const stack: StackFrame[] = []
     for (let id: number | undefined = leaf; id !== undefined; id = parents.get(id)) {
       const frame = nodes.get(id)?.callFrame
       if (frame !== undefined && frame.functionName !== '(root)') stack.push(frame)
@@ -76,7 +76,7 @@ export function fromHeapProfile(
   durationMs: number,
 ): Profile {
   const samples: ProfileSample[] = []
-  const visit = (node: HeapProfiler.SamplingHeapProfileNode, outer: readonly Frame[]): void => {
+  const visit = (node: HeapProfiler.SamplingHeapProfileNode, outer: readonly StackFrame[]): void => {
     const stack = node === head ? outer : [node.callFrame, ...outer]
     if (node.selfSize > 0 && stack.length > 0) samples.push({ stack, values: [node.selfSize] })
     for (const child of node.children) visit(child, stack)

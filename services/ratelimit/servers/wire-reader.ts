@@ -18,7 +18,7 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  * accepts: varints of up to ten bytes, without the bits beyond the type, and only strings in UTF-8. Every
  * method throws for malformed bytes.
  */
-export class WireReader {
+export class ProtobufReader {
   /** The index of the next byte. */
   at = 0
   readonly #bytes: Buffer

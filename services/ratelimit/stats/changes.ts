@@ -2,7 +2,7 @@ import { histogramBuckets } from '@tollway/chassis/metrics/histogram.ts'
 import type { NamedCounter, NamedHistogram, Stats } from './stats.ts'
 
 /** The change of one series since it was last reported. */
-export type Change =
+export type SeriesChange =
   | { readonly kind: 'counter'; readonly name: string; readonly added: number }
   | { readonly kind: 'gauge'; readonly name: string; readonly value: number }
   /** `counts` are the added durations, by bucket. */
@@ -13,7 +13,7 @@ export type Change =
  * yielded, as in the reference. A change is computed when it is yielded, and counts as reported from then on.
  * If an iteration ends early, the next one yields the remaining changes.
  */
-export function createChanges(stats: Stats): () => Generator<Change, undefined> {
+export function createChanges(stats: Stats): () => Generator<SeriesChange, undefined> {
   const reportedCounters: number[] = []
   const reportedHistograms: Float64Array[] = []
   return function* pass() {

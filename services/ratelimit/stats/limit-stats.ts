@@ -1,5 +1,5 @@
 import { sanitizeStatName } from '../rules/names.ts'
-import type { Counter, Stats } from './stats.ts'
+import type { StatCounter, Stats } from './stats.ts'
 
 /** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
 export interface LimitStats {
@@ -48,7 +48,7 @@ export interface LimitStatsTable {
    */
   attachRequested(name: string): LimitStats
   /** Returns the counter of calls for a domain without a configuration. */
-  domainNotFound(domain: string): Counter
+  domainNotFound(domain: string): StatCounter
 }
 
 /**

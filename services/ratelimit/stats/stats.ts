@@ -6,7 +6,7 @@ import { createHistogram, type Histogram, type HistogramReading } from '@tollway
  */
 export interface Stats {
   /** Returns the counter with this name; the first call creates it. */
-  counter(name: string): Counter
+  counter(name: string): StatCounter
   /**
    * Creates a family: things with the same counters, named `prefix`, the thing's name, a dot, and the field's
    * suffix. The counters of one thing are the fields of one object, and their names are created on demand:
@@ -34,7 +34,7 @@ export interface Stats {
   readonly histograms: readonly NamedHistogram[]
 }
 
-export interface Counter {
+export interface StatCounter {
   value: number
 }
 
@@ -52,7 +52,7 @@ interface CounterList extends Iterable<NamedCounter> {
   at(place: number): NamedCounter | undefined
 }
 
-export interface NamedCounter extends Counter {
+export interface NamedCounter extends StatCounter {
   readonly name: string
 }
 

@@ -1,4 +1,4 @@
-import type { Entry } from '../rules/match.ts'
+import type { DescriptorEntry } from '../rules/match.ts'
 
 /**
  * The two halves of the hash that the functions of this module compute. All of them share one object, so that
@@ -32,7 +32,7 @@ export function hashNumber(value: number): void {
 }
 
 /** Adds keys, values and their number. Returns the length of all keys and values. */
-export function hashEntries(entries: readonly Entry[]): number {
+export function hashEntries(entries: readonly DescriptorEntry[]): number {
   let length = 0
   for (const { key, value } of entries) length += hashText(key) + hashText(value)
   hashNumber(entries.length)

@@ -3,7 +3,7 @@ import { emptyingHits } from '../counters/admission/limit-check.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
 import type { RuleSet } from '../rules/compile.ts'
-import type { Entry } from '../rules/match.ts'
+import type { DescriptorEntry } from '../rules/match.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 
 export type CounterAction =
@@ -44,7 +44,7 @@ export interface CounterParts {
 export async function callCounter(
   parts: CounterParts,
   domain: string,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
   action: CounterAction,
 ): Promise<CounterResult> {
   const { rules, cacheKeyPrefix, clock } = parts
@@ -68,7 +68,7 @@ export async function callCounter(
 export function counterKeys(
   { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
   domain: string,
-  entries: readonly Entry[],
+  entries: readonly DescriptorEntry[],
 ): readonly string[] {
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
   const found = locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
-import type { Entry } from '../rules/match.ts'
+import type { DescriptorEntry } from '../rules/match.ts'
 
 /** Returns the entries of a descriptor as they may leave the process. */
-export type ShowEntries = (entries: readonly Entry[]) => readonly Entry[]
+export type ShowEntries = (entries: readonly DescriptorEntry[]) => readonly DescriptorEntry[]
 
 const hashChars = 16
 

@@ -10,9 +10,9 @@ import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/stats.ts'
 import { hideValues } from './hide-values.ts'
-import { sealWith, unsealed } from './recording/call-parts.ts'
+import { createPartCipher, noEncryption } from './recording/call-parts.ts'
 import { createCallRecording } from './recording/call-recording.ts'
-import { createReportSession, type Identity } from './report-session.ts'
+import { createReportSession, type ProcessIdentity } from './report-session.ts'
 
 export interface ReportsParts {
   readonly connection: FeedConnection
@@ -48,13 +48,13 @@ export function openReports(settings: Settings, parts: ReportsParts): Reconnecti
     recording: bytes === 0 ? undefined : createCallRecording(bytes, Math.floor(systemClock.nowMs() / 1000)),
     replaySettings: settings,
     show: hashReportedKeys ? hideValues(settings.reportedKeysSalt) : entries => entries,
-    seal: hashReportedKeys ? sealWith(settings.reportedKeysSalt) : unsealed,
+    seal: hashReportedKeys ? createPartCipher(settings.reportedKeysSalt) : noEncryption,
     clock: systemClock,
     random: Math.random,
   })
 }
 
-function readIdentity(settings: Settings): Identity {
+function readIdentity(settings: Settings): ProcessIdentity {
   const { xdsNodeId: nodeId, xdsNodeMetadata, backendType: backend } = settings
   const text = (name: string) => xdsNodeMetadata.get(name) ?? ''
   const switched = {

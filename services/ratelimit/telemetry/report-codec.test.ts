@@ -8,7 +8,7 @@ import {
   SubscribeSchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { hideValues } from './hide-values.ts'
-import { replayMessage, toAction, toWatch } from './report-codec.ts'
+import { toAction, toReplayMessage, toWatch } from './report-codec.ts'
 
 test('a subscription with names of more than 65,536 characters is unknown', () => {
   const watch = (chars: number) =>
@@ -26,7 +26,7 @@ test('a raise by more hits than a limit can have is unknown', () => {
 test('hashed keys: the keys of a what-if do not have the values of callers', () => {
   const keys = [{ entries: [{ key: 'user', value: 'alice' }], hits: 3, refusedNow: 0, refusedProposed: 2 }]
   const coverage = { recorded: 3, earlier: 0, share: 1, firstMs: 1_000 }
-  const { value } = replayMessage(1n, { now: [], proposed: [], keys, coverage }, hideValues('salt'))
+  const { value } = toReplayMessage(1n, { now: [], proposed: [], keys, coverage }, hideValues('salt'))
   const text = JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? `${part}` : part))
   assert.match(text, /"key":"user","value":"[0-9a-f]{16}"/)
   assert.doesNotMatch(text, /alice/)

@@ -11,25 +11,25 @@ import type { CounterAction, CounterResult } from './counter-calls.ts'
 import type { ShowEntries } from './hide-values.ts'
 import type { ReplayResult } from './recording/replay.ts'
 import type { HitTotals, TotalsReport } from './rule-totals.ts'
-import type { WatchReport, WatchRequest } from './watches.ts'
+import type { SubscriptionRequest, WatchReport } from './watches.ts'
 
-export const sessionPath = '/tollway.operator.v1.CounterService/Session'
+export const counterSessionPath = '/tollway.operator.v1.CounterService/Session'
 
-export type Report = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
-export type Request = SessionRequest['request']
+export type ProcessReport = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
+export type OperatorRequest = SessionRequest['request']
 
-export const sessionCodec = {
-  encode: (report: Report) => toBinary(SessionReportSchema, create(SessionReportSchema, { report })),
-  decode: (bytes: Uint8Array): Request => fromBinary(SessionRequestSchema, bytes).request,
+export const counterSessionCodec = {
+  encode: (report: ProcessReport) => toBinary(SessionReportSchema, create(SessionReportSchema, { report })),
+  decode: (bytes: Uint8Array): OperatorRequest => fromBinary(SessionRequestSchema, bytes).request,
 }
 
 /** Rounds, since a message has whole numbers only. */
-const whole = (value: number) => BigInt(Math.max(0, Math.round(value)))
+const toWholeNumber = (value: number) => BigInt(Math.max(0, Math.round(value)))
 
-function wholeHits({ calls, allowed, refused, near, shadow }: HitTotals) {
+function toHitsMessage({ calls, allowed, refused, near, shadow }: HitTotals) {
   return {
-    ...{ calls: whole(calls), allowed: whole(allowed), refused: whole(refused) },
-    ...{ near: whole(near), shadow: whole(shadow) },
+    ...{ calls: toWholeNumber(calls), allowed: toWholeNumber(allowed), refused: toWholeNumber(refused) },
+    ...{ near: toWholeNumber(near), shadow: toWholeNumber(shadow) },
   }
 }
 
@@ -42,7 +42,10 @@ interface ProcessState {
   readonly intervalMs: number
 }
 
-export function totalsMessage({ domains, removedDomains }: TotalsReport, state: ProcessState): Report {
+export function toTotalsMessage(
+  { domains, removedDomains }: TotalsReport,
+  state: ProcessState,
+): ProcessReport {
   const { decisions, droppedReports, intervalMs, ...same } = state
   return {
     case: 'totals',
@@ -58,16 +61,16 @@ export function totalsMessage({ domains, removedDomains }: TotalsReport, state: 
         shadow: changed.map(({ shadow }) => Math.round(shadow)),
       })),
       removedDomains: [...removedDomains],
-      decisions: whole(decisions),
-      droppedReports: whole(droppedReports),
-      intervalMs: whole(intervalMs),
+      decisions: toWholeNumber(decisions),
+      droppedReports: toWholeNumber(droppedReports),
+      intervalMs: toWholeNumber(intervalMs),
     },
   }
 }
 
-export function watchMessage(report: WatchReport): Report {
+export function toWatchMessage(report: WatchReport): ProcessReport {
   const { id } = report
-  if (report.what === 'series') return { case: 'series', value: { id, ...wholeHits(report) } }
+  if (report.what === 'series') return { case: 'series', value: { id, ...toHitsMessage(report) } }
   if (report.what === 'top') {
     const { keys, sinceMs, missingAtMost } = report
     return {
@@ -75,19 +78,24 @@ export function watchMessage(report: WatchReport): Report {
       value: {
         id,
         keys: keys.map(({ item, count, error }) => ({
-          ...{ entries: [...item], count: whole(count), error: whole(error) },
+          ...{ entries: [...item], count: toWholeNumber(count), error: toWholeNumber(error) },
         })),
-        sinceMs: whole(sinceMs),
-        missingAtMost: whole(missingAtMost),
+        sinceMs: toWholeNumber(sinceMs),
+        missingAtMost: toWholeNumber(missingAtMost),
       },
     }
   }
   const decisions = report.decisions.map(({ atMs, hits, limit, remaining, entries, ...same }) => ({
     ...same,
     entries: [...entries],
-    ...{ atMs: whole(atMs), hits: whole(hits), limit: whole(limit), remaining: whole(remaining) },
+    ...{
+      atMs: toWholeNumber(atMs),
+      hits: toWholeNumber(hits),
+      limit: toWholeNumber(limit),
+      remaining: toWholeNumber(remaining),
+    },
   }))
-  return { case: 'tap', value: { id, decisions, skipped: whole(report.skipped) } }
+  return { case: 'tap', value: { id, decisions, skipped: toWholeNumber(report.skipped) } }
 }
 
 /** The most hits of a raise: a limit has 32 bits. */
@@ -104,14 +112,18 @@ const watchKinds = {
 const maxWatchedChars = 65_536
 
 /** Returns undefined for a subscription that this version does not know, and for one with longer names. */
-export function toWatch(message: (Request & { case: 'subscribe' })['value']): WatchRequest | undefined {
+export function toWatch(
+  message: (OperatorRequest & { case: 'subscribe' })['value'],
+): SubscriptionRequest | undefined {
   const { id, domain, rule, byRefused, maxTapped } = message
   const what = domain.length + rule.length > maxWatchedChars ? undefined : watchKinds[message.what]
   return what && { id, what, domain, rule, byRefused, maxTapped: maxTapped || Number.POSITIVE_INFINITY }
 }
 
 /** Returns undefined for an action that this version does not know, and for a raise by too many hits. */
-export function toAction(message: (Request & { case: 'counter' })['value']): CounterAction | undefined {
+export function toAction(
+  message: (OperatorRequest & { case: 'counter' })['value'],
+): CounterAction | undefined {
   if (message.action === CounterCall_Action.READ) return { do: 'read' }
   if (message.action === CounterCall_Action.RESET) return { do: 'reset' }
   const isRaise = message.action === CounterCall_Action.RAISE && message.by <= maxRaise
@@ -127,7 +139,7 @@ const outcomes: Readonly<Record<CounterResult['outcome'], CounterAnswer_Outcome>
   'not-supported': CounterAnswer_Outcome.NOT_SUPPORTED,
 }
 
-export function counterMessage(id: bigint, result: CounterResult): Report {
+export function toCounterMessage(id: bigint, result: CounterResult): ProcessReport {
   const counters = result.outcome === 'ok' ? result.counters : []
   return {
     case: 'counter',
@@ -136,22 +148,28 @@ export function counterMessage(id: bigint, result: CounterResult): Report {
       outcome: outcomes[result.outcome],
       problem: 'problem' in result ? result.problem : '',
       counters: counters.map(({ rule, key, value, limit, resetSeconds }) => ({
-        ...{ rule, key, value: BigInt(value), limit: whole(limit), resetSeconds: whole(resetSeconds) },
+        ...{
+          rule,
+          key,
+          value: BigInt(value),
+          limit: toWholeNumber(limit),
+          resetSeconds: toWholeNumber(resetSeconds),
+        },
       })),
     },
   }
 }
 
-export function replayMessage(
+export function toReplayMessage(
   id: bigint,
   { now, proposed, keys, coverage }: ReplayResult,
   show: ShowEntries,
-): Report {
+): ProcessReport {
   const { recorded, earlier, share, firstMs } = coverage
   const rules = (list: ReplayResult['now']) =>
     list.map(({ rule, allowed, refused, refusedAtLeast, refusedAtMost }) => ({
-      ...{ rule, allowed: whole(allowed), refused: whole(refused) },
-      ...{ refusedAtLeast: whole(refusedAtLeast), refusedAtMost: whole(refusedAtMost) },
+      ...{ rule, allowed: toWholeNumber(allowed), refused: toWholeNumber(refused) },
+      ...{ refusedAtLeast: toWholeNumber(refusedAtLeast), refusedAtMost: toWholeNumber(refusedAtMost) },
     }))
   return {
     case: 'replay',
@@ -159,10 +177,14 @@ export function replayMessage(
       ...{ id, progress: 1, done: true, now: rules(now), proposed: rules(proposed) },
       keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
         entries: [...show(entries)],
-        ...{ hits: whole(hits), refusedNow: whole(refusedNow), refusedProposed: whole(refusedProposed) },
+        ...{
+          hits: toWholeNumber(hits),
+          refusedNow: toWholeNumber(refusedNow),
+          refusedProposed: toWholeNumber(refusedProposed),
+        },
       })),
-      ...{ recordedCalls: whole(recorded), earlierCalls: whole(earlier), share },
-      firstMs: whole(firstMs ?? 0),
+      ...{ recordedCalls: toWholeNumber(recorded), earlierCalls: toWholeNumber(earlier), share },
+      firstMs: toWholeNumber(firstMs ?? 0),
     },
   }
 }

@@ -5,16 +5,22 @@ import type { BidiCall } from '@tollway/grpc/client/client.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
-import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
+import { hasFlag, recordCount, ruleFlag } from '../rules/domain-table.ts'
 import type { Stats } from '../stats/stats.ts'
-import { type Report, type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
+import {
+  counterSessionCodec,
+  counterSessionPath,
+  type OperatorRequest,
+  type ProcessReport,
+  toTotalsMessage,
+} from './report-codec.ts'
 import { createTotalsReport } from './rule-totals.ts'
 import { createRequestHandler, type RequestParts } from './session-requests.ts'
 
 interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
   /** The connection of the feed, which closes it. */
   readonly connection: FeedConnection
-  readonly identity: Identity
+  readonly identity: ProcessIdentity
   /** Returns the cause of a failure of the backend; empty if it answers. */
   readonly backendProblem: () => string
   /** Adds a listener that is called after each change of the rules. */
@@ -26,7 +32,7 @@ interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
 }
 
 /** How the operator knows this process, as the node of the feed. */
-export interface Identity {
+export interface ProcessIdentity {
   readonly uid: string
   readonly pod: string
   readonly namespace: string
@@ -77,7 +83,7 @@ function createReporter(options: ReportSessionOptions, intervalMs: number) {
       if (outgoing.hasRoom()) {
         const state = { backendProblem: backendProblem(), droppedReports: outgoing.dropped() }
         const sinceLast = { ...decisions(), intervalMs: nowMs - beforeMs }
-        outgoing.send(totalsMessage(totals(), { ...state, ...sinceLast }), false)
+        outgoing.send(toTotalsMessage(totals(), { ...state, ...sinceLast }), false)
         beforeMs = nowMs
       }
       await pause.wait(intervalMs, signal)
@@ -85,7 +91,7 @@ function createReporter(options: ReportSessionOptions, intervalMs: number) {
   }
 
   return async (signal: AbortSignal): Promise<void> => {
-    const call = connection.client().bidi(sessionPath, sessionCodec, { signal })
+    const call = connection.client().bidi(counterSessionPath, counterSessionCodec, { signal })
     let hasEnded = false
     outgoing.open(call)
     const ended = receiveAll(call.messages, handler.handle).finally(() => {
@@ -105,7 +111,7 @@ function createReporter(options: ReportSessionOptions, intervalMs: number) {
 function countLimits({ table }: { readonly table: Parameters<typeof recordCount>[0] }): number {
   let limits = 0
   for (let record = 0; record < recordCount(table); record++) {
-    if (hasFlag(table, record, flag.hasLimit)) limits += 1
+    if (hasFlag(table, record, ruleFlag.hasLimit)) limits += 1
   }
   return limits
 }
@@ -117,11 +123,11 @@ const maxWaitingAnswers = 1_000
 
 /** The reports of the open stream. Without one, reports are dropped. */
 class OutgoingReports {
-  #call: BidiCall<Report, Request> | undefined
+  #call: BidiCall<ProcessReport, OperatorRequest> | undefined
   #waiting = 0
   #dropped = 0
 
-  open(call: BidiCall<Report, Request>): void {
+  open(call: BidiCall<ProcessReport, OperatorRequest>): void {
     this.#call = call
     this.#waiting = 0
   }
@@ -140,7 +146,7 @@ class OutgoingReports {
   }
 
   /** `isOptional` reports are dropped earlier than answers. */
-  send(report: Report, isOptional: boolean): void {
+  send(report: ProcessReport, isOptional: boolean): void {
     const call = this.#call
     if (call === undefined) return
     if (this.#waiting >= (isOptional ? maxWaiting : maxWaitingAnswers)) {

@@ -1,5 +1,5 @@
 import { type Domain, knownRule, type RuleSet } from '../rules/compile.ts'
-import { flag, hasFlag, none } from '../rules/domain-table.ts'
+import { hasFlag, none, ruleFlag } from '../rules/domain-table.ts'
 import { createRuleFinder } from '../rules/find-same-rule.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
@@ -29,10 +29,10 @@ export interface TotalsReport {
   readonly removedDomains: readonly string[]
 }
 
-export const noHits = (): HitTotals => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
+export const createHitTotals = (): HitTotals => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 
 /** Returns the limits of a rule, which has several or is one itself. */
-export function limitsIn<S>(limit: Limit<S>): readonly Limit<S>[] {
+export function listMembers<S>(limit: Limit<S>): readonly Limit<S>[] {
   return limit.members ?? [limit]
 }
 
@@ -56,11 +56,11 @@ function addStats(
 
 /** Returns the hits of the rule with this `configuredKey`, or of the whole domain if it is empty. */
 export function sumHits(rules: RuleSet<LimitStats> | undefined, domain: string, rule: string): HitTotals {
-  const sum = noHits()
+  const sum = createHitTotals()
   for (const known of rules?.domains.get(domain)?.known ?? []) {
     if (known === undefined) continue
     const isWhole = rule === '' || known.limit.configuredKey === rule
-    for (const [index, limit] of limitsIn(known.limit).entries()) {
+    for (const [index, limit] of listMembers(known.limit).entries()) {
       if (isWhole || limit.configuredKey === rule) addLimit(sum, limit, known.named?.[index])
     }
   }
@@ -116,7 +116,7 @@ function carryKnownRules(earlier: Domain<LimitStats>, domain: Domain<LimitStats>
     if (carried === maxCarriedRules) return
     carried += 1
     const same = find(record)
-    if (same !== none && hasFlag(domain.table, same, flag.hasLimit)) knownRule(domain, same)
+    if (same !== none && hasFlag(domain.table, same, ruleFlag.hasLimit)) knownRule(domain, same)
   }
 }
 
@@ -131,8 +131,8 @@ function changedRules({ domain, sums }: ReportedDomain): (HitTotals & { readonly
   const changed: (HitTotals & { readonly rule: string })[] = []
   for (const rule of domain.known) {
     if (rule === undefined || rule.limit.unlimited) continue
-    for (const [index, limit] of limitsIn(rule.limit).entries()) {
-      const totals = noHits()
+    for (const [index, limit] of listMembers(rule.limit).entries()) {
+      const totals = createHitTotals()
       addLimit(totals, limit, rule.named?.[index])
       const sum = totals.allowed + totals.refused + totals.near + totals.shadow
       if (sum === (sums.get(limit) ?? 0)) continue

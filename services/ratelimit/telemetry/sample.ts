@@ -1,4 +1,4 @@
-interface Kept<T> {
+interface SampledItem<T> {
   readonly item: T
   readonly order: number
 }
@@ -10,7 +10,7 @@ interface Kept<T> {
 export class Sample<T> {
   readonly #capacity: number
   readonly #random: () => number
-  #kept: Kept<T>[] = []
+  #kept: SampledItem<T>[] = []
   #offered = 0
 
   /** @param random returns numbers from 0 to below 1 */

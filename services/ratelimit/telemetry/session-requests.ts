@@ -2,7 +2,14 @@ import type { DecisionObserver, ObserverSlot } from '../limiter/decision.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import { type CounterParts, callCounter, counterKeys } from './counter-calls.ts'
 import type { CallRecording } from './recording/call-recording.ts'
-import { counterMessage, type Report, type Request, toAction, toWatch, watchMessage } from './report-codec.ts'
+import {
+  type OperatorRequest,
+  type ProcessReport,
+  toAction,
+  toCounterMessage,
+  toWatch,
+  toWatchMessage,
+} from './report-codec.ts'
 import { createSubscriptions, type SubscriptionOptions } from './subscriptions.ts'
 import { createWhatIfHandler, type WhatIfParts } from './what-if-requests.ts'
 
@@ -18,7 +25,7 @@ export interface RequestParts
 /** Answers the requests of one session. */
 interface RequestHandler {
   /** Never throws. */
-  handle(request: Request): void
+  handle(request: OperatorRequest): void
   /** Ends the subscriptions and a replay. Calls are recorded further. */
   close(): void
 }
@@ -32,7 +39,7 @@ const maxCounterCalls = 100
  */
 export function createRequestHandler(
   parts: RequestParts,
-  send: (report: Report, isOptional: boolean) => void,
+  send: (report: ProcessReport, isOptional: boolean) => void,
 ): RequestHandler {
   const { limiter, recording, rules, clock, show, slot, allowTap, maxTapped, worker, random } = parts
   const whatIfs = createWhatIfHandler(parts, send)
@@ -40,23 +47,23 @@ export function createRequestHandler(
   const subscriptions = createSubscriptions({
     ...{ rules, clock, show, slot, allowTap, maxTapped, worker, random },
     always: recording && toObserver(recording),
-    onReport: report => send(watchMessage(report), true),
+    onReport: report => send(toWatchMessage(report), true),
   })
 
-  async function answerCounter(call: (Request & { case: 'counter' })['value']): Promise<void> {
+  async function answerCounter(call: (OperatorRequest & { case: 'counter' })['value']): Promise<void> {
     const { id, domain, entries } = call
     const action = toAction(call)
     if (action === undefined || counterCalls >= maxCounterCalls) {
       const problem = action === undefined ? 'the action is unknown' : 'too many calls run at once'
-      send(counterMessage(id, { outcome: 'not-supported', problem }), false)
+      send(toCounterMessage(id, { outcome: 'not-supported', problem }), false)
       return
     }
     counterCalls += 1
     try {
-      send(counterMessage(id, await callCounter(parts, domain, entries, action)), false)
+      send(toCounterMessage(id, await callCounter(parts, domain, entries, action)), false)
     } catch (error) {
       const problem = (error as Error).message
-      send(counterMessage(id, { outcome: 'backend-failed', problem }), false)
+      send(toCounterMessage(id, { outcome: 'backend-failed', problem }), false)
     } finally {
       counterCalls -= 1
     }

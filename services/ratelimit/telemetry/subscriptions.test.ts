@@ -4,7 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { noLimit, type ObserverSlot } from '../limiter/decision.ts'
 import { hideValues, type ShowEntries } from './hide-values.ts'
 import { createSubscriptions } from './subscriptions.ts'
-import type { WatchReport, WorkerPlace } from './watches.ts'
+import type { WatchReport, WorkerShare } from './watches.ts'
 
 const maxTapped = 50
 const ttlMs = 60_000
@@ -12,7 +12,7 @@ const ttlMs = 60_000
 /** The subscriptions of one worker. Its second passes with the played timers. */
 function openWorker(
   t: TestContext,
-  worker: WorkerPlace,
+  worker: WorkerShare,
   clock: Clock,
   show: ShowEntries = entries => entries,
 ) {

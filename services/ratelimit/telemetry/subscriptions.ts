@@ -1,17 +1,17 @@
 import type { DecisionObserver, ObserverSlot } from '../limiter/decision.ts'
 import {
+  divideAmongWorkers,
   openWatch,
-  shareOfWorker,
+  type SubscriptionRequest,
   type Watch,
   type WatchParts,
   type WatchReport,
-  type WatchRequest,
 } from './watches.ts'
 
 /** The running subscriptions of the operator. They end by themselves, unless they are renewed. */
 interface Subscriptions {
   /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
-  subscribe(request: WatchRequest, ttlMs: number): boolean
+  subscribe(request: SubscriptionRequest, ttlMs: number): boolean
   unsubscribe(id: bigint): void
   clear(): void
 }
@@ -49,7 +49,7 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
   function observe(): void {
     const observers = [...running.values()].flatMap(({ watch: { observer } }) => observer ?? [])
     if (always !== undefined) observers.unshift(always)
-    slot.observer = observers.length > 1 ? combined(observers) : observers[0]
+    slot.observer = observers.length > 1 ? combineObservers(observers) : observers[0]
     if (running.size === 0) {
       clearInterval(timer)
       timer = undefined
@@ -60,7 +60,7 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
     const nowMs = clock.monotonicMs()
     for (const [id, { endMs }] of running) if (nowMs >= endMs) running.delete(id)
     const ofEachTap = Math.floor(maxTapped / Math.max(1, countTaps()))
-    const tapShare = shareOfWorker(ofEachTap, worker, Math.floor(clock.nowMs() / 1_000))
+    const tapShare = divideAmongWorkers(ofEachTap, worker, Math.floor(clock.nowMs() / 1_000))
     for (const { watch, maxTapped } of running.values()) onReport(watch.report(Math.min(tapShare, maxTapped)))
     observe()
   }
@@ -96,7 +96,7 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
   }
 }
 
-function combined(observers: readonly DecisionObserver[]): DecisionObserver {
+function combineObservers(observers: readonly DecisionObserver[]): DecisionObserver {
   return {
     decided(request, matches, statuses, nowMs, atMicros) {
       for (const observer of observers) observer.decided(request, matches, statuses, nowMs, atMicros)

@@ -1,16 +1,16 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { DecisionObserver, DecisionRequest, DescriptorDecision } from '../limiter/decision.ts'
 import type { RuleSet } from '../rules/compile.ts'
-import type { Entry, Match } from '../rules/match.ts'
+import type { DescriptorEntry, Match } from '../rules/match.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 import { hashEntries, startHash } from './content-hash.ts'
 import type { ShowEntries } from './hide-values.ts'
-import { type HitTotals, noHits, sumHits } from './rule-totals.ts'
+import { createHitTotals, type HitTotals, sumHits } from './rule-totals.ts'
 import { Sample } from './sample.ts'
 import { type CountedItem, SpaceSaving } from './space-saving.ts'
 
 /** A subscription of the operator. */
-export interface WatchRequest {
+export interface SubscriptionRequest {
   readonly id: bigint
   readonly what: 'series' | 'top' | 'tap'
   readonly domain: string
@@ -27,7 +27,7 @@ export type WatchReport =
   | {
       readonly what: 'top'
       readonly id: bigint
-      readonly keys: readonly CountedItem<readonly Entry[]>[]
+      readonly keys: readonly CountedItem<readonly DescriptorEntry[]>[]
       readonly sinceMs: number
       readonly missingAtMost: number
     }
@@ -40,7 +40,7 @@ export type WatchReport =
 
 interface TappedDecision {
   readonly atMs: number
-  readonly entries: readonly Entry[]
+  readonly entries: readonly DescriptorEntry[]
   readonly rule: string
   readonly over: boolean
   readonly reason: string
@@ -66,24 +66,24 @@ export interface WatchParts {
   readonly show: ShowEntries
   /** The most decisions that all taps of all workers of the pod report in a second. */
   readonly maxTapped: number
-  readonly worker: WorkerPlace
+  readonly worker: WorkerShare
   /** Returns numbers from 0 to below 1. */
   readonly random: () => number
 }
 
-export function openWatch(request: WatchRequest, parts: WatchParts): Watch {
+export function openWatch(request: SubscriptionRequest, parts: WatchParts): Watch {
   if (request.what === 'series') return openSeries(request, parts)
   return request.what === 'top' ? openTop(request, parts) : openTap(request, parts)
 }
 
 /** The difference of totals: decisions do not depend on it. */
-function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): Watch {
+function openSeries({ id, domain, rule }: SubscriptionRequest, { rules }: WatchParts): Watch {
   let before = sumHits(rules(), domain, rule)
   return {
     observer: undefined,
     report() {
       const after = sumHits(rules(), domain, rule)
-      const added = noHits()
+      const added = createHitTotals()
       // Totals of a rule that was configured again can be lower.
       for (const name of ['calls', 'allowed', 'refused', 'near', 'shadow'] as const)
         added[name] = Math.max(0, after[name] - before[name])
@@ -93,8 +93,8 @@ function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): 
   }
 }
 
-function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }: WatchParts): Watch {
-  const sketch = new SpaceSaving<readonly Entry[]>(maxTopKeys)
+function openTop({ id, domain, rule, byRefused }: SubscriptionRequest, { clock, show }: WatchParts): Watch {
+  const sketch = new SpaceSaving<readonly DescriptorEntry[]>(maxTopKeys)
   const startMs = clock.monotonicMs()
   return {
     observer: {
@@ -123,7 +123,7 @@ function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }:
 }
 
 /** Shows a sample of the decisions of the whole second, not its first ones. */
-function openTap({ id, domain, rule }: WatchRequest, parts: WatchParts): Watch {
+function openTap({ id, domain, rule }: SubscriptionRequest, parts: WatchParts): Watch {
   const { clock, show, maxTapped, worker, random } = parts
   const sample = new Sample<TappedDecision>(Math.ceil(maxTapped / worker.of), random)
   return {
@@ -136,7 +136,8 @@ function openTap({ id, domain, rule }: WatchRequest, parts: WatchParts): Watch {
           const status = statuses[index]
           if (status === undefined) continue
           const place = sample.offer()
-          if (place !== undefined) sample.put(place, tapped(request, index, found, status, clock.nowMs()))
+          if (place !== undefined)
+            sample.put(place, toTappedDecision(request, index, found, status, clock.nowMs()))
         }
       },
     },
@@ -148,7 +149,7 @@ function openTap({ id, domain, rule }: WatchRequest, parts: WatchParts): Watch {
   }
 }
 
-function tapped(
+function toTappedDecision(
   request: DecisionRequest,
   index: number,
   found: Match<LimitStats> | undefined,
@@ -200,7 +201,7 @@ function countHits({ descriptors, hitsAddend }: DecisionRequest, index: number):
 }
 
 /** One of the workers of a pod, from 0. */
-export interface WorkerPlace {
+export interface WorkerShare {
   readonly index: number
   readonly of: number
 }
@@ -210,7 +211,7 @@ export interface WorkerPlace {
  * workers take turns with each second: each has a part at times, also if there are more workers than the
  * total.
  */
-export function shareOfWorker(total: number, { index, of }: WorkerPlace, second: number): number {
+export function divideAmongWorkers(total: number, { index, of }: WorkerShare, second: number): number {
   const turn = (index + second) % of
   return Math.floor((total * (turn + 1)) / of) - Math.floor((total * turn) / of)
 }

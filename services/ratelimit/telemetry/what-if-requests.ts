@@ -1,11 +1,11 @@
 import { gunzip } from 'node:zlib'
 import type { ShowEntries } from './hide-values.ts'
-import { readPart, type Seal, takePart } from './recording/call-parts.ts'
+import { type PartCipher, readPart, takePart } from './recording/call-parts.ts'
 import type { CallRecording, RecordedCalls } from './recording/call-recording.ts'
-import { type ReadStep, type RecordedCall, recordsIn } from './recording/generation.ts'
+import { countRecords, type ReadStep, type RecordedCall } from './recording/generation.ts'
 import { MergedCalls } from './recording/merged-calls.ts'
 import { createReplaySlices, type ReplayParts, type ReplaySettings, replay } from './recording/replay.ts'
-import { type Report, type Request, replayMessage } from './report-codec.ts'
+import { type OperatorRequest, type ProcessReport, toReplayMessage } from './report-codec.ts'
 
 /** The parts of the service that a what-if uses. */
 export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
@@ -13,14 +13,14 @@ export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
   readonly recording: CallRecording | undefined
   readonly replaySettings: ReplaySettings
   readonly show: ShowEntries
-  readonly seal: Seal
+  readonly seal: PartCipher
   readonly clock: { nowMs(): number }
 }
 
 /** Answers the requests of what-ifs in one session. */
 interface WhatIfHandler {
   /** Returns false for a request of another kind. Never throws. */
-  handle(request: Request): boolean
+  handle(request: OperatorRequest): boolean
   /** Closes the open recording. */
   close(): void
 }
@@ -43,12 +43,12 @@ interface Opened {
   reading: Iterator<ReadStep> | undefined
 }
 
-type Value<Case> = (Request & { case: Case })['value']
+type Value<Case> = (OperatorRequest & { case: Case })['value']
 
 /** @param send sends a report. `isOptional` reports may be dropped if the operator does not read in time. */
 export function createWhatIfHandler(
   parts: WhatIfParts,
-  send: (report: Report, isOptional: boolean) => void,
+  send: (report: ProcessReport, isOptional: boolean) => void,
 ): WhatIfHandler {
   const { recording, seal, clock, show, rules, replaySettings } = parts
   let opened: Opened | undefined
@@ -76,7 +76,7 @@ export function createWhatIfHandler(
     const { fromSeconds, isWhole: whole, resolutionMs, calls, halvings, ofDomain } = recorded
     const value = {
       ...{ id, whole, resolutionMs, halvings, fromMs: BigInt(fromSeconds * 1000), calls: BigInt(calls) },
-      ...{ records: BigInt(ofDomain), maxRecords: BigInt(recordsIn(recording.bytes)) },
+      ...{ records: BigInt(ofDomain), maxRecords: BigInt(countRecords(recording.bytes)) },
       nowMs: BigInt(clock.nowMs()),
     }
     send({ case: 'recording', value }, false)
@@ -105,22 +105,22 @@ export function createWhatIfHandler(
     return found.merged
   }
 
-  async function readNext({ id, recording, restart, halvings }: Value<'readPart'>): Promise<Report> {
+  async function readNext({ id, recording, restart, halvings }: Value<'readPart'>): Promise<ProcessReport> {
     const found = find(recording)
     if (restart) found.reading = found.recorded.records(halvings)
     if (found.reading === undefined) throw new Error('the recording is read without a begin')
     const { calls, isLast } = takePart(found.reading)
-    return { case: 'part', value: { id, calls: seal.seal(calls), last: isLast } }
+    return { case: 'part', value: { id, calls: seal.encrypt(calls), last: isLast } }
   }
 
-  async function addPart(request: Value<'addPart'>): Promise<Report> {
+  async function addPart(request: Value<'addPart'>): Promise<ProcessReport> {
     const { id, recording, halvings, epochSeconds } = request
-    const calls = readPart(seal.open(request.calls), find(recording).domain)
+    const calls = readPart(seal.decrypt(request.calls), find(recording).domain)
     await openMerged(recording, halvings, epochSeconds).add(calls)
     return { case: 'added', value: { id } }
   }
 
-  async function answerWhatIf(request: Value<'whatIf'>): Promise<Report> {
+  async function answerWhatIf(request: Value<'whatIf'>): Promise<ProcessReport> {
     const { id, domain, halvings, epochSeconds, fromMs } = request
     if (request.recording === 0n) throw new Error('the operator has an earlier version than this process')
     const { recorded, closing, recording } = find(request.recording)
@@ -141,7 +141,7 @@ export function createWhatIfHandler(
         },
       },
     )
-    if (!('problem' in result)) return replayMessage(id, result, show)
+    if (!('problem' in result)) return toReplayMessage(id, result, show)
     return { case: 'replay', value: { id, done: true, problem: result.problem, invalid: true } }
   }
 
@@ -149,13 +149,16 @@ export function createWhatIfHandler(
   async function answer(
     id: bigint,
     as: 'part' | 'added' | 'replay',
-    making: () => Promise<Report>,
+    making: () => Promise<ProcessReport>,
   ): Promise<void> {
     try {
       send(await making(), false)
     } catch (error) {
       const problem = (error as Error).message
-      send({ case: as, value: { id, problem, ...(as === 'replay' && { done: true }) } } as Report, false)
+      send(
+        { case: as, value: { id, problem, ...(as === 'replay' && { done: true }) } } as ProcessReport,
+        false,
+      )
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { defaultNameLimits } from '../stats/limit-stats.ts'
-import type { Counter, Stats } from '../stats/stats.ts'
+import type { StatCounter, Stats } from '../stats/stats.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
@@ -42,7 +42,7 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
   }
 
   function open(): WorkerStats {
-    const ofCounters: Counter[] = []
+    const ofCounters: StatCounter[] = []
     const ofGauges: Map<WorkerStats, number>[] = []
     const ofHistograms: Histogram[] = []
 
@@ -83,7 +83,7 @@ function seriesAt<T>(known: T[], place: number, name: string | undefined, find: 
 }
 
 /** Counts the counters of a limit beyond the bound under the name `overflow`, as in a worker. */
-function boundedCounters(stats: Stats, maxSeries: number): (name: string) => Counter {
+function boundedCounters(stats: Stats, maxSeries: number): (name: string) => StatCounter {
   const known = new Set<string>()
   return name => {
     if (!name.startsWith(limitPrefix) || known.has(name)) return stats.counter(name)

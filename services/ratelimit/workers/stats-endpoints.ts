@@ -30,7 +30,7 @@ export async function openStatsEndpoints(
 ): Promise<{ stop(): Promise<void> }> {
   const probes = createProbePages(problems)
   const pages = debugListener({ stats, rules, clock: systemClock, probes })
-  const debug = createGuardedServer(refresh === undefined ? pages : refreshed(pages, refresh))
+  const debug = createGuardedServer(refresh === undefined ? pages : withRefresh(pages, refresh))
   await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })
   const sink = await openSink(settings, {
     stats,
@@ -50,7 +50,7 @@ export async function openStatsEndpoints(
 }
 
 /** Refreshes the values of a page before it answers. Probes are not delayed. */
-function refreshed(pages: RequestListener, refresh: (what: Question) => Promise<void>): RequestListener {
+function withRefresh(pages: RequestListener, refresh: (what: Question) => Promise<void>): RequestListener {
   return (request, response) => {
     const { url = '' } = request
     const answer = () => pages(request, response)

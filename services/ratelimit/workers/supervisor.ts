@@ -47,14 +47,14 @@ export async function startSupervisor(
     stats,
     rules,
     problem,
-    acceptProblem: () => (closed ? 'is ending' : whole.reason),
+    acceptProblem: () => (closed ? 'is ending' : serviceState.reason),
     backendProblem,
     log,
     refresh,
   })
   const started = Promise.withResolvers<void>()
   const workers: Worker[] = []
-  let whole: Whole = newWhole
+  let serviceState: ServiceState = initialState
   let reportedBackendProblem = ''
   let stopping = false
   /** Whether the ports for calls of all workers are closed. */
@@ -66,7 +66,7 @@ export async function startSupervisor(
   }
 
   function problem(): string {
-    return stopping ? 'is ending' : whole.reason
+    return stopping ? 'is ending' : serviceState.reason
   }
 
   /** The backend fails for the service if it fails for one of its workers. */
@@ -74,21 +74,22 @@ export async function startSupervisor(
     return workers.find(worker => worker.backendProblem !== '')?.backendProblem ?? ''
   }
 
-  function judge(): void {
+  function update(): void {
     if (backendProblem() !== reportedBackendProblem) {
       reportedBackendProblem = backendProblem()
       reportBackend(reportedBackendProblem)
     }
     // The verdict needs all workers: there is none while they are being started or stopped.
     if (workers.length < count || stopping) return
-    const before = whole
-    whole = judgeWhole(
+    const before = serviceState
+    serviceState = combineStates(
       before,
       workers.map(({ state }) => state),
     )
-    if (whole.healthy !== before.healthy) for (const worker of workers) worker.sendWholeHealth(whole.healthy)
-    reportHealth(whole.healthy, whole.reason)
-    if (whole.started && !before.started) {
+    if (serviceState.healthy !== before.healthy)
+      for (const worker of workers) worker.sendServiceHealth(serviceState.healthy)
+    reportHealth(serviceState.healthy, serviceState.reason)
+    if (serviceState.started && !before.started) {
       log.info('start service', { workers: count, grpc: grpcPort, http: port })
       started.resolve()
     }
@@ -102,7 +103,7 @@ export async function startSupervisor(
 
   function onEnd(worker: number, { how, byItself }: Ending, waitMs: number): void {
     if (stopping) return
-    if (whole.started || !byItself) {
+    if (serviceState.started || !byItself) {
       log.warn('restart worker: it ended', { worker, how, waitMs: Math.round(waitMs) })
       return
     }
@@ -115,7 +116,7 @@ export async function startSupervisor(
       stats: merged,
       clock: systemClock,
       random: Math.random,
-      onChange: judge,
+      onChange: update,
       onSilent: ms => log.warn('kill worker: it sends no sign of life', { worker: index, ms }),
       onEnd: (ending, waitMs) => onEnd(index, ending, waitMs),
     })
@@ -143,7 +144,7 @@ async function firstText(workers: readonly Worker[]): Promise<string> {
 }
 
 /** The state of several workers as one service. */
-interface Whole {
+interface ServiceState {
   /** Every worker has accepted calls at least once. */
   readonly started: boolean
   readonly healthy: boolean
@@ -151,7 +152,7 @@ interface Whole {
   readonly reason: string
 }
 
-export const newWhole: Whole = { started: false, healthy: false, reason: 'starting' }
+export const initialState: ServiceState = { started: false, healthy: false, reason: 'starting' }
 
 /**
  * Computes the health of the service. It becomes healthy when every worker is. From then on it is healthy
@@ -160,7 +161,7 @@ export const newWhole: Whole = { started: false, healthy: false, reason: 'starti
  * that answer them. A worker that accepts calls and cannot answer makes the service unhealthy, since callers
  * cannot choose another worker.
  */
-export function judgeWhole(before: Whole, workers: readonly WorkerState[]): Whole {
+export function combineStates(before: ServiceState, workers: readonly WorkerState[]): ServiceState {
   const started = before.started || workers.every(({ is }) => is !== 'absent')
   const mayBeAbsent = before.started && workers.some(({ is }) => is !== 'absent')
   const ill = workers.findIndex(({ is }) => is === 'unhealthy' || (is === 'absent' && !mayBeAbsent))

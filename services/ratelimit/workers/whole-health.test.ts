@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judgeWhole, newWhole } from './supervisor.ts'
+import { combineStates, initialState } from './supervisor.ts'
 import type { WorkerState } from './worker.ts'
 
 const states: Readonly<Record<string, WorkerState>> = {
@@ -26,10 +26,10 @@ crashed  healthy  → healthy
 `
 
 test('the service starts with every worker, and is as healthy as those that accept calls', () => {
-  let whole = newWhole
+  let whole = initialState
   for (const line of life.trim().split('\n')) {
     const [workers = '', expected] = line.split(' → ')
-    whole = judgeWhole(
+    whole = combineStates(
       whole,
       workers
         .trim()

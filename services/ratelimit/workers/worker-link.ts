@@ -5,16 +5,16 @@ import { createSeriesDeltas, type SeriesDelta } from './series-deltas.ts'
 /** A worker's side of the channel to its supervisor. */
 export interface WorkerLink {
   /** Returns the health of all workers together, as last reported by the supervisor; false before that. */
-  wholeHealthy(): boolean
+  serviceHealthy(): boolean
   /** Adds a listener for changes of `wholeHealthy`. */
-  onWholeHealth(listener: () => void): void
+  onServiceHealth(listener: () => void): void
   /** Reports that this worker does not accept calls yet, and why. */
   reportWait(reason: string): void
   /** Starts to report the statistics to the supervisor, and the rules on request. */
-  attach(shown: Shown): { stop(): Promise<void> }
+  attach(shown: PublishedState): { stop(): Promise<void> }
 }
 
-interface Shown {
+interface PublishedState {
   readonly stats: Stats
   /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
@@ -36,18 +36,18 @@ const workerLinkLimits = {
 export function createWorkerLink(channel: Channel): WorkerLink {
   if (channel.send === undefined) throw new Error('a worker is started by its supervisor, not by hand')
   const listeners: (() => void)[] = []
-  let whole = false
+  let serviceHealthy = false
   let answer = (_question: FromSupervisor & { type: 'ask' }) => {}
   channel.on('message', (message: FromSupervisor) => {
     if (message.type === 'ask') answer(message)
-    else if (message.healthy !== whole) {
-      whole = message.healthy
+    else if (message.healthy !== serviceHealthy) {
+      serviceHealthy = message.healthy
       for (const listener of listeners) listener()
     }
   })
   return {
-    wholeHealthy: () => whole,
-    onWholeHealth: listener => void listeners.push(listener),
+    serviceHealthy: () => serviceHealthy,
+    onServiceHealth: listener => void listeners.push(listener),
     reportWait: reason => void sendMessage(channel, { type: 'waiting', reason }),
     attach({ stats, rules }) {
       const reports = startReports(stats, message => sendMessage(channel, message))

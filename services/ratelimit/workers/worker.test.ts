@@ -8,7 +8,7 @@ import { createMergedStats } from './merged-stats.ts'
 import { Worker, type WorkerLimits } from './worker.ts'
 
 const limits: WorkerLimits = {
-  patience: { firstSignMs: 10_000, nextSignMs: 10_000 },
+  heartbeat: { firstSignMs: 10_000, nextSignMs: 10_000 },
   settleMs: 50,
   healthyForMs: 60_000,
   restarts: { initialMs: 10, maxMs: 10, factor: 1 },
@@ -55,7 +55,7 @@ test('the statistics of a killed process are kept, and the next one adds to them
 })
 
 test('a process without heartbeats is killed and restarted', async t => {
-  const { said, children } = keep(t, health(true), { patience: { firstSignMs: 10_000, nextSignMs: 250 } })
+  const { said, children } = keep(t, health(true), { heartbeat: { firstSignMs: 10_000, nextSignMs: 250 } })
   await waitFor('the first process', () => said.includes('healthy'))
   children[0]?.kill('SIGSTOP')
   await waitFor('the second process', () => said.filter(word => word === 'healthy').length === 2)

@@ -34,7 +34,7 @@ interface WorkerOptions {
 
 export interface WorkerLimits {
   /** A process without signs of life is killed and restarted. */
-  readonly patience: HeartbeatTimeouts
+  readonly heartbeat: HeartbeatTimeouts
   /**
    * A process that accepts calls and is not healthy yet counts as absent for this time, since its backend may
    * connect soon.
@@ -46,7 +46,7 @@ export interface WorkerLimits {
 }
 
 const workerLimits: WorkerLimits = {
-  patience: { firstSignMs: 20_000, nextSignMs: 5_000 },
+  heartbeat: { firstSignMs: 20_000, nextSignMs: 5_000 },
   settleMs: 1_000,
   healthyForMs: 30_000,
   restarts: { initialMs: 200, maxMs: 10_000, factor: 2 },
@@ -87,7 +87,7 @@ export class Worker {
   }
 
   /** Sends the health of all workers together to the process, also to later ones. */
-  sendWholeHealth(healthy: boolean): void {
+  sendServiceHealth(healthy: boolean): void {
     this.#wholeHealthy = healthy
     this.#channel?.send({ type: 'whole', healthy })
   }
@@ -115,7 +115,7 @@ export class Worker {
       return
     }
     const stats = this.#options.stats.open()
-    this.#channel = openWorkerChannel(child, this.#limits.patience, {
+    this.#channel = openWorkerChannel(child, this.#limits.heartbeat, {
       health: (healthy, reason) => this.#onHealth(healthy, reason),
       waiting: reason => this.#onWaiting(reason),
       backend: problem => this.#onBackend(problem),

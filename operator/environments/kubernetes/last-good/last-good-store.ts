@@ -105,7 +105,7 @@ export class LastGoodStore {
         entry.heirOf === heirOf &&
         (!wasRead || this.#options.isReadable(entry, memory))
       if (!isStored) layout.put(uid, { generation, text: encodeLastGood(lastGood), goneSinceMs, heirOf })
-      await slices.rest()
+      await slices.yieldIfDue()
     }
   }
 

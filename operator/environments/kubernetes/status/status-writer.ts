@@ -131,7 +131,7 @@ export class StatusWriter {
       this.#unchecked.delete(uid)
       const status = this.#desired.get(uid)
       if (status !== undefined && this.#options.mayWrite()) this.#check(status)
-      await slices.rest()
+      await slices.yieldIfDue()
     }
     this.#checking = undefined
   }

@@ -2,8 +2,8 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { maxCount } from '../counters.ts'
 import { type Expiring, ExpiringTable } from '../expiring-table.ts'
 import { admitAll, type LimitCheck, type LimitOutcome, type LimitState } from './limit-check.ts'
-import { SlidingWindow, type Windows } from './sliding-window.ts'
-import { type Bucket, TokenBucket } from './token-bucket.ts'
+import { SlidingWindow, type SlidingWindowState } from './sliding-window.ts'
+import { TokenBucket, type TokenBucketState } from './token-bucket.ts'
 
 interface MemoryAdmissionOptions {
   /** `nowMs` is the time of the algorithms, `monotonicMs` that of expiry. */
@@ -15,7 +15,7 @@ interface MemoryAdmissionOptions {
 }
 
 interface Entry extends Expiring {
-  readonly stored: Bucket | Windows
+  readonly stored: TokenBucketState | SlidingWindowState
 }
 
 /** Returns a function that admits calls with the states in this process. */
@@ -30,8 +30,8 @@ export function createMemoryAdmission(
     const now = ticksAt(nowMs, check.ticksPerSecond)
     const stored = entries.get(check.key, nowSeconds)?.stored
     return check.algorithm === 'TokenBucket'
-      ? new TokenBucket(stored as Bucket | undefined, now, check)
-      : new SlidingWindow(inTicks(stored as Windows | undefined, check), now, check)
+      ? new TokenBucket(stored as TokenBucketState | undefined, now, check)
+      : new SlidingWindow(inTicks(stored as SlidingWindowState | undefined, check), now, check)
   }
 
   function save(check: LimitCheck, state: LimitState, nowSeconds: number): void {
@@ -68,11 +68,14 @@ function ticksAt(nowMs: number, ticksPerSecond: number): number {
 }
 
 /** A window begins at a whole second, so its start is the same for every tick. */
-function inSeconds(windows: Windows, { ticksPerSecond }: LimitCheck): Windows {
+function inSeconds(windows: SlidingWindowState, { ticksPerSecond }: LimitCheck): SlidingWindowState {
   return { ...windows, start: windows.start / ticksPerSecond }
 }
 
-function inTicks(windows: Windows | undefined, { ticksPerSecond }: LimitCheck): Windows | undefined {
+function inTicks(
+  windows: SlidingWindowState | undefined,
+  { ticksPerSecond }: LimitCheck,
+): SlidingWindowState | undefined {
   return windows && { ...windows, start: windows.start * ticksPerSecond }
 }
 

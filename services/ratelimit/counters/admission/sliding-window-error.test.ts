@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { slidingLog } from '../../../../test/oracles/sliding-log.ts'
-import { SlidingWindow, type Windows } from './sliding-window.ts'
+import { SlidingWindow, type SlidingWindowState } from './sliding-window.ts'
 
 const limit = 100
 /** A minute in milliseconds. */
@@ -49,7 +49,7 @@ function measure(arrivals: Arrivals): Errors {
   const admittedCalls = slidingLog(windowTicks)
   const exact = slidingLog(windowTicks)
   const errors = { calls: 0, beyond: 0, admitted: 0, admittedByLog: 0, most: 0 }
-  let stored: Windows | undefined
+  let stored: SlidingWindowState | undefined
   for (const now of arrivals(seeded())) {
     errors.calls += 1
     if (exact.hits(now) < limit) {

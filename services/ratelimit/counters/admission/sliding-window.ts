@@ -7,7 +7,7 @@ type WindowLimit = Pick<LimitCheck, 'limit' | 'windowTicks'>
  * The stored state: the counted hits of the window that begins at a tick, and of the window before it. The
  * former are negative if more were granted than counted.
  */
-export interface Windows {
+export interface SlidingWindowState {
   readonly start: number
   readonly previous: number
   readonly current: number
@@ -30,7 +30,7 @@ export class SlidingWindow implements LimitState {
   readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
-  constructor(stored: Windows | undefined, now: number, limit: WindowLimit) {
+  constructor(stored: SlidingWindowState | undefined, now: number, limit: WindowLimit) {
     const { windowTicks } = limit
     this.#limit = limit
     this.#start = now - (now % windowTicks)
@@ -77,8 +77,8 @@ export class SlidingWindow implements LimitState {
     const room = limit - this.#current - hits
     // The wait ends as the hits of the previous window lose weight, or those of this window as the previous
     // one.
-    if (room >= 0) return Math.max(0, this.#rest - restThatFits(this.#previous, room, windowTicks))
-    const rest = restThatFits(this.#current, limit - hits, windowTicks)
+    if (room >= 0) return Math.max(0, this.#rest - findFittingRest(this.#previous, room, windowTicks))
+    const rest = findFittingRest(this.#current, limit - hits, windowTicks)
     return this.#rest + Math.max(0, windowTicks - rest)
   }
 
@@ -93,18 +93,22 @@ export class SlidingWindow implements LimitState {
     return this.#previous > 0 ? this.#rest : 0
   }
 
-  stored(): Windows {
+  stored(): SlidingWindowState {
     return { start: this.#start, previous: this.#previous, current: this.#current }
   }
 }
 
-function countsAt(stored: Windows | undefined, start: number, windowTicks: number): Omit<Windows, 'start'> {
+function countsAt(
+  stored: SlidingWindowState | undefined,
+  start: number,
+  windowTicks: number,
+): Omit<SlidingWindowState, 'start'> {
   if (stored === undefined || start > stored.start + windowTicks) return { previous: 0, current: 0 }
   // Granted hits end with their window.
   return start > stored.start ? { previous: Math.max(0, stored.current), current: 0 } : stored
 }
 
 /** Returns the longest rest of a window for which hits of the window before take at most `room`. */
-function restThatFits(hits: number, room: number, windowTicks: number): number {
+function findFittingRest(hits: number, room: number, windowTicks: number): number {
   return hits === 0 ? windowTicks : Math.floor((room * windowTicks) / hits)
 }

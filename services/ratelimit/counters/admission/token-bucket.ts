@@ -3,7 +3,7 @@ import type { LimitCheck, LimitState } from './limit-check.ts'
 type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
 /** The stored state of a bucket. */
-export interface Bucket {
+export interface TokenBucketState {
   /** The debt is at most `maxDebt`. */
   readonly debt: number
   /** The tick at which the debt was computed. */
@@ -30,11 +30,11 @@ export class TokenBucket implements LimitState {
   readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
-  constructor(stored: Bucket | undefined, now: number, limit: BucketLimit) {
+  constructor(stored: TokenBucketState | undefined, now: number, limit: BucketLimit) {
     const before = stored === undefined ? { debt: 0, time: now } : convertTicks(stored, limit.ticksPerSecond)
     this.#limit = limit
     this.#now = now
-    this.#debt = drained(before.debt, now - before.time, limit.limit)
+    this.#debt = drainDebt(before.debt, now - before.time, limit.limit)
     this.#hasSteppedBack = stored !== undefined && now < before.time
   }
 
@@ -81,7 +81,7 @@ export class TokenBucket implements LimitState {
     return this.#limit.limit === 0 ? 0 : Math.ceil(this.#debt / this.#limit.limit)
   }
 
-  stored(): Bucket {
+  stored(): TokenBucketState {
     return { debt: this.#debt, time: this.#now, ticksPerSecond: this.#limit.ticksPerSecond }
   }
 
@@ -91,16 +91,16 @@ export class TokenBucket implements LimitState {
 }
 
 /** The elapsed time is limited to what empties the bucket, so that the product is exact. */
-function drained(debt: number, elapsed: number, limit: number): number {
+function drainDebt(debt: number, elapsed: number, limit: number): number {
   if (limit === 0) return debt
   return Math.max(0, debt - Math.min(Math.max(0, elapsed), Math.ceil(debt / limit)) * limit)
 }
 
 /** Rounds against the caller, so that a change of the limit never admits more. */
 function convertTicks(
-  { debt, time, ticksPerSecond }: Bucket,
+  { debt, time, ticksPerSecond }: TokenBucketState,
   wanted: number,
-): Omit<Bucket, 'ticksPerSecond'> {
+): Omit<TokenBucketState, 'ticksPerSecond'> {
   if (ticksPerSecond === wanted) return { debt, time }
   const scaled = (ticks: number) =>
     wanted > ticksPerSecond ? ticks * (wanted / ticksPerSecond) : Math.ceil(ticks / (ticksPerSecond / wanted))

@@ -1,7 +1,7 @@
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { CountersError } from '../counters.ts'
-import type { Call, SendCalls } from './pipeline.ts'
-import { missingAnswer, type Send } from './send.ts'
+import type { PipelineCall, SendCalls } from './pipeline.ts'
+import { createMissingAnswer, type Send } from './send.ts'
 
 /** Calls that one run of the script decides, in order. Calls of one key are decided one after the other. */
 export interface AdmissionRun {
@@ -99,7 +99,7 @@ export function sendRuns(
       onAnswers(index => {
         const place = places[index]
         const answer = answers[place?.run ?? -1]
-        if (place === undefined || answer === undefined) return missingAnswer(problem)
+        if (place === undefined || answer === undefined) return createMissingAnswer(problem)
         if (answer instanceof CountersError) return answer
         return collectOutcomes(answer, place.from, calls[index]?.batch.length ?? 0)
       })
@@ -115,7 +115,7 @@ function collectOutcomes(
 ): readonly LimitOutcome[] | CountersError {
   const outcomes: LimitOutcome[] = []
   for (let index = from; index < from + count; index += 1) {
-    const outcome = all[index] ?? missingAnswer()
+    const outcome = all[index] ?? createMissingAnswer()
     if (outcome instanceof CountersError) return outcome
     outcomes.push(outcome)
   }
@@ -126,7 +126,7 @@ function collectOutcomes(
 function placeIn(
   runs: OpenRun[],
   lastRuns: Map<number, number>,
-  { batch }: Call<LimitCheck>,
+  { batch }: PipelineCall<LimitCheck>,
   place: number,
 ): { readonly run: number; readonly from: number } {
   const last = lastRuns.get(place)

@@ -30,11 +30,11 @@ export interface PipelineOptions<Item = Hit, Value = number> {
 
 /** Writes the calls at once, and calls `onAnswers` at most once, possibly before it returns. */
 export type SendCalls<Item = Hit, Value = number> = (
-  calls: readonly Call<Item>[],
+  calls: readonly PipelineCall<Item>[],
   onAnswers: (answerOf: AnswerOf<Value>) => void,
 ) => void
 
-export interface Call<Item = Hit> {
+export interface PipelineCall<Item = Hit> {
   readonly batch: readonly Item[]
 }
 
@@ -47,7 +47,7 @@ export interface Call<Item = Hit> {
 type AnswerOf<Value = number> = (index: number, from: number) => readonly Value[] | CountersError
 
 /** A call of `add` that waits for its values. */
-interface Add<Item, Value> extends Waiting, Call<Item> {
+interface PendingAdd<Item, Value> extends TimedCall, PipelineCall<Item> {
   readonly resolve: (values: readonly Value[]) => void
 }
 
@@ -67,13 +67,13 @@ export function createPipeline<Item = Hit, Value = number>(
   const { send, deadlineMs, windowMs, limit, maxHitsInFlight, clock = systemClock } = options
   const mostHits = limit > 0 ? limit : windowMs > 0 ? Number.POSITIVE_INFINITY : hitsPerWrite
   const deadlines = createDeadlines(deadlineMs, clock)
-  let collected: Add<Item, Value>[] = []
+  let collected: PendingAdd<Item, Value>[] = []
   let collectedHits = 0
   let cancelWindow: (() => void) | undefined
   let hitsInFlight = 0
   let closed = false
 
-  function collect(add: Add<Item, Value>): void {
+  function collect(add: PendingAdd<Item, Value>): void {
     cancelWindow ??= schedule(sendCollected, windowMs)
     collected.push(add)
     collectedHits += add.batch.length
@@ -115,7 +115,14 @@ export function createPipeline<Item = Hit, Value = number>(
       hitsInFlight += batch.length
       const { promise, resolve, reject } = Promise.withResolvers<readonly Value[]>()
       const startedMs = clock.monotonicMs()
-      const add: Add<Item, Value> = { batch, startedMs, resolve, reject, settled: false, next: undefined }
+      const add: PendingAdd<Item, Value> = {
+        batch,
+        startedMs,
+        resolve,
+        reject,
+        settled: false,
+        next: undefined,
+      }
       deadlines.watch(add)
       collect(add)
       return promise
@@ -142,7 +149,7 @@ function schedule(task: () => void, windowMs: number): () => void {
 }
 
 /** Settles each call with its values, except those that were rejected meanwhile. */
-function settle<Item, Value>(adds: readonly Add<Item, Value>[], answerOf: AnswerOf<Value>): void {
+function settle<Item, Value>(adds: readonly PendingAdd<Item, Value>[], answerOf: AnswerOf<Value>): void {
   let index = 0
   let from = 0
   for (const add of adds) {
@@ -158,17 +165,17 @@ function settle<Item, Value>(adds: readonly Add<Item, Value>[], answerOf: Answer
 }
 
 /** A call that is rejected if it is not settled by its deadline. */
-interface Waiting {
+interface TimedCall {
   readonly startedMs: number
   readonly reject: (error: CountersError) => void
   settled: boolean
   /** The call that was made next; maintained by `Deadlines`. */
-  next: Waiting | undefined
+  next: TimedCall | undefined
 }
 
 /** Watches calls that all have the same timeout. One timer, for the oldest call, is enough. */
 interface Deadlines {
-  watch(call: Waiting): void
+  watch(call: TimedCall): void
   /** Drops the settled calls that are older than every call that waits. */
   forgetSettled(): void
   /** Rejects all calls that wait, and stops. */
@@ -182,8 +189,8 @@ interface Deadlines {
 const timerResolutionMs = 1
 
 function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
-  let oldest: Waiting | undefined
-  let newest: Waiting | undefined
+  let oldest: TimedCall | undefined
+  let newest: TimedCall | undefined
   let timer: NodeJS.Timeout | undefined
 
   function forgetOldest(): void {

@@ -19,12 +19,12 @@ export type OnAnswers<Answer> = (
   problem: string | undefined,
 ) => void
 
-export function missingAnswer(problem = 'the backend left out a reply'): CountersError {
+export function createMissingAnswer(problem = 'the backend left out a reply'): CountersError {
   return new CountersError(problem)
 }
 
 /** Items, by their indexes, to be sent again with `send`. */
-export interface Again<Item, Answer> {
+export interface Resend<Item, Answer> {
   readonly places: readonly number[]
   readonly send: Send<Item, Answer>
 }
@@ -33,10 +33,10 @@ export interface Again<Item, Answer> {
  * Resends the items whose answers show that they had no effect, and calls `onAll` when the last new answer
  * has arrived.
  */
-export function sendAgain<Item, Answer>(
+export function resend<Item, Answer>(
   items: readonly Item[],
   answers: readonly (Answer | CountersError)[],
-  parts: readonly Again<Item, Answer>[],
+  parts: readonly Resend<Item, Answer>[],
   onAll: (answers: readonly (Answer | CountersError)[]) => void,
 ): void {
   const all = [...answers]
@@ -48,7 +48,7 @@ export function sendAgain<Item, Answer>(
       if (item !== undefined) part.push(item)
     }
     send(part, (later, problem) => {
-      for (const [index, place] of places.entries()) all[place] = later[index] ?? missingAnswer(problem)
+      for (const [index, place] of places.entries()) all[place] = later[index] ?? createMissingAnswer(problem)
       open -= 1
       if (open === 0) onAll(all)
     })

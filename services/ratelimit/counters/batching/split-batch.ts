@@ -36,19 +36,19 @@ export async function addSplit<Owner>(
  * read, then count. Hits of other callers between the steps are not seen.
  */
 export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<readonly number[]> {
-  return add(stoppedBatch(batch, await add(batch.map(look))))
+  return add(stopOverLimit(batch, await add(batch.map(toReadOnly))))
 }
 
 /**
  * Returns the batch to count, given the counters' values before it: where a key would exceed its limit, other
  * keys are only read.
  */
-export function stoppedBatch(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
+export function stopOverLimit(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
   const exceeds = ({ hits, limit }: Hit, place: number) => (befores[place] ?? 0) + hits > limit
   if (!batch.some(exceeds)) return batch
-  return batch.map((hit, place) => (exceeds(hit, place) ? hit : look(hit)))
+  return batch.map((hit, place) => (exceeds(hit, place) ? hit : toReadOnly(hit)))
 }
 
-export function look(hit: Hit): Hit {
+export function toReadOnly(hit: Hit): Hit {
   return { ...hit, hits: 0 }
 }

@@ -1,6 +1,6 @@
 import { CountersError, maxCount } from '../counters.ts'
-import type { Call, SendCalls } from './pipeline.ts'
-import { missingAnswer, type Send } from './send.ts'
+import type { PipelineCall, SendCalls } from './pipeline.ts'
+import { createMissingAnswer, type Send } from './send.ts'
 import type { TouchedKey, TouchedKeys } from './touched-keys.ts'
 
 /** The command for one key, which counts one hit or several. */
@@ -37,7 +37,7 @@ export function sendSums(send: Send<Increment, Count>, touchedKeys: TouchedKeys)
     send(sums.increments, (counts, problem) => {
       onAnswers((index, from) => {
         const hits = calls[index]?.batch.length ?? 0
-        return collectValues(sums, from, hits, counts) ?? missingAnswer(problem)
+        return collectValues(sums, from, hits, counts) ?? createMissingAnswer(problem)
       })
     })
   }
@@ -50,7 +50,7 @@ type Mutable<T> = { -readonly [P in keyof T]: T[P] }
  * exceed it starts another increment, so that sums are exact and only the backend's limit applies to very
  * large hits.
  */
-function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
+function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys): Sums {
   const increments: Mutable<Increment>[] = []
   const places: number[] = []
   const throughs: number[] = []

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
-  closeWrites,
+  cooldownFactor,
   createBusyPoll,
-  firstRestMs,
-  longestGapMs,
-  longestRestMs,
-  longestWaitMs,
-  restsPerWait,
+  initialCooldownMs,
+  maxCooldownMs,
+  maxGapMs,
+  maxPollMs,
+  writesBeforePolling,
 } from './busy-poll.ts'
 
 /** An event loop in which each turn takes 0.01 ms. */
@@ -29,7 +29,7 @@ function createLoop() {
       nowMs += ms
     },
     /** Writes that follow each other closely, after a gap: the next write is polled for. */
-    write(writes = closeWrites): void {
+    write(writes = writesBeforePolling): void {
       for (let write = 0; write < writes; write += 1) poll.begin(1)
     },
     /** Waits for an answer that takes `answerMs`, and returns how long the loop was kept awake. */
@@ -56,7 +56,7 @@ test('it polls until the answer arrives, and rests twice as long', () => {
   const loop = createLoop()
   loop.write()
   assertNear(loop.wait(0.1), 0.1)
-  loop.pass(restsPerWait * 0.1 - 0.03)
+  loop.pass(cooldownFactor * 0.1 - 0.03)
   assert.equal(loop.wait(0.1), 0)
   loop.pass(0.06)
   assertNear(loop.wait(0.1), 0.1)
@@ -64,15 +64,15 @@ test('it polls until the answer arrives, and rests twice as long', () => {
 
 test('a poll without an answer is short, and each is followed by a longer rest, up to a second', () => {
   const loop = createLoop()
-  let restMs = firstRestMs
+  let restMs = initialCooldownMs
   loop.write()
   for (let wait = 0; wait < 12; wait += 1) {
-    assertNear(loop.wait(5), longestWaitMs)
+    assertNear(loop.wait(5), maxPollMs)
     loop.pass(restMs - 0.1)
     loop.write()
     assert.equal(loop.wait(5), 0, `rest ${wait}`)
     loop.pass(0.2)
-    restMs = Math.min(longestRestMs, 2 * restMs)
+    restMs = Math.min(maxCooldownMs, 2 * restMs)
   }
 })
 
@@ -81,24 +81,24 @@ test('an early answer ends the long rests', () => {
   for (let wait = 0; wait < 5; wait += 1) {
     loop.write()
     loop.wait(5)
-    loop.pass(longestRestMs)
+    loop.pass(maxCooldownMs)
   }
   loop.write()
   assertNear(loop.wait(0.1), 0.1)
-  loop.pass(longestGapMs / 2)
-  assertNear(loop.wait(5), longestWaitMs)
-  loop.pass(firstRestMs + 0.1)
+  loop.pass(maxGapMs / 2)
+  assertNear(loop.wait(5), maxPollMs)
+  loop.pass(initialCooldownMs + 0.1)
   loop.write()
   assertNear(loop.wait(0.1), 0.1)
 })
 
 test('a write after a gap, and the first ones after it, are not polled for', () => {
   const loop = createLoop()
-  loop.write(closeWrites - 1)
+  loop.write(writesBeforePolling - 1)
   assert.equal(loop.wait(0.1), 0)
-  loop.pass(longestGapMs)
+  loop.pass(maxGapMs)
   assertNear(loop.wait(0.1), 0.1)
-  loop.pass(longestGapMs + 0.1)
+  loop.pass(maxGapMs + 0.1)
   assert.equal(loop.wait(0.1), 0)
 })
 
@@ -115,7 +115,7 @@ test('requests that begin during a poll share it', () => {
   const clock = { nowMs: () => 0, monotonicMs: () => 0 }
   const isOver = () => ++turns > 3
   const poll = createBusyPoll({ clock, isOver, inNextTurn: callback => callbacks.push(callback) })
-  for (let write = 0; write <= closeWrites + 1; write += 1) poll.begin(1)
+  for (let write = 0; write <= writesBeforePolling + 1; write += 1) poll.begin(1)
   while (callbacks.length > 0) callbacks.shift()?.()
   assert.equal(turns, 4)
 })
@@ -127,6 +127,6 @@ test('it never polls when it is off', () => {
     isOver: () => false,
     inNextTurn: callback => begun.push(callback),
   })
-  for (let write = 0; write <= closeWrites; write += 1) poll.begin(1)
+  for (let write = 0; write <= writesBeforePolling; write += 1) poll.begin(1)
   assert.equal(begun.length, 0)
 })

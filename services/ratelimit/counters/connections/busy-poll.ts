@@ -36,48 +36,48 @@ const fewRequests = 4
  * that waits for each answer writes again at once. Callers at random times do not, and polls cost them a
  * tenth more CPU time at 1,000 calls a second and gain nothing.
  */
-export const closeWrites = 8
-export const longestGapMs = 1
+export const writesBeforePolling = 8
+export const maxGapMs = 1
 /** The longest poll, in milliseconds. A server that takes longer is not polled. */
-export const longestWaitMs = 0.1
+export const maxPollMs = 0.1
 /**
  * After a poll of n milliseconds, polling rests for at least this many times n: at most a third of a core is
  * spent.
  */
-export const restsPerWait = 2
+export const cooldownFactor = 2
 /**
  * The rest after a poll that ended without an answer; it doubles with each further one, up to
  * `longestRestMs`.
  */
-export const firstRestMs = 10
-export const longestRestMs = 1000
+export const initialCooldownMs = 10
+export const maxCooldownMs = 1000
 
 export function createBusyPoll(options: BusyPollOptions): BusyPoll {
   const { mode = 'auto', isOver, clock = systemClock, inNextTurn = setImmediate } = options
-  let waiting = false
+  let polling = false
   let notBeforeMs = Number.NEGATIVE_INFINITY
-  let restMs = 0
+  let cooldownMs = 0
   let lastWriteMs = Number.NEGATIVE_INFINITY
-  let closeInRow = 0
+  let closeWrites = 0
 
-  function rest(waitedMs: number, timedOut: boolean): void {
-    waiting = false
-    restMs = timedOut ? Math.min(longestRestMs, Math.max(firstRestMs, 2 * restMs)) : 0
-    notBeforeMs = clock.monotonicMs() + Math.max(restMs, restsPerWait * waitedMs)
+  function cooldown(waitedMs: number, timedOut: boolean): void {
+    polling = false
+    cooldownMs = timedOut ? Math.min(maxCooldownMs, Math.max(initialCooldownMs, 2 * cooldownMs)) : 0
+    notBeforeMs = clock.monotonicMs() + Math.max(cooldownMs, cooldownFactor * waitedMs)
   }
 
   return {
     begin(requests) {
       if (mode === 'off' || requests > fewRequests) return
       const startMs = clock.monotonicMs()
-      closeInRow = startMs - lastWriteMs <= longestGapMs ? closeInRow + 1 : 0
+      closeWrites = startMs - lastWriteMs <= maxGapMs ? closeWrites + 1 : 0
       lastWriteMs = startMs
-      if (closeInRow < closeWrites || waiting || startMs < notBeforeMs) return
-      waiting = true
+      if (closeWrites < writesBeforePolling || polling || startMs < notBeforeMs) return
+      polling = true
       const poll = () => {
         const waitedMs = clock.monotonicMs() - startMs
-        if (isOver()) rest(waitedMs, false)
-        else if (waitedMs >= longestWaitMs) rest(waitedMs, true)
+        if (isOver()) cooldown(waitedMs, false)
+        else if (waitedMs >= maxPollMs) cooldown(waitedMs, true)
         else inNextTurn(poll)
       }
       inNextTurn(poll)

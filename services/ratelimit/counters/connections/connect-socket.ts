@@ -3,10 +3,10 @@ import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 
-export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string }
+export type ServerEndpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
 /** `host:port`, or the path of a unix socket. */
-export function formatEndpoint(endpoint: Endpoint): string {
+export function formatEndpoint(endpoint: ServerEndpoint): string {
   return 'path' in endpoint ? endpoint.path : `${endpoint.host}:${endpoint.port}`
 }
 
@@ -24,7 +24,7 @@ export interface TlsOptions {
 }
 
 export interface SocketOptions {
-  readonly endpoint: Endpoint
+  readonly endpoint: ServerEndpoint
   /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
   readonly tls?: TlsOptions | (() => TlsOptions)
 }
@@ -78,7 +78,7 @@ export function connectSocket(
   return { socket, closed }
 }
 
-function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions {
+function secureSettings(tls: TlsOptions, endpoint: ServerEndpoint): ConnectionOptions {
   const { ca, cert, key, verifyName = true } = tls
   const host = 'host' in endpoint ? endpoint.host : ''
   // The server name extension does not allow IP addresses; Node verifies an address against the certificate

@@ -19,18 +19,18 @@ test('refreshes never overlap, and a request during one causes another one', asy
     },
     isSettled: () => true,
     everyMs: 1_000_000,
-    hurryMs: 1,
-    maxHurryMs: 5,
+    urgentMs: 1,
+    maxUrgentMs: 5,
     random: Math.random,
   })
   t.after(() => schedule.close())
   await waitFor('the first', () => runs === 1)
-  for (let call = 0; call < 5; call += 1) schedule.soon()
+  for (let call = 0; call < 5; call += 1) schedule.refreshSoon()
   finish()
   await waitFor('the second', () => runs === 2)
   finish()
   await waitFor('its end', () => running === 0)
-  schedule.soon()
+  schedule.refreshSoon()
   await waitFor('the third', () => runs === 3)
   finish()
 })
@@ -43,13 +43,13 @@ test('it refreshes often until settled, and stops when closed', async () => {
     },
     isSettled: () => runs >= 5,
     everyMs: 1_000_000,
-    hurryMs: 1,
-    maxHurryMs: 5,
+    urgentMs: 1,
+    maxUrgentMs: 5,
     random: () => 0,
   })
   await waitFor('five runs', () => runs === 5)
   schedule.close()
-  schedule.soon()
+  schedule.refreshSoon()
   await new Promise(resolve => setImmediate(resolve))
   assert.equal(runs, 5)
 })
@@ -64,15 +64,15 @@ test('constant requests are delayed more and more, until a quiet period', async 
     },
     isSettled: () => true,
     everyMs: 5_000,
-    hurryMs: 100,
-    maxHurryMs: 500,
+    urgentMs: 100,
+    maxUrgentMs: 500,
     random: () => 0,
     clock: { nowMs: () => 0, monotonicMs: () => nowMs },
   })
   async function pass(ms: number, storm: boolean): Promise<number> {
     const before = runs
     for (const endMs = nowMs + ms; nowMs < endMs; nowMs += 1) {
-      if (storm) for (let reply = 0; reply < 10; reply += 1) schedule.soon()
+      if (storm) for (let reply = 0; reply < 10; reply += 1) schedule.refreshSoon()
       t.mock.timers.tick(1)
       await Promise.resolve()
     }

@@ -8,7 +8,7 @@ export interface RefreshSchedule {
    * `maxHurryMs` while it is called after each refresh, so that constant changes do not cause constant
    * refreshes.
    */
-  soon(): void
+  refreshSoon(): void
   close(): void
 }
 
@@ -19,9 +19,9 @@ interface RefreshOptions {
   readonly isSettled: () => boolean
   readonly everyMs: number
   /** The first delay while `isSettled` returns false, and after `soon`. */
-  readonly hurryMs: number
+  readonly urgentMs: number
   /** The maximum of these delays, which grow to it. Defaults to `hurryMs`. */
-  readonly maxHurryMs?: number
+  readonly maxUrgentMs?: number
   /** Uniform in [0, 1). Each delay is between half of its value and all of it, so that processes spread. */
   readonly random: () => number
   /** Defaults to the system's clock. */
@@ -30,9 +30,23 @@ interface RefreshOptions {
 
 /** Starts with a refresh in the next turn of the event loop. */
 export function createRefreshSchedule(options: RefreshOptions): RefreshSchedule {
-  const { refresh, isSettled, everyMs, hurryMs, maxHurryMs = hurryMs, random, clock = systemClock } = options
+  const {
+    refresh,
+    isSettled,
+    everyMs,
+    urgentMs,
+    maxUrgentMs = urgentMs,
+    random,
+    clock = systemClock,
+  } = options
   const jitter = 0.5
-  const hurry = createBackoff({ initialMs: hurryMs, maxMs: maxHurryMs, factor: 1.5, jitter, random })
+  const urgentBackoff = createBackoff({
+    initialMs: urgentMs,
+    maxMs: maxUrgentMs,
+    factor: 1.5,
+    jitter,
+    random,
+  })
   let timer: NodeJS.Timeout | undefined
   let plannedMs = Number.POSITIVE_INFINITY
   let running = false
@@ -59,16 +73,16 @@ export function createRefreshSchedule(options: RefreshOptions): RefreshSchedule 
     await refresh()
     running = false
     plannedMs = Number.POSITIVE_INFINITY
-    if (isSettled() && !wasWanted && !wanted) hurry.reset()
-    plan(isSettled() && !wanted ? spread(everyMs) : hurry.nextMs())
+    if (isSettled() && !wasWanted && !wanted) urgentBackoff.reset()
+    plan(isSettled() && !wanted ? spread(everyMs) : urgentBackoff.nextMs())
   }
 
   plan(0)
   return {
-    soon() {
+    refreshSoon() {
       if (wanted) return
       wanted = true
-      if (!running) plan(hurry.nextMs())
+      if (!running) plan(urgentBackoff.nextMs())
     },
     close() {
       closed = true

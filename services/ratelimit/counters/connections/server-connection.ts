@@ -20,7 +20,7 @@ export interface SessionEvents {
   /** The server owes replies and has sent nothing for some time, */
   onSilence(problem: string): void
   /** and after that has sent something. */
-  onSign(): void
+  onResume(): void
 }
 
 export interface ServerConnectionOptions {
@@ -88,7 +88,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
   protected abstract open(events: SessionEvents): Session | undefined
 
   /** Called when a session begins to serve, and when it ends. */
-  protected abstract noteHealth(healthy: boolean, before: boolean): void
+  protected abstract onHealthChange(healthy: boolean, before: boolean): void
 
   protected get isClosed(): boolean {
     return this.#closed
@@ -106,7 +106,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
         this.#breaker?.open(problem)
         this.#stopUsing(problem)
       },
-      onSign: () => {
+      onResume: () => {
         this.#breaker?.close(`${this.#server} answers again`)
         this.#use()
       },
@@ -129,7 +129,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
 
   #use(): void {
     this.#usable = true
-    this.#problem = lostText(this.#server)
+    this.#problem = describeLoss(this.#server)
   }
 
   #stopUsing(problem: string): void {
@@ -140,10 +140,10 @@ export abstract class ServerConnection<Session extends ServerSession> {
   #become(healthy: boolean): void {
     const before = this.#healthy
     this.#healthy = healthy
-    this.noteHealth(healthy, before)
+    this.onHealthChange(healthy, before)
   }
 }
 
-export function lostText(server: string): string {
+export function describeLoss(server: string): string {
   return `the connection to ${server} was lost`
 }

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type BusyPoll, type BusyPollMode, createBusyPoll } from './busy-poll.ts'
 import { connectSocket, type SocketOptions } from './connect-socket.ts'
-import { lostText, type ServerSession, type SessionEvents } from './server-connection.ts'
+import { describeLoss, type ServerSession, type SessionEvents } from './server-connection.ts'
 
 /** What differs between the servers of counters. */
 export interface ServerProtocol<Reply> {
@@ -54,7 +54,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
     const { clock, busyPoll: mode } = options
     this.#protocol = protocol
     this.#events = events
-    this.#lost = lostText(protocol.server)
+    this.#lost = describeLoss(protocol.server)
     this.#busyPoll = createBusyPoll({ mode, clock, isOver: () => this.#owed.isEmpty })
     this.#watch = this.#createWatch(options)
     this.#watch.begin()
@@ -117,7 +117,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
   ): boolean {
     const isLonely = this.isServing && this.#owed.isEmpty
     if (isLonely || (this.#protocol.timesGreeting && this.#owed.isEmpty)) this.#watch.begin()
-    this.#owed.owe(count, onReplies, replies)
+    this.#owed.expect(count, onReplies, replies)
     this.#socket.write(requests)
     if (isLonely) this.#busyPoll.begin(count)
     return this.#socket.writableLength === 0
@@ -138,7 +138,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
       silence: {
         afterMs: () => (this.isServing ? silenceMs : Number.POSITIVE_INFINITY),
         onBegin: afterMs => this.#events.onSilence(owedText(afterMs)),
-        onEnd: () => this.#events.onSign(),
+        onEnd: () => this.#events.onResume(),
       },
       timeoutMs: () => (this.isServing ? stallTimeoutMs : connectTimeoutMs),
       isWaiting: () => !this.#ended && !(isConnected() && this.#owed.isEmpty),
@@ -166,7 +166,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
 export type OnReplies<Reply> = (replies: readonly Reply[], problem: string | undefined) => void
 
 /** The requests of one write whose replies are not complete. */
-interface Debt<Reply> {
+interface PendingReplies<Reply> {
   readonly requests: number
   readonly replies: Reply[]
   readonly onReplies: OnReplies<Reply>
@@ -174,7 +174,7 @@ interface Debt<Reply> {
 
 /** The queue of replies that a server owes, for a protocol that replies in the order of the requests. */
 class ReplyQueue<Reply> {
-  readonly #debts: Debt<Reply>[] = []
+  readonly #debts: PendingReplies<Reply>[] = []
 
   get isEmpty(): boolean {
     return this.#debts.length === 0
@@ -186,7 +186,7 @@ class ReplyQueue<Reply> {
    *
    * @param replies the array that collects them
    */
-  owe(requests: number, onReplies: OnReplies<Reply>, replies: Reply[] = []): void {
+  expect(requests: number, onReplies: OnReplies<Reply>, replies: Reply[] = []): void {
     this.#debts.push({ requests, replies, onReplies })
   }
 

@@ -13,11 +13,11 @@ test('each reply is counted by its result, and a missing one as an error', () =>
     gauge: assert.fail,
   })
   const error = { error: 'SERVER_ERROR out of memory' }
-  for (const reply of [1, 2n, 'NOT_FOUND', error, undefined] as const) calls.incremented(reply)
-  for (const reply of ['STORED', 'NOT_STORED', 'NOT_STORED', error, undefined] as const) calls.added(reply)
-  calls.looked([{ value: 5 }, { value: 0 }])
-  calls.looked([{ value: 5 }, undefined])
-  calls.looked([error])
+  for (const reply of [1, 2n, 'NOT_FOUND', error, undefined] as const) calls.countIncrement(reply)
+  for (const reply of ['STORED', 'NOT_STORED', 'NOT_STORED', error, undefined] as const) calls.countAdd(reply)
+  calls.countReads([{ value: 5 }, { value: 0 }])
+  calls.countReads([{ value: 5 }, undefined])
+  calls.countReads([error])
   assert.deepEqual(Object.fromEntries([...tallies].map(([name, { value }]) => [name, value])), {
     'increment.__code=success': 2,
     'increment.__code=miss': 1,

@@ -1,12 +1,12 @@
 import type { BackendStats } from '../backend-stats.ts'
-import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
+import { isMemcachedError, isValueReply, type MemcachedReply } from './reply-parser.ts'
 
 /** Counts the replies of memcached. A missing reply is an error. */
 export interface CallStats {
   /** Counts the replies to all reads of one write. */
-  looked(replies: readonly (Reply | undefined)[]): void
-  added(reply: Reply | undefined): void
-  incremented(reply: Reply | undefined): void
+  countReads(replies: readonly (MemcachedReply | undefined)[]): void
+  countAdd(reply: MemcachedReply | undefined): void
+  countIncrement(reply: MemcachedReply | undefined): void
 }
 
 /**
@@ -25,17 +25,17 @@ export function createCallStats(stats: BackendStats): CallStats {
   const increment = tallies('increment', 'success', 'error', 'miss')
   const [keysRequested, keysFound] = [tally('keys_requested'), tally('keys_found')]
   return {
-    looked(replies) {
-      const answered = replies.every(reply => reply !== undefined && !isErrorReply(reply))
+    countReads(replies) {
+      const answered = replies.every(reply => reply !== undefined && !isMemcachedError(reply))
       multiget[answered ? 'success' : 'error'].value += 1
       keysRequested.value += replies.length
       for (const reply of replies) if (isValueReply(reply) && reply.value !== 0) keysFound.value += 1
     },
-    added(reply) {
+    countAdd(reply) {
       const code = reply === 'STORED' ? 'success' : reply === 'NOT_STORED' ? 'not_stored' : 'error'
       add[code].value += 1
     },
-    incremented(reply) {
+    countIncrement(reply) {
       const isCount = typeof reply === 'number' || typeof reply === 'bigint'
       increment[isCount ? 'success' : reply === 'NOT_FOUND' ? 'miss' : 'error'].value += 1
     },

@@ -9,12 +9,12 @@ import {
   SocketSession,
   type SocketSessionOptions,
 } from '../connections/socket-session.ts'
-import { isErrorReply, isValueReply, type Reply, ReplyParser } from './reply-parser.ts'
+import { isMemcachedError, isValueReply, type MemcachedReply, MemcachedReplyParser } from './reply-parser.ts'
 
 type ConnectionOptions = SocketSessionOptions & Required<ServerConnectionOptions>
 
 /** A connection to one memcached, which reconnects after each loss until it is closed. */
-export class Connection extends ServerConnection<Session> {
+export class MemcachedConnection extends ServerConnection<MemcachedSession> {
   readonly #options: ConnectionOptions
   readonly #listeners: (() => void)[] = []
   #tried = false
@@ -45,34 +45,34 @@ export class Connection extends ServerConnection<Session> {
     this.#listeners.push(listener)
   }
 
-  protected open(events: SessionEvents): Session {
-    return new Session(this.#options, events)
+  protected open(events: SessionEvents): MemcachedSession {
+    return new MemcachedSession(this.#options, events)
   }
 
-  protected noteHealth(healthy: boolean, before: boolean): void {
+  protected onHealthChange(healthy: boolean, before: boolean): void {
     if (healthy === before && this.#tried) return
     this.#tried = true
     for (const listener of this.#listeners) listener()
   }
 }
 
-type OnReplies = OnRepliesOf<Reply>
+type OnReplies = OnRepliesOf<MemcachedReply>
 
 /** A request that every server and proxy supports, and that changes nothing. */
 const greeting = 'get tollway_probe\r\n'
 
-const memcached: ServerProtocol<Reply> = {
+const memcached: ServerProtocol<MemcachedReply> = {
   server: 'memcached',
   receiveBytes: 16_384,
   timesGreeting: false,
-  createParser: onReply => new ReplyParser(onReply),
-  errorOf: reply => (isErrorReply(reply) ? reply.error : undefined),
+  createParser: onReply => new MemcachedReplyParser(onReply),
+  errorOf: reply => (isMemcachedError(reply) ? reply.error : undefined),
   isOutOfStep,
   notServing: (_, timeoutMs) => `memcached did not answer for the first time within ${timeoutMs} ms`,
 }
 
 /** One connection to one memcached. It reads a key, since an open port does not prove that it serves. */
-class Session extends SocketSession<Reply> {
+class MemcachedSession extends SocketSession<MemcachedReply> {
   constructor(options: SocketSessionOptions, events: SessionEvents) {
     super(memcached, options, events)
   }
@@ -86,7 +86,7 @@ class Session extends SocketSession<Reply> {
   protected greet(): void {
     this.send(greeting, 1, ([reply], problem) => {
       if (problem !== undefined) return
-      if (isErrorReply(reply)) this.end(reply.error)
+      if (isMemcachedError(reply)) this.end(reply.error)
       else if (!isValueReply(reply)) this.end('the server is not memcached')
       else this.serve()
     })
@@ -97,6 +97,6 @@ class Session extends SocketSession<Reply> {
  * Returns whether the error means that memcached parsed the requests differently than they were written:
  * later replies cannot be assigned then. Other errors are about one key, or about the server's memory.
  */
-function isOutOfStep(reply: Reply): boolean {
-  return isErrorReply(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)
+function isOutOfStep(reply: MemcachedReply): boolean {
+  return isMemcachedError(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)
 }

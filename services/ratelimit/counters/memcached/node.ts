@@ -8,12 +8,12 @@ import { breakerSilenceMs, type CreateBreaker } from '../connections/circuit-bre
 import type { TlsOptions } from '../connections/connect-socket.ts'
 import { CountersError, type Hit } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
-import { Connection } from './connection.ts'
+import { MemcachedConnection } from './connection.ts'
 import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
 import {
   createCountSender,
   createLargeCountSender,
-  createLookSender,
+  createReadSender,
   type SendCounts,
 } from './send-counts.ts'
 import type { ServerAddress } from './server-list.ts'
@@ -21,7 +21,7 @@ import type { ServerAddress } from './server-list.ts'
 /** The counters of one memcached. */
 export interface MemcachedNode {
   readonly address: ServerAddress
-  readonly connection: Connection
+  readonly connection: MemcachedConnection
   /**
    * Has the contract of `Counters.add`, for legal keys. Rejects at once while the connection is not usable.
    */
@@ -66,14 +66,14 @@ export function createNode(
   onChange: (node: MemcachedNode) => void,
 ): MemcachedNode {
   const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, calls, afterAnswer } = options
-  const connection = new Connection({
+  const connection = new MemcachedConnection({
     ...options,
     endpoint: address.endpoint,
     silenceMs: breakerSilenceMs(deadlineMs),
     backoff: newBackoff(),
     breaker: options.newBreaker(`memcached ${address.text}`),
   })
-  const look = createLookSender(connection, calls)
+  const look = createReadSender(connection, calls)
   const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
   const send: SendCounts =
     afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Reply, ReplyParser } from './reply-parser.ts'
+import { type MemcachedReply, MemcachedReplyParser } from './reply-parser.ts'
 
 interface Outcome {
-  readonly replies: readonly Reply[]
+  readonly replies: readonly MemcachedReply[]
   readonly problem: string | undefined
 }
 
 /** Parses the chunks, all of which share one buffer. */
 function parse(...chunks: readonly (string | Buffer)[]): Outcome {
-  const replies: Reply[] = []
-  const parser = new ReplyParser(reply => replies.push(reply))
+  const replies: MemcachedReply[] = []
+  const parser = new MemcachedReplyParser(reply => replies.push(reply))
   const memory = Buffer.alloc(chunks.reduce((most, chunk) => Math.max(most, Buffer.byteLength(chunk)), 1))
   let problem: string | undefined
   for (const chunk of chunks) {
@@ -23,7 +23,7 @@ function parse(...chunks: readonly (string | Buffer)[]): Outcome {
 }
 
 test('every kind of reply', () => {
-  const table: readonly [string, Reply][] = [
+  const table: readonly [string, MemcachedReply][] = [
     ['0\r\n', 0],
     ['17\r\n', 17],
     ['9007199254740991\r\n', 9_007_199_254_740_991],

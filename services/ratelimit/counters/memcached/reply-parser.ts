@@ -4,7 +4,7 @@ import type { Count } from '../batching/sum-equal-keys.ts'
  * A reply of memcached: a counter's new value, a word, the result of a read, or an error. Values beyond
  * 2^53-1 are a bigint.
  */
-export type Reply = Count | Word | ValueReply | ErrorReply
+export type MemcachedReply = Count | Word | ValueReply | ErrorReply
 
 type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
 
@@ -18,11 +18,11 @@ interface ErrorReply {
   readonly error: string
 }
 
-export function isValueReply(reply: Reply | undefined): reply is ValueReply {
+export function isValueReply(reply: MemcachedReply | undefined): reply is ValueReply {
   return typeof reply === 'object' && 'value' in reply
 }
 
-export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
+export function isMemcachedError(reply: MemcachedReply | undefined): reply is ErrorReply {
   return typeof reply === 'object' && 'error' in reply
 }
 
@@ -40,8 +40,8 @@ const lineFeed = 0x0a
  * Parses replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
  * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), without copying complete ones.
  */
-export class ReplyParser {
-  readonly #onReply: (reply: Reply) => void
+export class MemcachedReplyParser {
+  readonly #onReply: (reply: MemcachedReply) => void
   /** The beginning of an incomplete line. */
   readonly #store = Buffer.allocUnsafeSlow(maxLineBytes)
   #stored = 0
@@ -52,7 +52,7 @@ export class ReplyParser {
   #problem: string | undefined
 
   /** @param onReply called for each reply in order, from within `push` */
-  constructor(onReply: (reply: Reply) => void) {
+  constructor(onReply: (reply: MemcachedReply) => void) {
     this.#onReply = onReply
   }
 

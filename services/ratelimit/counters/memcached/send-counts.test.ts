@@ -9,7 +9,7 @@ import { unreadStats } from '../backend-stats.ts'
 import type { Increment } from '../batching/sum-equal-keys.ts'
 import { createBreakers } from '../connections/circuit-breaker.ts'
 import { createCallStats } from './call-stats.ts'
-import { Connection } from './connection.ts'
+import { MemcachedConnection } from './connection.ts'
 import { createCountSender } from './send-counts.ts'
 import { parseServerList } from './server-list.ts'
 
@@ -20,7 +20,7 @@ test('a read that follows increments of a dropped counter is repeated with them'
   t.after(() => server.stop())
   const [address] = parseServerList(server.address)
   assert.ok(address)
-  const connection = new Connection({
+  const connection = new MemcachedConnection({
     endpoint: address.endpoint,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: 10_000,

@@ -1,21 +1,21 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Again, type Send, sendAgain } from '../batching/send.ts'
+import { type Resend, resend, type Send } from '../batching/send.ts'
 import type { Count, Increment } from '../batching/sum-equal-keys.ts'
 import { needsExpiry } from '../batching/touched-keys.ts'
 import { CountersError, maxCount } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
-import type { Connection } from './connection.ts'
-import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
+import type { MemcachedConnection } from './connection.ts'
+import { isMemcachedError, isValueReply, type MemcachedReply } from './reply-parser.ts'
 import { addRequest, changeRequest, getRequest, toExpiry, touchRequest } from './request.ts'
 
 export type SendCounts = Send<Increment, Count>
 
 type Answer = Count | CountersError
 
-const misfitText = 'memcached sent an unexpected reply'
+const unexpectedText = 'memcached sent an unexpected reply'
 
 /** The answer for a key that memcached does not have any more: nothing was counted. */
-const forgotten = new CountersError('memcached did not keep the counter')
+const missingCounter = new CountersError('memcached did not keep the counter')
 
 /**
  * Counts exactly, before the answer. `incr` does not create a counter, so when this process touches a key for
@@ -24,7 +24,11 @@ const forgotten = new CountersError('memcached did not keep the counter')
  * hit needs a longer expiry than the one that was sent, a `touch` comes before the `incr` instead. A key that
  * memcached has dropped since is sent again as at its first touch.
  */
-export function createCountSender(connection: Connection, clock: Clock, calls: CallStats): SendCounts {
+export function createCountSender(
+  connection: MemcachedConnection,
+  clock: Clock,
+  calls: CallStats,
+): SendCounts {
   return function count(items, onAnswers) {
     const { requests, requestCount, before } = writeItems(items, clock.nowMs())
     connection.send(requests, requestCount, (replies, problem) => {
@@ -39,26 +43,26 @@ export function createCountSender(connection: Connection, clock: Clock, calls: C
       for (const [place, item] of items.entries()) {
         const answer = answers[place]
         if (answer instanceof CountersError) item.touched.expirySentSeconds = 0
-        const isDropped = answer === forgotten && before[place] !== 'add'
+        const isDropped = answer === missingCounter && before[place] !== 'add'
         // A read that follows such an increment of its key found no counter either.
         if (isDropped || (item.by === 0 && dropped.has(item.key))) again.push(place)
         if (isDropped) dropped.add(item.key)
       }
       if (again.length === 0) onAnswers(answers, problem)
-      else sendAgain(items, answers, [{ places: again, send: count }], all => onAnswers(all, problem))
+      else resend(items, answers, [{ places: again, send: count }], all => onAnswers(all, problem))
     })
   }
 }
 
 /** Only reads, whatever the increments are: the answers are the current values. */
-export function createLookSender(connection: Connection, calls: CallStats): SendCounts {
+export function createReadSender(connection: MemcachedConnection, calls: CallStats): SendCounts {
   return (items, onAnswers) => {
     let requests = ''
     for (const { key } of items) requests += getRequest(key)
     connection.send(requests, items.length, (replies, problem) => {
-      calls.looked(items.map((_, place) => replies[place]))
-      const answers = replies.map(lookedAt)
-      if (hasNoMisfit(answers)) onAnswers(answers, problem)
+      calls.countReads(items.map((_, place) => replies[place]))
+      const answers = replies.map(toReadValue)
+      if (hasOnlyExpected(answers)) onAnswers(answers, problem)
       else discardReplies(connection, onAnswers)
     })
   }
@@ -95,26 +99,26 @@ function countReplies(
   calls: CallStats,
   items: readonly Increment[],
   before: readonly Before[],
-  replies: readonly Reply[],
+  replies: readonly MemcachedReply[],
 ): void {
-  const looked: (Reply | undefined)[] = []
+  const looked: (MemcachedReply | undefined)[] = []
   let next = 0
   for (const [place, { by }] of items.entries()) {
     if (before[place] !== undefined) {
-      if (before[place] === 'add') calls.added(replies[next])
+      if (before[place] === 'add') calls.countAdd(replies[next])
       next += 1
     }
     if (by === 0) looked.push(replies[next++])
-    else calls.incremented(replies[next++])
+    else calls.countIncrement(replies[next++])
   }
-  if (looked.length > 0) calls.looked(looked)
+  if (looked.length > 0) calls.countReads(looked)
 }
 
 /** Returns the answers for which there are replies; undefined when a reply is not of the expected kind. */
 function readAnswers(
   items: readonly Increment[],
   before: readonly Before[],
-  replies: readonly Reply[],
+  replies: readonly MemcachedReply[],
 ): readonly Answer[] | undefined {
   const answers: (Answer | undefined)[] = []
   let next = 0
@@ -123,45 +127,45 @@ function readAnswers(
     const beforeReply = kind === undefined ? 'STORED' : replies[next++]
     const reply = replies[next++]
     if (beforeReply === undefined || reply === undefined) break
-    const answer = item.by === 0 ? lookedAt(reply) : counted(reply)
+    const answer = item.by === 0 ? toReadValue(reply) : toCount(reply)
     // The reply to `add` is the reason why there is no counter.
-    if (kind === 'add' && answer === forgotten && isErrorReply(beforeReply)) {
+    if (kind === 'add' && answer === missingCounter && isMemcachedError(beforeReply)) {
       answers.push(new CountersError(beforeReply.error))
     } else answers.push(kind === undefined || isReplyTo(kind, beforeReply) ? answer : undefined)
   }
-  return hasNoMisfit(answers) ? answers : undefined
+  return hasOnlyExpected(answers) ? answers : undefined
 }
 
-function isReplyTo(kind: 'add' | 'touch', reply: Reply): boolean {
-  if (isErrorReply(reply)) return true
+function isReplyTo(kind: 'add' | 'touch', reply: MemcachedReply): boolean {
+  if (isMemcachedError(reply)) return true
   return kind === 'add'
     ? reply === 'STORED' || reply === 'NOT_STORED'
     : reply === 'TOUCHED' || reply === 'NOT_FOUND'
 }
 
 /** Returns undefined, like the next function, for a reply of an unexpected kind. */
-function counted(reply: Reply): Answer | undefined {
+function toCount(reply: MemcachedReply): Answer | undefined {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
-  if (reply === 'NOT_FOUND') return forgotten
-  return isErrorReply(reply) ? new CountersError(reply.error) : undefined
+  if (reply === 'NOT_FOUND') return missingCounter
+  return isMemcachedError(reply) ? new CountersError(reply.error) : undefined
 }
 
-function lookedAt(reply: Reply): Answer | undefined {
+function toReadValue(reply: MemcachedReply): Answer | undefined {
   if (isValueReply(reply)) return reply.value ?? new CountersError('the value in memcached is not a number')
-  return isErrorReply(reply) ? new CountersError(reply.error) : undefined
+  return isMemcachedError(reply) ? new CountersError(reply.error) : undefined
 }
 
-function hasNoMisfit(answers: readonly (Answer | undefined)[]): answers is readonly Answer[] {
+function hasOnlyExpected(answers: readonly (Answer | undefined)[]): answers is readonly Answer[] {
   return !answers.includes(undefined)
 }
 
 /** Discards all replies and reconnects: after an unexpected reply, replies cannot be assigned to requests. */
 function discardReplies(
-  connection: Connection,
+  connection: MemcachedConnection,
   onAnswers: (answers: readonly Answer[], problem: string) => void,
 ): void {
-  connection.renew(misfitText)
-  onAnswers([], misfitText)
+  connection.renew(unexpectedText)
+  onAnswers([], unexpectedText)
 }
 
 /** Smaller addends would have to be added to one key billions of times to exceed 64 bits. */
@@ -181,8 +185,8 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
     }
     look(large, looked => {
       const { answers, places } = answerFull(items, collectValues(large, looked))
-      const part: Again<Increment, Count> = { places, send: count }
-      sendAgain(items, answers, [part], all => onAnswers(all, undefined))
+      const part: Resend<Increment, Count> = { places, send: count }
+      resend(items, answers, [part], all => onAnswers(all, undefined))
     })
   }
 }

@@ -1,10 +1,10 @@
 import { crc32 } from 'node:zlib'
-import type { Endpoint } from '../connections/connect-socket.ts'
+import type { ServerEndpoint } from '../connections/connect-socket.ts'
 
 /** The address of a memcached, and its text in the list. */
 export interface ServerAddress {
   readonly text: string
-  readonly endpoint: Endpoint
+  readonly endpoint: ServerEndpoint
 }
 
 /** The most servers of one list. */
@@ -30,7 +30,7 @@ export function parseServerList(list: string | readonly string[]): readonly Serv
   })
 }
 
-function parseEndpoint(text: string): Endpoint | undefined {
+function parseEndpoint(text: string): ServerEndpoint | undefined {
   if (text.includes('/')) return { path: text }
   const [, bracketed, plain, digits] = /^(?:\[([^[\]\s]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text) ?? []
   const host = bracketed ?? plain

@@ -29,7 +29,7 @@ interface SrvWatchOptions {
 }
 
 /** The delay while no servers are found; the schedule uses between half and all of it. */
-const hurryMs = 1_000
+const urgentMs = 1_000
 
 /**
  * Looks up the servers, at once and then repeatedly.
@@ -45,7 +45,7 @@ export function watchSrv(options: SrvWatchOptions): { close(): void } {
     refresh,
     isSettled: () => problem === undefined,
     everyMs: refreshMs,
-    hurryMs,
+    urgentMs,
     random,
     ...(clock === undefined ? {} : { clock }),
   })

@@ -2,8 +2,8 @@ import { emptyingHits, type LimitCheck } from '../admission/limit-check.ts'
 import { maxDebt } from '../admission/token-bucket.ts'
 import type { AdmissionRun, RunOutcomes } from '../batching/admission-runs.ts'
 import { CountersError, maxCount } from '../counters.ts'
-import { isArrayReply, type Reply } from './resp/reply-parser.ts'
-import type { RequestWriter } from './resp/request-writer.ts'
+import { isArrayReply, type RedisReply } from './resp/reply-parser.ts'
+import type { RespWriter } from './resp/request-writer.ts'
 import type { Script } from './send-scripts.ts'
 
 const numberOf = { FixedWindow: 0, SlidingWindow: 1, TokenBucket: 2 } as const
@@ -237,7 +237,7 @@ export function admissionScript(timeMicros: TimeMicros = () => undefined): Scrip
   }
 }
 
-function writeLimit(requests: RequestWriter, check: LimitCheck): void {
+function writeLimit(requests: RespWriter, check: LimitCheck): void {
   requests.integer(numberOf[check.algorithm])
   requests.integer(check.limit)
   requests.integer(check.burst)
@@ -247,7 +247,7 @@ function writeLimit(requests: RequestWriter, check: LimitCheck): void {
   requests.integer((check.shadow ? 1 : 0) + (check.countRejected ? 2 : 0))
 }
 
-function readOutcomes(reply: Reply, { checks }: AdmissionRun): RunOutcomes | CountersError {
+function readOutcomes(reply: RedisReply, { checks }: AdmissionRun): RunOutcomes | CountersError {
   if (!isArrayReply(reply) || reply.length !== valuesPerCheck * checks.length + 1) {
     return new CountersError('Redis did not answer a script with a list of the expected length')
   }

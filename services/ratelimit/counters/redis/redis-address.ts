@@ -1,8 +1,8 @@
 /** The address of Redis, and the login of each connection. */
 export type RedisAddress = { readonly login: RedisLogin } & (
   | { readonly type: 'single'; readonly endpoint: RedisEndpoint; readonly secure: boolean }
-  | { readonly type: 'sentinel'; readonly master: string; readonly sentinels: readonly HostPort[] }
-  | { readonly type: 'cluster'; readonly seeds: readonly HostPort[] }
+  | { readonly type: 'sentinel'; readonly master: string; readonly sentinels: readonly NodeAddress[] }
+  | { readonly type: 'cluster'; readonly seeds: readonly NodeAddress[] }
 )
 
 export interface RedisLogin {
@@ -12,12 +12,12 @@ export interface RedisLogin {
   readonly database?: number
 }
 
-export interface HostPort {
+export interface NodeAddress {
   readonly host: string
   readonly port: number
 }
 
-type RedisEndpoint = HostPort | { readonly path: string }
+type RedisEndpoint = NodeAddress | { readonly path: string }
 
 interface RedisAddressText {
   /** `single`, `sentinel` or `cluster`, in any letter case. */
@@ -99,7 +99,7 @@ function parseSentinels(text: string) {
   return { master, sentinels: parseNodes(sentinels, 'the sentinels') }
 }
 
-function parseNodes(items: readonly string[], whose: string): readonly HostPort[] {
+function parseNodes(items: readonly string[], whose: string): readonly NodeAddress[] {
   return items.map((item, index) => {
     const node = parseHostPort(item.trim())
     if (node !== undefined) return node
@@ -107,7 +107,7 @@ function parseNodes(items: readonly string[], whose: string): readonly HostPort[
   })
 }
 
-function parseHostPort(text: string): HostPort | undefined {
+function parseHostPort(text: string): NodeAddress | undefined {
   const [, bracketed, plain, digits = ''] = /^(?:\[([^[\]]+)\]|([^:/@[\]]+)):(\d+)$/.exec(text) ?? []
   const host = bracketed ?? plain
   return host === undefined ? undefined : { host, port: parsePort(digits) }

@@ -1,8 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type AdmissionRun, type RunOutcomes, sendRuns } from '../batching/admission-runs.ts'
-import { type Call, createPipeline, type Pipeline, type SendCalls } from '../batching/pipeline.ts'
-import { missingAnswer, type Send } from '../batching/send.ts'
+import { createPipeline, type Pipeline, type PipelineCall, type SendCalls } from '../batching/pipeline.ts'
+import { createMissingAnswer, type Send } from '../batching/send.ts'
 import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
 import { createTouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, type Hit } from '../counters.ts'
@@ -26,7 +26,7 @@ export interface RedisNode {
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   /** Sends without batching, for items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
-  readonly sendCalls: Send<Call, readonly number[]>
+  readonly sendCalls: Send<PipelineCall, readonly number[]>
   readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
   close(): Promise<void>
 }
@@ -117,8 +117,8 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   }
 }
 
-function eachForItself(send: Send<Call, readonly number[]>): SendCalls {
+function eachForItself(send: Send<PipelineCall, readonly number[]>): SendCalls {
   return (calls, onAnswers) => {
-    send(calls, (answers, problem) => onAnswers(index => answers[index] ?? missingAnswer(problem)))
+    send(calls, (answers, problem) => onAnswers(index => answers[index] ?? createMissingAnswer(problem)))
   }
 }

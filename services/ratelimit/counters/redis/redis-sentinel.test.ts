@@ -11,7 +11,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import { countersContract } from '../testing/counters.contract.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCounters } from './redis-setup.ts'
-import { askOnce } from './resp/session.ts'
+import { sendCommandOnce } from './resp/session.ts'
 import { hit, openRedis, problemOf, startLoad, type TestedOptions } from './testing/open-redis-counters.ts'
 
 const skip = missingProgram('redis-server')
@@ -122,7 +122,7 @@ async function findMaster(servers: readonly RedisServer[]): Promise<RedisServer 
 
 async function askSentinel(set: RedisSentinels, ...words: string[]): Promise<void> {
   const [port = 0] = set.sentinelPorts
-  await askOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
+  await sendCommandOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
 }
 
 describe('sentinels and a Redis with passwords', { skip }, () => {

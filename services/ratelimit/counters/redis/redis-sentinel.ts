@@ -33,7 +33,7 @@ export function createSentinelCounters(
     random,
   })
   connection.onHealth(healthy => {
-    if (!healthy) watch.soon()
+    if (!healthy) watch.refreshSoon()
   })
   const problem = () => (connection.endpoint === undefined ? watch.problem : connection.problem)
   const node = createRedisNode({

@@ -12,7 +12,7 @@ import type { RedisAddress } from './redis-address.ts'
 import type { RedisLimits } from './redis-node.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createPoolStats, type PoolName, type PoolStats } from './resp/pool-stats.ts'
-import { askOnce, type SessionOptions } from './resp/session.ts'
+import { type RedisSessionOptions, sendCommandOnce } from './resp/session.ts'
 
 export interface RedisCountersOptions {
   /** `single`, `sentinel` or `cluster`, in any letter case. Defaults to `single`. */
@@ -81,9 +81,9 @@ export interface RedisCounters extends Counters {
 /** The options that all connections of one set of counters share. */
 export interface RedisSetup {
   /** The session options for a Redis that has counters. */
-  readonly session: Omit<SessionOptions, 'endpoint'>
+  readonly session: Omit<RedisSessionOptions, 'endpoint'>
   /** The same without a login. */
-  readonly transport: Omit<SessionOptions, 'endpoint'>
+  readonly transport: Omit<RedisSessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
   readonly pool: PoolStats
   readonly newBreaker: CreateBreaker
@@ -135,7 +135,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
  * closes the connection. A Redis that rejects the command causes no warning.
  */
 function createEvictionWarning(
-  session: Omit<SessionOptions, 'endpoint'>,
+  session: Omit<RedisSessionOptions, 'endpoint'>,
   onWarning: ((text: string) => void) | undefined,
 ): (connection: RespConnection) => void {
   let asked = false
@@ -143,7 +143,7 @@ function createEvictionWarning(
     const { endpoint } = connection
     if (asked || endpoint === undefined) return
     asked = true
-    const memory = await askOnce({ ...session, endpoint }, 'INFO', 'memory')
+    const memory = await sendCommandOnce({ ...session, endpoint }, 'INFO', 'memory')
     const text = typeof memory === 'string' ? evictionWarning(memory) : undefined
     if (text !== undefined) warn(text)
   }

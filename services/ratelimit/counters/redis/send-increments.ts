@@ -3,8 +3,8 @@ import type { Count, Increment } from '../batching/sum-equal-keys.ts'
 import { needsExpiry } from '../batching/touched-keys.ts'
 import { CountersError } from '../counters.ts'
 import type { RespConnection } from './resp/connection.ts'
-import { isErrorReply, type Reply } from './resp/reply-parser.ts'
-import { RequestWriter, requestHead } from './resp/request-writer.ts'
+import { isErrorReply, type RedisReply } from './resp/reply-parser.ts'
+import { RespWriter, requestHead } from './resp/request-writer.ts'
 
 /** The error of Redis for a sum beyond 64 bits. */
 const overflowError = /^ERR increment or decrement would overflow/
@@ -31,7 +31,7 @@ export function createIncrementSender(
   connection: RespConnection,
   onErrorReply: (text: string) => void,
 ): Send<Increment, Count> {
-  const requests = new RequestWriter()
+  const requests = new RespWriter()
 
   function begin(head: Uint8Array, key: string, asking: boolean): void {
     if (asking) requests.begin(askingHead)
@@ -82,7 +82,7 @@ export function createIncrementSender(
 }
 
 /** Drops the replies to ASKING, one of which precedes each other reply. */
-export function withoutAsking(replies: readonly Reply[], asking: boolean): readonly Reply[] {
+export function withoutAsking(replies: readonly RedisReply[], asking: boolean): readonly RedisReply[] {
   return asking ? replies.filter((_, index) => index % 2 === 1) : replies
 }
 
@@ -94,7 +94,7 @@ export function withoutAsking(replies: readonly Reply[], asking: boolean): reado
 function readReplies(
   increments: readonly Increment[],
   firsts: readonly Increment[],
-  replies: readonly Reply[],
+  replies: readonly RedisReply[],
   onErrorReply: (text: string) => void,
 ): { answers: readonly (Count | CountersError)[]; renewed: readonly Increment[] } {
   const answers: (Count | CountersError)[] = []
@@ -114,12 +114,12 @@ function readReplies(
   return { answers, renewed }
 }
 
-function isFailure(reply: Reply | undefined): boolean {
+function isFailure(reply: RedisReply | undefined): boolean {
   return reply === undefined || isErrorReply(reply)
 }
 
 /** The reply to INCRBY is an integer, that to GET a string or null. */
-function toCount(reply: Reply, onErrorReply: (text: string) => void): Count | CountersError {
+function toCount(reply: RedisReply, onErrorReply: (text: string) => void): Count | CountersError {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === null) return 0
   if (isErrorReply(reply)) return toErrorAnswer(reply.error, onErrorReply)

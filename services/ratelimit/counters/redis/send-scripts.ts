@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import { type OnAnswers, type Send, sendAgain } from '../batching/send.ts'
+import { type OnAnswers, resend, type Send } from '../batching/send.ts'
 import { CountersError } from '../counters.ts'
 import type { RespConnection } from './resp/connection.ts'
-import { isErrorReply, type Reply } from './resp/reply-parser.ts'
-import { RequestWriter, requestHead } from './resp/request-writer.ts'
+import { isErrorReply, type RedisReply } from './resp/reply-parser.ts'
+import { RespWriter, requestHead } from './resp/request-writer.ts'
 import { askingHead, withoutAsking } from './send-increments.ts'
 
 /** A Lua script, and how its runs are written and read. */
@@ -13,9 +13,9 @@ export interface Script<Item, Answer> {
   argumentCount(item: Item): number
   keyCount(item: Item): number
   /** Writes the keys and then the other arguments. */
-  write(requests: RequestWriter, item: Item): void
+  write(requests: RespWriter, item: Item): void
   /** Reads a reply that is no error. */
-  read(reply: Reply, item: Item): Answer | CountersError
+  read(reply: RedisReply, item: Item): Answer | CountersError
   /** Called for each run that failed, or whose reply is missing. */
   onFailure?(item: Item): void
 }
@@ -32,7 +32,7 @@ export function createScriptSender<Item, Answer>(
   script: Script<Item, Answer>,
   onErrorReply: (text: string) => void,
 ): Send<Item, Answer> {
-  const requests = new RequestWriter()
+  const requests = new RespWriter()
   const sha = createHash('sha1').update(script.text).digest('hex')
 
   function writeRun(name: 'EVALSHA' | 'EVAL', item: Item, asking: boolean): void {
@@ -43,7 +43,7 @@ export function createScriptSender<Item, Answer>(
     script.write(requests, item)
   }
 
-  function toAnswer(reply: Reply, item: Item): Answer | CountersError {
+  function toAnswer(reply: RedisReply, item: Item): Answer | CountersError {
     if (!isErrorReply(reply)) return script.read(reply, item)
     onErrorReply(reply.error)
     return new CountersError(reply.error)
@@ -67,7 +67,7 @@ export function createScriptSender<Item, Answer>(
       if (places.length === 0) onAnswers(answers, problem)
       else {
         const sendWhole: Send<Item, Answer> = (some, onSome) => send('EVAL', some, onSome, asking)
-        sendAgain(items, answers, [{ places, send: sendWhole }], all => onAnswers(all, problem))
+        resend(items, answers, [{ places, send: sendWhole }], all => onAnswers(all, problem))
       }
     })
   }
@@ -76,7 +76,7 @@ export function createScriptSender<Item, Answer>(
 }
 
 /** Returns the indexes of the runs that did not begin because Redis does not have the script. */
-function findUnknownScripts(replies: readonly Reply[]): number[] {
+function findUnknownScripts(replies: readonly RedisReply[]): number[] {
   const places: number[] = []
   for (const [place, reply] of replies.entries()) {
     if (isErrorReply(reply) && reply.error.startsWith('NOSCRIPT')) places.push(place)

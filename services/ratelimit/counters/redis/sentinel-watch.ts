@@ -1,36 +1,36 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import { createRefreshSchedule } from '../connections/refresh-schedule.ts'
-import { type HostPort, isPort } from './redis-address.ts'
+import { isPort, type NodeAddress } from './redis-address.ts'
 import { RespConnection } from './resp/connection.ts'
-import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
-import { ask, type SessionOptions } from './resp/session.ts'
+import { isArrayReply, isErrorReply, type RedisReply } from './resp/reply-parser.ts'
+import { type RedisSessionOptions, sendCommand } from './resp/session.ts'
 
 /** Asks the sentinels which Redis is the master. */
 interface SentinelWatch {
   /** Why the master is not known. */
   readonly problem: string
   /** Asks the sentinels soon; otherwise they are asked every second. */
-  soon(): void
+  refreshSoon(): void
   close(): Promise<void>
 }
 
 interface SentinelWatchOptions {
   /** The name of the master in the sentinels' configuration. */
   readonly master: string
-  readonly sentinels: readonly HostPort[]
+  readonly sentinels: readonly NodeAddress[]
   /** The options of a session with a sentinel. */
-  readonly session: Omit<SessionOptions, 'endpoint'>
+  readonly session: Omit<RedisSessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
   /** Called with each answer, changed or not. */
-  readonly onMaster: (master: HostPort) => void
+  readonly onMaster: (master: NodeAddress) => void
   /** Returns whether the reported master is healthy; until it is, the sentinels are asked more often. */
   readonly isServing: () => boolean
   readonly random: () => number
 }
 
 const everyMs = 1_000
-const hurryMs = 100
-const maxHurryMs = 500
+const urgentMs = 100
+const maxUrgentMs = 500
 /** The time after which a vote does not wait for the remaining sentinels. */
 const voteTimeoutMs = 500
 
@@ -48,15 +48,15 @@ export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
     refresh,
     isSettled: isServing,
     everyMs,
-    hurryMs,
-    maxHurryMs,
+    urgentMs,
+    maxUrgentMs,
     random,
   })
   let closed = false
   // Asks as soon as the first sentinel is connected.
   for (const connection of connections) {
     connection.onHealth(healthy => {
-      if (healthy && !isServing()) schedule.soon()
+      if (healthy && !isServing()) schedule.refreshSoon()
     })
   }
 
@@ -71,7 +71,7 @@ export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
     get problem() {
       return problem
     },
-    soon: schedule.soon,
+    refreshSoon: schedule.refreshSoon,
     async close() {
       closed = true
       schedule.close()
@@ -80,7 +80,7 @@ export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
   }
 }
 
-type Ballot = HostPort | { readonly problem: string }
+type Ballot = NodeAddress | { readonly problem: string }
 
 /**
  * Resolves with the answer of more than half of all sentinels as soon as there is one. Otherwise, when all
@@ -99,7 +99,7 @@ function vote(connections: readonly RespConnection[], master: string): Promise<B
   }
 
   for (const [index, connection] of connections.entries()) {
-    void ask(connection, 'SENTINEL', 'get-master-addr-by-name', master).then(reply => {
+    void sendCommand(connection, 'SENTINEL', 'get-master-addr-by-name', master).then(reply => {
       ballots[index] = readMaster(reply, master)
       const votes = mostFrequent(ballots)?.votes ?? 0
       if (2 * votes > ballots.length || !ballots.includes(undefined)) decide()
@@ -108,7 +108,7 @@ function vote(connections: readonly RespConnection[], master: string): Promise<B
   return promise
 }
 
-function readMaster(reply: Reply, master: string): Ballot {
+function readMaster(reply: RedisReply, master: string): Ballot {
   if (isErrorReply(reply)) return { problem: `no sentinel reports the master: ${reply.error}` }
   if (reply === null) return { problem: `the sentinels know no master named ${master}` }
   const [host, digits] = isArrayReply(reply) ? reply : []
@@ -118,7 +118,7 @@ function readMaster(reply: Reply, master: string): Ballot {
 }
 
 function mostFrequent(ballots: readonly (Ballot | undefined)[]) {
-  const counts = new Map<string, { readonly ballot: HostPort; votes: number }>()
+  const counts = new Map<string, { readonly ballot: NodeAddress; votes: number }>()
   for (const ballot of ballots) {
     if (ballot === undefined || 'problem' in ballot) continue
     const place = `${ballot.host} ${ballot.port}`
@@ -126,7 +126,7 @@ function mostFrequent(ballots: readonly (Ballot | undefined)[]) {
     count.votes += 1
     counts.set(place, count)
   }
-  let most: { readonly ballot: HostPort; readonly votes: number } | undefined
+  let most: { readonly ballot: NodeAddress; readonly votes: number } | undefined
   for (const count of counts.values()) if (count.votes > (most?.votes ?? 0)) most = count
   return most
 }

@@ -1,4 +1,4 @@
-import type { Call } from '../batching/pipeline.ts'
+import type { PipelineCall } from '../batching/pipeline.ts'
 import { needsExpiry, type TouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, maxCount } from '../counters.ts'
 import { isArrayReply } from './resp/reply-parser.ts'
@@ -34,7 +34,7 @@ return values
 `
 
 /** @param touchedKeys remembers the expiries that were sent */
-export function stopWhenOverScript(touchedKeys: TouchedKeys): Script<Call, readonly number[]> {
+export function stopWhenOverScript(touchedKeys: TouchedKeys): Script<PipelineCall, readonly number[]> {
   return {
     text,
     argumentCount: ({ batch }) => 5 * batch.length,

@@ -1,8 +1,8 @@
 import { compile, type RuleSet } from '../compile.ts'
-import type { Entry } from '../match.ts'
+import type { DescriptorEntry } from '../match.ts'
 import type { RateLimitDomain } from '../model.ts'
 import { formatProblem } from '../problems.ts'
-import { validate } from '../validate.ts'
+import { validateDomains } from '../validate.ts'
 import { parseYaml } from '../yaml/parse-yaml.ts'
 
 /** Only for tests: parses a YAML text, which must have no syntax problems. */
@@ -15,13 +15,13 @@ export function parseConfig(yaml: string, name = 'test.yaml'): RateLimitDomain {
 /** Only for tests: compiles YAML texts; the statistics of a limit are its name. */
 export function compileRules(...yamls: string[]): RuleSet<string> {
   const configs = yamls.map((yaml, index) => parseConfig(yaml, `test${index}.yaml`))
-  const { problems } = validate(configs, { mergeDomainConfigs: true, spelling: 'snake' })
+  const { problems } = validateDomains(configs, { mergeDomainConfigs: true, spelling: 'snake' })
   if (problems.length > 0) throw new Error(problems.map(formatProblem).join('\n'))
   return compile(configs, { mergeDomainConfigs: true, attach: name => name })
 }
 
 /** Only for tests: parses `user=alice path=/x` to a request's entries. `empty=` has the empty value. */
-export function parseEntries(text: string): readonly Entry[] {
+export function parseEntries(text: string): readonly DescriptorEntry[] {
   return text
     .split(' ')
     .filter(part => part !== '')

@@ -2,18 +2,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { compile } from '../compile.ts'
-import type { Problem } from '../model.ts'
-import { formatProblem, maxFindings } from '../problems.ts'
+import type { ConfigProblem } from '../model.ts'
+import { formatProblem, maxFindingsOfKind } from '../problems.ts'
 import { maxHostileCpuMs, measureCpuMs } from '../testing/rules-of-yaml.ts'
-import { validate } from '../validate.ts'
+import { validateDomains } from '../validate.ts'
 import { parseYaml } from './parse-yaml.ts'
 import { maxDocumentCharacters, maxDocuments, maxIndicators, maxLines } from './yaml-size.ts'
 
 /** Parses and validates a file as far as possible, and returns its problems. */
-function problemsOf(yaml: string): readonly Problem[] {
+function problemsOf(yaml: string): readonly ConfigProblem[] {
   const parsed = parseYaml('hostile.yaml', yaml)
   if ('problems' in parsed) return parsed.problems
-  const { problems } = validate([parsed.value], { mergeDomainConfigs: false, spelling: 'snake' })
+  const { problems } = validateDomains([parsed.value], { mergeDomainConfigs: false, spelling: 'snake' })
   if (problems.length === 0) compile([parsed.value], { mergeDomainConfigs: false, attach: () => undefined })
   return problems
 }
@@ -72,11 +72,11 @@ const bombs: Readonly<Record<string, () => string>> = {
 for (const [name, make] of Object.entries(bombs)) {
   test(`hostile: ${name} is rejected at once, with a short message`, () => {
     const yaml = make()
-    let problems: readonly Problem[] = []
+    let problems: readonly ConfigProblem[] = []
     const tookMs = measureCpuMs(() => {
       problems = problemsOf(yaml)
     })
-    assert.ok(problems.length > 0 && problems.length <= maxFindings + 1, `${problems.length} problems`)
+    assert.ok(problems.length > 0 && problems.length <= maxFindingsOfKind + 1, `${problems.length} problems`)
     for (const line of problems.map(formatProblem)) assert.ok(line.length < 4000 && !line.includes('\n'))
     assert.ok(tookMs < maxHostileCpuMs, `it took ${tookMs} ms`)
   })
@@ -183,7 +183,7 @@ test(`${numRuns} mutated files are accepted or rejected with a position, and non
   let accepted = 0
   const property = fc.property(fc.constantFrom(...seedFiles), edits, (file, list) => {
     const text = mutate(file, list)
-    let problems: readonly Problem[] = []
+    let problems: readonly ConfigProblem[] = []
     const tookMs = measureCpuMs(() => {
       problems = problemsOf(text)
     })

@@ -2,15 +2,15 @@ import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { isList } from '@tollway/chassis/json.ts'
 import { listNames, maxRequestsPerUnit, ruleFlags, toRuleFlags } from '../fields.ts'
 import {
+  type ConfigProblem,
   isRequestsPerUnit,
-  type Problem,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
 } from '../model.ts'
-import { createFindings, type Findings, fieldPath } from '../problems.ts'
-import { type ValidateOptions, validate } from '../validate.ts'
-import { isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
+import { createFindings, type Findings, joinPath } from '../problems.ts'
+import { type ValidateOptions, validateDomains } from '../validate.ts'
+import { isMap, parseYamlDocument, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**
  * Parses a configuration file. Every problem includes `name`. The text is checked in the reference's two
@@ -23,7 +23,7 @@ import { isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.t
  */
 export function parseYaml(name: string, text: string): ParsedYaml {
   const findings = createFindings()
-  const read = readYaml(text)
+  const read = parseYamlDocument(text)
   if ('error' in read) {
     findings.problem(name, '', `${loadError}${read.error}`)
     return { problems: findings.problems }
@@ -33,7 +33,7 @@ export function parseYaml(name: string, text: string): ParsedYaml {
   }
   const root = read.document ?? emptyMap
   const context: Context = { source: name, findings, reported: new Set() }
-  if (!isMap(root)) report(context, '', `${loadError}the document cannot be ${shown(root)}`, 'a map')
+  if (!isMap(root)) report(context, '', `${loadError}the document cannot be ${formatValue(root)}`, 'a map')
   else checkKeys(context, root, '')
   const { problems, warnings } = findings
   if (findings.isFull()) return { problems }
@@ -43,8 +43,8 @@ export function parseYaml(name: string, text: string): ParsedYaml {
 }
 
 export type ParsedYaml =
-  | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
-  | { readonly problems: readonly Problem[]; readonly partial?: PartialDomain }
+  | { readonly value: RateLimitDomain; readonly warnings: readonly ConfigProblem[] }
+  | { readonly problems: readonly ConfigProblem[]; readonly partial?: PartialDomain }
 
 /** What could be read of a file with problems; a field that could not be read has its default. */
 interface PartialDomain {
@@ -60,12 +60,12 @@ interface PartialDomain {
 export function validateParsed(parsed: readonly ParsedYaml[], options: ValidateOptions) {
   const partials = parsed.flatMap(one => ('partial' in one && one.partial ? [one.partial] : []))
   const bySource = new Map(partials.map(partial => [partial.value.name, partial]))
-  const isOwn = (finding: Problem) => {
+  const isOwn = (finding: ConfigProblem) => {
     const partial = bySource.get(finding.source)
     return partial === undefined || !followsFrom(partial, finding.path)
   }
   const whole = parsed.flatMap(one => ('value' in one ? [one.value] : []))
-  const judged = validate([...whole, ...partials.map(({ value }) => value)], options)
+  const judged = validateDomains([...whole, ...partials.map(({ value }) => value)], options)
   return {
     problems: [
       ...parsed.flatMap(one => ('problems' in one ? one.problems : [])),
@@ -144,12 +144,12 @@ function checkKeys(context: Context, map: YamlMap, path: string): void {
   for (const [key, value] of map) {
     if (context.findings.isFull()) return
     if (typeof key !== 'string') {
-      const place = fieldPath(path, shown(key))
-      report(context, place, `config error, key is not of type string: ${printed(key)}`)
+      const place = joinPath(path, formatValue(key))
+      report(context, place, `config error, key is not of type string: ${formatPlain(key)}`)
     } else if (!legalKeys.has(key)) {
-      report(context, fieldPath(path, key), `config error, unknown key '${key}'`, allowedKeys)
+      report(context, joinPath(path, key), `config error, unknown key '${key}'`, allowedKeys)
     } else if (key !== 'metadata') {
-      checkValue(context, value, fieldPath(path, key))
+      checkValue(context, value, joinPath(path, key))
     }
   }
 }
@@ -162,7 +162,7 @@ function checkValue(context: Context, value: YamlValue, path: string): void {
       const place = `${path}[${index}]`
       if (isMap(item)) checkKeys(context, item, place)
       else {
-        const message = `config error, yaml file contains list of type other than map: ${printed(item)}`
+        const message = `config error, yaml file contains list of type other than map: ${formatPlain(item)}`
         report(context, place, message, 'a map')
       }
     }
@@ -192,9 +192,9 @@ function decodeDescriptor(context: Context, map: YamlMap, path: string): RateLim
   return {
     key: fields.text('key'),
     value: fields.text('value'),
-    ...(rateLimit && { rateLimit: decodeRateLimit(context, rateLimit, fieldPath(path, 'rate_limit')) }),
+    ...(rateLimit && { rateLimit: decodeRateLimit(context, rateLimit, joinPath(path, 'rate_limit')) }),
     ...toRuleFlags(name => fields.boolean(toSnakeCase(name))),
-    ...(metadata !== null && { metadata: decodeMetadata(context, metadata, fieldPath(path, 'metadata')) }),
+    ...(metadata !== null && { metadata: decodeMetadata(context, metadata, joinPath(path, 'metadata')) }),
     descriptors: fields.maps('descriptors', (item, place) => decodeDescriptor(context, item, place)),
   }
 }
@@ -227,11 +227,11 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
   for (const key of map.keys()) {
     if (typeof key !== 'string' || known.includes(key) || !legalKeys.has(key)) continue
     const allowed = `here one of ${known.join(', ')}`
-    context.findings.warn(context.source, fieldPath(path, key), `'${key}' has no meaning here`, allowed)
+    context.findings.warn(context.source, joinPath(path, key), `'${key}' has no meaning here`, allowed)
   }
   const find = (field: string) => map.get(field) ?? null
   const reject = (field: string, found: YamlValue, allowed: string) =>
-    report(context, fieldPath(path, field), `${loadError}${field} cannot be ${shown(found)}`, allowed)
+    report(context, joinPath(path, field), `${loadError}${field} cannot be ${formatValue(found)}`, allowed)
   return {
     text(field) {
       const found = find(field)
@@ -246,7 +246,7 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
       if (value === undefined) reject(field, found, 'true or false')
       else if (typeof found === 'string') {
         const message = `'${found}' is read as ${value}, as in YAML 1.1`
-        context.findings.warn(context.source, fieldPath(path, field), message, 'true or false')
+        context.findings.warn(context.source, joinPath(path, field), message, 'true or false')
       }
       return value ?? false
     },
@@ -270,7 +270,7 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
       if (!isList(found)) reject(field, found, 'a list of maps')
       const items = isList(found) ? found : []
       return items.map((item, index) => {
-        const place = `${fieldPath(path, field)}[${index}]`
+        const place = `${joinPath(path, field)}[${index}]`
         return decode(isMap(item) ? item : emptyMap, place)
       })
     },
@@ -294,15 +294,15 @@ function readBoolean(found: YamlValue): boolean | undefined {
 
 function decodeMetadata(context: Context, metadata: YamlValue, path: string): JsonObject {
   if (isMap(metadata)) return decodeObject(context, metadata, path)
-  report(context, path, `error parsing metadata: it cannot be ${shown(metadata)}`, 'a map')
+  report(context, path, `error parsing metadata: it cannot be ${formatValue(metadata)}`, 'a map')
   return {}
 }
 
 function decodeObject(context: Context, map: YamlMap, path: string): JsonObject {
   const members = [...map].map(([key, item]): [string, Json] => {
-    const place = fieldPath(path, shown(key))
-    if (typeof key === 'string') return [key, decodeJson(context, item, fieldPath(path, key))]
-    report(context, place, `error parsing metadata: key is not of type string: ${printed(key)}`)
+    const place = joinPath(path, formatValue(key))
+    if (typeof key === 'string') return [key, decodeJson(context, item, joinPath(path, key))]
+    report(context, place, `error parsing metadata: key is not of type string: ${formatPlain(key)}`)
     return ['', null]
   })
   return Object.fromEntries(members)
@@ -318,7 +318,7 @@ function decodeJson(context: Context, value: YamlValue, path: string): Json {
 }
 
 /** Formats a value for messages. */
-function shown(value: YamlValue): string {
+function formatValue(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'
   if (isList(value)) return 'a list'
@@ -326,8 +326,8 @@ function shown(value: YamlValue): string {
 }
 
 /** Formats a value as the reference does in messages that do not quote it. */
-function printed(value: YamlValue): string {
+function formatPlain(value: YamlValue): string {
   if (typeof value === 'string') return value
-  if (isList(value)) return `[${value.slice(0, 10).map(printed).join(' ')}]`
-  return value === null ? '<nil>' : shown(value)
+  if (isList(value)) return `[${value.slice(0, 10).map(formatPlain).join(' ')}]`
+  return value === null ? '<nil>' : formatValue(value)
 }

@@ -9,7 +9,7 @@ import {
   realMapTag,
   YAMLException,
 } from 'js-yaml'
-import { reasonNotToParse } from './yaml-size.ts'
+import { findSizeProblem } from './yaml-size.ts'
 
 /** The most levels of nested lists and maps; a level of descriptors is two of them. */
 export const maxNestingDepth = 200
@@ -34,10 +34,10 @@ export type YamlScalar =
  * documents, which the reference does not read. An error is one line with the reason and its line number.
  * Never throws; hostile aliases, merges and nesting are rejected before they take resources.
  */
-export function readYaml(
+export function parseYamlDocument(
   text: string,
 ): { readonly document: YamlValue; readonly ignored: number } | { readonly error: string } {
-  const reason = reasonNotToParse(text)
+  const reason = findSizeProblem(text)
   if (reason !== undefined) return { error: reason }
   try {
     const [document = null, ...others] = loadDocuments(text)

@@ -14,7 +14,7 @@ export const maxDocuments = 100
  * and allocates no memory: a parser makes objects of a hundred bytes from two characters, so that a text of a
  * few megabytes could exhaust the memory. Indicators within texts and comments are counted too.
  */
-export function reasonNotToParse(text: string): string | undefined {
+export function findSizeProblem(text: string): string | undefined {
   if (text.length > maxDocumentCharacters) {
     return `the file has ${text.length} characters, and at most ${maxDocumentCharacters} are allowed`
   }

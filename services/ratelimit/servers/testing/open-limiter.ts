@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { CountersError, maxCount } from '../../counters/counters.ts'
 import { createMemoryCounters } from '../../counters/memory.ts'
 import type { Counting } from '../../limiter/counting.ts'
-import type { Decision, DecisionRequest } from '../../limiter/decision.ts'
+import type { DecisionRequest, RateLimitDecision } from '../../limiter/decision.ts'
 import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
 import { units } from '../../rules/units.ts'
@@ -89,7 +89,7 @@ const statuses = fc.record(
 )
 
 /** Every kind of decision of a limiter. */
-export const decisions: fc.Arbitrary<Decision> = fc.record({
+export const decisions: fc.Arbitrary<RateLimitDecision> = fc.record({
   over: fc.boolean(),
   statuses: fc.array(statuses),
 })

@@ -1,7 +1,7 @@
 import { isList } from '@tollway/chassis/json.ts'
-import type { Problem } from '../../rules/model.ts'
-import { createFindings, type Findings, fieldPath } from '../../rules/problems.ts'
-import { isMap, readYaml, type YamlMap, type YamlValue } from '../../rules/yaml/yaml-document.ts'
+import type { ConfigProblem } from '../../rules/model.ts'
+import { createFindings, type Findings, joinPath } from '../../rules/problems.ts'
+import { isMap, parseYamlDocument, type YamlMap, type YamlValue } from '../../rules/yaml/yaml-document.ts'
 import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './mapping.ts'
 import { compilePattern, maxPatternCharacters } from './pattern.ts'
 
@@ -20,10 +20,10 @@ export function parseMappingFile(
   name: string,
   text: string,
 ):
-  | { readonly value: readonly Mapping[]; readonly warnings: readonly Problem[] }
-  | { readonly problems: readonly Problem[] } {
+  | { readonly value: readonly Mapping[]; readonly warnings: readonly ConfigProblem[] }
+  | { readonly problems: readonly ConfigProblem[] } {
   const findings = createFindings()
-  const read = readYaml(text)
+  const read = parseYamlDocument(text)
   if ('error' in read) findings.problem(name, '', read.error)
   const document = 'error' in read ? null : read.document
   const file = readFields({ findings, source: name, path: '', value: document }, ['defaults', 'mappings'])
@@ -228,7 +228,7 @@ function readFields(found: YamlField, known: readonly string[]): Fields {
   const map = readMap(found)
   for (const key of map.keys()) {
     if (typeof key === 'string' && known.includes(key)) continue
-    problemAt(below(found, map, shown(key)), 'unknown key', `one of ${known.join(', ')}`)
+    problemAt(below(found, map, formatValue(key)), 'unknown key', `one of ${known.join(', ')}`)
   }
   const at = (field: string) => below(found, map, field)
   const readTextAt = (field: string) => readText(at(field)) ?? ''
@@ -247,7 +247,7 @@ function readFields(found: YamlField, known: readonly string[]): Fields {
     },
     texts(field) {
       const texts = readMap(at(field))
-      const items = [...texts.keys()].map(shown)
+      const items = [...texts.keys()].map(formatValue)
       return new Map(items.map(key => [key, readText(below(at(field), texts, key)) ?? '']))
     },
     below: at,
@@ -263,7 +263,7 @@ function readFields(found: YamlField, known: readonly string[]): Fields {
 }
 
 function below(found: YamlField, map: YamlMap, field: string): YamlField {
-  return { ...found, path: fieldPath(found.path, field), value: map.get(field) ?? null }
+  return { ...found, path: joinPath(found.path, field), value: map.get(field) ?? null }
 }
 
 function problemAt({ findings, source, path }: YamlField, message: string, allowed: string): void {
@@ -275,7 +275,7 @@ function warnAt({ findings, source, path }: YamlField, message: string, allowed:
 }
 
 function reject(found: YamlField, allowed: string): undefined {
-  problemAt(found, `cannot be ${shown(found.value)}`, allowed)
+  problemAt(found, `cannot be ${formatValue(found.value)}`, allowed)
   return undefined
 }
 
@@ -317,7 +317,7 @@ function toNumber(value: YamlValue): number | undefined {
 }
 
 /** Formats a value for messages, and a key as written. */
-function shown(value: YamlValue): string {
+function formatValue(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'
   if (isList(value)) return 'a list'

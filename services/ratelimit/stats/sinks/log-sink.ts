@@ -1,5 +1,5 @@
 import { quantileMs } from '@tollway/chassis/metrics/histogram.ts'
-import { type Change, createChanges } from '../changes.ts'
+import { createChanges, type SeriesChange } from '../changes.ts'
 import type { Stats } from '../stats.ts'
 import { type Sink, splitOwnTags } from './sink.ts'
 
@@ -24,7 +24,7 @@ export function createLogSink(
   }
   const gauges = new Map<string, number>()
   let stopped = false
-  const changed = (change: Change) => {
+  const changed = (change: SeriesChange) => {
     if (change.kind !== 'gauge') return true
     const before = gauges.get(change.name) ?? 0
     gauges.set(change.name, change.value)
@@ -34,7 +34,7 @@ export function createLogSink(
     if (stopped) return
     let text = ''
     for (const change of pass()) {
-      if (changed(change)) text += `${JSON.stringify({ ...described(change.name), ...shown(change) })}\n`
+      if (changed(change)) text += `${JSON.stringify({ ...described(change.name), ...toFields(change) })}\n`
       if (text.length < writeCharacters) continue
       write(text)
       text = ''
@@ -50,7 +50,7 @@ export function createLogSink(
   }
 }
 
-function shown(change: Change) {
+function toFields(change: SeriesChange) {
   const { kind: type } = change
   if (change.kind === 'counter') return { type, value: change.added }
   if (change.kind === 'gauge') return { type, value: change.value }

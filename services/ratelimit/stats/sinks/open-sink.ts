@@ -11,7 +11,7 @@ import { createExposition } from './prometheus-text.ts'
 import type { Sink } from './sink.ts'
 import { type Dialect, dogstatsdDialect, statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
-import { openTcpTransport, type TransportOptions } from './transport.ts'
+import { openTcpTransport, type StatsTransportOptions } from './transport.ts'
 import { openUdpTransport } from './udp-transport.ts'
 
 /** The settings of sinks, as `settings.ts` parses them. */
@@ -102,7 +102,7 @@ function statsd(
     dialect,
     openTransport(onWritable) {
       const dropped = stats.counter(droppedLinesName)
-      const options: TransportOptions = { host, port, dropped, log, random, onWritable }
+      const options: StatsTransportOptions = { host, port, dropped, log, random, onWritable }
       return open(options)
     },
   })

@@ -141,7 +141,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
           const source = list.at(index)
           if (source !== undefined) add(kind, source)
           known.set(kind, index + 1)
-          if (index % seriesPerTurn === 0) await nextTurn()
+          if (index % seriesPerTurn === 0) await yieldToEventLoop()
         }
       }
     },
@@ -181,7 +181,7 @@ async function writeFamily({ name, kind, help, series }: Family, pieces: Buffer[
     if (read % seriesPerTurn > 0) continue
     pieces.push(Buffer.from(piece))
     piece = ''
-    await nextTurn()
+    await yieldToEventLoop()
   }
   pieces.push(Buffer.from(piece))
 }
@@ -215,6 +215,6 @@ function histogramLines(name: string, { labels, sources, scale, buckets }: Serie
   return lines
 }
 
-function nextTurn(): Promise<void> {
+function yieldToEventLoop(): Promise<void> {
   return new Promise(resolve => setImmediate(resolve))
 }

@@ -1,5 +1,5 @@
 import { bucketMiddleMs } from '@tollway/chassis/metrics/histogram.ts'
-import { type Change, createChanges } from '../changes.ts'
+import { createChanges, type SeriesChange } from '../changes.ts'
 import { type Mogrifier, mogrify } from '../mapping/mogrifiers.ts'
 import type { Stats } from '../stats.ts'
 import { splitOwnTags } from './sink.ts'
@@ -41,9 +41,9 @@ function toTags(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a line must not contain them.
-const unfitForName = /[\x00-\x1f\x7f:|]/g
+const forbiddenInName = /[\x00-\x1f\x7f:|]/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a line must not contain them.
-const unfitForTag = /[\x00-\x1f\x7f:|,]/g
+const forbiddenInTag = /[\x00-\x1f\x7f:|,]/g
 
 /**
  * Escapes a name for a line. It may contain values from callers, which must neither begin another line or
@@ -51,7 +51,7 @@ const unfitForTag = /[\x00-\x1f\x7f:|,]/g
  * other names with `.__`, such as those of keys that begin with `__`, are the same as in the reference.
  */
 function lineName(name: string): string {
-  const line = name.replace(unfitForName, '_')
+  const line = name.replace(forbiddenInName, '_')
   if (!line.includes('.__')) return line
   // Of `..__` and `._.__` each dot is replaced: one that is left would begin a tag with the others.
   return line.replace(/[._]+(?=.*=)/gs, run => (run.includes('.__') ? run.replaceAll('.', '_') : run))
@@ -59,7 +59,7 @@ function lineName(name: string): string {
 
 /** Escapes the name or the value of a tag for a line. */
 function tagText(text: string): string {
-  return text.replace(unfitForTag, '_')
+  return text.replace(forbiddenInTag, '_')
 }
 
 /**
@@ -89,7 +89,7 @@ export function createStatsdLines(stats: Stats, dialect: Dialect): () => Generat
 /**
  * A gauge with a sign would change the last value instead of replacing it, so values below 0 are sent as 0.
  */
-function plainValue(change: Exclude<Change, { kind: 'timer' }>): string | undefined {
+function plainValue(change: Exclude<SeriesChange, { kind: 'timer' }>): string | undefined {
   if (change.kind === 'counter') return `${change.added}|c`
   return Number.isFinite(change.value) ? `${Math.max(0, change.value)}|g` : undefined
 }

@@ -1,7 +1,7 @@
 import type { Stats } from '../stats.ts'
 import type { Sink } from './sink.ts'
 import { createStatsdLines, type Dialect, type Packet, packLines } from './statsd-lines.ts'
-import type { Transport } from './transport.ts'
+import type { StatsTransport } from './transport.ts'
 
 /**
  * The lines that are sent in one turn of the event loop, before a pause of `pauseMs` for decisions. More
@@ -18,7 +18,7 @@ export const droppedLinesName = 'ratelimit.statsd.dropped_lines'
 interface StatsdSinkOptions {
   readonly stats: Stats
   readonly dialect: Dialect
-  readonly openTransport: (onWritable: () => void) => Transport
+  readonly openTransport: (onWritable: () => void) => StatsTransport
 }
 
 /**

@@ -1,14 +1,14 @@
 import { createConnection, type Socket } from 'node:net'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { Counter } from '../stats.ts'
+import type { StatCounter } from '../stats.ts'
 import type { Packet } from './statsd-lines.ts'
 
 /**
  * Sends packets of lines. It connects, and reconnects after a loss; it never waits, never throws, and buffers
  * a bounded number of bytes, because it reports when it takes no more.
  */
-export interface Transport {
+export interface StatsTransport {
   /** The largest packet in bytes. */
   readonly packetBytes: number
   /** Returns whether a packet may be written now. `onWritable` is called when it becomes writable again. */
@@ -19,11 +19,11 @@ export interface Transport {
   close(graceMs: number): Promise<void>
 }
 
-export interface TransportOptions {
+export interface StatsTransportOptions {
   readonly host: string
   readonly port: number
   /** Counts lines. */
-  readonly dropped: Counter
+  readonly dropped: StatCounter
   readonly log: Log
   /** Uniform in [0, 1): spreads the attempts to connect. */
   readonly random: () => number
@@ -47,7 +47,7 @@ export interface Reconnect {
  * Calls `connect` after each loss, with growing delays, and logs the beginning and the end of an outage once.
  */
 export function createReconnect(
-  { host, port, log, random }: TransportOptions,
+  { host, port, log, random }: StatsTransportOptions,
   connect: () => void,
 ): Reconnect {
   const backoff = createBackoff({ ...waits, random })
@@ -90,7 +90,7 @@ const stallTimeoutMs = 10_000
  * Sends packets over one TCP connection. It is not writable when more than the socket's 64 KiB wait, so that
  * a receiver that does not read costs no more memory than that.
  */
-export function openTcpTransport(options: TransportOptions): Transport {
+export function openTcpTransport(options: StatsTransportOptions): StatsTransport {
   const { dropped } = options
   let closing = false
   const connect = () =>
@@ -118,7 +118,7 @@ export function openTcpTransport(options: TransportOptions): Transport {
   }
 }
 
-function openSocket(options: TransportOptions, onLost: (reason: string) => void): Socket {
+function openSocket(options: StatsTransportOptions, onLost: (reason: string) => void): Socket {
   const { host, port, onWritable } = options
   const socket = createConnection({ host, port, keepAlive: true, keepAliveInitialDelay: 10_000 })
   const patience = setTimeout(() => socket.destroy(new Error('connect timeout')), connectTimeoutMs)

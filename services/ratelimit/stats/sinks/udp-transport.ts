@@ -2,7 +2,12 @@ import { createSocket, type Socket } from 'node:dgram'
 import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import type { Packet } from './statsd-lines.ts'
-import { createReconnect, type Reconnect, type Transport, type TransportOptions } from './transport.ts'
+import {
+  createReconnect,
+  type Reconnect,
+  type StatsTransport,
+  type StatsTransportOptions,
+} from './transport.ts'
 
 /** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
@@ -14,16 +19,16 @@ const maxSocketAgeMs = 60_000
  * Sends packets as datagrams. A sent datagram may not have been received; the system reports a missing
  * receiver on this machine.
  */
-export function openUdpTransport(options: UdpTransportOptions): Transport {
+export function openUdpTransport(options: UdpTransportOptions): StatsTransport {
   return new UdpTransport(options)
 }
 
-export interface UdpTransportOptions extends TransportOptions {
+export interface UdpTransportOptions extends StatsTransportOptions {
   /** Resolves with the addresses of the host. */
   readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>
 }
 
-class UdpTransport implements Transport {
+class UdpTransport implements StatsTransport {
   readonly packetBytes = packetBytes
   readonly #options: UdpTransportOptions
   readonly #reconnect: Reconnect

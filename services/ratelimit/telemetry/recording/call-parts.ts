@@ -5,27 +5,27 @@ import type { DecisionRequest } from '../../limiter/decision.ts'
 import type { ReadStep, RecordedCall } from './generation.ts'
 
 /** How parts of a recording leave the process, and are read by another one. */
-export interface Seal {
-  seal(bytes: Uint8Array): Uint8Array
+export interface PartCipher {
+  encrypt(bytes: Uint8Array): Uint8Array
   /** @throws Error if another salt or other bytes were sealed */
-  open(bytes: Uint8Array): Uint8Array
+  decrypt(bytes: Uint8Array): Uint8Array
 }
 
-export const unsealed: Seal = { seal: bytes => bytes, open: bytes => bytes }
+export const noEncryption: PartCipher = { encrypt: bytes => bytes, decrypt: bytes => bytes }
 
 const nonceBytes = 12
 const tagBytes = 16
 
 /** Encrypts parts with a key of the salt, which all processes have and the operator has not. */
-export function sealWith(salt: string): Seal {
+export function createPartCipher(salt: string): PartCipher {
   const key = new Uint8Array(hkdfSync('sha256', salt, '', 'recorded calls', 32))
   return {
-    seal(bytes) {
+    encrypt(bytes) {
       const nonce = randomBytes(nonceBytes)
       const cipher = createCipheriv('aes-256-gcm', key, nonce)
       return Buffer.concat([nonce, cipher.update(bytes), cipher.final(), cipher.getAuthTag()])
     },
-    open(bytes) {
+    decrypt(bytes) {
       const end = bytes.length - tagBytes
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, nonceBytes), {
         authTagLength: tagBytes,
@@ -88,10 +88,10 @@ export function readPart(bytes: Uint8Array, domain: string): readonly RecordedCa
   return fromBinary(RecordedCallsSchema, bytes).calls.map(
     ({ ms, aheadMicros, count, hitsAddend, descriptors }) => {
       const request: DecisionRequest = {
-        ...{ domain, hitsAddend: hitsIn(hitsAddend) },
+        ...{ domain, hitsAddend: toSafeHits(hitsAddend) },
         descriptors: descriptors.map(({ entries, hitsAddend }) => ({
           entries: entries.map(({ key, value }) => ({ key, value })),
-          ...(hitsAddend !== undefined && { hitsAddend: hitsIn(hitsAddend) }),
+          ...(hitsAddend !== undefined && { hitsAddend: toSafeHits(hitsAddend) }),
         })),
       }
       return { request, ms: Number(ms), aheadMicros, count }
@@ -99,4 +99,4 @@ export function readPart(bytes: Uint8Array, domain: string): readonly RecordedCa
   )
 }
 
-const hitsIn = (hits: bigint) => Math.min(Number(hits), Number.MAX_SAFE_INTEGER)
+const toSafeHits = (hits: bigint) => Math.min(Number(hits), Number.MAX_SAFE_INTEGER)

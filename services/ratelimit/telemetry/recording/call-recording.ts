@@ -1,5 +1,5 @@
 import type { DecisionRequest } from '../../limiter/decision.ts'
-import { Generation, maxGenerationSeconds, type ReadStep, recordsIn } from './generation.ts'
+import { countRecords, Generation, maxGenerationSeconds, type ReadStep } from './generation.ts'
 import { hasSampled } from './sampling.ts'
 
 /**
@@ -107,7 +107,7 @@ class Recording implements CallRecording {
 
   of(domain: string): RecordedCalls {
     const generations = this.#readable()
-    for (const generation of generations) generation.seal()
+    for (const generation of generations) generation.freeze()
     const lengths = generations.map(({ length }) => length)
     const least = Math.max(0, ...generations.map(each => each.halvings))
     const countCalls = ({ domains }: Generation) => domains.get(domain)?.calls ?? 0
@@ -186,7 +186,7 @@ class Recording implements CallRecording {
       const usedInTime = (current.used() * seconds) / lasted
       const times = Math.min(0.5 / usedInTime, callsPerSecond / 2 / Math.max(1, calls))
       if (times >= 2) this.#next(nowSeconds, Math.max(0, halvings - Math.floor(Math.log2(times))), isCoarse)
-    } else if (isCoarse && calls * seconds * 2 < recordsIn(this.bytes / 2)) {
+    } else if (isCoarse && calls * seconds * 2 < countRecords(this.bytes / 2)) {
       this.#next(nowSeconds, 0, false)
     }
   }

@@ -1,5 +1,5 @@
 import type { DecisionRequest, DescriptorRequest } from '../../limiter/decision.ts'
-import type { Entry } from '../../rules/match.ts'
+import type { DescriptorEntry } from '../../rules/match.ts'
 import { hashEntries, hashNumber, hashText, startHash } from '../content-hash.ts'
 import { isSampled } from './sampling.ts'
 
@@ -93,7 +93,7 @@ export function readCall(from: Uint16Array, start: number): DecisionRequest {
   for (let left = word(); left > 0; left--) {
     const hasHits = word() === 1
     const hits = number()
-    const entries: Entry[] = []
+    const entries: DescriptorEntry[] = []
     for (let more = word(); more > 0; more--) entries.push({ key: text(), value: text() })
     descriptors.push(hasHits ? { entries, hitsAddend: hits } : { entries })
   }

@@ -39,7 +39,7 @@ const recordsPart = 3 / 8
 const slotsPart = 1 / 8
 
 /** The most records in this memory. */
-export const recordsIn = (bytes: number): number => Math.floor((bytes * recordsPart) / recordBytes)
+export const countRecords = (bytes: number): number => Math.floor((bytes * recordsPart) / recordBytes)
 const maxDomains = 10_000
 
 /** After each of these parts of the memory, less is recorded if the memory would be full too early. */
@@ -48,11 +48,11 @@ const checkpoints = 8
 const endOfAhead = 2 ** 23
 const maxShortCount = 127
 
-function countIn(word: number): number {
+function readCount(word: number): number {
   return (word & 1) === 1 ? word >>> 1 : (word >> 1) & maxShortCount
 }
 
-function aheadIn(word: number): number {
+function readAhead(word: number): number {
   return (word & 1) === 1 ? 0 : word >> 8
 }
 
@@ -88,7 +88,7 @@ export class Generation {
     this.#lastsSeconds = lastsSeconds
     const slots = 2 ** Math.max(4, Math.floor(Math.log2((bytes * slotsPart) / (4 * slotWords))))
     this.#slots = new Int32Array(slots * slotWords)
-    this.#records = new Int32Array(recordsIn(bytes) * recordWords)
+    this.#records = new Int32Array(countRecords(bytes) * recordWords)
     this.#texts = new Uint16Array(Math.floor((bytes * (1 - recordsPart - slotsPart)) / 2))
   }
 
@@ -153,7 +153,7 @@ export class Generation {
     const before = records[at + 2] ?? 0
     const isAlike = isPlain
       ? (before & 1) === 1
-      : (before & 1) === 0 && before >> 8 === aheadMicros && countIn(before) + count <= maxShortCount
+      : (before & 1) === 0 && before >> 8 === aheadMicros && readCount(before) + count <= maxShortCount
     if (isKnown && last >= this.#sealed && records[at] === time && isAlike) {
       records[at + 2] = before + 2 * count
       return true
@@ -222,11 +222,11 @@ export class Generation {
   /** Returns the time at which the calls of a record were counted, in microseconds since the start. */
   readMicros(record: number): number {
     const at = record * recordWords
-    return (this.#records[at] ?? 0) * 1000 + aheadIn(this.#records[at + 2] ?? 0)
+    return (this.#records[at] ?? 0) * 1000 + readAhead(this.#records[at + 2] ?? 0)
   }
 
   /** Later calls are not added to the present records. */
-  seal(): void {
+  freeze(): void {
     this.#sealed = this.length
   }
 
@@ -258,7 +258,7 @@ export class Generation {
     if (!this.#hasDomain(domain, offset)) return undefined
     const ms = this.startSeconds * 1000 + (this.#records[at] ?? 0)
     const counted = this.#records[at + 2] ?? 0
-    const [count, aheadMicros] = [countIn(counted), aheadIn(counted)]
+    const [count, aheadMicros] = [readCount(counted), readAhead(counted)]
     const request = readCall(this.#texts, offset)
     const descriptors = request.descriptors.filter(({ entries }) => isSampled(entries, halvings))
     return descriptors.length === 0

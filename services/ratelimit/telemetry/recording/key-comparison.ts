@@ -1,9 +1,9 @@
 import type { Slices } from '@tollway/chassis/slices.ts'
-import type { Entry } from '../../rules/match.ts'
+import type { DescriptorEntry } from '../../rules/match.ts'
 
 /** The hits of a key with the active rules and with the proposed ones. */
-export interface ReplayedKey {
-  readonly entries: readonly Entry[]
+export interface ComparedKeyHits {
+  readonly entries: readonly DescriptorEntry[]
   readonly hits: number
   readonly refusedNow: number
   readonly refusedProposed: number
@@ -16,7 +16,7 @@ const maxChangedKeys = 100
 type Side = 'now' | 'proposed'
 
 interface Compared {
-  readonly entries: readonly Entry[]
+  readonly entries: readonly DescriptorEntry[]
   readonly hits: Record<Side, number>
   readonly refused: Record<Side, number>
 }
@@ -25,7 +25,11 @@ interface Compared {
 export class KeyComparison {
   readonly #keys = new Map<string, Compared>()
 
-  add(side: Side, entries: readonly Entry[], { hits, refused }: { hits: number; refused: number }): void {
+  add(
+    side: Side,
+    entries: readonly DescriptorEntry[],
+    { hits, refused }: { hits: number; refused: number },
+  ): void {
     const name = joinEntries(entries)
     let key = this.#keys.get(name)
     if (key === undefined) {
@@ -38,10 +42,10 @@ export class KeyComparison {
   }
 
   /** Resolves with the keys whose rejected hits change most, at most 100. */
-  async changed(slices: Slices): Promise<readonly ReplayedKey[]> {
-    const changed: ReplayedKey[] = []
+  async changed(slices: Slices): Promise<readonly ComparedKeyHits[]> {
+    const changed: ComparedKeyHits[] = []
     for (const { entries, hits, refused } of this.#keys.values()) {
-      const resting = slices.rest()
+      const resting = slices.yieldIfDue()
       if (resting !== undefined) await resting
       const { now: refusedNow, proposed: refusedProposed } = refused
       if (refusedNow === refusedProposed) continue
@@ -53,14 +57,14 @@ export class KeyComparison {
   }
 }
 
-function keepMostChanged(keys: ReplayedKey[]): void {
-  const change = ({ refusedNow, refusedProposed }: ReplayedKey) => Math.abs(refusedProposed - refusedNow)
+function keepMostChanged(keys: ComparedKeyHits[]): void {
+  const change = ({ refusedNow, refusedProposed }: ComparedKeyHits) => Math.abs(refusedProposed - refusedNow)
   keys.sort((a, b) => change(b) - change(a))
   keys.length = Math.min(keys.length, maxChangedKeys)
 }
 
 /** The lengths make the name unambiguous. */
-function joinEntries(entries: readonly Entry[]): string {
+function joinEntries(entries: readonly DescriptorEntry[]): string {
   let name = ''
   for (const { key, value } of entries) name += `${key.length}:${key}${value.length}:${value}`
   return name

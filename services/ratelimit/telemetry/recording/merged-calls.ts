@@ -44,7 +44,7 @@ export class MergedCalls {
 
   async #addAll(calls: Iterable<RecordedCall | undefined>): Promise<void> {
     for (const call of calls) {
-      const resting = this.#options.slices.rest()
+      const resting = this.#options.slices.yieldIfDue()
       if (resting !== undefined) await resting
       while (call !== undefined && !addTo(this.#calls, call) && this.#calls.halvings < maxHalvings)
         await this.#halve()
@@ -55,7 +55,7 @@ export class MergedCalls {
     const full = this.#calls
     const fewer = this.#open(full.halvings + 1)
     for (const { call } of full.read(this.#options.domain, full.length, fewer.halvings)) {
-      const resting = this.#options.slices.rest()
+      const resting = this.#options.slices.yieldIfDue()
       if (resting !== undefined) await resting
       if (call !== undefined) addTo(fewer, call)
     }
@@ -87,7 +87,7 @@ async function sortByTime(calls: Generation, slices: Slices): Promise<Uint32Arra
     const forEach = async (visit: (record: number) => void) => {
       for (let place = 0; place < length; place++) {
         visit(sorted[place] ?? 0)
-        const resting = place % stepRecords === 0 ? slices.rest() : undefined
+        const resting = place % stepRecords === 0 ? slices.yieldIfDue() : undefined
         if (resting !== undefined) await resting
       }
     }

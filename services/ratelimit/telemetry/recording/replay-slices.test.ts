@@ -13,13 +13,13 @@ async function restMsOf(rest: () => Promise<void> | undefined): Promise<number> 
 
 test('slices begin 2 ms apart while calls are decided, and else in the next turn of the loop', async () => {
   let decisions = 0
-  const { rest } = createReplaySlices(() => decisions, new AbortController().signal)
+  const { yieldIfDue } = createReplaySlices(() => decisions, new AbortController().signal)
   let busySlices = 0
   const startMs = performance.now()
   while (performance.now() < startMs + 150) {
     decisions += 1
     busySlices += 1
-    await restMsOf(rest)
+    await restMsOf(yieldIfDue)
   }
   // A timer can be a millisecond early.
   const mostSlices = performance.now() - startMs + 1
@@ -28,16 +28,16 @@ test('slices begin 2 ms apart while calls are decided, and else in the next turn
   const untilMs = performance.now() + 20_000
   let shortestMs = Number.POSITIVE_INFINITY
   while (shortestMs >= 0.9 && performance.now() < untilMs) {
-    shortestMs = Math.min(shortestMs, await restMsOf(rest))
+    shortestMs = Math.min(shortestMs, await restMsOf(yieldIfDue))
   }
   assert.ok(shortestMs < 0.9, `${shortestMs} ms in a quiet process`)
 })
 
 test('the end of a replay ends its rest', async () => {
   const ending = new AbortController()
-  const { rest } = createReplaySlices(() => 0, ending.signal)
+  const { yieldIfDue } = createReplaySlices(() => 0, ending.signal)
   let resting: Promise<void> | undefined
-  while (resting === undefined) resting = rest()
+  while (resting === undefined) resting = yieldIfDue()
   ending.abort()
   await assert.rejects(resting, { name: 'AbortError' })
 })

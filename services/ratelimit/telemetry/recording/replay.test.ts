@@ -12,11 +12,11 @@ import { compile } from '../../rules/compile.ts'
 import { parseConfig, parseEntries } from '../../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../../stats/limit-stats.ts'
 import { createStats } from '../../stats/stats.ts'
-import { readPart, sealWith, takePart } from './call-parts.ts'
+import { createPartCipher, readPart, takePart } from './call-parts.ts'
 import { type CallRecording, createCallRecording, type RecordingLimits } from './call-recording.ts'
 import { MergedCalls, type ReplayedCalls } from './merged-calls.ts'
 import { replay } from './replay.ts'
-import { type CountedHits, type ReplayedRule, RuleHits } from './rule-hits.ts'
+import { type CountedHits, RuleHits, type RuleHitsEstimate } from './rule-hits.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 100)
 const settings = {
@@ -124,13 +124,13 @@ async function merge(recordings: readonly CallRecording[], bytes = 1024 * 1024):
   const slices = createSlices()
   const epochSeconds = startMs / 1000 - 60
   const merged = new MergedCalls({ domain: 'shop', bytes, halvings: 0, epochSeconds, slices })
-  const { seal, open } = sealWith('salt')
+  const { encrypt, decrypt } = createPartCipher('salt')
   for (const recording of recordings) {
     const reading = recording.of('shop').records()
     for (let isLast = false; !isLast; ) {
       const part = takePart(reading)
       isLast = part.isLast
-      await merged.add(readPart(open(seal(part.calls)), 'shop'))
+      await merged.add(readPart(decrypt(encrypt(part.calls)), 'shop'))
     }
   }
   return merged.inOrder()
@@ -310,7 +310,7 @@ test('the process decides calls all the time while a replay runs', async t => {
   assert.ok(median < 5, `the median turn took ${median} ms`)
 })
 
-const hitsOf = (rules: readonly ReplayedRule[]) =>
+const hitsOf = (rules: readonly RuleHitsEstimate[]) =>
   rules.map(({ rule, allowed, refused }) => ({ rule, allowed, refused }))
 
 function sum(counts: readonly { readonly allowed: number; readonly refused: number }[]) {

@@ -8,16 +8,16 @@ import { createCounting } from '../../limiter/counting.ts'
 import type { DecisionObserver, DecisionRequest } from '../../limiter/decision.ts'
 import { type LimiterOptions, RuleLimiter } from '../../limiter/limiter.ts'
 import { openDomain, type RuleSet } from '../../rules/compile.ts'
-import type { Entry } from '../../rules/match.ts'
+import type { DescriptorEntry } from '../../rules/match.ts'
 import { countsInOneStep, rateLimitTypeUrl } from '../../rules/model.ts'
 import { formatProblem } from '../../rules/problems.ts'
 import { createLimitStats, type LimitStats, type LimitStatsTable } from '../../stats/limit-stats.ts'
 import { createStats, type Stats } from '../../stats/stats.ts'
-import { limitsIn } from '../rule-totals.ts'
+import { listMembers } from '../rule-totals.ts'
 import type { RecordedCall } from './generation.ts'
-import { KeyComparison, type ReplayedKey } from './key-comparison.ts'
+import { type ComparedKeyHits, KeyComparison } from './key-comparison.ts'
 import type { ReplayedCalls } from './merged-calls.ts'
-import { type ReplayedRule, RuleHits } from './rule-hits.ts'
+import { RuleHits, type RuleHitsEstimate } from './rule-hits.ts'
 
 interface ReplayRequest {
   readonly domain: string
@@ -45,9 +45,9 @@ export interface ReplayParts {
 }
 
 export interface ReplayResult {
-  readonly now: readonly ReplayedRule[]
-  readonly proposed: readonly ReplayedRule[]
-  readonly keys: readonly ReplayedKey[]
+  readonly now: readonly RuleHitsEstimate[]
+  readonly proposed: readonly RuleHitsEstimate[]
+  readonly keys: readonly ComparedKeyHits[]
   readonly coverage: ReplayCoverage
 }
 
@@ -94,7 +94,7 @@ export async function replay(
         firstMs ??= call.ms
       }
     }
-    const resting = slices.rest()
+    const resting = slices.yieldIfDue()
     if (resting === undefined) continue
     await resting
     onProgress(read / Math.max(1, calls.length))
@@ -188,8 +188,8 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
       nowMs = ms
       // Half a microsecond, so that a fraction that is a little too small has the same whole microseconds.
       countedMs = aheadMicros === 0 ? ms : ms + (aheadMicros + 0.5) / 1000
-      if (parted) for (const calls of divideCalls(count)) limiter.decide(multiplied(call, calls))
-      else limiter.decide(multiplied(call, count))
+      if (parted) for (const calls of divideCalls(count)) limiter.decide(multiplyCall(call, calls))
+      else limiter.decide(multiplyCall(call, count))
     },
   }
 }
@@ -197,7 +197,7 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
 /** The statistics of a limit are exact where a call is partly over; an observer sees what each call adds. */
 function countHits(
   rules: RuleHits,
-  addKey: (entries: readonly Entry[], hits: { hits: number; refused: number }) => void,
+  addKey: (entries: readonly DescriptorEntry[], hits: { hits: number; refused: number }) => void,
 ): DecisionObserver {
   const before = new Map<LimitStats, { hits: number; refused: number }>()
   return {
@@ -208,7 +208,7 @@ function countHits(
         const entries = descriptors[index]?.entries ?? []
         let mostRefused = 0
         let mostHits = 0
-        for (const limit of limitsIn(found.limit)) {
+        for (const limit of listMembers(found.limit)) {
           const { stats } = limit
           const last = before.get(stats) ?? { hits: 0, refused: 0 }
           const refusedNow = stats.overLimit - stats.shadowMode
@@ -237,7 +237,7 @@ function divideCalls(count: number): readonly number[] {
   return Array.from({ length: parts }, (_, index) => size + Number(index < count % parts))
 }
 
-function multiplied(call: DecisionRequest, by: number): DecisionRequest {
+function multiplyCall(call: DecisionRequest, by: number): DecisionRequest {
   if (by === 1) return call
   const multiplyHits = (hits: number | undefined) => (hits ?? Math.max(1, call.hitsAddend)) * by
   return {
@@ -279,7 +279,7 @@ export function createReplaySlices(decisions: () => number, signal: AbortSignal)
   }
 
   return {
-    rest() {
+    yieldIfDue() {
       const nowMs = performance.now()
       return nowMs < endMs ? undefined : rest(nowMs)
     },

@@ -1,10 +1,10 @@
 import type { Limit } from '../../rules/limit.ts'
-import type { Entry } from '../../rules/match.ts'
+import type { DescriptorEntry } from '../../rules/match.ts'
 import { windowStart } from '../../rules/window.ts'
 import type { LimitStats } from '../../stats/limit-stats.ts'
 
 /** The hits of a rule, for all keys. */
-export interface ReplayedRule {
+export interface RuleHitsEstimate {
   readonly rule: string
   readonly allowed: number
   readonly refused: number
@@ -18,7 +18,7 @@ export interface CountedHits {
   /** The counter of the limit, without its window. */
   readonly baseKey: string
   readonly domain: string
-  readonly entries: readonly Entry[]
+  readonly entries: readonly DescriptorEntry[]
   readonly nowMs: number
   readonly hits: number
   readonly refused: number
@@ -104,7 +104,7 @@ export class RuleHits {
   }
 
   /** @param share the recorded part of the keys */
-  all(share: number): readonly ReplayedRule[] {
+  all(share: number): readonly RuleHitsEstimate[] {
     return Array.from(this.#rules, ([rule, hits]) => estimate(rule, hits, hits.isOneKey ? 1 : share)).sort(
       (a, b) => (a.rule < b.rule ? -1 : 1),
     )
@@ -117,7 +117,7 @@ function estimate(
   rule: string,
   { allowed, refused, uncertain, counters }: Rule,
   share: number,
-): ReplayedRule {
+): RuleHitsEstimate {
   let [squares, most] = [0, 0]
   for (const counter of counters.values()) {
     squares += counter.refused ** 2

@@ -1,5 +1,5 @@
 import type { DecisionRequest } from '../../limiter/decision.ts'
-import type { Entry } from '../../rules/match.ts'
+import type { DescriptorEntry } from '../../rules/match.ts'
 
 /** The most times that the recorded keys are halved. */
 export const maxHalvings = 20
@@ -11,7 +11,7 @@ const sampledUnits = 32
  * Returns whether the descriptor is among the keys that remain after this number of halvings. It depends on
  * the values of its entries only, so that either all calls of a key are recorded or none, in every process.
  */
-export function isSampled(entries: readonly Entry[], halvings: number): boolean {
+export function isSampled(entries: readonly DescriptorEntry[], halvings: number): boolean {
   return halvings === 0 || Math.clz32(hashValues(entries)) >= halvings
 }
 
@@ -22,7 +22,7 @@ export function hasSampled({ descriptors }: DecisionRequest, halvings: number): 
 }
 
 /** FNV-1a, with the last step of MurmurHash3, so that the upper bits are uniform. */
-function hashValues(entries: readonly Entry[]): number {
+function hashValues(entries: readonly DescriptorEntry[]): number {
   let hash = 0x11c9dc5
   for (const { value } of entries) {
     const { length } = value

@@ -1,12 +1,12 @@
-import type { HostPort } from '../redis-address.ts'
+import type { NodeAddress } from '../redis-address.ts'
 import { createRedisNode, type Follow, type RedisNode } from '../redis-node.ts'
 import type { RedisSetup } from '../redis-setup.ts'
 import { RespConnection } from '../resp/connection.ts'
 import { findHashSlot } from './hash-slot.ts'
 
 /** A master of the cluster, with a connection of its own. */
-export interface ClusterNode extends RedisNode {
-  readonly place: HostPort
+export interface RedisClusterNode extends RedisNode {
+  readonly place: NodeAddress
   /** When a node last reported that this one has a slot. */
   namedMs: number
   /**
@@ -17,7 +17,7 @@ export interface ClusterNode extends RedisNode {
 }
 
 interface ClusterNodeOptions {
-  readonly place: HostPort
+  readonly place: NodeAddress
   readonly follow: Follow
   /** The node has lost its connection, or reports that the cluster is down: the slots may have moved. */
   readonly onLost: () => void
@@ -28,7 +28,7 @@ interface ClusterNodeOptions {
 export function openClusterNode(
   { session, pool, newBackoff, newBreaker, limits, inspect }: RedisSetup,
   { place, follow, onLost, onHealth }: ClusterNodeOptions,
-): ClusterNode {
+): RedisClusterNode {
   const connection = new RespConnection({
     ...session,
     endpoint: place,
@@ -66,6 +66,6 @@ export function openClusterNode(
   return { ...node, place, whenServing, namedMs: 0 }
 }
 
-export function describeProblem({ place, connection }: ClusterNode): string {
+export function describeProblem({ place, connection }: RedisClusterNode): string {
   return `${place.host}:${place.port}: ${connection.problem}`
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Reply } from '../resp/reply-parser.ts'
+import type { RedisReply } from '../resp/reply-parser.ts'
 import { readClusterSlots, readRedirect } from './slot-owners.ts'
 
 /** Returns `host:port` of the master of a cluster with one range of slots, as parsed. */
-function masterOf(node: Reply): string {
+function masterOf(node: RedisReply): string {
   const slots = readClusterSlots([[0, 16_383, node, ['replica', 9]]], 'asked')
   if ('problem' in slots) return slots.problem
   const { ranges, covered } = slots
@@ -15,7 +15,7 @@ function masterOf(node: Reply): string {
 
 test('the masters are parsed from each form of a node', () => {
   const wrong = 'the reply to CLUSTER SLOTS has an item that is not a slot range'
-  const table: readonly [node: Reply, expected: string][] = [
+  const table: readonly [node: RedisReply, expected: string][] = [
     [['10.0.0.1', 7000, 'id'], '10.0.0.1:7000'],
     [['10.0.0.1', 7000, 'id', ['hostname', 'redis-0']], '10.0.0.1:7000'],
     [['redis-0', 7000, 'id', ['ip', '10.0.0.1']], 'redis-0:7000'],
@@ -33,7 +33,7 @@ test('the masters are parsed from each form of a node', () => {
 })
 
 test('a reply that is not a list of slots is rejected', () => {
-  const table: readonly [Reply, string][] = [
+  const table: readonly [RedisReply, string][] = [
     [
       { error: 'ERR This instance has cluster support disabled' },
       'ERR This instance has cluster support disabled',

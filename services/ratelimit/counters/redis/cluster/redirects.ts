@@ -1,8 +1,8 @@
-import { type Again, type OnAnswers, type Send, sendAgain } from '../../batching/send.ts'
+import { type OnAnswers, type Resend, resend, type Send } from '../../batching/send.ts'
 import { CountersError } from '../../counters.ts'
-import type { HostPort } from '../redis-address.ts'
+import type { NodeAddress } from '../redis-address.ts'
 import type { Follow, RedisNode } from '../redis-node.ts'
-import type { ClusterNode } from './cluster-node.ts'
+import type { RedisClusterNode } from './cluster-node.ts'
 import { type Redirect, readRedirect } from './slot-owners.ts'
 
 /** The most redirects of a command; the limit ends a loop between two nodes that redirect to each other. */
@@ -10,7 +10,7 @@ const maxRedirects = 4
 
 /** Items sent to a node, which may redirect them. */
 interface Step<Item, Answer> {
-  readonly place: HostPort
+  readonly place: NodeAddress
   readonly send: Send<Item, Answer>
   readonly of: (node: RedisNode) => Send<Item, Answer>
   /** The number of redirects so far. */
@@ -22,7 +22,9 @@ interface Step<Item, Answer> {
  * redirects to the node that the reply names, when that node is connected. `learn` records a redirect and
  * returns the node that it names.
  */
-export function createRedirects(learn: (redirect: Redirect) => ClusterNode): (place: HostPort) => Follow {
+export function createRedirects(
+  learn: (redirect: Redirect) => RedisClusterNode,
+): (place: NodeAddress) => Follow {
   function sendFollowing<Item, Answer>(
     step: Step<Item, Answer>,
     items: readonly Item[],
@@ -33,7 +35,7 @@ export function createRedirects(learn: (redirect: Redirect) => ClusterNode): (pl
     send(
       items,
       (answers, missing) => {
-        const parts: Again<Item, Answer>[] = []
+        const parts: Resend<Item, Answer>[] = []
         const redirects = hops < maxRedirects ? redirectsIn(answers, place.host) : []
         for (const { redirect, places } of redirects) {
           const node = learn(redirect)
@@ -44,7 +46,7 @@ export function createRedirects(learn: (redirect: Redirect) => ClusterNode): (pl
           parts.push({ places, send: sendThere })
         }
         if (parts.length === 0) onAnswers(answers, missing)
-        else sendAgain(items, answers, parts, all => onAnswers(all, missing))
+        else resend(items, answers, parts, all => onAnswers(all, missing))
       },
       asking,
     )

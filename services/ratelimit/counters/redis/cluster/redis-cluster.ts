@@ -2,9 +2,9 @@ import type { LimitCheck, LimitOutcome } from '../../admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from '../../batching/split-batch.ts'
 import { CountersError, type Hit } from '../../counters.ts'
 import { withHealth } from '../../with-health.ts'
-import type { HostPort } from '../redis-address.ts'
+import type { NodeAddress } from '../redis-address.ts'
 import { findScriptObstacle, type RedisCounters, type RedisSetup } from '../redis-setup.ts'
-import { type ClusterNode, describeProblem } from './cluster-node.ts'
+import { describeProblem, type RedisClusterNode } from './cluster-node.ts'
 import { findHashSlot } from './hash-slot.ts'
 import { closedText, Topology } from './topology.ts'
 
@@ -15,13 +15,13 @@ import { closedText, Topology } from './topology.ts'
  * An increment that was answered with MOVED or ASK had no effect, so it is sent once to the node that the
  * reply names, and the slots are refreshed. Healthy while each slot has a master that answers.
  */
-export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPort[]): RedisCounters {
+export function createClusterCounters(setup: RedisSetup, seeds: readonly NodeAddress[]): RedisCounters {
   const { pool, stopWhenOver } = setup
   const topology = new Topology(setup, seeds)
 
   /** Adds nothing when the owner of one of the hits is away. */
   function addToOwners(batch: readonly Hit[]): Promise<readonly number[]> {
-    const targets: ClusterNode[] = []
+    const targets: RedisClusterNode[] = []
     for (const { key } of batch) {
       const owner = topology.findOwner(findHashSlot(key))
       if (owner === undefined) return Promise.reject(new CountersError(topology.problem()))

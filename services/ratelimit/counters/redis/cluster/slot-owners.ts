@@ -1,5 +1,5 @@
-import { type HostPort, isPort } from '../redis-address.ts'
-import { isArrayReply, isErrorReply, type Reply } from '../resp/reply-parser.ts'
+import { isPort, type NodeAddress } from '../redis-address.ts'
+import { isArrayReply, isErrorReply, type RedisReply } from '../resp/reply-parser.ts'
 import { slotCount } from './hash-slot.ts'
 
 /** The owner of each slot of a cluster. */
@@ -83,7 +83,7 @@ class CountedOwners<Node> implements SlotOwners<Node> {
 
 /** The assignment of slots to masters, as reported by one node. */
 export interface ClusterSlots {
-  readonly ranges: readonly { readonly first: number; readonly last: number; readonly master: HostPort }[]
+  readonly ranges: readonly { readonly first: number; readonly last: number; readonly master: NodeAddress }[]
   /** The number of slots that have a master; the cluster is complete at `slotCount`. */
   readonly covered: number
 }
@@ -95,12 +95,12 @@ export interface ClusterSlots {
  * @param askedHost the host at which the replying node was reached; it replaces the node's own unknown host
  */
 export function readClusterSlots(
-  reply: Reply,
+  reply: RedisReply,
   askedHost: string,
 ): ClusterSlots | { readonly problem: string } {
   if (isErrorReply(reply)) return { problem: reply.error }
   if (!isArrayReply(reply)) return { problem: 'the reply to CLUSTER SLOTS is not a list' }
-  const ranges: { first: number; last: number; master: HostPort }[] = []
+  const ranges: { first: number; last: number; master: NodeAddress }[] = []
   let covered = 0
   for (const item of reply) {
     const [first, last, node] = isArrayReply(item) ? item : []
@@ -114,11 +114,11 @@ export function readClusterSlots(
   return { ranges, covered }
 }
 
-function isSlot(value: Reply | undefined): value is number {
+function isSlot(value: RedisReply | undefined): value is number {
   return typeof value === 'number' && value >= 0 && value < slotCount
 }
 
-function readNode(node: Reply | undefined, askedHost: string): HostPort | undefined {
+function readNode(node: RedisReply | undefined, askedHost: string): NodeAddress | undefined {
   const [host, port, , extra] = isArrayReply(node) ? node : []
   if (typeof port !== 'number' || !isPort(port)) return undefined
   if (typeof host === 'string' && host !== '' && host !== '?') return { host, port }
@@ -129,7 +129,7 @@ function readNode(node: Reply | undefined, askedHost: string): HostPort | undefi
  * A node that prefers a host name and has none reports its IP address in the metadata: name, value, name,
  * value.
  */
-function ipIn(extra: Reply | undefined): string | undefined {
+function ipIn(extra: RedisReply | undefined): string | undefined {
   if (!isArrayReply(extra)) return undefined
   const at = extra.indexOf('ip')
   const ip = at < 0 ? undefined : extra[at + 1]
@@ -137,7 +137,7 @@ function ipIn(extra: Reply | undefined): string | undefined {
 }
 
 /** The node that a command belongs to, from the error of a node that rejected it without running it. */
-export interface Redirect extends HostPort {
+export interface Redirect extends NodeAddress {
   readonly slot: number
   /** Applies to this command alone, with ASKING before it: the slot is being migrated. */
   readonly asking: boolean

@@ -1,18 +1,18 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { createRefreshSchedule, type RefreshSchedule } from '../../connections/refresh-schedule.ts'
-import type { HostPort } from '../redis-address.ts'
+import type { NodeAddress } from '../redis-address.ts'
 import type { RedisSetup } from '../redis-setup.ts'
-import { ask, askOnce } from '../resp/session.ts'
-import { type ClusterNode, describeProblem, openClusterNode } from './cluster-node.ts'
+import { sendCommand, sendCommandOnce } from '../resp/session.ts'
+import { describeProblem, openClusterNode, type RedisClusterNode } from './cluster-node.ts'
 import { slotCount } from './hash-slot.ts'
 import { createRedirects } from './redirects.ts'
 import { type ClusterSlots, createSlotOwners, type Redirect, readClusterSlots } from './slot-owners.ts'
 
 /** The delays between refreshes while a slot has no master that answers. */
-const hurryMs = 100
-const maxHurryMs = 500
+const urgentMs = 100
+const maxUrgentMs = 500
 /** A master without slots is closed after this time. */
-const lingerMs = 1_000
+const unusedNodeMs = 1_000
 export const closedText = 'the counters are closed'
 
 /**
@@ -21,18 +21,18 @@ export const closedText = 'the counters are closed'
  */
 export class Topology {
   readonly #setup: RedisSetup
-  readonly #seeds: readonly HostPort[]
+  readonly #seeds: readonly NodeAddress[]
   readonly #clock: Clock
   readonly #schedule: RefreshSchedule
-  readonly #nodes = new Map<string, ClusterNode>()
-  readonly #owners = createSlotOwners<ClusterNode>(() => this.#checkHealth())
+  readonly #nodes = new Map<string, RedisClusterNode>()
+  readonly #owners = createSlotOwners<RedisClusterNode>(() => this.#checkHealth())
   readonly #followFrom = createRedirects(redirect => this.#learn(redirect))
   readonly #listeners: ((healthy: boolean) => void)[] = []
   #slotsProblem = 'no node has answered yet'
   healthy = false
   closed = false
 
-  constructor(setup: RedisSetup, seeds: readonly HostPort[]) {
+  constructor(setup: RedisSetup, seeds: readonly NodeAddress[]) {
     this.#setup = setup
     this.#seeds = seeds
     this.#clock = setup.limits.clock ?? systemClock
@@ -40,14 +40,14 @@ export class Topology {
       refresh: () => this.#refresh(),
       isSettled: () => this.healthy,
       everyMs: setup.clusterRefreshMs,
-      hurryMs,
-      maxHurryMs,
+      urgentMs,
+      maxUrgentMs,
       random: setup.random,
       clock: this.#clock,
     })
   }
 
-  findOwner(slot: number): ClusterNode | undefined {
+  findOwner(slot: number): RedisClusterNode | undefined {
     return this.#owners.of(slot)
   }
 
@@ -72,7 +72,7 @@ export class Topology {
     this.#checkHealth()
   }
 
-  #nodeAt({ host, port }: HostPort): ClusterNode {
+  #nodeAt({ host, port }: NodeAddress): RedisClusterNode {
     const name = `${host} ${port}`
     const node = this.#nodes.get(name) ?? this.#open({ host, port })
     node.namedMs = this.#clock.monotonicMs()
@@ -80,11 +80,11 @@ export class Topology {
     return node
   }
 
-  #open(place: HostPort): ClusterNode {
+  #open(place: NodeAddress): RedisClusterNode {
     return openClusterNode(this.#setup, {
       place,
       follow: this.#followFrom(place),
-      onLost: () => this.#schedule.soon(),
+      onLost: () => this.#schedule.refreshSoon(),
       onHealth: () => this.#checkHealth(),
     })
   }
@@ -108,17 +108,17 @@ export class Topology {
   #closeOthers(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const [name, node] of this.#nodes) {
-      if (this.#owners.masters.has(node) || nowMs - node.namedMs < lingerMs) continue
+      if (this.#owners.masters.has(node) || nowMs - node.namedMs < unusedNodeMs) continue
       this.#nodes.delete(name)
       void node.close()
     }
   }
 
-  #learn(redirect: Redirect): ClusterNode {
+  #learn(redirect: Redirect): RedisClusterNode {
     const node = this.#nodeAt(redirect)
     if (!redirect.asking && this.#owners.of(redirect.slot) !== node) {
       this.#owners.set(redirect.slot, node)
-      this.#schedule.soon()
+      this.#schedule.refreshSoon()
     }
     return node
   }
@@ -133,8 +133,8 @@ export class Topology {
 
 interface FindSlotsOptions extends Pick<RedisSetup, 'session' | 'random'> {
   /** The nodes with a healthy connection, which are asked first. */
-  readonly serving: readonly ClusterNode[]
-  readonly seeds: readonly HostPort[]
+  readonly serving: readonly RedisClusterNode[]
+  readonly seeds: readonly NodeAddress[]
   /** No further node is asked once this is true. */
   readonly isClosed: () => boolean
   /** Called with the reason each time a node does not report its slots. */
@@ -148,13 +148,13 @@ interface FindSlotsOptions extends Pick<RedisSetup, 'session' | 'random'> {
 async function findSlots(options: FindSlotsOptions): Promise<ClusterSlots | undefined> {
   const { session, serving, seeds, random, isClosed, onProblem } = options
   const sources = [
-    ...shuffled(serving, random).map(({ place, connection }) => ({
+    ...shuffle(serving, random).map(({ place, connection }) => ({
       place,
-      fetch: () => ask(connection, 'CLUSTER', 'SLOTS'),
+      fetch: () => sendCommand(connection, 'CLUSTER', 'SLOTS'),
     })),
-    ...shuffled(seeds, random).map(place => ({
+    ...shuffle(seeds, random).map(place => ({
       place,
-      fetch: () => askOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
+      fetch: () => sendCommandOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
     })),
   ]
   let best: ClusterSlots | undefined
@@ -167,7 +167,7 @@ async function findSlots(options: FindSlotsOptions): Promise<ClusterSlots | unde
   return best
 }
 
-function shuffled<T>(items: readonly T[], random: () => number): T[] {
+function shuffle<T>(items: readonly T[], random: () => number): T[] {
   const keyed = items.map(item => ({ item, key: random() }))
   return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item)
 }

@@ -1,17 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Endpoint } from '../../connections/connect-socket.ts'
+import type { ServerEndpoint } from '../../connections/connect-socket.ts'
 import {
   ServerConnection,
   type ServerConnectionOptions,
   type SessionEvents,
 } from '../../connections/server-connection.ts'
 import type { PoolStats } from './pool-stats.ts'
-import type { RequestWriter } from './request-writer.ts'
-import { type OnReplies, Session, type SessionOptions } from './session.ts'
+import type { RespWriter } from './request-writer.ts'
+import { type OnRedisReplies, RedisSession, type RedisSessionOptions } from './session.ts'
 
-export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'>, ServerConnectionOptions {
+export interface RespConnectionOptions
+  extends Omit<RedisSessionOptions, 'endpoint'>,
+    ServerConnectionOptions {
   /** When left out, nothing is connected before `moveTo`. */
-  readonly endpoint?: Endpoint
+  readonly endpoint?: ServerEndpoint
   /** Counts the connections that received a PONG. */
   readonly stats?: PoolStats
 }
@@ -19,10 +21,10 @@ export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'>,
 const movedText = 'Redis is at another address now'
 
 /** A connection to one Redis, which reconnects after each loss until it is closed. */
-export class RespConnection extends ServerConnection<Session> {
+export class RespConnection extends ServerConnection<RedisSession> {
   readonly #options: RespConnectionOptions
   readonly #listeners: ((healthy: boolean) => void)[] = []
-  #endpoint: Endpoint | undefined
+  #endpoint: ServerEndpoint | undefined
 
   /**
    * Connects at once. Only programming errors throw; all others are in `problem`, and `onHealth` reports
@@ -36,7 +38,7 @@ export class RespConnection extends ServerConnection<Session> {
   }
 
   /** The address of Redis; undefined while it is unknown. */
-  get endpoint(): Endpoint | undefined {
+  get endpoint(): ServerEndpoint | undefined {
     return this.#endpoint
   }
 
@@ -45,7 +47,7 @@ export class RespConnection extends ServerConnection<Session> {
    * `onReplies` is called at once, from within the call. Nothing is kept for later, and nothing is sent
    * twice.
    */
-  send(requests: RequestWriter, onReplies: OnReplies): void {
+  send(requests: RespWriter, onReplies: OnRedisReplies): void {
     if (this.healthy && this.session !== undefined) this.session.send(requests, onReplies)
     else {
       requests.clear(true)
@@ -59,18 +61,18 @@ export class RespConnection extends ServerConnection<Session> {
   }
 
   /** Changes the address: a connection to another one ends, and the new one is opened at once. */
-  moveTo(endpoint: Endpoint): void {
+  moveTo(endpoint: ServerEndpoint): void {
     if (this.isClosed || isDeepStrictEqual(this.#endpoint, endpoint)) return
     this.#endpoint = endpoint
     this.reconnect(movedText)
   }
 
-  protected open(events: SessionEvents): Session | undefined {
+  protected open(events: SessionEvents): RedisSession | undefined {
     const endpoint = this.#endpoint
-    return endpoint === undefined ? undefined : new Session({ ...this.#options, endpoint }, events)
+    return endpoint === undefined ? undefined : new RedisSession({ ...this.#options, endpoint }, events)
   }
 
-  protected noteHealth(healthy: boolean, before: boolean): void {
+  protected onHealthChange(healthy: boolean, before: boolean): void {
     if (healthy === before) return
     if (healthy) this.#options.stats?.opened()
     else this.#options.stats?.ended()

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createReplyParser, defaultReplyLimits, isErrorReply, type Reply } from './reply-parser.ts'
+import { createReplyParser, defaultReplyLimits, isErrorReply, type RedisReply } from './reply-parser.ts'
 
 interface Parsed {
-  readonly replies: readonly Reply[]
+  readonly replies: readonly RedisReply[]
   readonly problem: string | undefined
 }
 
 /** Parses the text in chunks that end at the cuts. All chunks share one buffer, as those of a socket do. */
 function parse(bytes: Buffer, cuts: readonly number[] = [], limits = defaultReplyLimits): Parsed {
-  const replies: Reply[] = []
+  const replies: RedisReply[] = []
   const parser = createReplyParser(reply => replies.push(reply), limits)
   const memory = Buffer.alloc(bytes.length + 10, ':7\r\n')
   const ends = [...cuts, bytes.length].sort((a, b) => a - b)
@@ -26,7 +26,7 @@ function parse(bytes: Buffer, cuts: readonly number[] = [], limits = defaultRepl
 }
 
 test('each kind of reply', () => {
-  const table: readonly [string, readonly Reply[]][] = [
+  const table: readonly [string, readonly RedisReply[]][] = [
     [':0\r\n', [0]],
     [':-1\r\n:12\r\n', [-1, 12]],
     [':-0\r\n', [0]],
@@ -81,7 +81,7 @@ test('malformed bytes are rejected, whole or in pieces, and not quoted', () => {
 })
 
 test('nothing more is parsed after an error', () => {
-  const replies: Reply[] = []
+  const replies: RedisReply[] = []
   const parser = createReplyParser(reply => replies.push(reply))
   const problem = parser.push(Buffer.from('?'), 1)
   assert.ok(problem)
@@ -97,7 +97,7 @@ test('the limit of a reply includes all items of an array', () => {
 })
 
 /** The simplest encoding of a reply. */
-function encode(reply: Reply, bulk: boolean): string {
+function encode(reply: RedisReply, bulk: boolean): string {
   if (reply === null) return '$-1\r\n'
   if (Array.isArray(reply)) return `*${reply.length}\r\n${reply.map(item => encode(item, bulk)).join('')}`
   if (isErrorReply(reply)) return `-${reply.error}\r\n`
@@ -117,7 +117,7 @@ test('replies are parsed as they were written, wherever they are cut', () => {
     fc.bigInt(2n ** 53n, 2n ** 63n - 1n),
     fc.bigInt(-(2n ** 63n), -(2n ** 53n)),
   )
-  const { reply } = fc.letrec<{ reply: Reply }>(tie => ({
+  const { reply } = fc.letrec<{ reply: RedisReply }>(tie => ({
     reply: fc.oneof({ maxDepth: 4 }, integer, text, error, fc.constant(null), fc.array(tie('reply'))),
   }))
   const replies = fc.array(reply, { maxLength: 12 })

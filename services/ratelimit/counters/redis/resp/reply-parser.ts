@@ -2,7 +2,7 @@
  * A reply of Redis. An integer outside the safe range of a number is a bigint. Simple strings and bulk
  * strings are both strings; null is a null bulk string or a null array.
  */
-export type Reply = number | bigint | string | null | ErrorReply | readonly Reply[]
+export type RedisReply = number | bigint | string | null | ErrorReply | readonly RedisReply[]
 
 /**
  * Redis rejected the request. The text begins with its code, such as `READONLY` or `MOVED 3999 host:port`.
@@ -12,11 +12,11 @@ interface ErrorReply {
 }
 
 /** Returns whether the reply is an error; false for a missing reply. */
-export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
+export function isErrorReply(reply: RedisReply | undefined): reply is ErrorReply {
   return typeof reply === 'object' && reply !== null && 'error' in reply
 }
 
-export function isArrayReply(reply: Reply | undefined): reply is readonly Reply[] {
+export function isArrayReply(reply: RedisReply | undefined): reply is readonly RedisReply[] {
   return Array.isArray(reply)
 }
 
@@ -62,7 +62,7 @@ const types = { simple: 0x2b, error: 0x2d, integer: 0x3a, bulk: 0x24, array: 0x2
  * @param onReply called for each reply in order, from within `push`
  */
 export function createReplyParser(
-  onReply: (reply: Reply) => void,
+  onReply: (reply: RedisReply) => void,
   limits: ReplyLimits = defaultReplyLimits,
 ): ReplyParser {
   const { maxLineBytes, maxReplyBytes, maxDepth } = limits
@@ -79,7 +79,7 @@ export function createReplyParser(
   }
 
   /** Returns undefined, like the functions below, when the reply is incomplete or malformed. */
-  function reply(depth: number): Reply | undefined {
+  function reply(depth: number): RedisReply | undefined {
     if (at >= end) return undefined
     const type = source[at]
     at += 1
@@ -148,11 +148,11 @@ export function createReplyParser(
     return endsLine(stop) ? source.toString('utf8', start, stop) : undefined
   }
 
-  function array(depth: number): readonly Reply[] | null | undefined {
+  function array(depth: number): readonly RedisReply[] | null | undefined {
     const length = count()
     if (length === undefined || length < 0) return length === undefined ? undefined : null
     if (depth >= maxDepth) return reject(`arrays more than ${maxDepth} deep`)
-    const items: Reply[] = []
+    const items: RedisReply[] = []
     while (items.length < length) {
       const item = reply(depth + 1)
       if (item === undefined) return undefined

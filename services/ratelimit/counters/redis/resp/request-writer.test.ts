@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { RequestWriter, requestHead } from './request-writer.ts'
+import { RespWriter, requestHead } from './request-writer.ts'
 
 type Argument = string | number
 
-function write(writer: RequestWriter, name: string, args: readonly Argument[]): void {
+function write(writer: RespWriter, name: string, args: readonly Argument[]): void {
   writer.begin(requestHead(name, args.length))
   for (const argument of args) {
     if (typeof argument === 'number') writer.integer(argument)
@@ -21,7 +21,7 @@ function expected(name: string, args: readonly Argument[]): Buffer {
 }
 
 test('a request is an array of bulk strings', () => {
-  const writer = new RequestWriter()
+  const writer = new RespWriter()
   write(writer, 'INCRBY', ['a_b_', 10])
   write(writer, 'PING', [])
   assert.equal(
@@ -42,7 +42,7 @@ test('texts and numbers are encoded exactly, independently of earlier requests',
     fc.nat(15).map(digits => 10 ** digits - 1),
   )
   const request = fc.tuple(fc.constantFrom('GET', 'INCRBY'), fc.array(fc.oneof(text, number)))
-  const writer = new RequestWriter()
+  const writer = new RespWriter()
   fc.assert(
     fc.property(fc.array(request, { maxLength: 5 }), fc.boolean(), (requests, reusable) => {
       for (const [name, args] of requests) write(writer, name, args)
@@ -56,7 +56,7 @@ test('texts and numbers are encoded exactly, independently of earlier requests',
 })
 
 test('memory that is still being read is not overwritten', () => {
-  const writer = new RequestWriter()
+  const writer = new RespWriter()
   write(writer, 'GET', ['a'])
   const taken = writer.bytes()
   const before = Buffer.from(taken)
@@ -66,7 +66,7 @@ test('memory that is still being read is not overwritten', () => {
 })
 
 test('memory that a burst needed is released', () => {
-  const writer = new RequestWriter()
+  const writer = new RespWriter()
   write(writer, 'GET', ['x'.repeat(2_000_000)])
   const burst = writer.bytes().buffer
   writer.clear(true)

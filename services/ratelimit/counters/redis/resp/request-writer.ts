@@ -7,7 +7,7 @@ export function requestHead(name: string, argumentCount: number): RequestHead {
 
 const initialBytes = 16_384
 /** A larger buffer, grown by a burst, is freed. */
-const maxKeptBytes = 1_048_576
+const maxReusedBytes = 1_048_576
 /** `$`, a length or a number of up to 16 digits with a sign, and the line end. */
 const maxLineBytes = 20
 /** The most bytes of UTF-8 for one UTF-16 code unit; a surrogate pair takes four. */
@@ -23,7 +23,7 @@ const lineFeed = 0x0a
  * Encodes requests of the Redis protocol (RESP2) into one buffer, which the next write reuses. It allocates
  * no strings or arrays.
  */
-export class RequestWriter {
+export class RespWriter {
   #buffer = Buffer.allocUnsafeSlow(initialBytes)
   #length = 0
   #requests = 0
@@ -82,7 +82,7 @@ export class RequestWriter {
   clear(reusable: boolean): void {
     this.#length = 0
     this.#requests = 0
-    if (!reusable || this.#buffer.length > maxKeptBytes) this.#buffer = Buffer.allocUnsafeSlow(initialBytes)
+    if (!reusable || this.#buffer.length > maxReusedBytes) this.#buffer = Buffer.allocUnsafeSlow(initialBytes)
   }
 
   #reserve(bytes: number): void {

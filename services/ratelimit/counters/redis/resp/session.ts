@@ -7,11 +7,11 @@ import {
   type ServerProtocol,
   SocketSession,
 } from '../../connections/socket-session.ts'
-import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
-import { RequestWriter, requestHead } from './request-writer.ts'
+import { createReplyParser, isArrayReply, isErrorReply, type RedisReply } from './reply-parser.ts'
+import { RespWriter, requestHead } from './request-writer.ts'
 
 /** The address of a Redis, and the options of a session with it. */
-export interface SessionOptions extends SocketOptions {
+export interface RedisSessionOptions extends SocketOptions {
   readonly username?: string
   readonly password?: string
   /** The number of the database. Defaults to 0. */
@@ -33,9 +33,9 @@ export interface SessionOptions extends SocketOptions {
   readonly clock?: Clock
 }
 
-export type OnReplies = OnRepliesOf<Reply>
+export type OnRedisReplies = OnRepliesOf<RedisReply>
 
-const redis: ServerProtocol<Reply> = {
+const redis: ServerProtocol<RedisReply> = {
   server: 'Redis',
   receiveBytes: 65_536,
   timesGreeting: true,
@@ -53,11 +53,11 @@ const redis: ServerProtocol<Reply> = {
  * since proxies such as twemproxy support no other commands. A server that is loading its data accepts
  * connections and rejects requests, so only a PONG proves that it serves.
  */
-export class Session extends SocketSession<Reply> {
-  readonly #options: SessionOptions
-  readonly #greetingReplies: Reply[] = []
+export class RedisSession extends SocketSession<RedisReply> {
+  readonly #options: RedisSessionOptions
+  readonly #greetingReplies: RedisReply[] = []
 
-  constructor(options: SessionOptions, events: SessionEvents) {
+  constructor(options: RedisSessionOptions, events: SessionEvents) {
     const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY, clock = systemClock } = options
     const timeouts = { connectTimeoutMs: timeoutMs, stallTimeoutMs: timeoutMs, silenceMs }
     super(redis, { ...options, ...timeouts, clock }, events)
@@ -65,7 +65,7 @@ export class Session extends SocketSession<Reply> {
   }
 
   /** Sends the written requests in one write, and clears the writer. No request is sent again. */
-  send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
+  send(requests: RespWriter, onReplies: OnRedisReplies, replies: RedisReply[] = []): void {
     const count = requests.requests
     if (this.ending !== undefined || count === 0) {
       requests.clear(true)
@@ -74,9 +74,9 @@ export class Session extends SocketSession<Reply> {
   }
 
   protected greet(): void {
-    const onGreeted: OnReplies = (replies, problem) => {
+    const onGreeted: OnRedisReplies = (replies, problem) => {
       if (problem !== undefined) return
-      const unfit = unfitness(replies, this.#options)
+      const unfit = findGreetingProblem(replies, this.#options)
       if (unfit === undefined) this.serve()
       else this.end(unfit)
     }
@@ -85,13 +85,13 @@ export class Session extends SocketSession<Reply> {
 
   /** A server that rejects the greeting replies with the reason and then closes the connection. */
   protected override rejection(): string | undefined {
-    return this.isServing ? undefined : rejectionIn(this.#greetingReplies, this.#options.password)
+    return this.isServing ? undefined : findRejection(this.#greetingReplies, this.#options.password)
   }
 }
 
 /** Uses a separate writer, so that the password does not stay in the buffer that is reused. */
-function writeGreeting({ username, password, database = 0, masterOnly }: SessionOptions): RequestWriter {
-  const requests = new RequestWriter()
+function writeGreeting({ username, password, database = 0, masterOnly }: RedisSessionOptions): RespWriter {
+  const requests = new RespWriter()
   if (password !== undefined) {
     requests.begin(requestHead('AUTH', username === undefined ? 1 : 2))
     if (username !== undefined) requests.text(username)
@@ -110,9 +110,12 @@ function writeGreeting({ username, password, database = 0, masterOnly }: Session
  * Returns why a session with this greeting cannot be used; an error in the replies takes precedence over this
  * text.
  */
-function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionOptions): string | undefined {
+function findGreetingProblem(
+  replies: readonly RedisReply[],
+  { password, masterOnly }: RedisSessionOptions,
+): string | undefined {
   const pong = replies.at(masterOnly ? -2 : -1)
-  if (rejectionIn(replies, password) !== undefined || pong !== 'PONG') {
+  if (findRejection(replies, password) !== undefined || pong !== 'PONG') {
     return 'the server is not Redis: the reply to PING is not PONG'
   }
   if (!masterOnly) return undefined
@@ -124,7 +127,7 @@ function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionO
  * Returns the first error, since later ones follow from it. A server that does not support AUTH quotes its
  * arguments, which may include a part of a long password.
  */
-function rejectionIn(replies: readonly Reply[], password = ''): string | undefined {
+function findRejection(replies: readonly RedisReply[], password = ''): string | undefined {
   const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')
   return password === '' ? text : text?.replaceAll(password, '***')
 }
@@ -134,9 +137,12 @@ function rejectionIn(replies: readonly Reply[], password = ''): string | undefin
  *
  * @param words the command and its arguments
  */
-export function ask(connection: Pick<Session, 'send'>, ...words: readonly string[]): Promise<Reply> {
+export function sendCommand(
+  connection: Pick<RedisSession, 'send'>,
+  ...words: readonly string[]
+): Promise<RedisReply> {
   const [name = '', ...args] = words
-  const requests = new RequestWriter()
+  const requests = new RespWriter()
   requests.begin(requestHead(name, args.length))
   for (const argument of args) requests.text(argument)
   return new Promise(resolve => {
@@ -147,16 +153,19 @@ export function ask(connection: Pick<Session, 'send'>, ...words: readonly string
 }
 
 /** The same on a separate connection, which is closed after the reply. */
-export function askOnce(options: SessionOptions, ...words: readonly string[]): Promise<Reply> {
-  const { promise, resolve } = Promise.withResolvers<Reply>()
-  const session = new Session(options, {
+export function sendCommandOnce(
+  options: RedisSessionOptions,
+  ...words: readonly string[]
+): Promise<RedisReply> {
+  const { promise, resolve } = Promise.withResolvers<RedisReply>()
+  const session = new RedisSession(options, {
     async onServing() {
-      resolve(await ask(session, ...words))
+      resolve(await sendCommand(session, ...words))
       session.end('the reply has arrived')
     },
     onEnd: problem => resolve({ error: problem }),
     onSilence() {},
-    onSign() {},
+    onResume() {},
   })
   return promise
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { RespConnection, type RespConnectionOptions } from '../connection.ts'
-import type { Reply } from '../reply-parser.ts'
-import { RequestWriter, requestHead } from '../request-writer.ts'
+import type { RedisReply } from '../reply-parser.ts'
+import { RespWriter, requestHead } from '../request-writer.ts'
 
 const patience = { interval: 5, timeout: 10_000 }
 
@@ -26,13 +26,13 @@ export async function connected(
 
 /** The replies, and why some are missing. */
 export interface Outcome {
-  readonly replies: readonly Reply[]
+  readonly replies: readonly RedisReply[]
   readonly problem: string | undefined
 }
 
 /** Sends the requests, such as `INCRBY a 1`, in one write. */
 export function ask(connection: RespConnection, ...lines: string[]): Promise<Outcome> {
-  const requests = new RequestWriter()
+  const requests = new RespWriter()
   for (const line of lines) {
     const [name = '', ...args] = line.split(' ')
     requests.begin(requestHead(name, args.length))
