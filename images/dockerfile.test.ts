@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, matchesGlob } from 'node:path'
 import { test } from 'node:test'
-import { textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
+import { buildTree, textFile } from '@tollway/chassis/archive/file-tree.ts'
 import { build } from 'esbuild'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { bundle } from './bundle.ts'
@@ -38,7 +38,7 @@ function argumentsOf(instruction: string, name: string): readonly string[] {
   return [...argumentsOf(instruction, stage.from), ...own.map(line => line.slice(instruction.length + 1))]
 }
 
-const smallNode = { tree: treeOf([['usr/local/bin/node', textFile('node', 0o755)]]), components: [] }
+const smallNode = { tree: buildTree([['usr/local/bin/node', textFile('node', 0o755)]]), components: [] }
 const recipes = ourRecipes(root, '1.2.3', () => smallNode)
 
 for (const { name, title, run } of recipes) {

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { zstdDecompressSync } from 'node:zlib'
-import { textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
+import { buildTree, textFile } from '@tollway/chassis/archive/file-tree.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { makeLauncher } from './launcher.ts'
 import { createMaker } from './make-image.ts'
@@ -20,7 +20,7 @@ const sources: SourceState = { version: '1.2.3', revision: commit, created: new 
 
 /** Packing Node itself takes seconds, and is the same for every image. */
 const node = nodeLayer(root)
-const smallNode = { ...node, tree: treeOf([['usr/local/bin/node', textFile('node', 0o755)]]) }
+const smallNode = { ...node, tree: buildTree([['usr/local/bin/node', textFile('node', 0o755)]]) }
 
 function newFolder(): string {
   const folder = temporaryFolder('images')

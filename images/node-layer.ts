@@ -1,7 +1,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
-import { copyOf, type Entries, type FileTree, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
+import {
+  buildTree,
+  type FileTree,
+  fileCopy,
+  type TreeEntries,
+  textFile,
+} from '@tollway/chassis/archive/file-tree.ts'
 import { type Component, licenseEntries } from './components/component.ts'
 import { debianComponents } from './components/debian-components.ts'
 import { npmComponent } from './components/npm-components.ts'
@@ -31,22 +37,22 @@ export function nodeLayer(root: string): NodeLayer {
   if (!existsSync(node)) throw new Error(`${folder} is not there: run npm ci, on Linux`)
   const libraries = sharedLibraries([node])
   const components = [npmComponent(root, folder), ...debianComponents(libraries)]
-  const files: Entries = [
-    [nodePath, copyOf(node, 0o755)],
+  const files: TreeEntries = [
+    [nodePath, fileCopy(node, 0o755)],
     // The certificates that Node contains, for programs that read them from the usual path.
     ['etc/ssl/certs/ca-certificates.crt', textFile(`${rootCertificates.join('\n')}\n`)],
   ]
-  const tree = treeOf(systemFiles, libraryEntries(libraries), files, licenseEntries(components))
+  const tree = buildTree(systemFiles, libraryEntries(libraries), files, licenseEntries(components))
   return { tree, components }
 }
 
 /** Libraries at the paths from which the programs linked with them load them. */
-export function libraryEntries(libraries: readonly string[]): Entries {
-  return libraries.map(path => [path, copyOf(path, 0o755)] as const)
+export function libraryEntries(libraries: readonly string[]): TreeEntries {
+  return libraries.map(path => [path, fileCopy(path, 0o755)] as const)
 }
 
 /** What a C library asks of a system, and a place to write to. */
-export const systemFiles: Entries = [
+export const systemFiles: TreeEntries = [
   ['tmp', { kind: 'folder', mode: 0o1777 }],
   [
     'etc/passwd',

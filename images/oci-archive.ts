@@ -5,14 +5,14 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress } from 'node:zlib'
 import {
-  type Content,
-  copyOf,
-  type Entry,
+  buildTree,
+  type FileContent,
   type FileTree,
+  fileCopy,
+  type TreeEntry,
   textFile,
-  treeOf,
 } from '@tollway/chassis/archive/file-tree.ts'
-import { tarOf } from '@tollway/chassis/archive/tar.ts'
+import { packTar } from '@tollway/chassis/archive/tar.ts'
 
 /** A layer that lies compressed in a file. */
 export interface Layer {
@@ -64,7 +64,7 @@ export async function writeLayer(tree: FileTree, path: string): Promise<Layer> {
   const unpacked = meter()
   const packed = meter()
   await pipeline(
-    Readable.from(tarOf(tree)),
+    Readable.from(packTar(tree)),
     unpacked.pass,
     createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: compressionLevel } }),
     packed.pass,
@@ -126,14 +126,14 @@ export async function writeArchive(
       Layers: image.layers.map(({ digest }) => blobPath(digest)),
     },
   ]
-  const tree = treeOf([
+  const tree = buildTree([
     ['oci-layout', textFile(JSON.stringify({ imageLayoutVersion: '1.0.0' }))],
     ['index.json', textFile(JSON.stringify(index))],
     ['manifest.json', textFile(JSON.stringify(forDocker))],
     ...[config, manifest].map(({ descriptor, content }) => blob(descriptor.digest, content)),
-    ...image.layers.map(layer => [blobPath(layer.digest), copyOf(layer.path)] as const),
+    ...image.layers.map(layer => [blobPath(layer.digest), fileCopy(layer.path)] as const),
   ])
-  await pipeline(Readable.from(tarOf(tree)), createWriteStream(path))
+  await pipeline(Readable.from(packTar(tree)), createWriteStream(path))
   return { digest: manifest.descriptor.digest, bytes: statSync(path).size }
 }
 
@@ -151,7 +151,7 @@ function makeConfig({ architecture, created, run, annotations, layers }: Image):
 
 const blobPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
 
-function blob(digest: string, content: Content): readonly [string, Entry] {
+function blob(digest: string, content: FileContent): readonly [string, TreeEntry] {
   return [blobPath(digest), { kind: 'file', mode: 0o644, content }]
 }
 

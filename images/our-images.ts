@@ -1,6 +1,12 @@
 import { join } from 'node:path'
 import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
-import { copyOf, type Entries, type Entry, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
+import {
+  buildTree,
+  fileCopy,
+  type TreeEntries,
+  type TreeEntry,
+  textFile,
+} from '@tollway/chassis/archive/file-tree.ts'
 import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { nodeOptions as operatorOptions } from '@tollway/operator/node-options.ts'
 import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options.ts'
@@ -94,15 +100,15 @@ async function gather(root: string, version: string, image: OurImage, node: Node
   const { files, inputs } = await bundle(root, image.command, image.source)
   const packages = npmComponents(root, inputs)
   const bill = billOfMaterials({ name: `tollway/${image.name}`, version }, [...node.components, ...packages])
-  const tree = treeOf(
-    [...files].map(([name, content]): [string, Entry] => [
+  const tree = buildTree(
+    [...files].map(([name, content]): [string, TreeEntry] => [
       `app/${name}`,
       { kind: 'file', mode: 0o644, content },
     ]),
     linkAlias(image),
     [
       [`usr/local/bin/${image.command}`, textFile(makeLauncher(`/app/${image.command}.mjs`), 0o755)],
-      ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
+      ['licenses/tollway/LICENSE', fileCopy(join(root, 'LICENSE'))],
       ['sbom.cdx.json', textFile(bill)],
     ],
     licenseEntries(packages),
@@ -114,7 +120,7 @@ async function gather(root: string, version: string, image: OurImage, node: Node
   return { layers, bill }
 }
 
-function linkAlias({ command, alias }: OurImage): Entries {
+function linkAlias({ command, alias }: OurImage): TreeEntries {
   return alias === undefined ? [] : [[alias, { kind: 'link', target: `/usr/local/bin/${command}` }]]
 }
 

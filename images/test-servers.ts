@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, delimiter, dirname, join } from 'node:path'
-import { copyOf, type Entries, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
+import { buildTree, fileCopy, type TreeEntries, textFile } from '@tollway/chassis/archive/file-tree.ts'
 import { sharedLibraries } from './components/shared-libraries.ts'
 import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'
@@ -40,7 +40,7 @@ const debianPostgres = '/usr/lib/postgresql'
 
 interface Server {
   readonly run: Omit<RunConfig, 'User'>
-  entries(): readonly Entries[]
+  entries(): readonly TreeEntries[]
 }
 
 function recipe(name: string, title: string, { run, entries }: Server): Recipe {
@@ -50,13 +50,13 @@ function recipe(name: string, title: string, { run, entries }: Server): Recipe {
     title: `${title} of the machine that built it, for tests`,
     ours: false,
     run: { WorkingDir: '/tmp', ...run, User: `${nonRoot}:${nonRoot}` },
-    gather: () => ({ layers: [{ name, tree: treeOf(systemFiles, ...entries()) }] }),
+    gather: () => ({ layers: [{ name, tree: buildTree(systemFiles, ...entries()) }] }),
   }
 }
 
 /** A program at this place in the image, with its libraries. */
-function programEntries(place: string, program: string): readonly Entries[] {
-  return [[[place, copyOf(program, 0o755)]], libraryEntries(sharedLibraries([program]))]
+function programEntries(place: string, program: string): readonly TreeEntries[] {
+  return [[[place, fileCopy(program, 0o755)]], libraryEntries(sharedLibraries([program]))]
 }
 
 /** @param advice what is to be installed when no folder of the PATH has it */
@@ -98,7 +98,7 @@ function findPostgres(): string {
  * Debian's PostgreSQL without its compiler for queries, which would be most of the image. `initdb` starts
  * programs by way of a shell, so there is one.
  */
-function postgresEntries(): readonly Entries[] {
+function postgresEntries(): readonly TreeEntries[] {
   const bin = dirname(findPostgres())
   const version = basename(dirname(bin))
   const library = join(bin, '..', 'lib')
@@ -109,25 +109,25 @@ function postgresEntries(): readonly Entries[] {
   const shell = realpathSync('/bin/sh')
   return [
     // Their path determines where they search for the rest.
-    [...programs, ...loaded].map(path => [path, copyOf(path, 0o755)] as const),
+    [...programs, ...loaded].map(path => [path, fileCopy(path, 0o755)] as const),
     [['usr/lib/postgresql/bin', { kind: 'link', target: `${version}/bin` }]],
     folderEntries(share),
     folderEntries('/usr/lib/locale/C.utf8'),
     ['UTC', 'GMT'].map(
-      zone => [`usr/share/zoneinfo/${zone}`, copyOf(`/usr/share/zoneinfo/${zone}`)] as const,
+      zone => [`usr/share/zoneinfo/${zone}`, fileCopy(`/usr/share/zoneinfo/${zone}`)] as const,
     ),
-    [['bin/sh', copyOf(shell, 0o755)]],
+    [['bin/sh', fileCopy(shell, 0o755)]],
     libraryEntries(sharedLibraries([...programs, ...loaded, shell])),
     [['usr/local/bin/start-postgres', textFile(startPostgres)]],
   ]
 }
 
-function folderEntries(folder: string): Entries {
+function folderEntries(folder: string): TreeEntries {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
   return files
     .filter(file => !file.isDirectory())
     .map(file => join(file.parentPath, file.name))
-    .map(path => [path, copyOf(path)] as const)
+    .map(path => [path, fileCopy(path)] as const)
 }
 
 /** The folder is made as the image starts, for it is lost with the container. */

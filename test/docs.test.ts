@@ -14,7 +14,7 @@ import { parseOperatorConfig, validateOperatorConfig } from '../operator/environ
 import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/stream-route.ts'
 import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
-import { optionsOf } from '../services/chassis/command-line/describe-command.ts'
+import { collectOptions } from '../services/chassis/command-line/describe-command.ts'
 import { codePaths, isTest, paths, proseLines, textOf } from './house/source-files.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'
@@ -84,7 +84,7 @@ test('the configuration file of the documentation is valid', () => {
 })
 
 test('the documentation of the operator has exactly the existing options', () => {
-  const options = new Set(optionsOf(runFolderCommand).map(([name]) => `--${name}`))
+  const options = new Set(collectOptions(runFolderCommand).map(([name]) => `--${name}`))
   assert.ok(options.size > 10)
   const rows = [...operatorPage.matchAll(/^\| `(--[a-z-]+)`/gm)].map(match => match[1])
   assert.deepEqual(new Set(rows), options)

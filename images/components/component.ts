@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { copyOf, type Entries, type Entry, textFile } from '@tollway/chassis/archive/file-tree.ts'
+import { fileCopy, type TreeEntries, type TreeEntry, textFile } from '@tollway/chassis/archive/file-tree.ts'
 
 /** Something of others that is in an image. */
 export interface Component {
@@ -17,11 +17,11 @@ export interface Component {
 }
 
 /** Returns `/licenses/NAME@VERSION/…`, because the licences of the parts require it of distributors. */
-export function licenseEntries(components: readonly Component[]): Entries {
-  return components.flatMap(({ name, version, license, licenseFiles }): [string, Entry][] => {
+export function licenseEntries(components: readonly Component[]): TreeEntries {
+  return components.flatMap(({ name, version, license, licenseFiles }): [string, TreeEntry][] => {
     const folder = `licenses/${name}@${version.replaceAll(':', '_')}`
     if (licenseFiles.length > 0)
-      return licenseFiles.map(path => [`${folder}/${basename(path)}`, copyOf(path)])
+      return licenseFiles.map(path => [`${folder}/${basename(path)}`, fileCopy(path)])
     if (license === undefined) return []
     return [[`${folder}/LICENSE`, textFile(`${name} ${version} comes without a text; it says: ${license}\n`)]]
   })

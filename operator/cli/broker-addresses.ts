@@ -1,5 +1,5 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, type OptionValues, text, texts } from '@tollway/chassis/command-line/option.ts'
+import { aFile, type OptionValues, optionalText, texts } from '@tollway/chassis/command-line/option.ts'
 import type { BrokerAddress } from '../broker-queries/broker-pages.ts'
 import { mayRun, readStatusReport } from '../environments/host/status-file.ts'
 import { readInput } from './read-input.ts'
@@ -28,7 +28,7 @@ export const brokerSource: SourceOf<readonly BrokerAddress[]> = {
 }
 
 function fileOption(help: string) {
-  return text({ placeholder: 'FILE', help, completion: aFile })
+  return optionalText({ placeholder: 'FILE', help, completion: aFile })
 }
 
 interface AddressValues {

@@ -1,4 +1,4 @@
-import type { Action, Arguments, Command, Group } from '@tollway/chassis/command-line/command.ts'
+import type { Arguments, Command, CommandAction, Group } from '@tollway/chassis/command-line/command.ts'
 import type { Completion, Option, Options } from '@tollway/chassis/command-line/option.ts'
 
 /** The suggestions for the word at the cursor. */
@@ -42,7 +42,7 @@ export async function completeWords(
 
 async function completeAction(
   words: readonly string[],
-  command: Action | Group,
+  command: CommandAction | Group,
   program: CompletedProgram,
 ): Promise<Suggestions> {
   if (!('subcommands' in command)) return completeArguments(words, command, program)

@@ -1,5 +1,5 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
-import { required } from '@tollway/chassis/command-line/parse-options.ts'
+import { requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import type { DescriptorEntry } from '@tollway/ratelimit/rules/match.ts'
 import * as written from '../api/entries.ts'
 
@@ -9,7 +9,7 @@ import * as written from '../api/entries.ts'
  * @throws UsageError if there is none, or one is invalid
  */
 export function requireEntries(texts: readonly string[]): readonly (readonly DescriptorEntry[])[] {
-  return required('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntriesOption)
+  return requireOption('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntriesOption)
 }
 
 /**

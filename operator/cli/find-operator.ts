@@ -1,5 +1,5 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, type OptionValues, text } from '@tollway/chassis/command-line/option.ts'
+import { aFile, type OptionValues, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
 import { mayRun, readStatusReport } from '../environments/host/status-file.ts'
 import { accessFromEnvironment } from '../environments/kubernetes/api/access.ts'
@@ -9,13 +9,13 @@ import { stateDirOption } from './shared-options.ts'
 
 /** The options of every command that calls the API of an operator. */
 const operatorOptions = {
-  operator: text({
+  operator: optionalText({
     placeholder: 'URL',
     help:
       'the URL of an operator in a cluster, such as http://localhost:8000 after kubectl -n tollway ' +
       'port-forward deploy/tollway-operator 8000 (default: the operator on this machine)',
   }),
-  'token-file': text({
+  'token-file': optionalText({
     placeholder: 'FILE',
     help: 'the file with a bearer token of the cluster (default: the token of the kubeconfig)',
     completion: aFile,

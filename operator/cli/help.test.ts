@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import type { Command } from '@tollway/chassis/command-line/command.ts'
-import { describeCommand, optionsOf } from '../../services/chassis/command-line/describe-command.ts'
+import { collectOptions, describeCommand } from '../../services/chassis/command-line/describe-command.ts'
 import { programs } from '../../test/support/programs.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { root } from '../../test/support/tollway.ts'
@@ -51,7 +51,7 @@ describe('TOLLWAY_STATE_DIR names the state folder of', () => {
   it('every command with --state-dir', async () => {
     const names: string[] = []
     for (const [name, load] of Object.entries(tollway.commands))
-      if (optionsOf(await load()).some(([option]) => option === 'state-dir')) names.push(name)
+      if (collectOptions(await load()).some(([option]) => option === 'state-dir')) names.push(name)
     // These two do not name the folder if no operator runs.
     const tested = [...rows.flatMap(([name]) => name ?? []), 'run', 'version']
     assert.deepEqual(names.sort(), tested.sort())
@@ -64,7 +64,7 @@ function checkHelp(program: Program, command: Command): void {
     assert.doesNotMatch(line, /[ \\]$/, `a line ends with a blank or a backslash: ${line}`)
     assert.ok(line.length <= maxColumns, `${line.length} columns: ${line}`)
   }
-  const options = optionsOf(command)
+  const options = collectOptions(command)
   for (const [option, definition] of options) {
     const { help: text } = definition
     // Only this option reads the variable.

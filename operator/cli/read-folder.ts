@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { type CommandOutput, UsageError } from '@tollway/chassis/command-line/command.ts'
 import type { OptionValues } from '@tollway/chassis/command-line/option.ts'
 import { openRememberedFile, rememberedPath } from '../environments/host/memory.ts'
 import { createFileSource } from '../environments/host/resources.ts'
@@ -44,7 +44,7 @@ export interface FolderContent {
 export async function readFolder(
   named: string | undefined,
   stateDir: string,
-  output: Pick<Output, 'printError'>,
+  output: Pick<CommandOutput, 'printError'>,
 ): Promise<FolderContent> {
   const folder = named ?? findOperatorFolder(stateDir)
   if (!existsSync(folder)) throw new Error(`--file ${folder}: no such file or folder`)

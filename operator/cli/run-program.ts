@@ -1,6 +1,6 @@
-import { type Command, exitCodes, type Output } from '@tollway/chassis/command-line/command.ts'
+import { type Command, type CommandOutput, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import type { Options } from '@tollway/chassis/command-line/option.ts'
-import { adviceFor, describeUnknown, runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import { adviceFor, describeUnknown, executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { completeWords, formatSuggestions } from './complete-words.ts'
 
@@ -19,7 +19,11 @@ const completeCommand = '__complete'
 const helpOptions: readonly (string | undefined)[] = ['help', '--help', '-h']
 
 /** Runs a program. Resolves with the exit code; never rejects. */
-export async function runProgram(program: Program, args: readonly string[], output: Output): Promise<number> {
+export async function runProgram(
+  program: Program,
+  args: readonly string[],
+  output: CommandOutput,
+): Promise<number> {
   const [first, ...others] = args
   if (first === '--version') {
     output.print(`${program.name} ${version}\n`)
@@ -35,7 +39,7 @@ export async function runProgram(program: Program, args: readonly string[], outp
   }
   const called = `${program.name} ${name}`
   const load = Object.hasOwn(program.commands, name) ? program.commands[name] : undefined
-  if (load !== undefined) return runCommand(await load(), called, rest, output)
+  if (load !== undefined) return executeCommand(await load(), called, rest, output)
   const what = name.startsWith('-') ? `unknown option ${name}` : unknownCommand(name, program)
   output.printError(`${program.name}: ${what}\n${adviceFor(program.name)}`)
   return exitCodes.failed
@@ -44,7 +48,11 @@ export async function runProgram(program: Program, args: readonly string[], outp
 const unknownCommand = (name: string, { commands }: Program) =>
   describeUnknown('command', name, Object.keys(commands))
 
-async function complete({ commands }: Program, words: readonly string[], output: Output): Promise<number> {
+async function complete(
+  { commands }: Program,
+  words: readonly string[],
+  output: CommandOutput,
+): Promise<number> {
   const { listNames } = await import('./list-names.ts')
   const suggestions = await completeWords(words, { commands, listNames })
   output.print(formatSuggestions(suggestions))
@@ -67,7 +75,7 @@ Exit codes: 0 done, 1 the command found a problem in its input, 2 the command fa
 
 /** Runs a program with the arguments of this process, and sets the exit code. */
 export async function runInTerminal(
-  run: (args: readonly string[], output: Output) => Promise<number>,
+  run: (args: readonly string[], output: CommandOutput) => Promise<number>,
 ): Promise<void> {
   // A reader such as `head` can close the output early. The command continues.
   for (const stream of [process.stdout, process.stderr]) {
@@ -86,7 +94,7 @@ export interface SourceOf<Found> {
   /** The options that select the source. */
   readonly options: Options
   /** Opens the source. Rejects with an error that names what was not found, or the missing right. */
-  open(values: SourceValues, output: Pick<Output, 'printError'>): Promise<Found>
+  open(values: SourceValues, output: Pick<CommandOutput, 'printError'>): Promise<Found>
 }
 
 /** The values of the options, by their names. */

@@ -1,4 +1,12 @@
-import { aDomain, aFile, aFolder, oneOf, text, textOr, texts } from '@tollway/chassis/command-line/option.ts'
+import {
+  aDomain,
+  aFile,
+  aFolder,
+  choice,
+  optionalText,
+  textOr,
+  texts,
+} from '@tollway/chassis/command-line/option.ts'
 import { defaultStateDir, readStateDir, stateDirVariable } from '../environments/host/state-dir.ts'
 import { type Format, formats } from './render.ts'
 
@@ -7,7 +15,7 @@ export function outputOption(first: Format = 'table', without?: Format) {
   const others = formats.filter(format => format !== first && format !== without)
   const shown = others.length > 1 ? `${others.slice(0, -1).join(', ')} or ${others.at(-1)}` : `${others[0]}`
   return {
-    ...oneOf([first, ...others], {
+    ...choice([first, ...others], {
       short: 'o',
       placeholder: 'FORMAT',
       help: `${first} (default)${others.length > 1 ? ',' : ' or'} ${shown}`,
@@ -27,7 +35,7 @@ export const stateDirOption = {
 
 /** The options of every command that reads manifests. */
 export const folderOptions = {
-  file: text({
+  file: optionalText({
     short: 'f',
     placeholder: 'FOLDER',
     help: 'the folder or file of manifests (default: that of the operator on this machine)',
@@ -36,7 +44,7 @@ export const folderOptions = {
   'state-dir': stateDirOption,
 }
 
-export const domainOption = text({
+export const domainOption = optionalText({
   short: 'd',
   placeholder: 'DOMAIN',
   help: 'the domain of the request',
@@ -46,7 +54,7 @@ export const domainOption = text({
 const spelling = 'Write a comma in a value as \\,, a backslash as \\\\, and = in a key as %3D'
 
 /** One descriptor. */
-export const entryOption = text({
+export const entryOption = optionalText({
   short: 'e',
   placeholder: 'LIST',
   help: `the keys and values of the descriptor. ${spelling}`,

@@ -1,4 +1,4 @@
-import type { Output } from '@tollway/chassis/command-line/command.ts'
+import type { CommandOutput } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from './run-program.ts'
 
 export const tollway: Program = {
@@ -29,6 +29,6 @@ export const tollway: Program = {
 }
 
 /** Runs `tollway`. Resolves with the exit code; never rejects. */
-export function runTollway(args: readonly string[], output: Output): Promise<number> {
+export function runTollway(args: readonly string[], output: CommandOutput): Promise<number> {
   return runProgram(tollway, args, output)
 }

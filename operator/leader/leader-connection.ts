@@ -3,7 +3,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import {
-  codeOf,
+  findStatusCode,
   ReconnectingCall,
   type ReconnectingCallOptions,
 } from '@tollway/grpc/client/reconnecting-call.ts'
@@ -161,7 +161,7 @@ export class LeaderConnection {
         }
         const { error, isRepeated } = state
         if (!isRepeated) log.warn('report to the leader failed', { leader, what, reason: error.message })
-        if (codeOf(error) !== statusCodes.UNIMPLEMENTED) onUnreachable()
+        if (findStatusCode(error) !== statusCodes.UNIMPLEMENTED) onUnreachable()
       },
     })
   }
@@ -187,7 +187,7 @@ async function* passOn(
     yield* call.messages
   } catch (error) {
     const { message } = error as Error
-    if (codeOf(error) === statusCodes.UNIMPLEMENTED) onUnimplemented(leader, message)
+    if (findStatusCode(error) === statusCodes.UNIMPLEMENTED) onUnimplemented(leader, message)
     // The process connects again, and by then the leader may be another one.
     throw new GrpcError('UNAVAILABLE', `the operator with the Lease: ${message}`)
   }

@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createOutbox } from '@tollway/grpc/outbox.ts'
+import { createAsyncQueue } from '@tollway/grpc/async-queue.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
@@ -44,7 +44,7 @@ export function openSession(
   options: SessionOptions,
 ): FeedSession {
   const { id, types, log } = options
-  const outbox = createOutbox<Response>()
+  const outbox = createAsyncQueue<Response>()
   const states = new Map<string, StreamState>()
   let client: FeedClient | undefined
   let hasReportedUnknownType = false

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
@@ -153,7 +153,7 @@ function grpcOptions(
   log: Log,
 ): GrpcServerOptions {
   return {
-    memory: new RequestMemory(Math.max(settings.requestMemoryBytes, 2 * settings.maxMessageBytes)),
+    memory: new MemoryBudget(Math.max(settings.requestMemoryBytes, 2 * settings.maxMessageBytes)),
     methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
     health,
     onDefect: (path, error) =>

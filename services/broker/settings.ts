@@ -4,9 +4,9 @@ import {
   durationMs,
   integer,
   oneOf,
+  type SettingValues,
   settingsTable,
   text,
-  type Values,
 } from '@tollway/chassis/settings.ts'
 import { tracingSettings } from '@tollway/chassis/tracing/tracing-settings.ts'
 import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
@@ -186,4 +186,4 @@ export const settings = settingsTable({
   ...tracingSettings('AnimationBroker'),
 })
 
-export type Settings = Values<typeof settings>
+export type Settings = SettingValues<typeof settings>

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from './clock.ts'
  * runs once, for any number of signals; then the process exits. An uncaught error is logged and ends the
  * process at once.
  */
-export interface LifecycleOptions {
+interface LifecycleOptions {
   /** Shuts down in order; the caller limits its time. */
   stop(reason: string): Promise<void>
   /** Called at a second signal, from a user who does not want to wait for `stop`. */
@@ -62,7 +62,7 @@ export function reportBackend(problem: string): void {
 }
 
 /** The interval of signs of life; the parent kills a process after several intervals without one. */
-export const signOfLifeMs = 1_000
+const signOfLifeMs = 1_000
 
 /** Starts to send signs of life to the parent process, if any, while the event loop runs. */
 export function showSignsOfLife(): void {

@@ -3,20 +3,26 @@ import { runUntilStopped, showSignsOfLife } from './lifecycle.ts'
 import { createLog, type Log } from './log/log.ts'
 import type { LogSettings, logSettings } from './log/log-settings.ts'
 import { logStrayOutput } from './log/log-stray-output.ts'
-import { readSettings, type Setting, type SettingProblem, settingsExitCode, type Values } from './settings.ts'
+import {
+  readSettings,
+  type Setting,
+  type SettingProblem,
+  type SettingValues,
+  settingsExitCode,
+} from './settings.ts'
 
 /** A table of settings that includes those of `logSettings`. */
 type Table = Record<string, Setting<unknown>> & ReturnType<typeof logSettings>
 
 /** The main program of a service. */
-export interface ServiceProgram<Settings extends Table> {
+interface ServiceProgram<Settings extends Table> {
   readonly settings: Settings
   /** Returns the problems of settings that do not fit together; none when left out. */
-  findProblems?(values: Values<Settings>): readonly SettingProblem[]
+  findProblems?(values: SettingValues<Settings>): readonly SettingProblem[]
   /** Returns the log of this process, given that of the settings. */
-  logOf?(log: Log): Log
+  wrapLog?(log: Log): Log
   /** Starts the service. Rejects with an Error that says why it cannot start. */
-  start(values: Values<Settings>, log: Log): Promise<RunningService>
+  start(values: SettingValues<Settings>, log: Log): Promise<RunningService>
   /** Describes an unexpected error for the log. Defaults to its stack. */
   describeError?(error: unknown): string
   /** The start blocks the event loop for seconds, so that signs of life begin only after it. */
@@ -35,11 +41,11 @@ export interface RunningService {
  * start, and after an unexpected error.
  */
 export async function runService<Settings extends Table>(program: ServiceProgram<Settings>): Promise<void> {
-  const values = valuesOf(program)
+  const values = readValues(program)
   const { logLevel, logFormat } = values as LogSettings
   const ownLog = createLog({ level: logLevel, format: logFormat })
-  const log = program.logOf?.(ownLog) ?? ownLog
-  const { describeError = stackOf } = program
+  const log = program.wrapLog?.(ownLog) ?? ownLog
+  const { describeError = describeStack } = program
   let service: RunningService | undefined
   logStrayOutput(log)
   if (!program.startBlocks) showSignsOfLife()
@@ -61,10 +67,10 @@ export async function runService<Settings extends Table>(program: ServiceProgram
   if (program.startBlocks) showSignsOfLife()
 }
 
-function valuesOf<Settings extends Table>({
+function readValues<Settings extends Table>({
   settings,
   findProblems = () => [],
-}: ServiceProgram<Settings>): Values<Settings> {
+}: ServiceProgram<Settings>): SettingValues<Settings> {
   const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
   const problems = 'problems' in read ? read.problems : findProblems(read.value)
   for (const { name, message } of problems) process.stderr.write(`${name}: ${message}\n`)
@@ -73,6 +79,6 @@ function valuesOf<Settings extends Table>({
 }
 
 /** Only the stack: the fields of a driver's error can contain sent data, including a password. */
-function stackOf(error: unknown): string {
+function describeStack(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

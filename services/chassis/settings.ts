@@ -8,7 +8,7 @@ export interface Setting<T> {
   readonly name: string
   /** Other names of the same setting. Two of them with different values are rejected. */
   readonly aliases?: readonly string[]
-  readonly kind: Kind<T>
+  readonly kind: SettingKind<T>
   /** The default in the notation of the environment; `''` if the kind allows it. */
   readonly fallback: string
   /** One sentence for the documentation. */
@@ -20,12 +20,12 @@ export interface Setting<T> {
 }
 
 /** The format of a value. `parse` returns undefined for invalid values. */
-export interface Kind<T> {
+export interface SettingKind<T> {
   readonly allowed: string
   parse(text: string): T | undefined
 }
 
-export type Values<Table extends Record<string, Setting<unknown>>> = {
+export type SettingValues<Table extends Record<string, Setting<unknown>>> = {
   readonly [K in keyof Table]: Table[K] extends Setting<infer T> ? T : never
 }
 
@@ -47,7 +47,7 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
   env: Readonly<Record<string, string | undefined>>,
   readFile: (path: string) => string,
-): { readonly value: Values<Table> } | { readonly problems: readonly SettingProblem[] } {
+): { readonly value: SettingValues<Table> } | { readonly problems: readonly SettingProblem[] } {
   const problems: SettingProblem[] = []
   const values: Record<string, unknown> = {}
   for (const [field, setting] of Object.entries(table)) {
@@ -63,7 +63,7 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
     }
     values[field] = parsed
   }
-  return problems.length > 0 ? { problems } : { value: values as Values<Table> }
+  return problems.length > 0 ? { problems } : { value: values as SettingValues<Table> }
 }
 
 /** A setting that is set and has no effect. */
@@ -117,10 +117,10 @@ function findText(
 }
 
 /** Any text, including the empty one. */
-export const text: Kind<string> = { allowed: 'any text', parse: value => value }
+export const text: SettingKind<string> = { allowed: 'any text', parse: value => value }
 
 /** A boolean as in Go's ParseBool. */
-export const boolean: Kind<boolean> = {
+export const boolean: SettingKind<boolean> = {
   allowed: 'one of 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False',
   parse: value => {
     if (['1', 't', 'T', 'TRUE', 'true', 'True'].includes(value)) return true
@@ -129,7 +129,7 @@ export const boolean: Kind<boolean> = {
 }
 
 /** An integer from `min` to `max`. */
-export function integer(min: number, max: number): Kind<number> {
+export function integer(min: number, max: number): SettingKind<number> {
   return {
     allowed: `a whole number from ${min} to ${max}`,
     parse: value => {
@@ -141,7 +141,7 @@ export function integer(min: number, max: number): Kind<number> {
 }
 
 /** A number from `min` to `max`. */
-export function decimal(min: number, max: number): Kind<number> {
+export function decimal(min: number, max: number): SettingKind<number> {
   return {
     allowed: `a number from ${min} to ${max}`,
     parse: value => {
@@ -153,7 +153,7 @@ export function decimal(min: number, max: number): Kind<number> {
 }
 
 /** One of a few words in any letter case; the value is spelled as in the list. */
-export function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
+export function oneOf<const Word extends string>(...words: readonly Word[]): SettingKind<Word> {
   return {
     allowed: `one of ${words.map(word => word || '(empty)').join(', ')}`,
     parse: value => words.find(word => word.toLowerCase() === value.toLowerCase()),
@@ -176,7 +176,7 @@ const durationForm = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/
 export const maxDurationMs = 480 * 3_600_000
 
 /** A duration as Go writes it, at least `minMs`, in milliseconds. A bare number is invalid, except 0. */
-export function durationAtLeast(minMs: number): Kind<number> {
+export function durationAtLeast(minMs: number): SettingKind<number> {
   const bounds = minMs === 0 ? 'at most 480h' : `${minMs}ms to 480h`
   return {
     allowed: `a duration such as 500ms, 10s or 1m30s, with the units ns, us, ms, s, m, h; ${bounds}`,
@@ -192,10 +192,10 @@ export function durationAtLeast(minMs: number): Kind<number> {
 }
 
 /** The same, including 0. */
-export const durationMs: Kind<number> = durationAtLeast(0)
+export const durationMs: SettingKind<number> = durationAtLeast(0)
 
 /** `k1:v1,k2:v2`. A value may contain colons; names are unique. */
-export const pairs: Kind<ReadonlyMap<string, string>> = {
+export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   allowed: 'a list such as name:value,other:value',
   parse: value => {
     const map = new Map<string, string>()
@@ -211,7 +211,7 @@ export const pairs: Kind<ReadonlyMap<string, string>> = {
 }
 
 /** `host:port`, `:port` for every address, or `[v6]:port`. */
-export const hostPort: Kind<{ readonly host: string; readonly port: number }> = {
+export const hostPort: SettingKind<{ readonly host: string; readonly port: number }> = {
   allowed: 'host:port, or :port',
   parse: value => {
     const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(value)

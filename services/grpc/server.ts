@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
-import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 
 /**
  * The contract of a gRPC server. A method is a path, a codec and a handler; the server does not interpret
@@ -59,7 +59,7 @@ export interface ServerTls {
    */
   onChange(listener: () => void): () => void
   /** Called for each caller that was rejected, or disconnected, before it could make a call. For logs. */
-  onRefused?(error: Error, peer: string): void
+  onRejected?(error: Error, peer: string): void
 }
 
 /** All in PEM. */
@@ -193,7 +193,7 @@ export interface GrpcServerOptions {
    * Limits the memory of unfinished requests, shared with other servers of the process; requests beyond it
    * get RESOURCE_EXHAUSTED. Without it the server has the default limit for itself.
    */
-  readonly memory?: RequestMemory
+  readonly memory?: MemoryBudget
   /** Called for every internal error of a handler; the process continues. */
   onDefect(path: string, error: unknown): void
 }

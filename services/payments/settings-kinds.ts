@@ -1,12 +1,12 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { parseJson } from '@tollway/chassis/json.ts'
-import type { Kind } from '@tollway/chassis/settings.ts'
+import type { SettingKind } from '@tollway/chassis/settings.ts'
 import { parseRateTable, type RateTable } from './domain/money/exchange.ts'
 import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/money/fees.ts'
 import { isCurrency } from './domain/money/money.ts'
 
 /** Codes of ISO 4217, separated by commas. At least one. */
-export const currencies: Kind<readonly string[]> = {
+export const currencies: SettingKind<readonly string[]> = {
   allowed: 'currencies of ISO 4217 such as DKK,EUR',
   parse: value => {
     const codes = value.split(',').map(code => code.trim())
@@ -15,7 +15,7 @@ export const currencies: Kind<readonly string[]> = {
 }
 
 /** Exchange rates: the amount of each currency for one unit of the base currency. */
-export const rateTable: Kind<RateTable> = {
+export const rateTable: SettingKind<RateTable> = {
   allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, with rates as strings of decimal numbers',
   parse: value => {
     const json = parseJson(value)
@@ -26,7 +26,7 @@ export const rateTable: Kind<RateTable> = {
 }
 
 /** The cost of operations, by funding currency. */
-export const feeTable: Kind<FeeTable> = {
+export const feeTable: SettingKind<FeeTable> = {
   allowed:
     'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, for capture, refund and dispute, ' +
     'with numbers as strings',
@@ -39,7 +39,7 @@ export const feeTable: Kind<FeeTable> = {
 }
 
 /** Minutes since midnight; null for an empty text. */
-export const timeOfDay: Kind<number | null> = {
+export const timeOfDay: SettingKind<number | null> = {
   allowed: 'a time of day such as 04:30, or empty',
   parse: value => {
     if (value === '') return null

@@ -5,9 +5,9 @@ import {
   durationAtLeast,
   durationMs,
   integer,
+  type SettingValues,
   settingsTable,
   text,
-  type Values,
 } from '@tollway/chassis/settings.ts'
 import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
 import { mailbox } from './mail/mail-transport.ts'
@@ -409,4 +409,4 @@ export const settings = settingsTable({
   ...deliverySettings,
 })
 
-export type Settings = Values<typeof settings>
+export type Settings = SettingValues<typeof settings>

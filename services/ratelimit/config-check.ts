@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs'
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
-import { aFolder, text, toggle } from '@tollway/chassis/command-line/option.ts'
-import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
-import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import { aFolder, optionalText, toggle } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
+import { executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { findFiles } from './config/find-files.ts'
 import { readFiles } from './config/read-files.ts'
 import type { ConfigProblem } from './rules/model.ts'
@@ -35,7 +35,11 @@ export function checkConfigFolder(folder: string, mergeDomainConfigs: boolean): 
 }
 
 const options = {
-  'config-dir': text({ placeholder: 'DIR', help: 'the folder that the service reads', completion: aFolder }),
+  'config-dir': optionalText({
+    placeholder: 'DIR',
+    help: 'the folder that the service reads',
+    completion: aFolder,
+  }),
   'merge-domain-configs': toggle({
     help: 'allow several files to share a domain, as MERGE_DOMAIN_CONFIG=true does',
   }),
@@ -79,7 +83,7 @@ export function parseConfigCheckArgs(args: readonly string[]): { folder: string;
     return flag === undefined ? arg : `--${flag.replaceAll('_', '-')}${value}`
   })
   const { values } = parseOptions(rewritten, options)
-  const folder = required('--config-dir', values['config-dir'] || undefined)
+  const folder = requireOption('--config-dir', values['config-dir'] || undefined)
   return { folder: folder.replace(/(?<=.)\/+$/, ''), merge: values['merge-domain-configs'] }
 }
 
@@ -100,7 +104,7 @@ function formatCount(count: number, what: string): string {
 }
 
 if (import.meta.main) {
-  process.exitCode = await runCommand(
+  process.exitCode = await executeCommand(
     configCheck,
     'node services/ratelimit/config-check.ts',
     process.argv.slice(2),

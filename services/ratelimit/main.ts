@@ -14,7 +14,7 @@ const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : und
 await runService({
   settings,
   findProblems: findWorkerProblems,
-  ...(workerIndex !== undefined && { logOf: log => createWorkerLog(log, workerIndex) }),
+  ...(workerIndex !== undefined && { wrapLog: log => createWorkerLog(log, workerIndex) }),
   start,
 })
 

@@ -3,8 +3,8 @@ import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { createHistogram, type Histogram } from '@tollway/chassis/metrics/histogram.ts'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
@@ -218,7 +218,7 @@ async function openServers(
   const onDefect = (path: string, error: unknown) =>
     log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) })
   const table = createHealthTable()
-  const memory = new RequestMemory(settings.requestMemoryBytes)
+  const memory = new MemoryBudget(settings.requestMemoryBytes)
   const grpc = createGrpcServer({
     memory,
     methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),

@@ -1,4 +1,4 @@
-import { settingsTable, type Values } from '@tollway/chassis/settings.ts'
+import { type SettingValues, settingsTable } from '@tollway/chassis/settings.ts'
 import { tracingSettings } from '@tollway/chassis/tracing/tracing-settings.ts'
 import { backendSettings } from './settings/backend-settings.ts'
 import { configurationSettings } from './settings/configuration-settings.ts'
@@ -24,4 +24,4 @@ export const settings = settingsTable({
   ...tracingSettings('RateLimit'),
 })
 
-export type Settings = Values<typeof settings>
+export type Settings = SettingValues<typeof settings>

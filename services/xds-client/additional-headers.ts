@@ -1,11 +1,11 @@
-import { type Kind, pairs } from '@tollway/chassis/settings.ts'
+import { pairs, type SettingKind } from '@tollway/chassis/settings.ts'
 import { reservedNames } from '@tollway/grpc/reserved-names.ts'
 
 /**
  * Headers of every request to the management server, `k1:v1,k2:v2`, such as an authorization. Values are
  * secrets. They are validated here, since an error of the transport would quote them.
  */
-export const additionalHeaders: Kind<ReadonlyMap<string, readonly [string]>> = {
+export const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string]>> = {
   allowed:
     'a list such as name:value,other:value; names of letters, digits, _, - and ., without those that ' +
     'belong to gRPC, each once; values of printable ASCII',

@@ -10,9 +10,9 @@ import type {
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
-export interface Answer {
+interface SessionAnswer {
   readonly request: Request
-  readonly verdict: 'good' | 'refused'
+  readonly verdict: 'good' | 'rejected'
 }
 
 /**
@@ -26,7 +26,7 @@ export interface DiscoverySession {
    * not send it.
    */
   firstRequest(): Request
-  answer(response: DiscoveryResponse): Promise<Answer>
+  answer(response: DiscoveryResponse): Promise<SessionAnswer>
   /** Returns whether any configuration is active. */
   isConfigured(): boolean
   /**
@@ -63,8 +63,8 @@ export interface DiscoverySessionOptions extends Subscription {
 export function createDiscoverySession(options: DiscoverySessionOptions): DiscoverySession {
   const { typeUrl, load, nodeId, nodeMetadata, log } = options
   const node = { id: nodeId, metadata: Object.fromEntries(nodeMetadata) }
-  let inForce: { readonly version: string; readonly content: string } | undefined
-  let refused: { readonly content: string; readonly problems: readonly string[] } | undefined
+  let active: { readonly version: string; readonly content: string } | undefined
+  let rejected: { readonly content: string; readonly problems: readonly string[] } | undefined
   let last: Promise<unknown> = Promise.resolve()
 
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -77,39 +77,39 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
     response: DiscoveryResponse,
     { content, hashes }: Fingerprint,
   ): Promise<readonly string[]> {
-    if (content === inForce?.content) return []
-    return content === refused?.content ? refused.problems : await load(response, hashes)
+    if (content === active?.content) return []
+    return content === rejected?.content ? rejected.problems : await load(response, hashes)
   }
 
-  async function answer(response: DiscoveryResponse): Promise<Answer> {
-    const fingerprint = await fingerprintOf(response)
+  async function answer(response: DiscoveryResponse): Promise<SessionAnswer> {
+    const fingerprint = await computeFingerprint(response)
     const { content } = fingerprint
     const problems = await judge(response, fingerprint)
     const request = { typeUrl, responseNonce: response.nonce, node }
     if (problems.length > 0) {
       const message = problems.join('\n')
       const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
-      refused = { content, problems }
-      return { request: { ...request, versionInfo: inForce?.version ?? '', errorDetail }, verdict: 'refused' }
+      rejected = { content, problems }
+      return { request: { ...request, versionInfo: active?.version ?? '', errorDetail }, verdict: 'rejected' }
     }
-    refused = undefined
-    inForce = { version: response.versionInfo, content }
-    log.debug('acknowledge configuration', { version: inForce.version })
-    return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
+    rejected = undefined
+    active = { version: response.versionInfo, content }
+    log.debug('acknowledge configuration', { version: active.version })
+    return { request: { ...request, versionInfo: active.version }, verdict: 'good' }
   }
 
   async function adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined> {
-    if (inForce !== undefined) return undefined
-    const { content, hashes } = await fingerprintOf(response)
+    if (active !== undefined) return undefined
+    const { content, hashes } = await computeFingerprint(response)
     const problems = await load(response, hashes)
-    if (problems.length === 0) inForce = { version: '', content }
+    if (problems.length === 0) active = { version: '', content }
     return problems
   }
 
   return {
-    firstRequest: () => ({ versionInfo: inForce?.version ?? '', node, typeUrl }),
+    firstRequest: () => ({ versionInfo: active?.version ?? '', node, typeUrl }),
     answer: response => inTurn(() => answer(response)),
-    isConfigured: () => inForce !== undefined,
+    isConfigured: () => active !== undefined,
     adopt: response => inTurn(() => adopt(response)),
   }
 }
@@ -121,7 +121,7 @@ interface Fingerprint {
   readonly hashes: readonly string[]
 }
 
-async function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): Promise<Fingerprint> {
+async function computeFingerprint({ typeUrl, resources }: DiscoveryResponse): Promise<Fingerprint> {
   const hashes = await hashResources(resources)
   await nextTurn()
   const types = resources.map(resource => resource.typeUrl)

@@ -1,7 +1,7 @@
 import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { codeOf, ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
+import { findStatusCode, ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { statusCodes } from '@tollway/grpc/status.ts'
 
 export interface FeedCallTiming {
@@ -14,7 +14,7 @@ export interface FeedCallTiming {
   readonly unsupportedMs: number
 }
 
-export interface FeedCallOptions {
+interface FeedCallOptions {
   /** Makes one call, and ends with it. */
   readonly callOnce: (signal: AbortSignal) => Promise<void>
   /** The purpose of the call, for the log: `report decisions`. */
@@ -59,6 +59,6 @@ export function createFeedCall({
 
 /** A restart of the server, and one without the method, are expected. */
 function isUnexpected(error: Error): boolean {
-  const code = codeOf(error)
+  const code = findStatusCode(error)
   return code !== undefined && code !== statusCodes.UNAVAILABLE && code !== statusCodes.UNIMPLEMENTED
 }

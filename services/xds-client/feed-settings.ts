@@ -4,11 +4,11 @@ import {
   durationAtLeast,
   hostPort,
   integer,
-  type Kind,
   pairs,
+  type SettingKind,
+  type SettingValues,
   settingsTable,
   text,
-  type Values,
 } from '@tollway/chassis/settings.ts'
 import { additionalHeaders } from './additional-headers.ts'
 
@@ -21,7 +21,7 @@ const atLeast10Ms = durationAtLeast(10)
  */
 const atLeast1S = durationAtLeast(1_000)
 
-const pingInterval: Kind<number> = {
+const pingInterval: SettingKind<number> = {
   allowed: `0, or ${atLeast1S.allowed}`,
   parse: value => (value === '0' ? 0 : atLeast1S.parse(value)),
 }
@@ -147,4 +147,4 @@ export const feedSettings = settingsTable({
   },
 })
 
-export type FeedSettings = Values<typeof feedSettings>
+export type FeedSettings = SettingValues<typeof feedSettings>

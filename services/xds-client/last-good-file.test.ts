@@ -40,7 +40,7 @@ test('a kept configuration has an age and a single file, which only its owner ca
   const { file, path, pass, warnings } = open()
   assert.equal(file.read(), undefined)
   for (const text of ['one', 'two', '']) {
-    file.keep(bytes(text))
+    file.store(bytes(text))
     await file.close()
     pass(90_000)
     const found = file.read()
@@ -55,14 +55,14 @@ test('a kept configuration has an age and a single file, which only its owner ca
 
 test('the newest of many concurrent writes is kept', async () => {
   const { file } = open()
-  for (let count = 1; count <= 100; count++) file.keep(bytes(`content ${count}`))
+  for (let count = 1; count <= 100; count++) file.store(bytes(`content ${count}`))
   await file.close()
   assert.equal(String(file.read()?.content), 'content 100')
 })
 
 test('an unusable file is logged and ignored', async () => {
   const { file, path, warnings } = open()
-  file.keep(bytes('some content'))
+  file.store(bytes('some content'))
   await file.close()
   const good = readFileSync(path)
   const cases: readonly [Buffer | string, RegExp][] = [
@@ -86,7 +86,7 @@ test('a failed write is logged once, and has no other effect', async () => {
   const folder = place()
   const { file, warnings } = open(join(folder, 'missing/last-good'))
   for (const text of ['one', 'two']) {
-    file.keep(bytes(text))
+    file.store(bytes(text))
     await file.close()
   }
   assert.deepEqual(warnings, [
@@ -99,7 +99,7 @@ test('a leftover of an unfinished write, even a link, is replaced and not follow
   const victim = join(path, '../victim')
   writeFileSync(victim, 'precious')
   symlinkSync(victim, `${path}.${process.pid}.new`)
-  file.keep(bytes('one'))
+  file.store(bytes('one'))
   await file.close()
   assert.equal(readFileSync(victim, 'utf8'), 'precious')
   assert.equal(String(file.read()?.content), 'one')
@@ -175,7 +175,7 @@ test('a file without a valid configuration is logged, and the feed keeps waiting
     clock: { nowMs: () => 0, monotonicMs: () => 0 },
     log: silentLog,
   })
-  file.keep(bytes('no message at all'))
+  file.store(bytes('no message at all'))
   await file.close()
   const [port = 0] = await freePorts(1)
   const { inForce, warnings } = startWithFile(t, `127.0.0.1:${port}`, path)

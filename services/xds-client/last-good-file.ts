@@ -13,14 +13,14 @@ export interface LastGoodFile {
    * reader sees the old or the new content, also after kill -9 or a power cut. Failures are logged, once for
    * each reason, and have no other effect.
    */
-  keep(content: Uint8Array): void
+  store(content: Uint8Array): void
   /** Returns undefined when there is no file, and when it cannot be used, which is logged. */
   read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined
   /** Resolves when all pending writes are done. */
   close(): Promise<void>
 }
 
-export interface LastGoodFileOptions {
+interface LastGoodFileOptions {
   /** CONFIG_LAST_GOOD_FILE. Its folder must exist and belong to this process. */
   readonly path: string
   /** The maximum size of the content. */
@@ -44,10 +44,10 @@ export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOpt
       waiting = undefined
       if (content === undefined) return
       try {
-        await writeAtomically(path, headingOf(content, clock.nowMs()), content)
+        await writeAtomically(path, formatHeading(content, clock.nowMs()), content)
         lastReason = undefined
       } catch (error) {
-        const reason = reasonOf(error)
+        const reason = describeReason(error)
         if (reason !== lastReason) log.warn('write last good configuration failed', { path, reason })
         lastReason = reason
       }
@@ -56,7 +56,7 @@ export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOpt
 
   return {
     path,
-    keep(content) {
+    store(content) {
       waiting = content
       writing ??= writeAll().finally(() => {
         writing = undefined
@@ -78,8 +78,8 @@ export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOpt
   }
 }
 
-function headingOf(content: Uint8Array, nowMs: number): string {
-  return `tollway-last-good 1 ${Math.trunc(nowMs)} ${hashOf(content)}\n`
+function formatHeading(content: Uint8Array, nowMs: number): string {
+  return `tollway-last-good 1 ${Math.trunc(nowMs)} ${hashHex(content)}\n`
 }
 
 function parse(bytes: Buffer, nowMs: number): { readonly content: Uint8Array; readonly ageMs: number } {
@@ -87,11 +87,11 @@ function parse(bytes: Buffer, nowMs: number): { readonly content: Uint8Array; re
   if (found === null) throw new Error('the file is not of the form that this version writes')
   const [line, writtenMs, hash] = found
   const content = bytes.subarray(line.length)
-  if (hashOf(content) !== hash) throw new Error('the file is damaged')
+  if (hashHex(content) !== hash) throw new Error('the file is damaged')
   return { content, ageMs: Math.max(0, nowMs - Number(writtenMs)) }
 }
 
-function hashOf(content: Uint8Array): string {
+function hashHex(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
@@ -123,7 +123,7 @@ async function writeAtomically(path: string, ...parts: readonly (string | Uint8A
   }
 }
 
-function reasonOf(error: unknown): string {
+function describeReason(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   return code ?? message
 }

@@ -23,7 +23,7 @@ export function openXdsFeed(
 ): { readonly feed: XdsFeed; readonly connection: FeedConnection } {
   const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
   const connection = createFeedConnection({
-    server: targetOf(settings.xdsServer),
+    server: formatTarget(settings.xdsServer),
     headers: settings.xdsHeaders,
     tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
     maxMessageBytes,
@@ -58,7 +58,7 @@ function openFile(path: string, maxBytes: number, log: Log): LastGoodFile | unde
   return path === '' ? undefined : openLastGoodFile({ path, maxBytes, clock: systemClock, log })
 }
 
-function targetOf({ host, port }: FeedSettings['xdsServer']): string {
+function formatTarget({ host, port }: FeedSettings['xdsServer']): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
 }
 

@@ -28,18 +28,18 @@ test('the first request has the node; every response is answered with version an
   }
 })
 
-test('a refusal has a line for each problem, and keeps the version and the active configuration', async t => {
+test('a rejection has a line for each problem, and keeps the version and the active configuration', async t => {
   const server = await startServer(t)
-  const { inForce, refusals } = startFeed(t, server.address)
+  const { inForce, rejections } = startFeed(t, server.address)
   const stream = await server.stream(0)
   await stream.heard()
   stream.send(response('v1', 'a:1'))
   await stream.heard()
   stream.send(response('v2', 'a:2 b:wrong c:wrong'))
-  const refusal = await stream.heard()
-  assert.equal(inShort(refusal), 'nack v1 (nonce of v2)')
-  assert.equal(refusal.errorDetail?.code, 3)
-  assert.equal(refusal.errorDetail?.message, 'b:wrong: is not a number\nc:wrong: is not a number')
+  const rejection = await stream.heard()
+  assert.equal(inShort(rejection), 'nack v1 (nonce of v2)')
+  assert.equal(rejection.errorDetail?.code, 3)
+  assert.equal(rejection.errorDetail?.message, 'b:wrong: is not a number\nc:wrong: is not a number')
   assert.equal(inForce(), 'a:1')
   stream.send(response('v3', '', { typeUrl: 'type.googleapis.com/test.Other' }))
   const other = await stream.heard()
@@ -52,7 +52,7 @@ test('a refusal has a line for each problem, and keeps the version and the activ
   stream.send(response('v4', 'a:3'))
   assert.equal(inShort(await stream.heard()), 'ack v4 (nonce of v4)')
   assert.equal(inForce(), 'a:3')
-  assert.equal(refusals(), 2)
+  assert.equal(rejections(), 2)
 })
 
 test('active content is acknowledged without a load; its version with other content is loaded', async t => {
@@ -74,29 +74,29 @@ test('active content is acknowledged without a load; its version with other cont
   assert.equal(inForce(), 'a:2')
 })
 
-test('the first refusal is sent at once, later ones are delayed, and content is loaded once', async t => {
+test('the first rejection is sent at once, later ones are delayed, and content is loaded once', async t => {
   const server = await startServer(t)
-  const refusalIntervalMs = 30
-  const { refusals } = startFeed(t, server.address, { refusalIntervalMs })
+  const rejectionIntervalMs = 30
+  const { rejections } = startFeed(t, server.address, { rejectionIntervalMs })
   const stream = await server.stream(0)
   await stream.heard()
-  // The first refusal can arrive long after it was sent, and the interval counts from the sending.
+  // The first rejection can arrive long after it was sent, and the interval counts from the sending.
   const beganMs = performance.now()
   stream.send(response('v1', 'a:wrong'))
-  const refusal = await stream.heard()
+  const rejection = await stream.heard()
   for (const nonce of ['2', '3']) {
     stream.send(response('v1', 'a:wrong', { nonce }))
     const again = await stream.heard()
     assert.equal(again.responseNonce, nonce)
-    assert.equal(again.errorDetail?.message, refusal.errorDetail?.message)
+    assert.equal(again.errorDetail?.message, rejection.errorDetail?.message)
   }
-  assert.ok(performance.now() - beganMs >= 2 * refusalIntervalMs - 2)
-  assert.equal(refusals(), 1)
+  assert.ok(performance.now() - beganMs >= 2 * rejectionIntervalMs - 2)
+  assert.equal(rejections(), 1)
 })
 
-test('a fix is active at once while the refusal of a repeated response waits', async t => {
+test('a fix is active at once while the rejection of a repeated response waits', async t => {
   const server = await startServer(t)
-  const { inForce } = startFeed(t, server.address, { refusalIntervalMs: 60_000, connectRetryMs: 60_000 })
+  const { inForce } = startFeed(t, server.address, { rejectionIntervalMs: 60_000, connectRetryMs: 60_000 })
   const stream = await server.stream(0)
   await stream.heard()
   stream.send(response('v1', 'a:wrong'))
@@ -105,23 +105,23 @@ test('a fix is active at once while the refusal of a repeated response waits', a
   stream.send(response('v2', 'a:1'))
   assert.equal(inShort(await stream.heard()), 'ack v2 (nonce of v2)')
   assert.equal(inForce(), 'a:1')
-  // The next refusal still waits for the interval; the end of the feed does not wait for it.
+  // The next rejection still waits for the interval; the end of the feed does not wait for it.
   stream.send(response('v3', 'a:wrong'))
   stream.send(response('v4', 'a:2'))
   assert.equal(inShort(await stream.heard()), 'ack v4 (nonce of v4)')
   stream.send(response('v5', 'a:wrong'))
 })
 
-test('a server that repeats invalid responses is read at the pace of the refusals', async t => {
+test('a server that repeats invalid responses is read at the pace of the rejections', async t => {
   const server = await startServer(t)
-  const { refusals } = startFeed(t, server.address, { refusalIntervalMs: 50 })
+  const { rejections } = startFeed(t, server.address, { rejectionIntervalMs: 50 })
   const stream = await server.stream(0)
   await stream.heard()
   const beganMs = performance.now()
   for (let count = 1; count <= 50; count++) stream.send(response(`v${count}`, `a${count}:wrong`))
   for (let count = 1; count <= 3; count++) await stream.heard()
   const intervals = Math.floor((performance.now() - beganMs) / 50)
-  assert.ok(refusals() <= 3 + 2 * intervals, `${refusals()} were loaded in ${intervals} intervals`)
+  assert.ok(rejections() <= 3 + 2 * intervals, `${rejections()} were loaded in ${intervals} intervals`)
 })
 
 test('an ended stream is opened again with growing delays, until a response was good', async t => {

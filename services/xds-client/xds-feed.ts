@@ -46,16 +46,16 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock: Clock
-  /** The shortest time between two refusals. Defaults to 500. */
-  readonly refusalIntervalMs?: number | undefined
+  /** The shortest time between two rejections. Defaults to 500. */
+  readonly rejectionIntervalMs?: number | undefined
 }
 
 /**
- * Servers that compare only versions, such as go-control-plane, answer a refusal with the same response at
- * once, and send a fix only in answer to the next refusal. Refusals are therefore delayed to bound that loop,
+ * Servers that compare only versions, such as go-control-plane, answer a rejection with the same response at
+ * once, and send a fix only in answer to the next rejection. Rejections are therefore delayed to bound that loop,
  * and a fix is active within this time with such a server.
  */
-const defaultRefusalIntervalMs = 500
+const defaultRejectionIntervalMs = 500
 
 /** An attempt to connect fails sooner, so a stream that lasted this long was established. */
 const establishedMs = 10_000
@@ -67,7 +67,7 @@ const defaultLastGoodPatienceMs = 1_000
 export class XdsFeed {
   readonly #options: XdsFeedOptions
   readonly #stream: ReconnectingCall
-  readonly #refusals: RefusalSender
+  readonly #rejections: RejectionSender
   readonly #session: DiscoverySession
   /** Whether a failure was logged, and no response received since. */
   #isInterrupted = false
@@ -78,7 +78,7 @@ export class XdsFeed {
     const { connectRetryMs, random, clock } = options
     const backoff = createBackoff({ ...options.backoff, random })
     this.#options = options
-    this.#refusals = new RefusalSender(options.refusalIntervalMs ?? defaultRefusalIntervalMs, clock)
+    this.#rejections = new RejectionSender(options.rejectionIntervalMs ?? defaultRejectionIntervalMs, clock)
     this.#session = createDiscoverySession(options)
     this.#stream = new ReconnectingCall({
       callOnce: (signal, onWorking) => this.#streamOnce(signal, onWorking),
@@ -103,7 +103,7 @@ export class XdsFeed {
   async stop(): Promise<void> {
     clearTimeout(this.#patience)
     const stopped = this.#stream.stop()
-    this.#refusals.cancel()
+    this.#rejections.cancel()
     await stopped
     this.#options.connection.close()
     await this.#options.lastGoodFile?.close()
@@ -117,16 +117,16 @@ export class XdsFeed {
         if (signal.aborted) return
         this.#logResponse()
         const { request, verdict } = await this.#session.answer(response)
-        if (verdict === 'refused') await this.#refusals.send(() => stream.write(request))
+        if (verdict === 'rejected') await this.#rejections.send(() => stream.write(request))
         else {
-          this.#refusals.cancel()
+          this.#rejections.cancel()
           onWorking()
-          this.#options.lastGoodFile?.keep(withoutNonce(response))
+          this.#options.lastGoodFile?.store(withoutNonce(response))
           stream.write(request)
         }
       }
     } finally {
-      this.#refusals.cancel()
+      this.#rejections.cancel()
     }
   }
 
@@ -142,7 +142,7 @@ export class XdsFeed {
     if (state.kind === 'working') return
     const { connection, log } = this.#options
     const { server } = connection
-    const reason = reasonOf(state.error)
+    const reason = describeReason(state.error)
     if (state.retryMs === 0) {
       log.info('reopen stream to management server', { server, reason })
       return
@@ -179,8 +179,8 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
   }
 }
 
-/** Sends the refusals of a feed, at most one per interval. */
-class RefusalSender {
+/** Sends the rejections of a feed, at most one per interval. */
+class RejectionSender {
   readonly #rate: RateLimiter
   #waiting: { send: () => void; readonly timer: NodeJS.Timeout; readonly over: () => void } | undefined
   #over = Promise.resolve()
@@ -190,9 +190,9 @@ class RefusalSender {
   }
 
   /**
-   * Sends now, or when the interval since the last refusal has passed; a refusal that still waits is
-   * replaced. Resolves when the next response may be read: at once, unless a refusal was already waiting. A
-   * fix is therefore read while a refusal waits, and a server that does not wait for answers is slowed down.
+   * Sends now, or when the interval since the last rejection has passed; a rejection that still waits is
+   * replaced. Resolves when the next response may be read: at once, unless a rejection was already waiting. A
+   * fix is therefore read while a rejection waits, and a server that does not wait for answers is slowed down.
    */
   send(send: () => void): Promise<void> {
     if (this.#waiting !== undefined) {
@@ -209,7 +209,7 @@ class RefusalSender {
     return Promise.resolve()
   }
 
-  /** Drops the waiting refusal: a later response was good, or its stream has ended. */
+  /** Drops the waiting rejection: a later response was good, or its stream has ended. */
   cancel(): void {
     clearTimeout(this.#waiting?.timer)
     this.#waiting?.over()
@@ -231,7 +231,7 @@ class RefusalSender {
 const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
 
 /** Extracts the system's error from the message of grpc-js, which adds sentences about its resolver. */
-function reasonOf(error: unknown): string {
+function describeReason(error: unknown): string {
   const { message } = error as Error
   if (message === calmMessage) return 'the server closed the connection with ENHANCE_YOUR_CALM'
   return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(message)?.[1] || message

@@ -52,7 +52,7 @@ test('a name that a wildcard of the certificate matches is accepted', async t =>
   await (await server.stream(0)).heard()
 })
 
-const refused: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, RegExp][] = [
+const rejected: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, RegExp][] = [
   ['a server of another name', () => ({ ...filesOf(fleet).options, subjectAltName: 'x.test' }), /x\.test/],
   ['a server named by its address only', () => ({ ...filesOf(fleet).options, subjectAltName: '' }), /127/],
   ['a server with another certificate authority', () => filesOf(fleet, strangers.ca).options, /certificate/],
@@ -65,7 +65,7 @@ const refused: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, Reg
   ],
 ]
 
-for (const [what, options, reason] of refused) {
+for (const [what, options, reason] of rejected) {
   test(`no configuration is received over a connection with ${what}`, async t => {
     const server = await startServer(t, { tls: secure() })
     const files = { certFile: '', keyFile: '', caFile: '' }
@@ -137,17 +137,17 @@ const headerCases = `
                   -> {}
 a:b               -> {"a":["b"]}
 A-1_x.y: b c ,d:e -> {"a-1_x.y":["b c"],"d":["e"]}
-a                 -> refused
-a:                -> refused
-a b:c             -> refused
-a:b,A:c           -> refused
-a-bin:c           -> refused
-grpc-timeout:1s   -> refused
-grpc-other:1s     -> refused
-content-type:x    -> refused
-:path:x           -> refused
-a:é               -> refused
-a:b\u0001c        -> refused
+a                 -> rejected
+a:                -> rejected
+a b:c             -> rejected
+a:b,A:c           -> rejected
+a-bin:c           -> rejected
+grpc-timeout:1s   -> rejected
+grpc-other:1s     -> rejected
+content-type:x    -> rejected
+:path:x           -> rejected
+a:é               -> rejected
+a:b\u0001c        -> rejected
 `
 
 test('headers that the transport would reject are rejected as a setting', () => {
@@ -155,7 +155,7 @@ test('headers that the transport would reject are rejected as a setting', () => 
     const [text = '', expected] = line.split('->').map(part => part.trim())
     const parsed = additionalHeaders.parse(text)
     assert.equal(
-      parsed === undefined ? 'refused' : JSON.stringify(Object.fromEntries(parsed)),
+      parsed === undefined ? 'rejected' : JSON.stringify(Object.fromEntries(parsed)),
       expected,
       line,
     )

@@ -128,7 +128,7 @@ test('grpcio of Python gets the behaviour of gRPC, over TCP, a unix socket and T
     credentials: () => own,
     requireClientCert: true,
     onChange: () => () => {},
-    onRefused: error => refused.push(error.message),
+    onRejected: error => refused.push(error.message),
   }
   const { server, listen } = startServer(t)
   const young = startServer(t, { maxConnectionAgeMs: 30 })

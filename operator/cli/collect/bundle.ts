@@ -2,8 +2,8 @@ import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import { type Entry, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
-import { tarOf } from '@tollway/chassis/archive/tar.ts'
+import { buildTree, type TreeEntry, textFile } from '@tollway/chassis/archive/file-tree.ts'
+import { packTar } from '@tollway/chassis/archive/tar.ts'
 import { findCondition, type StatusReport } from '../../status/status-report.ts'
 import { redactObject, redactText } from './redact.ts'
 
@@ -36,7 +36,7 @@ const alwaysRemoved = [
  * the manifest, and the bundle is written without it.
  */
 export class Bundle {
-  readonly #files = new Map<string, Entry>()
+  readonly #files = new Map<string, TreeEntry>()
   readonly #listed: { path: string; bytes: number; cutBytes?: number }[] = []
   readonly #leftOut: { path: string; reason: string }[] = []
   readonly #limits: BundleLimits
@@ -105,9 +105,9 @@ export class Bundle {
       ...this.#files,
       ['manifest.json', textFile(`${JSON.stringify(manifest, undefined, 2)}\n`)],
     ] as const
-    const tree = treeOf(entries.map(([path, entry]) => [`tollway-bundle/${path}`, entry] as const))
+    const tree = buildTree(entries.map(([path, entry]) => [`tollway-bundle/${path}`, entry] as const))
     await pipeline(
-      Readable.from(tarOf(tree)),
+      Readable.from(packTar(tree)),
       createGzip(),
       createWriteStream(file, { mode: 0o600, flags: 'wx' }),
     )

@@ -1,6 +1,11 @@
 import { existsSync } from 'node:fs'
-import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, text } from '@tollway/chassis/command-line/option.ts'
+import {
+  type Command,
+  type CommandOutput,
+  exitCodes,
+  UsageError,
+} from '@tollway/chassis/command-line/command.ts'
+import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { printable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
@@ -10,7 +15,7 @@ import { NoTollwayError } from './collect-from-cluster.ts'
 import { collectFromMachine } from './collect-from-machine.ts'
 
 const own = {
-  'output-file': text({
+  'output-file': optionalText({
     placeholder: 'FILE',
     help: 'the bundle to write (default: tollway-bundle-TIME.tar.gz in this folder)',
     completion: aFile,
@@ -56,7 +61,12 @@ you send it: a secret that a program logged without its name cannot be recognise
   },
 })
 
-async function writeBundle(bundle: Bundle, file: string, createdAt: string, output: Output): Promise<void> {
+async function writeBundle(
+  bundle: Bundle,
+  file: string,
+  createdAt: string,
+  output: CommandOutput,
+): Promise<void> {
   const { files, leftOut } = await bundle.write(file, createdAt)
   output.print(`wrote ${file}: ${files.length} files\n`)
   for (const { path, reason } of leftOut) output.print(`left out ${printable(`${path}: ${reason}`)}\n`)

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
-import { seconds, text, textOr, toggle, wholeNumber } from '@tollway/chassis/command-line/option.ts'
-import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { numberInRange, optionalText, seconds, textOr, toggle } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { requireEntries } from '../entries.ts'
 import { printable, render, renderTable } from '../render.ts'
@@ -35,18 +35,18 @@ type Answer = { readonly body: string } | { readonly problem: string }
 const options = {
   domain: domainOption,
   entries: entriesOption,
-  hits: wholeNumber(1, {
+  hits: numberInRange(1, {
     min: 0,
     max: maxHits,
     help: 'the hits of the call for each descriptor; 0 reads the counters without a hit',
   }),
   health: toggle({ help: 'only check whether the service accepts calls' }),
   http: textOr(defaultAddress, { placeholder: 'URL', help: 'the HTTP port of the service' }),
-  grpc: text({
+  grpc: optionalText({
     placeholder: 'ADDRESS',
     help: 'with --health: the gRPC address, host:port, of any service (grpc.health.v1)',
   }),
-  service: text({
+  service: optionalText({
     placeholder: 'NAME',
     help: 'with --grpc: the name of the service to check (default: the whole server)',
   }),
@@ -103,7 +103,7 @@ tollway try explains a decision and counts nothing.`,
 
 /** Returns the JSON of a RateLimitRequest. */
 function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
-  required('--domain', domain)
+  requireOption('--domain', domain)
   // The service replaces a hitsAddend of 0 in the request, but not in a descriptor, by 1.
   const descriptors = requireEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })

@@ -1,13 +1,18 @@
 import { once } from 'node:events'
-import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import {
+  type Command,
+  type CommandOutput,
+  exitCodes,
+  UsageError,
+} from '@tollway/chassis/command-line/command.ts'
 import {
   aFile,
+  numberInRange,
   type OptionValues,
-  optional,
+  optionalText,
   seconds,
-  text,
   toggle,
-  wholeNumber,
+  withoutDefault,
 } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
@@ -37,19 +42,19 @@ const connectMs = 3_000
 const maxProblems = 20
 
 const options = {
-  reference: text({
+  reference: optionalText({
     placeholder: 'ADDR',
     help: 'the gRPC address of the service whose answers are the reference',
   }),
-  candidate: text({ placeholder: 'ADDR', help: 'the gRPC address of the service to compare' }),
-  requests: text({
+  candidate: optionalText({ placeholder: 'ADDR', help: 'the gRPC address of the service to compare' }),
+  requests: optionalText({
     placeholder: 'FILE',
     help:
       'a file with a request as JSON in each line, like the body of /json, with at most 1,000,000 bytes each; ' +
       '- is the standard input',
     completion: aFile,
   }),
-  listen: text({
+  listen: optionalText({
     placeholder: 'ADDR',
     help: 'the address to listen on for calls; port 0 selects a free one',
   }),
@@ -60,7 +65,7 @@ const options = {
   }),
   remaining: toggle({ help: 'also compare limitRemaining, and headers whose names end in -remaining' }),
   reset: toggle({ help: 'also compare durationUntilReset, and headers whose names end in -reset' }),
-  'max-different': wholeNumber(0, {
+  'max-different': numberInRange(0, {
     min: 0,
     max: 999_999_999,
     help: 'the number of answers that may differ',
@@ -69,7 +74,7 @@ const options = {
     min: 0.001,
     help: 'the timeout of a call; with --listen, of the candidate only',
   }),
-  duration: optional(seconds(0, { help: 'with --listen: end after this time' })),
+  duration: withoutDefault(seconds(0, { help: 'with --listen: end after this time' })),
   ...peerTlsOptions('reference'),
   ...peerTlsOptions('candidate'),
   ...listenTlsOptions,
@@ -155,7 +160,7 @@ interface Result {
   readonly problem: string | undefined
 }
 
-async function runComparison(run: Run, output: Output): Promise<Result> {
+async function runComparison(run: Run, output: CommandOutput): Promise<Result> {
   const { input } = run
   // An invalid line is reported before any request is sent.
   if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
@@ -196,7 +201,7 @@ function openFiles({ reference, candidate, input }: Run, onProblem: (problem: un
 }
 
 /** Prints the progress every 10 s until the returned function is called. */
-function printProgress(output: Output, report: () => Promise<ComparisonReport>): () => void {
+function printProgress(output: CommandOutput, report: () => Promise<ComparisonReport>): () => void {
   // A failed comparison has been reported already, and its report has no progress.
   const print = (progress: ComparisonReport) => output.printError(`${summarize(progress)}\n`)
   const progress = setInterval(() => void report().then(print, () => {}), progressMs)
@@ -229,7 +234,7 @@ async function proxyCalls(
   listen: PeerAddress,
   opened: OpenedFiles,
   ended: AbortSignal,
-  output: Output,
+  output: CommandOutput,
 ): Promise<Result> {
   const proxy = await startProxy({
     task: { candidate, sharedCounters, timeoutMs, compared },
@@ -248,7 +253,7 @@ async function proxyCalls(
 }
 
 /** Returns a function that prints each problem at most once in 10 s, and at most 20 problems in that time. */
-function createRateLimitedPrinter(output: Output): (problem: unknown) => void {
+function createRateLimitedPrinter(output: CommandOutput): (problem: unknown) => void {
   const printed = new Set<string>()
   let sinceMs = performance.now()
   return problem => {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, oneOf, textOr } from '@tollway/chassis/command-line/option.ts'
+import { aFile, choice, textOr } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import type { ConfigProblem, RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { formatProblem } from '@tollway/ratelimit/rules/problems.ts'
@@ -16,7 +16,7 @@ const options = {
     placeholder: 'NAME',
     help: 'the namespace of the resources',
   }),
-  output: oneOf(['yaml', 'json'], { short: 'o', placeholder: 'FORMAT', help: 'the format: yaml or json' }),
+  output: choice(['yaml', 'json'], { short: 'o', placeholder: 'FORMAT', help: 'the format: yaml or json' }),
 }
 
 export const convertCommand: Command = {

@@ -1,12 +1,18 @@
 import {
-  type Action,
   type Command,
+  type CommandAction,
+  type CommandOutput,
   exitCodes,
-  type Output,
   UsageError,
 } from '@tollway/chassis/command-line/command.ts'
-import { aRule, oneOf, optional, text, wholeNumber } from '@tollway/chassis/command-line/option.ts'
-import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
+import {
+  aRule,
+  choice,
+  numberInRange,
+  optionalText,
+  withoutDefault,
+} from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { type DescriptorEntry, formatDescriptorEntries } from '../../api/entries.ts'
 import type { CounterAnswer, CounterChangeAnswer, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { callApi, followApi } from '../call-api.ts'
@@ -17,16 +23,16 @@ import type { SourceOf } from '../run-program.ts'
 import { domainOption, entryOption, outputOption } from '../shared-options.ts'
 
 const common = { output: outputOption() }
-const rule = text({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })
+const rule = optionalText({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })
 const counterOptions = { domain: domainOption, entries: entryOption, ...common }
-const by = optional(
-  wholeNumber(1, {
+const by = withoutDefault(
+  numberInRange(1, {
     min: 1,
     max: 2 ** 32 - 1,
     help: 'raise: the number of hits to grant, from 1 to 4294967295',
   }),
 )
-const order = oneOf(['rejected', 'hits'], {
+const order = choice(['rejected', 'hits'], {
   placeholder: 'ORDER',
   help: 'top: sort the keys by rejected hits or by all hits: rejected or hits',
 })
@@ -90,18 +96,21 @@ of the resource, and reset and raise the right to update it.`,
 export const countersCommand = createCounters(operatorSource)
 
 /** Creates the subcommand that reads or changes a counter. */
-function createCounterAction(action: 'get' | 'reset' | 'raise', source: SourceOf<OperatorAddress>): Action {
+function createCounterAction(
+  action: 'get' | 'reset' | 'raise',
+  source: SourceOf<OperatorAddress>,
+): CommandAction {
   return {
     options: { ...counterOptions, ...(action === 'raise' && { by }), ...source.options },
     async run(args, output) {
       const { values, sourceValues } = parseWithSource(args, counterOptions, this.options)
       const format = values.output
-      const domain = required('--domain', values.domain)
-      const entries = parseEntriesOption(required('--entries', values.entries))
+      const domain = requireOption('--domain', values.domain)
+      const entries = parseEntriesOption(requireOption('--entries', values.entries))
       const body = {
         domain,
         entries,
-        ...(action === 'raise' && { by: required('--by', sourceValues['by']) }),
+        ...(action === 'raise' && { by: requireOption('--by', sourceValues['by']) }),
       }
       const operator = await source.open(sourceValues, output)
       const answer =
@@ -143,23 +152,23 @@ function counterTable({ counters }: CounterAnswer): string {
   )
 }
 
-function reportMissing(missing: readonly string[], what: string, output: Output): number {
+function reportMissing(missing: readonly string[], what: string, output: CommandOutput): number {
   for (const pod of missing) output.printError(`${printable(pod)}: ${what}\n`)
   return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
 }
 
 async function top(
   args: readonly string[],
-  output: Output,
+  output: CommandOutput,
   source: SourceOf<OperatorAddress>,
 ): Promise<number> {
   const { values, sourceValues } = parseWithSource(args, topOptions, source.options)
   const format = values.output
-  const domain = required('--domain', values.domain)
+  const domain = requireOption('--domain', values.domain)
   const entries = values.entries === undefined ? undefined : parseEntriesOption(values.entries)
   if (entries && values.rule !== undefined)
     throw new UsageError('--rule and --entries cannot be used together')
-  const named = entries ? '' : required('--rule', values.rule)
+  const named = entries ? '' : requireOption('--rule', values.rule)
   const operator = await source.open(sourceValues, output)
   const matched = entries && (await callApi<CounterAnswer>(operator, `/counters?${toQuery(domain, entries)}`))
   const rule = matched?.rule ?? named
@@ -185,12 +194,12 @@ const hashedNote =
 
 async function tap(
   args: readonly string[],
-  output: Output,
+  output: CommandOutput,
   source: SourceOf<OperatorAddress>,
 ): Promise<number> {
   const { values, sourceValues } = parseWithSource(args, tapOptions, source.options)
   const format = values.output
-  const query = new URLSearchParams({ domain: required('--domain', values.domain) })
+  const query = new URLSearchParams({ domain: requireOption('--domain', values.domain) })
   if (values.rule !== undefined) query.set('rule', values.rule)
   const wanted = values.entries === undefined ? [] : parseEntriesOption(values.entries)
   const stop = new AbortController()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it, test } from 'node:test'
-import type { Output } from '@tollway/chassis/command-line/command.ts'
+import type { CommandOutput } from '@tollway/chassis/command-line/command.ts'
 import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
@@ -12,7 +12,7 @@ import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
 import { openTestCluster, type TestCluster } from '../kubectl/testing/open-test-cluster.ts'
 import { runTollway } from '../tollway-program.ts'
 
-type Run = (args: readonly string[], output: Output) => Promise<number>
+type Run = (args: readonly string[], output: CommandOutput) => Promise<number>
 
 const capture = (run: Run, ...args: string[]) => runCaptured(output => run(args, output))
 

@@ -1,6 +1,6 @@
 import type { Command } from '@tollway/chassis/command-line/command.ts'
-import { aFile, text, toggle } from '@tollway/chassis/command-line/option.ts'
-import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { aFile, optionalText, toggle } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { readStatusReport } from '../../environments/host/status-file.ts'
 import { compareResources, type DiffTarget, describeDifferences } from '../compare-resources.ts'
 import { openKinds, readFolder } from '../read-folder.ts'
@@ -12,7 +12,7 @@ import { outputOption, stateDirOption } from '../shared-options.ts'
 const diffExitCodes = { same: 0, different: 1, failed: 2 } as const
 
 const own = {
-  file: text({
+  file: optionalText({
     short: 'f',
     placeholder: 'FILE',
     help: 'the file or folder of the manifests',
@@ -58,7 +58,7 @@ are those of spec, and the annotations of Tollway.`,
   },
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
-    const folder = await readFolder(required('--file', values.file), '', output)
+    const folder = await readFolder(requireOption('--file', values.file), '', output)
     const target = await source.open(sourceValues, output)
     const differences = await compareResources(target, folder, values.prune)
     const { output: format } = values

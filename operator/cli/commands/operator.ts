@@ -1,5 +1,5 @@
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, oneOf, textOr } from '@tollway/chassis/command-line/option.ts'
+import { aFile, choice, textOr } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import { createLog, type Log } from '@tollway/chassis/log/log.ts'
@@ -18,7 +18,7 @@ const options = {
     help: 'the configuration file, with the fields of the values of the chart',
     completion: aFile,
   }),
-  'log-format': oneOf(['json', 'text'], {
+  'log-format': choice(['json', 'text'], {
     placeholder: 'FORMAT',
     help: 'the format of log lines: json or text',
   }),

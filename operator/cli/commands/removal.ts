@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
-import { seconds, text, textOr } from '@tollway/chassis/command-line/option.ts'
-import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { optionalText, seconds, textOr } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { accessFromEnvironment } from '../../environments/kubernetes/api/access.ts'
 import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
 import { kindNames, kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
@@ -14,7 +14,7 @@ const maxListed = 100
 const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
 
 const options = {
-  name: text({
+  name: optionalText({
     placeholder: 'NAME',
     help: "the name of the installation, which is the name of the chart's release",
   }),
@@ -41,7 +41,7 @@ The chart runs it after an uninstall, because helm does not wait for objects tha
   },
   async run(args, output) {
     const { values } = parseOptions(args, options)
-    const name = required('--name', values.name)
+    const name = requireOption('--name', values.name)
     const endMs = performance.now() + values.wait
     const access = await accessFromEnvironment(process.env)
     const namespace = values.namespace === '' ? access.namespace : values.namespace

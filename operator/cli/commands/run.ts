@@ -1,8 +1,19 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, noValues, type Option, type Options, text } from '@tollway/chassis/command-line/option.ts'
-import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
+import {
+  type Command,
+  type CommandOutput,
+  exitCodes,
+  UsageError,
+} from '@tollway/chassis/command-line/command.ts'
+import {
+  aFile,
+  noValues,
+  type Option,
+  type Options,
+  optionalText,
+} from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import {
   parseOperatorConfig,
@@ -37,14 +48,14 @@ const operatorTable: Options = Object.fromEntries(
 )
 
 const ownOptions = {
-  file: text({
+  file: optionalText({
     short: 'f',
     placeholder: 'FOLDER',
     help: 'the folder or file of the manifests',
     completion: aFile,
   }),
   'state-dir': stateDirOption,
-  config: text({
+  config: optionalText({
     placeholder: 'FILE',
     help:
       'a YAML file with these options: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE}, ' +
@@ -101,7 +112,7 @@ function stopOnSignal(
     cancelStart,
     forceShutdown,
   }: { readonly cancelStart: AbortController; readonly forceShutdown: AbortController },
-  output: Output,
+  output: CommandOutput,
 ): void {
   runUntilStopped({
     forceShutdown() {
@@ -122,7 +133,7 @@ function stopOnSignal(
 
 function readOptions(args: readonly string[]) {
   const { values } = parseOptions(args, { ...operatorTable, ...ownOptions })
-  const file = required('--file', values.file)
+  const file = requireOption('--file', values.file)
   if (!existsSync(file)) throw new Error(`--file ${file}: no such file or folder`)
   const judged = validateOptions(values, values.config)
   if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))

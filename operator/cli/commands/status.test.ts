@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
-import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import { executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import type { SourceProblem } from '../../kinds/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { StatusReport } from '../../status/status-report.ts'
@@ -57,7 +57,7 @@ async function printed(resources: readonly ResourceStatus[]): Promise<readonly s
     out += text
   }
   try {
-    const code = await runCommand(
+    const code = await executeCommand(
       statusCommand,
       'tollway status',
       ['--operator', `http://127.0.0.1:${port}`],

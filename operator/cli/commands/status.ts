@@ -2,11 +2,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
 import {
   type OptionValues,
-  optional,
+  optionalText,
   seconds,
-  text,
   textOr,
   toggle,
+  withoutDefault,
 } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
@@ -35,7 +35,7 @@ const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollwa
 
 const operatorOptions = {
   'state-dir': stateDirOption,
-  operator: text({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
+  operator: optionalText({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
 }
 
 const operatorSource: SourceOf<ReadReport> = {
@@ -56,7 +56,7 @@ const own = {
       'accept only reports of operators of this release of the chart, because operators of the previous ' +
       'release can still answer after an upgrade',
   }),
-  grace: optional(
+  grace: withoutDefault(
     seconds(0, {
       help:
         'end the wait when a problem has lasted for this time that only a person can solve, such as a missing ' +

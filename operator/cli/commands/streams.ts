@@ -1,4 +1,9 @@
-import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import {
+  type Command,
+  type CommandOutput,
+  exitCodes,
+  UsageError,
+} from '@tollway/chassis/command-line/command.ts'
 import { noValues, seconds, toggle } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { askBrokers, type BrokerAddress, interrupt } from '../../broker-queries/broker-pages.ts'
@@ -73,7 +78,7 @@ export const streamsCommand = createStreams(brokerSource)
 
 type Brokers = SourceOf<readonly BrokerAddress[]>
 
-async function list(args: readonly string[], output: Output, source: Brokers): Promise<number> {
+async function list(args: readonly string[], output: CommandOutput, source: Brokers): Promise<number> {
   const { values, sourceValues } = parseWithSource(args, listOptions, source.options)
   const format = values.output
   const look = await pollBrokers(await source.open(sourceValues, output))
@@ -94,7 +99,7 @@ async function list(args: readonly string[], output: Output, source: Brokers): P
 const waiting = (pulls: number) =>
   pulls === 1 ? '1 pull waits for a request' : `${pulls} pulls wait for a request`
 
-async function watch(args: readonly string[], output: Output, source: Brokers): Promise<number> {
+async function watch(args: readonly string[], output: CommandOutput, source: Brokers): Promise<number> {
   const { values, sourceValues } = parseWithSource(args, watchOptions, source.options)
   const brokers = await source.open(sourceValues, output)
   const options = {
@@ -123,7 +128,11 @@ function untilStopped(): AbortSignal {
   return stop.signal
 }
 
-async function interruptRequest(args: readonly string[], output: Output, source: Brokers): Promise<number> {
+async function interruptRequest(
+  args: readonly string[],
+  output: CommandOutput,
+  source: Brokers,
+): Promise<number> {
   const { sourceValues, positionals } = parseWithSource(args, {}, source.options, true)
   const [streamId = '', requestId = '', ...more] = positionals
   if (streamId === '' && requestId === '') throw new UsageError('missing argument STREAM')

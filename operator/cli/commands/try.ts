@@ -1,5 +1,5 @@
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
-import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Explanation } from '@tollway/ratelimit/rules/explain.ts'
 import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
@@ -33,7 +33,7 @@ invalid manifest, the rules of its last good version.`,
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
-    const domain = required('--domain', values.domain)
+    const domain = requireOption('--domain', values.domain)
     const descriptors = requireEntries(values.entries)
     const { diagnostics, domains } = await validateFolder(await source.open(sourceValues, output))
     output.printError(diagnostics.map(formatDiagnostic).join(''))

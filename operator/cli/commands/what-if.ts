@@ -1,6 +1,6 @@
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
-import { aFile, text } from '@tollway/chassis/command-line/option.ts'
-import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { deadlines } from '../../api/deadlines.ts'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import { formatDescriptorEntries } from '../../api/entries.ts'
@@ -16,7 +16,7 @@ import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
 
 const own = {
-  file: text({
+  file: optionalText({
     short: 'f',
     placeholder: 'FILE',
     help: 'the proposed RateLimitConfig, in YAML or JSON',
@@ -46,7 +46,7 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
-    const resource = readResource(required('--file', values.file))
+    const resource = readResource(requireOption('--file', values.file))
     const operator = await source.open(sourceValues, output)
     const answer = await callApi<WhatIfAnswer>(operator, '/whatif', resource, deadlines.whatIf)
     output.print(format === 'table' ? describe(answer) : render(answer, format))

@@ -1,5 +1,11 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, type Option, type OptionValues, text, toggle } from '@tollway/chassis/command-line/option.ts'
+import {
+  aFile,
+  type Option,
+  type OptionValues,
+  optionalText,
+  toggle,
+} from '@tollway/chassis/command-line/option.ts'
 import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { Peer, PeerTls } from './peer.ts'
@@ -7,7 +13,7 @@ import type { Peer, PeerTls } from './peer.ts'
 type Name = Peer['name']
 type File = Option<string | undefined>
 
-const file = (help: string): File => text({ placeholder: 'FILE', help, completion: aFile })
+const file = (help: string): File => optionalText({ placeholder: 'FILE', help, completion: aFile })
 
 /** The options of TLS to one of the two services. */
 export function peerTlsOptions<const Of extends Name>(name: Of) {
@@ -20,7 +26,7 @@ export function peerTlsOptions<const Of extends Name>(name: Of) {
     ),
     [`${name}-cert`]: file(`the client certificate for the ${name}, in PEM`),
     [`${name}-key`]: file('the key of the client certificate, in PEM'),
-    [`${name}-server-name`]: text({
+    [`${name}-server-name`]: optionalText({
       placeholder: 'NAME',
       help: `the name that the ${name}'s certificate must have (default: its host)`,
     }),
@@ -78,6 +84,6 @@ export function openListenTls(
     onChange: files.onChange,
     close: files.close,
     // Without the port, which differs for each connection, equal problems are printed once.
-    onRefused: (error, peer) => onProblem(`caller ${peer.replace(/:\d+$/, '')}: ${error.message}`),
+    onRejected: (error, peer) => onProblem(`caller ${peer.replace(/:\d+$/, '')}: ${error.message}`),
   }
 }

@@ -1,5 +1,5 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
-import { aFile, text } from '@tollway/chassis/command-line/option.ts'
+import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { BrokerAddress } from '../../broker-queries/broker-pages.ts'
@@ -102,7 +102,7 @@ function explainFailedStart(problem: unknown, { namespace, object }: TollwayPod)
 }
 
 const contentOptions = {
-  file: text({
+  file: optionalText({
     short: 'f',
     placeholder: 'FOLDER',
     help: 'the folder or file to read instead of the cluster',
@@ -129,7 +129,7 @@ export const clusterContent: SourceOf<FolderContent> = {
 }
 
 const tokenFile = {
-  'token-file': text({
+  'token-file': optionalText({
     placeholder: 'FILE',
     help: 'the file with a bearer token (default: the token of the kubeconfig)',
     completion: aFile,

@@ -1,4 +1,4 @@
-import { aFile, noValues, text } from '@tollway/chassis/command-line/option.ts'
+import { aFile, noValues, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { parseJson } from '@tollway/chassis/json.ts'
 import {
@@ -178,19 +178,19 @@ export class MissingRightError extends Error {
 
 /** The options of kubectl that every command of `kubectl tollway` takes. */
 export const clusterOptions = {
-  context: text({ placeholder: 'NAME', help: 'the context of the kubeconfig', completion: noValues }),
-  kubeconfig: text({
+  context: optionalText({ placeholder: 'NAME', help: 'the context of the kubeconfig', completion: noValues }),
+  kubeconfig: optionalText({
     placeholder: 'FILE',
     help: 'the kubeconfig (default: KUBECONFIG, or ~/.kube/config)',
     completion: aFile,
   }),
-  namespace: text({
+  namespace: optionalText({
     short: 'n',
     placeholder: 'NAME',
     help: 'the namespace of the resources (default: all namespaces)',
   }),
-  as: text({ placeholder: 'USER', help: 'the user to impersonate' }),
-  'tollway-namespace': text({
+  as: optionalText({ placeholder: 'USER', help: 'the user to impersonate' }),
+  'tollway-namespace': optionalText({
     placeholder: 'NAME',
     help: 'the namespace of the operator (default: the one in which its pods are found)',
   }),

@@ -1,4 +1,4 @@
-import type { Command, CommandHelp, Output } from '@tollway/chassis/command-line/command.ts'
+import type { Command, CommandHelp, CommandOutput } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from '../run-program.ts'
 
 /** Returns a command with its help for a cluster. */
@@ -113,6 +113,6 @@ in the namespace of the operator, and to get customresourcedefinitions; without 
 }
 
 /** Runs `kubectl tollway`. Resolves with the exit code; never rejects. */
-export function runKubectlTollway(args: readonly string[], output: Output): Promise<number> {
+export function runKubectlTollway(args: readonly string[], output: CommandOutput): Promise<number> {
   return runProgram(kubectlTollway, args, output)
 }

@@ -8,7 +8,7 @@ import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
 import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { parseTarget, sendPage } from '@tollway/chassis/net/page.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -359,7 +359,7 @@ export function createOperatorServer(report: () => StatusReport, api: Pick<Opera
   const site = createConsole()
   const answer: RequestListener = (request, response) => {
     if (api.handle(request, response) || site.handle(request, response)) return
-    const { path } = targetOf(request)
+    const { path } = parseTarget(request)
     if (path === '/healthz') return sendPage(response, 200, 'OK')
     if (path !== '/status')
       return sendPage(response, 404, 'no such page; there are /healthz, /status, /api/v1 and /console\n')

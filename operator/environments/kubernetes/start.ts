@@ -7,7 +7,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp } from '@tollway/chassis/net/listen-http.ts'
-import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { parseTarget, sendPage } from '@tollway/chassis/net/page.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
@@ -467,7 +467,7 @@ function createOperatorPages(pages: OperatorPages): Server {
     const send = sendPage.bind(undefined, response)
     if (pages.api.handle(request, response) || site.handle(request, response)) return
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
-    switch (targetOf(request).path) {
+    switch (parseTarget(request).path) {
       case '/healthz':
         return send(200, 'OK\n')
       case '/readyz': {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
 /** An entry of a Secret. */
 export interface SecretReference {
@@ -74,7 +74,7 @@ export function readSigningSecrets(
   const secrets = readSecretLines(entries, key, maxSecrets)
   if ('missing' in secrets) return secrets
   for (const [index, secret] of secrets.entries()) {
-    const fault = webhookSecretFault(secret)
+    const fault = findWebhookSecretProblem(secret)
     if (fault === undefined) continue
     return {
       missing: `has an entry ${key} whose line ${index + 1} ${fault}; ${webhookSecretForm} is allowed`,

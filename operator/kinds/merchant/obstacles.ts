@@ -1,4 +1,4 @@
-import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import type { SecretEntry } from '../../model.ts'
 import { formatFieldProblem } from '../kind-adapter.ts'
 import { SecretForbiddenError } from '../source.ts'
@@ -88,7 +88,7 @@ const maxSecrets = 2
 export function findSecretFaults(lines: readonly string[]): readonly string[] {
   if (lines.length > maxSecrets) return [`has ${lines.length} lines; 1 or ${maxSecrets} are allowed`]
   return lines.flatMap((line, index) => {
-    const fault = webhookSecretFault(line)
+    const fault = findWebhookSecretProblem(line)
     return fault === undefined ? [] : [`line ${index + 1} ${fault}; allowed is ${webhookSecretForm}`]
   })
 }

@@ -1,7 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import { maxDurationMs } from '@tollway/chassis/settings.ts'
 import { quote } from '@tollway/chassis/text.ts'
-import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import {
   type StreamRoute,
   type StreamRoute_Limits,
@@ -223,7 +223,7 @@ function readWebhook({ webhook }: StreamRoute, { list, reject }: Reader): Pick<R
   const secrets = list('webhook.secrets', webhook.secrets, maxSigningSecrets)
   if (secrets.length === 0) reject('webhook.secrets', 'an empty list', 'at least one')
   for (const [index, secret] of secrets.entries()) {
-    const fault = webhookSecretFault(secret)
+    const fault = findWebhookSecretProblem(secret)
     if (fault !== undefined) {
       reject(`webhook.secrets[${index}]`, `a text that ${fault}`, webhookSecretForm)
     }

@@ -8,7 +8,7 @@ import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { answerClientErrors, type ClientErrorStatus } from '@tollway/chassis/net/client-errors.ts'
 import { createGuardedServer, guarded } from '@tollway/chassis/net/guarded-server.ts'
-import { contextOptions, refusalOfClient } from '@tollway/grpc/server/tls-handshakes.ts'
+import { contextOptions, findClientProblem } from '@tollway/grpc/server/tls-handshakes.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../broker-stats.ts'
 import { KeyedCounter } from '../streams/keyed-counter.ts'
@@ -157,9 +157,9 @@ function createHttpsServer(tls: ServerTls, options: ServerOptions, listener: Req
     guarded(listener),
   )
   server.prependListener('secureConnection', (socket: TLSSocket) => {
-    const error = refusalOfClient(tls, socket)
+    const error = findClientProblem(tls, socket)
     if (error === undefined) return
-    tls.onRefused?.(error, socket.remoteAddress ?? '')
+    tls.onRejected?.(error, socket.remoteAddress ?? '')
     socket.destroy()
   })
   server.once(

@@ -6,26 +6,26 @@ import { dirname, join } from 'node:path'
  * belong to root and are as old as the epoch, so that the same files are the same bytes wherever they are
  * packed.
  */
-export type FileTree = ReadonlyMap<string, Entry>
+export type FileTree = ReadonlyMap<string, TreeEntry>
 
-export type Entry =
-  | { readonly kind: 'file'; readonly mode: number; readonly content: Content }
+export type TreeEntry =
+  | { readonly kind: 'file'; readonly mode: number; readonly content: FileContent }
   | { readonly kind: 'folder'; readonly mode: number }
   | { readonly kind: 'link'; readonly target: string }
 
 /** Bytes, or a file of this machine that is read when it is needed. */
-export type Content = Uint8Array | { readonly copyOf: string }
+export type FileContent = Uint8Array | { readonly path: string }
 
 /** Entries by their paths, with or without a leading `/`, in any order and without their parents. */
-export type Entries = Iterable<readonly [string, Entry]>
+export type TreeEntries = Iterable<readonly [string, TreeEntry]>
 
-export function textFile(text: string, mode = 0o644): Entry {
+export function textFile(text: string, mode = 0o644): TreeEntry {
   return { kind: 'file', mode, content: Buffer.from(text) }
 }
 
 /** The content of a file of this machine; a link is followed. */
-export function copyOf(path: string, mode = 0o644): Entry {
-  return { kind: 'file', mode, content: { copyOf: path } }
+export function fileCopy(path: string, mode = 0o644): TreeEntry {
+  return { kind: 'file', mode, content: { path } }
 }
 
 /**
@@ -33,8 +33,8 @@ export function copyOf(path: string, mode = 0o644): Entry {
  *
  * @throws Error when two entries of the same path differ, or a path leads out of the tree.
  */
-export function treeOf(...parts: readonly Entries[]): FileTree {
-  const found = new Map<string, Entry>()
+export function buildTree(...parts: readonly TreeEntries[]): FileTree {
+  const found = new Map<string, TreeEntry>()
   for (const part of parts) {
     for (const [written, entry] of part) {
       const path = written.replace(/^\//, '')
@@ -52,7 +52,7 @@ export function treeOf(...parts: readonly Entries[]): FileTree {
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-function addParents(found: Map<string, Entry>, path: string): void {
+function addParents(found: Map<string, TreeEntry>, path: string): void {
   for (let parent = dirname(path); parent !== '.'; parent = dirname(parent)) {
     const other = found.get(parent)
     if (other === undefined) found.set(parent, { kind: 'folder', mode: 0o755 })
@@ -61,7 +61,7 @@ function addParents(found: Map<string, Entry>, path: string): void {
   }
 }
 
-function isSame(a: Entry, b: Entry): boolean {
+function isSame(a: TreeEntry, b: TreeEntry): boolean {
   if (a.kind === 'link' || b.kind === 'link') {
     return a.kind === 'link' && b.kind === 'link' && a.target === b.target
   }
@@ -69,8 +69,8 @@ function isSame(a: Entry, b: Entry): boolean {
   if (a.kind === 'folder' || b.kind === 'folder') return a.kind === b.kind
   const { content: left } = a
   const { content: right } = b
-  if ('copyOf' in left || 'copyOf' in right) {
-    return 'copyOf' in left && 'copyOf' in right && left.copyOf === right.copyOf
+  if ('path' in left || 'path' in right) {
+    return 'path' in left && 'path' in right && left.path === right.path
   }
   return Buffer.compare(left, right) === 0
 }
@@ -82,13 +82,13 @@ export function writeTree(tree: FileTree, folder: string): void {
   for (const [path, entry] of tree) writeEntry(join(folder, path), entry)
 }
 
-function writeEntry(path: string, entry: Entry): void {
+function writeEntry(path: string, entry: TreeEntry): void {
   if (entry.kind === 'link') {
     symlinkSync(entry.target, path)
     return
   }
   if (entry.kind === 'folder') mkdirSync(path)
-  else if ('copyOf' in entry.content) copyFileSync(entry.content.copyOf, path)
+  else if ('path' in entry.content) copyFileSync(entry.content.path, path)
   else writeFileSync(path, entry.content)
   // Apart from the creation, for which the umask would take bits away.
   chmodSync(path, entry.mode)

@@ -4,10 +4,10 @@ import { readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { copyOf, type Entry, type FileTree, textFile, treeOf, writeTree } from './file-tree.ts'
-import { tarOf } from './tar.ts'
+import { buildTree, type FileTree, fileCopy, type TreeEntry, textFile, writeTree } from './file-tree.ts'
+import { packTar } from './tar.ts'
 
-const pack = (tree: FileTree) => Buffer.concat([...tarOf(tree)])
+const pack = (tree: FileTree) => Buffer.concat([...packTar(tree)])
 const deep = `${'folder/'.repeat(15)}${'name'.repeat(20)}`
 
 function tar(args: readonly string[], input: Buffer): string {
@@ -17,7 +17,7 @@ function tar(args: readonly string[], input: Buffer): string {
 }
 
 test('another program reads an archive with names, modes, owners, times, links and contents', () => {
-  const tree = treeOf([
+  const tree = buildTree([
     ['usr/bin/program', textFile('#!/bin/sh\n', 0o755)],
     ['etc/passwd', textFile('')],
     ['tmp', { kind: 'folder', mode: 0o1777 }],
@@ -43,21 +43,24 @@ test('another program reads an archive with names, modes, owners, times, links a
 })
 
 test('the archive does not depend on the order of its files', () => {
-  const entries: [string, Entry][] = [
+  const entries: [string, TreeEntry][] = [
     ['b/2', textFile('2')],
     ['a', textFile('a')],
     ['b/1', textFile('1')],
   ]
-  assert.deepEqual(pack(treeOf(entries)), pack(treeOf(entries.toReversed())))
+  assert.deepEqual(pack(buildTree(entries)), pack(buildTree(entries.toReversed())))
 })
 
 test('a path that cannot be packed, or appears twice, is rejected by name', () => {
   const long = 'n'.repeat(101)
-  assert.throws(() => pack(treeOf([[long, textFile('')]])), /the path \/n+ is too long/)
-  assert.throws(() => treeOf([['a/../b', textFile('')]]), /"a\/\.\.\/b" is not the path of a file/)
-  assert.throws(() => treeOf([['a', textFile('1')]], [['a', textFile('2')]]), /two different files .* \/a$/)
-  assert.throws(() => treeOf([['a', textFile('1')]], [['a/b', textFile('2')]]), /\/a is not a folder/)
-  assert.equal(treeOf([['/a', textFile('1')]], [['a', textFile('1')]]).size, 1)
+  assert.throws(() => pack(buildTree([[long, textFile('')]])), /the path \/n+ is too long/)
+  assert.throws(() => buildTree([['a/../b', textFile('')]]), /"a\/\.\.\/b" is not the path of a file/)
+  assert.throws(
+    () => buildTree([['a', textFile('1')]], [['a', textFile('2')]]),
+    /two different files .* \/a$/,
+  )
+  assert.throws(() => buildTree([['a', textFile('1')]], [['a/b', textFile('2')]]), /\/a is not a folder/)
+  assert.equal(buildTree([['/a', textFile('1')]], [['a', textFile('1')]]).size, 1)
 })
 
 test('a tree is packed as a folder, with its modes', () => {
@@ -65,8 +68,8 @@ test('a tree is packed as a folder, with its modes', () => {
   const source = join(place, 'source')
   writeFileSync(source, 'text')
   const folder = join(place, 'made')
-  const tree = treeOf([
-    ['bin/program', copyOf(source, 0o755)],
+  const tree = buildTree([
+    ['bin/program', fileCopy(source, 0o755)],
     ['tmp', { kind: 'folder', mode: 0o1777 }],
   ])
   writeTree(tree, folder)

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Entry, FileTree } from './file-tree.ts'
+import type { FileTree, TreeEntry } from './file-tree.ts'
 
 /** POSIX.1-1988 (ustar): every program reads it, and nothing in it depends on who wrote it or when. */
 const blockBytes = 512
@@ -15,9 +15,9 @@ const typeFlags = { file: '0', link: '2', folder: '5' } as const
  * Throws an Error for a path that the format cannot hold (more than 255 bytes, or 100 without a `/`) and for
  * a file beyond 8 GiB.
  */
-export function* tarOf(tree: FileTree): Generator<Uint8Array> {
+export function* packTar(tree: FileTree): Generator<Uint8Array> {
   for (const [path, entry] of tree) {
-    const content = contentOf(entry)
+    const content = readContent(entry)
     yield header(path, entry, content.length)
     yield content
     yield Buffer.alloc((blockBytes - (content.length % blockBytes)) % blockBytes)
@@ -25,12 +25,12 @@ export function* tarOf(tree: FileTree): Generator<Uint8Array> {
   yield Buffer.alloc(2 * blockBytes)
 }
 
-function contentOf(entry: Entry): Uint8Array {
+function readContent(entry: TreeEntry): Uint8Array {
   if (entry.kind !== 'file') return Buffer.alloc(0)
-  return 'copyOf' in entry.content ? readFileSync(entry.content.copyOf) : entry.content
+  return 'path' in entry.content ? readFileSync(entry.content.path) : entry.content
 }
 
-function header(path: string, entry: Entry, bytes: number): Buffer {
+function header(path: string, entry: TreeEntry, bytes: number): Buffer {
   if (bytes > maxFileBytes)
     throw new Error(`/${path} has ${bytes} bytes; at most ${maxFileBytes} are allowed`)
   const block = Buffer.alloc(blockBytes)

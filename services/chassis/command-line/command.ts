@@ -1,7 +1,7 @@
 import type { Completion, Options } from './option.ts'
 
 /** The output of a command. */
-export interface Output {
+export interface CommandOutput {
   print(text: string): void
   printError(text: string): void
 }
@@ -14,20 +14,20 @@ export interface Arguments {
 }
 
 /** What a command does with its arguments. */
-export interface Action extends Arguments {
+export interface CommandAction extends Arguments {
   /** Resolves with the exit code. Throws a `UsageError` for arguments that it cannot take. */
-  run(args: readonly string[], output: Output): Promise<number>
+  run(args: readonly string[], output: CommandOutput): Promise<number>
 }
 
 /** Subcommands by their names; the first argument is one of them. */
 export interface Group {
-  readonly subcommands: Readonly<Record<string, Action | Group>>
+  readonly subcommands: Readonly<Record<string, CommandAction | Group>>
 }
 
 /** One command of a program. */
-export type Command = CommandTexts & (Action | Group)
+export type Command = CommandTexts & (CommandAction | Group)
 
-export interface CommandTexts {
+interface CommandTexts {
   readonly name: string
   /** A few words for the list of commands. */
   readonly summary: string

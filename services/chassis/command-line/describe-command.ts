@@ -1,4 +1,4 @@
-import type { Action, Command, Group } from './command.ts'
+import type { Command, CommandAction, Group } from './command.ts'
 import type { Option } from './option.ts'
 
 /**
@@ -9,7 +9,7 @@ import type { Option } from './option.ts'
 export function describeCommand(command: Command, called: string): string {
   const { usage, description, remarks, exitCodes, examples } = command.help
   const calls = usage.map((line, index) => `${index === 0 ? 'Usage:' : '      '} ${called} ${line}`)
-  const options = optionsOf(command)
+  const options = collectOptions(command)
   const parts = [
     calls.map(line => line.trimEnd()).join('\n'),
     description,
@@ -22,15 +22,15 @@ export function describeCommand(command: Command, called: string): string {
 }
 
 /** Returns the options of a command and of its subcommands. Those that share an option share its entry. */
-export function optionsOf(command: Action | Group): readonly (readonly [string, Option])[] {
+export function collectOptions(command: CommandAction | Group): readonly (readonly [string, Option])[] {
   const names = new Map<Option, string>()
-  for (const { options } of actionsOf(command))
+  for (const { options } of collectActions(command))
     for (const [name, option] of Object.entries(options)) names.set(option, name)
   return Array.from(names, ([option, name]) => [name, option] as const)
 }
 
-function actionsOf(command: Action | Group): readonly Action[] {
-  return 'subcommands' in command ? Object.values(command.subcommands).flatMap(actionsOf) : [command]
+function collectActions(command: CommandAction | Group): readonly CommandAction[] {
+  return 'subcommands' in command ? Object.values(command.subcommands).flatMap(collectActions) : [command]
 }
 
 const maxColumn = 34
@@ -38,12 +38,12 @@ const width = 110
 
 /** Returns the lines of the options, each with its default. */
 function describeOptions(options: readonly (readonly [string, Option])[]): string {
-  const starts = options.map(([name, option]) => startOf(name, option))
+  const starts = options.map(([name, option]) => formatName(name, option))
   const column = Math.min(maxColumn, Math.max(...starts.map(start => start.length)) + 2)
   return options.map(([, option], index) => describeOption(starts[index] ?? '', option, column)).join('\n')
 }
 
-function startOf(name: string, { short, placeholder }: Option): string {
+function formatName(name: string, { short, placeholder }: Option): string {
   return `  ${short === undefined ? '' : `-${short}, `}--${name} ${placeholder}`.trimEnd()
 }
 

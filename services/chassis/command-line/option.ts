@@ -72,7 +72,7 @@ export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option
 }
 
 /** A text that may be missing. */
-export function text(about: About & { readonly placeholder: string }): Option<string | undefined> {
+export function optionalText(about: About & { readonly placeholder: string }): Option<string | undefined> {
   return option<string | undefined>(about, { fallback: undefined, read: last })
 }
 
@@ -87,7 +87,7 @@ export function texts(about: About & { readonly placeholder: string }): Option<r
 }
 
 /** One of these names; the first is the default. */
-export function oneOf<const Name extends string>(names: readonly [Name, ...Name[]], about: About) {
+export function choice<const Name extends string>(names: readonly [Name, ...Name[]], about: About) {
   return option<Name>(
     { placeholder: 'NAME', completion: { kind: 'values', values: names }, ...about },
     {
@@ -102,7 +102,7 @@ export function oneOf<const Name extends string>(names: readonly [Name, ...Name[
 }
 
 /** A number from `min` to `max`, both of which are whole. */
-export function wholeNumber(fallback: number, { min, max, ...about }: About & Range): Option<number> {
+export function numberInRange(fallback: number, { min, max, ...about }: About & Range): Option<number> {
   return option(
     { placeholder: 'N', ...about },
     {
@@ -142,6 +142,6 @@ export function seconds(fallback: number, about: About & { readonly min?: number
 }
 
 /** An option whose value is undefined without it. */
-export function optional<Value>(given: Option<Value>): Option<Value | undefined> {
+export function withoutDefault<Value>(given: Option<Value>): Option<Value | undefined> {
   return { ...given, fallback: undefined, shownFallback: '' }
 }

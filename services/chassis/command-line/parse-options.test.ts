@@ -1,19 +1,28 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { UsageError } from './command.ts'
-import { oneOf, optional, seconds, text, textOr, texts, toggle, wholeNumber } from './option.ts'
+import {
+  choice,
+  numberInRange,
+  optionalText,
+  seconds,
+  textOr,
+  texts,
+  toggle,
+  withoutDefault,
+} from './option.ts'
 import { parseOptions } from './parse-options.ts'
 
 const about = { help: 'a help' }
 const table = {
-  file: text({ ...about, short: 'f', placeholder: 'FOLDER' }),
+  file: optionalText({ ...about, short: 'f', placeholder: 'FOLDER' }),
   'state-dir': textOr('.tollway', { ...about, placeholder: 'DIR' }),
-  output: oneOf(['table', 'yaml', 'json'], { ...about, short: 'o' }),
+  output: choice(['table', 'yaml', 'json'], { ...about, short: 'o' }),
   entries: texts({ ...about, short: 'e', placeholder: 'LIST' }),
   wait: seconds(0, about),
-  every: optional(seconds(0, { ...about, min: 0.1 })),
-  hits: wholeNumber(1, { ...about, min: 0, max: 10 }),
-  by: text({ ...about, placeholder: 'N' }),
+  every: withoutDefault(seconds(0, { ...about, min: 0.1 })),
+  hits: numberInRange(1, { ...about, min: 0, max: 10 }),
+  by: optionalText({ ...about, placeholder: 'N' }),
   all: toggle({ ...about, short: 'a' }),
 }
 const defaults = {

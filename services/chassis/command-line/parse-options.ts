@@ -98,7 +98,7 @@ function describeUnknown(unknown: string, options: Options): string {
  * @param name the option with its dashes, and the placeholder of its value if it helps
  * @throws UsageError without a value
  */
-export function required<Value>(name: string, value: Value | undefined): Value {
+export function requireOption<Value>(name: string, value: Value | undefined): Value {
   if (value === undefined) throw new UsageError(`missing option ${name}`)
   return value
 }

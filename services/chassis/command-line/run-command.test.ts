@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { type Command, UsageError } from './command.ts'
-import { text } from './option.ts'
+import { optionalText } from './option.ts'
 import { parseOptions } from './parse-options.ts'
-import { runCommand } from './run-command.ts'
+import { executeCommand } from './run-command.ts'
 
-const format = text({ placeholder: 'FORMAT', help: 'the format' })
+const format = optionalText({ placeholder: 'FORMAT', help: 'the format' })
 const action = (name: string) => ({
   options: { format },
   async run(args: readonly string[], output: { print(text: string): void }) {
@@ -35,7 +35,7 @@ const command: Command = {
 
 function run(line: string) {
   const args = line.split(' ').filter(arg => arg !== '')
-  return runCaptured(output => runCommand(command, 'tollway streams', args, output))
+  return runCaptured(output => executeCommand(command, 'tollway streams', args, output))
 }
 
 describe('a command with subcommands', () => {

@@ -1,5 +1,12 @@
 import { nearestName } from '../nearest-name.ts'
-import { type Action, type Command, exitCodes, type Group, type Output, UsageError } from './command.ts'
+import {
+  type Command,
+  type CommandAction,
+  type CommandOutput,
+  exitCodes,
+  type Group,
+  UsageError,
+} from './command.ts'
 import { describeCommand } from './describe-command.ts'
 
 /**
@@ -7,11 +14,11 @@ import { describeCommand } from './describe-command.ts'
  *
  * @param called how the command is called: `tollway run`
  */
-export async function runCommand(
+export async function executeCommand(
   command: Command,
   called: string,
   args: readonly string[],
-  output: Output,
+  output: CommandOutput,
 ): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
     output.print(describeCommand(command, called))
@@ -28,7 +35,11 @@ export async function runCommand(
 
 export const adviceFor = (called: string) => `Run '${called} --help' for usage.\n`
 
-function runAction(command: Action | Group, args: readonly string[], output: Output): Promise<number> {
+function runAction(
+  command: CommandAction | Group,
+  args: readonly string[],
+  output: CommandOutput,
+): Promise<number> {
   if (!('subcommands' in command)) return command.run(args, output)
   const { subcommands } = command
   const [name, ...rest] = args

@@ -18,16 +18,16 @@ export interface ServiceHealth {
   check(): void
 }
 
-/** @param problemOf returns the problem of the service's parts; empty only if the process serves */
-export function createServiceHealth(problemOf: (isServing: boolean) => string): ServiceHealth {
+/** @param findProblem returns the problem of the service's parts; empty only if the process serves */
+export function createServiceHealth(findProblem: (isServing: boolean) => string): ServiceHealth {
   const listeners: ((healthy: boolean) => void)[] = []
   let isServing = false
   let isTerminating = false
   let isClosed = false
   let last = false
 
-  const problem = () => (isTerminating ? 'is ending' : problemOf(isServing))
-  const acceptProblem = () => (isClosed ? 'is ending' : problemOf(isServing))
+  const problem = () => (isTerminating ? 'is ending' : findProblem(isServing))
+  const acceptProblem = () => (isClosed ? 'is ending' : findProblem(isServing))
   const healthy = () => problem() === ''
 
   function check(): void {

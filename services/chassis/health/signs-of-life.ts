@@ -6,7 +6,7 @@ export interface HeartbeatTimeouts {
   readonly nextSignMs: number
 }
 
-export interface SignsOfLife {
+interface SignsOfLife {
   /** Records a message of the process. */
   heard(): void
   /** Stops watching. */

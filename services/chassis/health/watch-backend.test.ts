@@ -30,19 +30,19 @@ function open(t: TestContext) {
 
 test('three failed probes in a row are a failure, whose text stays, and three answers end it', async t => {
   const { backend, changes, watch, pass } = open(t)
-  backend.answer = 'refused'
+  backend.answer = 'rejected'
   await pass(6_500)
   assert.deepEqual([watch.problem, backend.probes], ['', 2])
   await pass(500)
-  assert.equal(watch.problem, 'refused')
+  assert.equal(watch.problem, 'rejected')
   backend.answer = 'reset'
   await pass(10_000)
-  assert.equal(watch.problem, 'refused')
+  assert.equal(watch.problem, 'rejected')
   backend.answer = 'ok'
   await pass(2_000)
-  assert.equal(watch.problem, 'refused')
+  assert.equal(watch.problem, 'rejected')
   await pass(1_000)
-  assert.deepEqual(changes, ['refused', ''])
+  assert.deepEqual(changes, ['rejected', ''])
 })
 
 test('a probe without an answer fails after the timeout, and one probe runs at a time', async t => {
@@ -59,7 +59,7 @@ test('a probe without an answer fails after the timeout, and one probe runs at a
 test('a backend that alternates between answers and failures changes nothing', async t => {
   const { backend, changes, pass } = open(t)
   for (let round = 0; round < 30; round++) {
-    backend.answer = round % 2 === 0 ? 'refused' : 'ok'
+    backend.answer = round % 2 === 0 ? 'rejected' : 'ok'
     await pass(1_000)
   }
   assert.deepEqual(changes, [])

@@ -7,7 +7,7 @@ export interface BackendWatch {
   stop(): void
 }
 
-export interface BackendWatchOptions {
+interface BackendWatchOptions {
   /** Makes one call to the backend. Rejects when the call fails. */
   readonly probe: () => Promise<unknown>
   /** Called with `problem` after each change. */
@@ -15,7 +15,7 @@ export interface BackendWatchOptions {
   readonly timing?: BackendWatchTiming
 }
 
-export interface BackendWatchTiming {
+interface BackendWatchTiming {
   /** The interval of probes while the last probe confirms the known state. */
   readonly intervalMs: number
   /** The interval of probes while they contradict it, and during a failure. */
@@ -26,7 +26,7 @@ export interface BackendWatchTiming {
   readonly confirmations: number
 }
 
-export const defaultBackendWatchTiming: BackendWatchTiming = {
+const defaultBackendWatchTiming: BackendWatchTiming = {
   intervalMs: 5_000,
   recheckMs: 1_000,
   timeoutMs: 2_000,
@@ -46,14 +46,14 @@ export function watchBackend(options: BackendWatchOptions): BackendWatch {
   let stopped = false
   let timer: NodeJS.Timeout | undefined
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     if (running || stopped) return
     running = true
     clearTimeout(timer)
     judge(await probeOnce(probe, timing.timeoutMs))
     running = false
     const isSettled = problem === '' && contradictions === 0
-    if (!stopped) timer = setTimeout(look, isSettled ? timing.intervalMs : timing.recheckMs).unref()
+    if (!stopped) timer = setTimeout(check, isSettled ? timing.intervalMs : timing.recheckMs).unref()
   }
 
   function judge(found: string): void {
@@ -66,12 +66,12 @@ export function watchBackend(options: BackendWatchOptions): BackendWatch {
     onChange(problem)
   }
 
-  timer = setTimeout(look, timing.intervalMs).unref()
+  timer = setTimeout(check, timing.intervalMs).unref()
   return {
     get problem() {
       return problem
     },
-    probeNow: () => void look(),
+    probeNow: () => void check(),
     stop() {
       stopped = true
       clearTimeout(timer)

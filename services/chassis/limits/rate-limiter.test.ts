@@ -99,9 +99,9 @@ test('a key beyond its limit stays limited, however many other keys ask', () => 
 
 test('few keys are rejected because of calls of others', () => {
   const limit = new KeyedRateLimiter(60, { monotonicMs: () => 0 })
-  let refused = 0
-  for (let key = 0; key < 10_000; key += 1) refused += limit.take(`${key}`) > 0 ? 1 : 0
-  assert.equal(refused, 0)
+  let rejected = 0
+  for (let key = 0; key < 10_000; key += 1) rejected += limit.take(`${key}`) > 0 ? 1 : 0
+  assert.equal(rejected, 0)
 })
 
 test('a key in a cooldown is rejected for its time', () => {

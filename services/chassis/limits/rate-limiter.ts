@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 
 /** A bucket of `burst` tokens, which is full at first and refilled with `perSecond` tokens a second. */
-export interface Rate {
+interface Rate {
   readonly perSecond: number
   readonly burst: number
 }
@@ -86,36 +86,36 @@ export class KeyedRateLimiter {
   /** Takes a token of the key if there is one. Returns 0, or the milliseconds until there is one. */
   take(key: string): number {
     const nowMs = this.#clock.monotonicMs()
-    const counters = this.#countersOf(key)
+    const counters = this.#findCounters(key)
     const waitMs = this.#waitMs(counters, nowMs)
-    if (waitMs === 0) this.#raise(counters, Math.max(nowMs, this.#fullOf(counters)) + this.#msOf(1))
+    if (waitMs === 0) this.#raise(counters, Math.max(nowMs, this.#findFullMs(counters)) + this.#toMs(1))
     return waitMs
   }
 
   /** Returns the same as `take`, and takes nothing. */
   waitMs(key: string): number {
-    return this.#waitMs(this.#countersOf(key), this.#clock.monotonicMs())
+    return this.#waitMs(this.#findCounters(key), this.#clock.monotonicMs())
   }
 
   /** Leaves the key without a token for that time, whatever it took here. */
   cooldown(key: string, waitMs: number): void {
     const untilMs = this.#clock.monotonicMs() + waitMs
-    this.#raise(this.#countersOf(key), untilMs + this.#msOf(this.#rate.burst - 1))
+    this.#raise(this.#findCounters(key), untilMs + this.#toMs(this.#rate.burst - 1))
   }
 
-  #countersOf(key: string): readonly number[] {
+  #findCounters(key: string): readonly number[] {
     const digest = hash('sha256', this.#salt + key, 'buffer')
     return Array.from({ length: rows }, (_, row) => {
       return row * countersOfRow + (digest.readUInt32LE(row * bytesOfIndex) % countersOfRow)
     })
   }
 
-  #fullOf(counters: readonly number[]): number {
+  #findFullMs(counters: readonly number[]): number {
     return Math.min(...counters.map(counter => this.#fullMs[counter] ?? 0))
   }
 
   #waitMs(counters: readonly number[], nowMs: number): number {
-    const waitMs = waitFor(1, this.#rate, this.#fullOf(counters), nowMs)
+    const waitMs = waitFor(1, this.#rate, this.#findFullMs(counters), nowMs)
     return Math.max(0, Math.ceil(waitMs - shortestWaitMs))
   }
 
@@ -123,7 +123,7 @@ export class KeyedRateLimiter {
     for (const counter of counters) this.#fullMs[counter] = Math.max(this.#fullMs[counter] ?? 0, fullMs)
   }
 
-  #msOf(tokens: number): number {
+  #toMs(tokens: number): number {
     return (tokens * 1_000) / this.#rate.perSecond
   }
 }

@@ -1,4 +1,4 @@
-import { type Kind, oneOf, settingsTable, type Values } from '../settings.ts'
+import { oneOf, type SettingKind, type SettingValues, settingsTable } from '../settings.ts'
 import type { LogLevel } from './log.ts'
 
 const levelWord = oneOf('trace', 'debug', 'info', 'warn', 'warning', 'error', 'fatal', 'panic')
@@ -12,7 +12,7 @@ const nearest: Readonly<Record<string, LogLevel>> = {
 }
 
 /** Accepts every spelling of logrus, in any letter case. */
-const level: Kind<LogLevel> = {
+const level: SettingKind<LogLevel> = {
   allowed: levelWord.allowed,
   parse: value => {
     const word = levelWord.parse(value)
@@ -46,4 +46,4 @@ export function logSettings(
   })
 }
 
-export type LogSettings = Values<ReturnType<typeof logSettings>>
+export type LogSettings = SettingValues<ReturnType<typeof logSettings>>

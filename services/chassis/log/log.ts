@@ -18,7 +18,7 @@ export type LogFields = Readonly<Record<string, unknown>>
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: LogLevel
   /** `text`: `time=... level=... msg=...`; `json`: objects with `@timestamp`, `level`, `@message`. */
   readonly format: 'text' | 'json'

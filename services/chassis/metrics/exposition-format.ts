@@ -35,7 +35,7 @@ export function sampleLine(name: string, labels: string, value: number): string 
 }
 
 /** The numbers of a histogram as it is exposed. */
-export interface HistogramNumbers {
+interface HistogramNumbers {
   /** The upper bounds of the buckets, ascending, without the infinite one. */
   readonly bounds: readonly number[]
   /** The number of values at or below each bound. */

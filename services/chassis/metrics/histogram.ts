@@ -23,7 +23,7 @@ export interface HistogramReading {
 const subBucketBits = 5
 const subBuckets = 1 << subBucketBits
 const maxMicroseconds = 2 ** 31 - 1
-export const histogramBuckets = bucketOf(maxMicroseconds) + 1
+export const histogramBuckets = findBucket(maxMicroseconds) + 1
 
 export function createHistogram(): Histogram & HistogramReading {
   const counts = new Float64Array(histogramBuckets)
@@ -35,7 +35,7 @@ export function createHistogram(): Histogram & HistogramReading {
     sumMs: () => sumMs,
     record(ms) {
       const valid = ms > 0 ? ms : 0
-      const bucket = bucketOf(Math.min(valid * 1000, maxMicroseconds) | 0)
+      const bucket = findBucket(Math.min(valid * 1000, maxMicroseconds) | 0)
       counts[bucket] = (counts[bucket] ?? 0) + 1
       count += 1
       sumMs += valid
@@ -54,7 +54,7 @@ export function createHistogram(): Histogram & HistogramReading {
  * The first 32 buckets are one microsecond wide; after that, every power of two has 32 buckets of equal
  * width.
  */
-function bucketOf(microseconds: number): number {
+function findBucket(microseconds: number): number {
   if (microseconds < subBuckets) return microseconds
   const shift = 31 - Math.clz32(microseconds) - subBucketBits
   return ((shift + 1) << subBucketBits) + ((microseconds >>> shift) & (subBuckets - 1))

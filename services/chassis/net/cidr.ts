@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import type { Kind } from '../settings.ts'
+import type { SettingKind } from '../settings.ts'
 
 /** A network: an address and the length of its prefix. */
 export interface Cidr {
@@ -15,7 +15,7 @@ export function parseCidr(text: string): Cidr | undefined {
 }
 
 /** Networks separated by commas; empty for none. */
-export const cidrs: Kind<readonly Cidr[]> = {
+export const cidrs: SettingKind<readonly Cidr[]> = {
   allowed: 'networks such as 10.1.0.0/16,fd00::/8',
   parse: value => {
     const parsed = value === '' ? [] : value.split(',').map(text => parseCidr(text.trim()))

@@ -19,7 +19,7 @@ const dropMs = 5_000
  */
 export function answerClientErrors(
   server: Server,
-  answerOf: (status: ClientErrorStatus) => {
+  createAnswer: (status: ClientErrorStatus) => {
     readonly headers: Readonly<Record<string, string>>
     readonly body: string
   },
@@ -37,7 +37,7 @@ export function answerClientErrors(
     const isAnswering = last?.headersSent === true && !last.writableFinished
     if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) return void socket.destroy()
     const status = statuses[error.code ?? ''] ?? 400
-    const { headers, body } = answerOf(status)
+    const { headers, body } = createAnswer(status)
     const lines = Object.entries({
       ...headers,
       'content-length': Buffer.byteLength(body),

@@ -90,14 +90,14 @@ test('a connection at another address is answered with any Host', { skip }, asyn
 
 describe('a request that changes something', () => {
   const host = 'Host: broker.localhost:6072'
-  const refused: readonly (readonly [method: string, ...headers: string[]])[] = [
+  const rejected: readonly (readonly [method: string, ...headers: string[]])[] = [
     ['DELETE', 'Origin: https://evil.example'],
     ['POST', 'Origin: null'],
     ['POST', 'Origin: http://broker.localhost:8080'],
     ['PUT', 'Sec-Fetch-Site: cross-site'],
     ['PATCH', 'Sec-Fetch-Site: same-site'],
   ]
-  for (const [method, ...headers] of refused)
+  for (const [method, ...headers] of rejected)
     test(`is rejected as ${method} with ${headers}`, async () => {
       const answer = await send(ports.everywhere, `${method} / HTTP/1.1`, [host, ...headers])
       assert.match(answer, new RegExp(`^403 a ${method} request of another site is not allowed`))

@@ -55,7 +55,7 @@ function crossSiteChange({ headers, method }: IncomingMessage): string | undefin
   const { origin, host = '', 'sec-fetch-site': site } = headers
   if (site === 'cross-site' || site === 'same-site')
     return `a ${method} request of another site is not allowed`
-  if (origin === undefined || authorityOf(origin) === host.toLowerCase()) return undefined
+  if (origin === undefined || parseAuthority(origin) === host.toLowerCase()) return undefined
   const found = `Origin is ${quote(origin)}, Host is ${quote(host)}`
   return `a ${method} request of another site is not allowed: ${found}`
 }
@@ -66,6 +66,6 @@ function splitHost(host: string): { readonly hostname: string; readonly port: st
   return { hostname: bracketed ?? plain.replace(/\.$/, ''), port }
 }
 
-function authorityOf(origin: string): string | undefined {
+function parseAuthority(origin: string): string | undefined {
   return /^https?:\/\/(.*)$/.exec(origin.toLowerCase())?.[1]
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** Returns the path and the query of a request. */
-export function targetOf({ url = '' }: Pick<IncomingMessage, 'url'>): {
+export function parseTarget({ url = '' }: Pick<IncomingMessage, 'url'>): {
   readonly path: string
   readonly query: URLSearchParams
 } {

@@ -42,7 +42,7 @@ test('of two equal ports the second is taken', async () => {
 
 test('a client never gets a connection to a port that is only checked', { timeout: 20_000 }, async t => {
   const [port = 0] = await freePorts(1)
-  let refused = 0
+  let rejected = 0
   let connected = 0
   let checking = true
   const clients = (async () => {
@@ -54,7 +54,7 @@ test('a client never gets a connection to a port that is only checked', { timeou
           resolve()
         })
         client.once('error', () => {
-          refused += 1
+          rejected += 1
           resolve()
         })
       })
@@ -65,7 +65,7 @@ test('a client never gets a connection to a port that is only checked', { timeou
     checking = false
     return clients
   })
-  for (let look = 0; look < 200 || refused < 200; look += 1) {
+  for (let look = 0; look < 200 || rejected < 200; look += 1) {
     assert.equal(connected, 0)
     assert.deepEqual(await findTakenPorts([{ host, port, name: 'free' }]), [])
   }

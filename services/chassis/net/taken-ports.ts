@@ -9,7 +9,7 @@ export interface PortAddress {
 }
 
 /** A port that cannot be bound, and the system error. */
-export interface TakenPort<Request extends PortAddress> {
+interface TakenPort<Request extends PortAddress> {
   readonly request: Request
   readonly error: NodeJS.ErrnoException
 }

@@ -37,7 +37,7 @@ export interface TlsFilesOptions {
 }
 
 /** The content of the files, all in PEM. */
-export interface TlsFileContents {
+interface TlsFileContents {
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
   readonly ca?: string | undefined
 }
@@ -69,7 +69,7 @@ const settleMs = 100
  */
 export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   const { onReloadFailed, pollMs = defaultPollMs } = options
-  const paths = filesOf(options).map(({ path }) => path)
+  const paths = listFiles(options).map(({ path }) => path)
   const listeners = new Set<() => void>()
   const first = readTlsFiles(options)
   if ('problems' in first && !(options.mayComeLater && first.areAllMissing)) {
@@ -80,7 +80,7 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   let seen = fingerprint(first)
   let settle: NodeJS.Timeout | undefined
 
-  function look(): void {
+  function check(): void {
     const read = readTlsFiles(options)
     if (fingerprint(read) === seen) return
     seen = fingerprint(read)
@@ -98,15 +98,15 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
     for (const listener of [...listeners]) listener()
   }
 
-  function soon(): void {
+  function scheduleCheck(): void {
     settle ??= setTimeout(() => {
       settle = undefined
-      look()
+      check()
     }, settleMs).unref()
   }
 
-  const watchers = watchFolders(paths, soon)
-  const poll = setInterval(look, pollMs).unref()
+  const watchers = watchFolders(paths, scheduleCheck)
+  const poll = setInterval(check, pollMs).unref()
   return {
     credentials: () => current,
     missing: () => missing,
@@ -143,7 +143,7 @@ function fingerprint(read: TlsFilesRead): string {
   return JSON.stringify(read)
 }
 
-function filesOf({ cert, key, ca }: TlsFilesOptions): readonly TlsFile[] {
+function listFiles({ cert, key, ca }: TlsFilesOptions): readonly TlsFile[] {
   return [cert, key, ca].flatMap(file => (file === undefined || file.path === '' ? [] : [file]))
 }
 
@@ -155,7 +155,7 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
     try {
       return look(file.path)
     } catch (error) {
-      problems.push(problemOf(file, (error as Error).message))
+      problems.push(describeProblem(file, (error as Error).message))
       if (isMissingFile(error)) missingFiles += 1
       return undefined
     }
@@ -166,12 +166,14 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   if (problems.length > 0) return { problems, areAllMissing: problems.length === missingFiles }
   const identity = cert !== undefined && key !== undefined ? { cert, key } : undefined
   if (identity === undefined && (cert ?? key) !== undefined) {
-    problems.push(problemOf(cert === undefined ? options.cert : options.key, 'is needed, too'))
+    problems.push(describeProblem(cert === undefined ? options.cert : options.key, 'is needed, too'))
   }
   const [certificate] = attempt(options.cert, () => parseCertificates(cert ?? '')) ?? []
   const privateKey = attempt(options.key, () => parseKey(key ?? ''))
   if (certificate && privateKey && !certificate.checkPrivateKey(privateKey)) {
-    problems.push(problemOf(options.key, `is not the key of the first certificate in ${options.cert?.path}`))
+    problems.push(
+      describeProblem(options.key, `is not the key of the first certificate in ${options.cert?.path}`),
+    )
   }
   if (ca !== undefined) attempt(options.ca, () => parseCertificates(ca))
   const value = { ...(identity && { identity }), ...(ca !== undefined && { ca }) }
@@ -185,7 +187,7 @@ function isMissingFile(error: unknown): boolean {
   return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }
 
-function problemOf(file: TlsFile | undefined, what: string): string {
+function describeProblem(file: TlsFile | undefined, what: string): string {
   const place = file === undefined || file.path === '' ? '' : `${file.path}: `
   return `${file?.setting ?? 'the other file'}: ${place}${what}`
 }
@@ -240,7 +242,7 @@ const maxNamesCharacters = 500
 
 function hasSubjectAltName(certificate: X509Certificate, expected: string): boolean {
   if (expected === '') return false
-  if (expected.includes('://')) return urisOf(certificate.subjectAltName ?? '').includes(expected)
+  if (expected.includes('://')) return parseUris(certificate.subjectAltName ?? '').includes(expected)
   if (isIP(expected) !== 0) return certificate.checkIP(expected) !== undefined
   return certificate.checkHost(expected, { subject: 'never', partialWildcards: false }) !== undefined
 }
@@ -249,7 +251,7 @@ function hasSubjectAltName(certificate: X509Certificate, expected: string): bool
  * Node returns the names as one text, `DNS:a.test, URI:spiffe://a/b`, and a value that could be read as
  * several names as a JSON string. Such values are skipped as a whole: no URI has to be written like that.
  */
-function urisOf(subjectAltName: string): readonly string[] {
+function parseUris(subjectAltName: string): readonly string[] {
   const names = subjectAltName.matchAll(/([\w ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))(?:, |$)/gy)
   return [...names].flatMap(([, kind, value]) => (kind === 'URI' && value !== undefined ? [value] : []))
 }

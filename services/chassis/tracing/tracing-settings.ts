@@ -1,4 +1,4 @@
-import { decimal, oneOf, settingsTable, text, type Values } from '../settings.ts'
+import { decimal, oneOf, type SettingValues, settingsTable, text } from '../settings.ts'
 
 /** The settings of tracing. Services differ only in their name. */
 export function tracingSettings(defaultServiceName: string) {
@@ -42,4 +42,4 @@ export function tracingSettings(defaultServiceName: string) {
   })
 }
 
-export type TracingSettings = Values<ReturnType<typeof tracingSettings>>
+export type TracingSettings = SettingValues<ReturnType<typeof tracingSettings>>

@@ -155,7 +155,7 @@ test('a span ends with its work, whether it succeeds or fails', async t => {
     assert.ok(span)
     return span
   }
-  const refusal = new Error('no')
+  const rejection = new Error('no')
   assert.equal(
     start('value').run(() => 7),
     7,
@@ -163,14 +163,14 @@ test('a span ends with its work, whether it succeeds or fails', async t => {
   assert.throws(
     () =>
       start('throw').run(() => {
-        throw refusal
+        throw rejection
       }),
-    refusal,
+    rejection,
   )
   assert.equal(await start('promise').run(() => Promise.resolve(7)), 7)
   await assert.rejects(
-    start('rejection').run(() => Promise.reject(refusal)),
-    refusal,
+    start('rejection').run(() => Promise.reject(rejection)),
+    rejection,
   )
   start('never ended').run(() => new Promise(() => {}))
   await tracing.stop(enoughMs)
@@ -217,7 +217,7 @@ const losses = [
   { name: 'a collector of HTTP that is away', protocol: 'http', start: nobodyThere, reason: /ECONNREFUSED/ },
   { name: 'a collector of gRPC that is away', protocol: 'grpc', start: nobodyThere, reason: /UNAVAILABLE/ },
   {
-    name: 'a collector that refuses',
+    name: 'a collector that rejects',
     protocol: 'http',
     start: (t: TestContext) => startCollector(t, { status: 400 }),
     reason: /Bad Request/,

@@ -30,7 +30,7 @@ export interface Span {
 }
 
 /** Texts are truncated to `maxTextChars`. */
-export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
+type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
 /**
  * Returns the value of a header of the call, by its name in lower case; the values of repeated headers are

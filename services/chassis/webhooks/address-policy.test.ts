@@ -6,7 +6,7 @@ import { checkWebhookUrl } from './webhook-url.ts'
 
 const strict = createAddressPolicy([], false)
 
-const refused = `
+const rejected = `
   0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.127.255.255 127.0.0.1 127.8.8.8 169.254.169.254
   172.16.0.1 172.31.255.255 192.0.0.1 192.0.0.170 192.0.2.1 192.88.99.1 192.168.0.1 198.18.0.1 198.19.255.255
   198.51.100.1 203.0.113.9 224.0.0.1 239.1.1.1 240.0.0.1 255.255.255.255
@@ -24,7 +24,7 @@ const public_ = `
 const words = (text: string) => text.trim().split(/\s+/)
 
 test('only public addresses are allowed', () => {
-  for (const address of words(refused)) assert.equal(strict.allows(address), false, address)
+  for (const address of words(rejected)) assert.equal(strict.allows(address), false, address)
   for (const address of words(public_)) assert.equal(strict.allows(address), true, address)
 })
 

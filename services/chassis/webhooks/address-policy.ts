@@ -21,7 +21,7 @@ const privateIpv4 = [
 ]
 
 /**
- * Public unicast is 2000::/3, so that everything outside is refused: ::1, unique local and link-local
+ * Public unicast is 2000::/3, so that everything outside is rejected: ::1, unique local and link-local
  * addresses, IPv4-mapped ones, NAT64. Within it, what leads to somewhere else: Teredo and other protocols'
  * own, 6to4, documentation.
  */
@@ -30,7 +30,7 @@ const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
 /** @param allowed networks that are allowed though they are not public */
 export function createAddressPolicy(allowed: readonly Cidr[], allowsHttp: boolean): AddressPolicy {
-  const exceptions = blockListOf(allowed)
+  const exceptions = toBlockList(allowed)
   return {
     allowsHttp,
     allows(address) {
@@ -41,26 +41,26 @@ export function createAddressPolicy(allowed: readonly Cidr[], allowsHttp: boolea
   }
 }
 
-const [refusedIpv4, refusedIpv6, unicastIpv6] = [privateIpv4, privateIpv6, publicIpv6].map(texts =>
-  blockListOf(texts.map(text => parseCidr(text)).filter(cidr => cidr !== undefined)),
+const [blockedIpv4, blockedIpv6, unicastIpv6] = [privateIpv4, privateIpv6, publicIpv6].map(texts =>
+  toBlockList(texts.map(text => parseCidr(text)).filter(cidr => cidr !== undefined)),
 ) as [BlockList, BlockList, BlockList]
 
 function isPublic(ip: string): boolean {
-  if (isIPv4(ip)) return !includes(refusedIpv4, ip)
-  return includes(unicastIpv6, ip) && !includes(refusedIpv6, ip)
+  if (isIPv4(ip)) return !includes(blockedIpv4, ip)
+  return includes(unicastIpv6, ip) && !includes(blockedIpv6, ip)
 }
 
-function blockListOf(networks: readonly Cidr[]): BlockList {
+function toBlockList(networks: readonly Cidr[]): BlockList {
   const list = new BlockList()
-  for (const { address, prefix } of networks) list.addSubnet(address, prefix, familyOf(address))
+  for (const { address, prefix } of networks) list.addSubnet(address, prefix, findFamily(address))
   return list
 }
 
 function includes(list: BlockList, ip: string): boolean {
-  return list.check(ip, familyOf(ip))
+  return list.check(ip, findFamily(ip))
 }
 
-function familyOf(address: string): 'ipv4' | 'ipv6' {
+function findFamily(address: string): 'ipv4' | 'ipv6' {
   return isIPv4(address) ? 'ipv4' : 'ipv6'
 }
 

@@ -5,7 +5,7 @@ import { isIP, isIPv4 } from 'node:net'
 import { describeConnectionError } from '../net/describe-connection-error.ts'
 import { request as requestHttp } from '../net/node-http.ts'
 import type { AddressPolicy } from './address-policy.ts'
-import { checkWebhookUrl, hostOf } from './webhook-url.ts'
+import { checkWebhookUrl, readHost } from './webhook-url.ts'
 
 /** The addresses of a name, as the system knows them. In production `resolveBySystem`. */
 export type ResolveName = (name: string) => Promise<readonly string[]>
@@ -15,7 +15,7 @@ export const resolveBySystem: ResolveName = async name => {
   return found.map(({ address }) => address)
 }
 
-export interface PostOptions {
+interface PostOptions {
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
   /** The timeout of the whole post: DNS, connection, TLS and the answer. */
@@ -24,7 +24,7 @@ export interface PostOptions {
   readonly ca?: string
 }
 
-export interface Post {
+interface Post {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -62,10 +62,11 @@ export async function postWebhook(post: Post, options: PostOptions): Promise<Pos
   const timer = setTimeout(() => controller.abort(), timeoutMs)
   const { signal } = controller
   try {
-    const host = hostOf(checked.url)
+    const host = readHost(checked.url)
     const addresses = isIP(host) === 0 ? await resolveName(host, resolve, signal) : [host]
-    const refused = addresses.find(address => !policy.allows(address))
-    if (refused !== undefined) throw new PostError(`${host} has the address ${refused}, which is not public`)
+    const rejected = addresses.find(address => !policy.allows(address))
+    if (rejected !== undefined)
+      throw new PostError(`${host} has the address ${rejected}, which is not public`)
     return await send(checked.url, post, { ...options, addresses, signal })
   } catch (error) {
     throw signal.aborted ? new PostError(`no answer within ${timeoutMs} ms`, { cause: error }) : error
@@ -107,7 +108,7 @@ function send(url: URL, { headers, body }: Post, connecting: Connecting): Promis
     method: 'POST',
     agent: false,
     signal,
-    lookup: lookupOf(addresses),
+    lookup: createLookup(addresses),
     maxHeaderSize: maxHeaderBytes,
     headers: { ...headers, 'user-agent': userAgent, 'content-length': bytes.length, connection: 'close' },
   }
@@ -121,7 +122,7 @@ function send(url: URL, { headers, body }: Post, connecting: Connecting): Promis
 }
 
 /** Returns a lookup that answers with the checked addresses, instead of resolving the name again. */
-function lookupOf(addresses: readonly string[]): NonNullable<RequestOptions['lookup']> {
+function createLookup(addresses: readonly string[]): NonNullable<RequestOptions['lookup']> {
   const all = addresses.map(address => ({ address, family: isIPv4(address) ? 4 : 6 }))
   return (_, options, callback) => {
     const [first] = all

@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto'
 import { webhookSecretBytes } from './webhook-secret.ts'
 
-export interface Signed {
+interface Signed {
   /** The id of the event, the same at each try. */
   readonly id: string
-  /** The time of this try, so that receivers can refuse a replayed request. */
+  /** The time of this try, so that receivers can reject a replayed request. */
   readonly timestampMs: number
   readonly body: string
 }

@@ -22,7 +22,7 @@ export function newWebhookSecret(random: RandomBytes): string {
  * The reason why receivers could not verify with this secret; undefined for a valid one. The reason quotes no
  * character of the text, which may be a password.
  */
-export function webhookSecretFault(text: string): string | undefined {
+export function findWebhookSecretProblem(text: string): string | undefined {
   if (!text.startsWith(prefix)) return `does not begin with "${prefix}"`
   const encoded = text.slice(prefix.length)
   if (!base64.test(encoded)) return `has no base64 after "${prefix}"`

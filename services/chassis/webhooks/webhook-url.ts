@@ -16,13 +16,13 @@ export function checkWebhookUrl(
   if (url.protocol === 'http:' && !policy.allowsHttp) return { problem: 'must begin with https://' }
   if (url.username !== '' || url.password !== '') return { problem: 'has a user or a password' }
   if (url.hash !== '') return { problem: 'has a fragment' }
-  const host = hostOf(url)
+  const host = readHost(url)
   // The URL parser has made plain addresses of 0x7f.1, 2130706433 and the like.
   if (isIP(host) !== 0 && !policy.allows(host)) return { problem: `${host} is not a public address` }
   return { url }
 }
 
 /** Returns the host without the brackets of an IPv6 address. */
-export function hostOf({ hostname }: URL): string {
+export function readHost({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }

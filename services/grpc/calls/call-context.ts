@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
-import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
@@ -8,7 +8,7 @@ export interface CallContext {
   readonly limits: GrpcLimits
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly calls: CallRegister
-  readonly memory: RequestMemory
+  readonly memory: MemoryBudget
   /** The caller's address, as in `Call`. */
   readonly peer: string
   /** The peer's certificate, as in `Call`. */
@@ -27,7 +27,7 @@ export interface CallHead {
   readonly compression: string
 }
 
-/** Returns the answer to a request that `RequestMemory` rejects. */
+/** Returns the answer to a request that `MemoryBudget` rejects. */
 export function noMemoryLeft(): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', 'no memory is left for unfinished requests')
 }
@@ -37,7 +37,7 @@ export interface CuttableCall {
   /** Answers with this error, unless the call is over, and aborts its signal. */
   cut(error: GrpcError): void
   /** The index of the call in its register, which maintains it. */
-  place: number
+  index: number
 }
 
 /** The number of running calls on all connections of a server. */
@@ -79,7 +79,7 @@ export class CallRegister {
   }
 
   add(call: CuttableCall, isWatch: boolean): void {
-    call.place = this.#running.length
+    call.index = this.#running.length
     this.#running.push(call)
     this.#totals.count(1, isWatch)
   }
@@ -87,8 +87,8 @@ export class CallRegister {
   delete(call: CuttableCall, isWatch: boolean): void {
     const last = this.#running.pop()
     if (last !== undefined && last !== call) {
-      last.place = call.place
-      this.#running[call.place] = last
+      last.index = call.index
+      this.#running[call.index] = last
     }
     this.#totals.count(-1, isWatch)
   }

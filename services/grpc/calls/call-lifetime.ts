@@ -15,7 +15,7 @@ const internalError: WireStatus = { code: statusCodes.INTERNAL, message: 'intern
 export abstract class CallLifetime implements CuttableCall {
   /** The deadline in the time of the monotonic clock. */
   readonly deadlineMs: number | undefined
-  place = 0
+  index = 0
   protected trailers: Metadata | undefined
   #abort: AbortController | undefined
   #timer: NodeJS.Timeout | undefined

@@ -69,7 +69,7 @@ export class MessageReader {
 
   /** Adds bytes that are lent until `keep`. */
   push(bytes: Buffer): void {
-    if (this.heldBytes === 0) this.#look(bytes, 0, bytes.length)
+    if (this.heldBytes === 0) this.#setCurrent(bytes, 0, bytes.length)
     else {
       this.#behind.push(bytes)
       this.#behindBytes += bytes.length
@@ -78,7 +78,7 @@ export class MessageReader {
 
   /** Copies the bytes that were not taken to own memory. */
   keep(): void {
-    this.#keepWhatIsLookedAt()
+    this.#copyCurrent()
     for (const bytes of this.#behind) this.#copy(bytes)
     this.#behind = []
     this.#behindBytes = 0
@@ -90,13 +90,13 @@ export class MessageReader {
    * @throws GrpcError as soon as its prefix shows that it is invalid, or if it cannot be decompressed
    */
   take(): Uint8Array | undefined {
-    let message = this.#takeHere()
-    while (message === undefined && this.#goOn()) message = this.#takeHere()
+    let message = this.#takeFromCurrent()
+    while (message === undefined && this.#advance()) message = this.#takeFromCurrent()
     if (this.heldBytes === 0 && this.#own.length > maxSharedBytes) this.#dropOwn()
     return message
   }
 
-  #takeHere(): Uint8Array | undefined {
+  #takeFromCurrent(): Uint8Array | undefined {
     if (this.#end - this.#start < prefixBytes) return undefined
     const flag = this.#buffer.readUInt8(this.#start)
     const length = this.#checkedLength(flag, this.#buffer.readUInt32BE(this.#start + 1))
@@ -121,29 +121,29 @@ export class MessageReader {
     return length
   }
 
-  #look(buffer: Buffer, start: number, end: number): void {
+  #setCurrent(buffer: Buffer, start: number, end: number): void {
     this.#buffer = buffer
     this.#start = start
     this.#end = end
   }
 
   /** Continues with the next bytes; a message that spans several buffers is assembled in own memory. */
-  #goOn(): boolean {
+  #advance(): boolean {
     const next = this.#behind.shift()
     if (next === undefined) return false
     this.#behindBytes -= next.length
-    if (this.#start === this.#end) this.#look(next, 0, next.length)
+    if (this.#start === this.#end) this.#setCurrent(next, 0, next.length)
     else {
-      this.#keepWhatIsLookedAt()
+      this.#copyCurrent()
       this.#copy(next)
     }
     return true
   }
 
-  #keepWhatIsLookedAt(): void {
+  #copyCurrent(): void {
     if (this.#buffer === this.#own) return
     const held = this.#buffer.subarray(this.#start, this.#end)
-    this.#look(this.#own, this.#ownEnd, this.#ownEnd)
+    this.#setCurrent(this.#own, this.#ownEnd, this.#ownEnd)
     if (held.length > 0) this.#copy(held)
   }
 
@@ -170,7 +170,7 @@ export class MessageReader {
     this.#own.copy(larger, 0, this.#start, this.#end)
     this.#own = larger
     this.#ownEnd = held
-    this.#look(larger, 0, held)
+    this.#setCurrent(larger, 0, held)
   }
 
   /** Drops the bytes that were not taken. */
@@ -183,7 +183,7 @@ export class MessageReader {
   #dropOwn(): void {
     this.#own = noBuffer
     this.#ownEnd = 0
-    this.#look(noBuffer, 0, 0)
+    this.#setCurrent(noBuffer, 0, 0)
   }
 }
 

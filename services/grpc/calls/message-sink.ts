@@ -4,7 +4,7 @@ import type { CallLifetime } from './call-lifetime.ts'
 import type { CallWire } from './stream-call.ts'
 
 /** The parts of a call that a sink needs. */
-export interface SinkOptions {
+interface SinkOptions {
   readonly wire: Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
   readonly lifetime: Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
   readonly maxSendBytes: number

@@ -8,7 +8,7 @@ export interface RequestInbox {
   close(reason?: GrpcError): void
 }
 
-export interface InboxOptions<In> {
+interface InboxOptions<In> {
   /** Asks the transport for the next message. */
   read(): void
   decode(bytes: Uint8Array): In
@@ -19,14 +19,14 @@ export interface InboxOptions<In> {
  * Rejects any other number of messages with UNIMPLEMENTED, as gRPC specifies.
  */
 export function createSingleInbox<In>(
-  options: InboxOptions<In> & { onRequest(request: In): void; onRefused(error: GrpcError): void },
+  options: InboxOptions<In> & { onRequest(request: In): void; onRejected(error: GrpcError): void },
 ): RequestInbox {
   let request: { readonly message: In } | undefined
   let closed = false
 
-  function refuse(error: GrpcError): void {
+  function reject(error: GrpcError): void {
     closed = true
-    options.onRefused(error)
+    options.onRejected(error)
   }
 
   options.read()
@@ -34,18 +34,18 @@ export function createSingleInbox<In>(
     receive(bytes) {
       if (closed) return
       if (request)
-        return refuse(new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent'))
+        return reject(new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent'))
       try {
         request = { message: options.decode(bytes) }
       } catch {
-        return refuse(undecodable())
+        return reject(undecodable())
       }
       options.read()
     },
     halfClose() {
       if (closed) return
       if (!request)
-        return refuse(new GrpcError('UNIMPLEMENTED', 'the method takes one request, none was sent'))
+        return reject(new GrpcError('UNIMPLEMENTED', 'the method takes one request, none was sent'))
       closed = true
       options.onRequest(request.message)
     },

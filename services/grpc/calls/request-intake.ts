@@ -1,4 +1,4 @@
-import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
+import { type Reservation, uncountedBytes } from '@tollway/chassis/memory-budget.ts'
 import type { Stream } from '../http2/streams/stream.ts'
 import { GrpcError } from '../status.ts'
 import { atTurnEnd } from './at-turn-end.ts'
@@ -25,7 +25,7 @@ export class RequestIntake {
   #uncredited = 0
   /** The size of the only request of a method that takes one, which waits for the end of the requests. */
   #takenBytes = 0
-  #held: HeldMemory | undefined
+  #reservation: Reservation | undefined
 
   constructor(context: CallContext, { method, compression }: CallHead, stream: Stream) {
     this.#context = context
@@ -73,7 +73,7 @@ export class RequestIntake {
   drop(): void {
     this.#reader.clear()
     this.#takenBytes = 0
-    this.#held?.resize(0)
+    this.#reservation?.resize(0)
     this.#timeout.stop()
   }
 
@@ -88,8 +88,9 @@ export class RequestIntake {
     // The timeout is for the caller, who is not late while the handler does not ask for a message.
     if (this.#wanted && !this.#ended && bytes > uncountedBytes) this.#timeout.start()
     else this.#timeout.stop()
-    if (bytes > uncountedBytes) this.#held ??= this.#context.memory.open(() => this.#cut(noMemoryLeft()))
-    this.#held?.resize(bytes)
+    if (bytes > uncountedBytes)
+      this.#reservation ??= this.#context.memory.reserve(() => this.#cut(noMemoryLeft()))
+    this.#reservation?.resize(bytes)
   }
 
   #deliver(): void {

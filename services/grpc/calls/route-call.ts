@@ -1,30 +1,30 @@
 import type { OpenStream } from '../http2/connection-options.ts'
 import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
-import type { Request } from '../http2/request.ts'
+import type { RequestHead } from '../http2/request.ts'
 import type { Stream, StreamListener } from '../http2/streams/stream.ts'
 import type { AnyMethod } from '../server.ts'
 import { GrpcError } from '../status.ts'
 import type { CallContext, CallHead } from './call-context.ts'
 import { beginStreamingCall } from './streaming-call.ts'
 import { UnaryCall } from './unary-call.ts'
-import { metadataBytes, metadataOf, trailersOnly } from './wire-metadata.ts'
+import { decodeMetadata, encodeTrailersOnly, metadataBytes } from './wire-metadata.ts'
 
 /** Returns the handling of requests with this head: a call, or an error. */
 export function routeCall(
   methods: ReadonlyMap<string, AnyMethod>,
   context: CallContext,
-  request: Request,
+  request: RequestHead,
 ): OpenStream {
   const fields = firstValues(request.fields)
   if (!request.truncated) {
-    if (request.method !== 'POST') return refuseHttp('405', 'only POST is allowed', [['allow', 'POST']])
-    if (!isGrpc(fields.get('content-type'))) return refuseHttp('415', 'only application/grpc is served', [])
+    if (request.method !== 'POST') return rejectHttp('405', 'only POST is allowed', [['allow', 'POST']])
+    if (!isGrpc(fields.get('content-type'))) return rejectHttp('415', 'only application/grpc is served', [])
   }
   try {
     const method = checkedMethod(methods, context, request)
     const head: CallHead = {
       method,
-      metadata: metadataOf(request.fields),
+      metadata: decodeMetadata(request.fields),
       metadataBytes: metadataBytes(request.fields),
       timeoutMs: timeoutMs(fields.get('grpc-timeout')),
       compression: fields.get('grpc-encoding') ?? 'identity',
@@ -32,7 +32,7 @@ export function routeCall(
     if (method.kind === 'unary') return stream => new UnaryCall(context, head, stream)
     return stream => beginStreamingCall(context, head, stream)
   } catch (error) {
-    if (error instanceof GrpcError) return refuse(error)
+    if (error instanceof GrpcError) return rejectCall(error)
     throw error
   }
 }
@@ -53,7 +53,7 @@ function isGrpc(contentType: string | undefined): boolean {
 function checkedMethod(
   methods: ReadonlyMap<string, AnyMethod>,
   { limits }: CallContext,
-  request: Request,
+  request: RequestHead,
 ): AnyMethod {
   const bytes = metadataBytes(request.fields)
   if (request.truncated || bytes > limits.maxMetadataBytes) {
@@ -79,8 +79,8 @@ function timeoutMs(value: string | undefined): number | undefined {
 }
 
 /** Answers a gRPC call with a status only. */
-function refuse({ code, message }: GrpcError): OpenStream {
-  const block = trailersOnly({ code, message })
+function rejectCall({ code, message }: GrpcError): OpenStream {
+  const block = encodeTrailersOnly({ code, message })
   return stream => {
     stream.release()
     stream.end(block)
@@ -89,7 +89,7 @@ function refuse({ code, message }: GrpcError): OpenStream {
 }
 
 /** Answers a request that is not gRPC like an HTTP server, once it has arrived. */
-function refuseHttp(status: string, text: string, more: readonly (readonly [string, string])[]): OpenStream {
+function rejectHttp(status: string, text: string, more: readonly (readonly [string, string])[]): OpenStream {
   const body = Buffer.from(`${text}\n`)
   const length = String(body.length)
   const block = encodeHeaderBlock([

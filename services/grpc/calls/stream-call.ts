@@ -31,7 +31,7 @@ export interface CallWire {
   sendStatus(status: WireStatus): void
 }
 
-export interface StreamCallOptions {
+interface StreamCallOptions {
   readonly maxSendBytes: number
   onDefect(path: string, error: unknown): void
   /** Called once, after the constructor has returned: the call is over, and the handler has ended. */
@@ -115,7 +115,7 @@ export class StreamCall extends CallLifetime implements Call {
     return createSingleInbox({
       read,
       decode,
-      onRefused: error => this.cut(error),
+      onRejected: error => this.cut(error),
       onRequest: request =>
         void this.#work(async () => {
           if (method.kind === 'unary') await this.#sendOnly(method.handle(request, this))

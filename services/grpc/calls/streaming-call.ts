@@ -6,7 +6,12 @@ import type { CallContext, CallHead } from './call-context.ts'
 import { acceptEncoding, acceptFields } from './compression.ts'
 import { RequestIntake } from './request-intake.ts'
 import { type CallWire, StreamCall } from './stream-call.ts'
-import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
+import {
+  encodeResponseHeaders,
+  encodeTrailers,
+  encodeTrailersOnly,
+  type WireStatus,
+} from './wire-metadata.ts'
 
 /** A call with a stream on either side, run by `StreamCall` over an HTTP/2 stream. */
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
@@ -58,19 +63,19 @@ function createAnswer(
   }
 
   function statusBlock(status: WireStatus): Buffer {
-    if (headersSent) return statusTrailers(status)
+    if (headersSent) return encodeTrailers(status)
     const unsupported = status.code === statusCodes.UNIMPLEMENTED
-    return trailersOnly(status, unsupported ? [acceptEncoding] : [])
+    return encodeTrailersOnly(status, unsupported ? [acceptEncoding] : [])
   }
 
   return {
-    sendHeaders: metadata => sendHeaders(responseHeaders(metadata, accepted)),
+    sendHeaders: metadata => sendHeaders(encodeResponseHeaders(metadata, accepted)),
     sendMessage(bytes) {
-      if (!headersSent) sendHeaders(responseHeaders(undefined, accepted))
+      if (!headersSent) sendHeaders(encodeResponseHeaders(undefined, accepted))
       stream.sendMessage(bytes)
     },
     sendParts(parts) {
-      if (!headersSent) sendHeaders(responseHeaders(undefined, accepted))
+      if (!headersSent) sendHeaders(encodeResponseHeaders(undefined, accepted))
       stream.sendParts(parts)
     },
     queuedBytes: () => stream.queuedBytes,

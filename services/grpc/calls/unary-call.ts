@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
+import { type Reservation, uncountedBytes } from '@tollway/chassis/memory-budget.ts'
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from '../http2/frames/frames.ts'
 import type { AnswerFrames, Stream, StreamListener } from '../http2/streams/stream.ts'
 import type { AnyMethod, Call, Metadata } from '../server.ts'
@@ -12,10 +12,15 @@ import { acceptEncoding, acceptFields } from './compression.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
 import { tooLong } from './message-sink.ts'
 import { RequestTimeout } from './request-timeout.ts'
-import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
+import {
+  encodeResponseHeaders,
+  encodeTrailers,
+  encodeTrailersOnly,
+  type WireStatus,
+} from './wire-metadata.ts'
 
-const plainHeaders = responseHeaders()
-const okTrailers = statusTrailers({ code: statusCodes.OK, message: '' })
+const plainHeaders = encodeResponseHeaders()
+const okTrailers = encodeTrailers({ code: statusCodes.OK, message: '' })
 /** The frames of most answers, without their message. */
 const okFrames: AnswerFrames = {
   headers: headersFrame(plainHeaders, frameFlags.END_HEADERS),
@@ -38,7 +43,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
   readonly #stream: Stream
   #request: Uint8Array | undefined
   #reader: MessageReader | undefined
-  #held: HeldMemory | undefined
+  #reservation: Reservation | undefined
   #requestTimeout: RequestTimeout | undefined
   #headersSent = false
   /** The trailers of an answer that is being sent. */
@@ -66,7 +71,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
 
   sendHeaders(metadata: Metadata): void {
     if (this.#headersSent) throw new Error('the headers are sent already')
-    const block = responseHeaders(metadata, acceptFields(this.#head.compression))
+    const block = encodeResponseHeaders(metadata, acceptFields(this.#head.compression))
     this.#headersSent = true
     if (!this.isOver) this.#stream.sendHeaders(block)
   }
@@ -106,11 +111,11 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     if (request && request.buffer.byteLength !== request.length) this.#request = new Uint8Array(request)
     const bytes = this.#head.metadataBytes + (request?.length ?? 0) + (this.#reader?.ownBytes ?? 0)
     if (bytes > uncountedBytes) this.#startCounting()
-    this.#held?.resize(bytes)
+    this.#reservation?.resize(bytes)
   }
 
   #startCounting(): void {
-    this.#held ??= this.#context.memory.open(() => this.cut(noMemoryLeft()))
+    this.#reservation ??= this.#context.memory.reserve(() => this.cut(noMemoryLeft()))
     this.#requestTimeout ??= new RequestTimeout(this.#context, this)
     this.#requestTimeout.start()
   }
@@ -193,7 +198,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
       return
     }
     const trailers = this.trailers
-      ? statusTrailers({ code: statusCodes.OK, message: '', trailers: this.trailers })
+      ? encodeTrailers({ code: statusCodes.OK, message: '', trailers: this.trailers })
       : okTrailers
     if (!this.#headersSent) this.#stream.sendHeaders(plainHeaders)
     this.#headersSent = true
@@ -211,8 +216,8 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     const isUnimplemented = status.code === statusCodes.UNIMPLEMENTED
     this.#stream.endEarly(
       this.#headersSent
-        ? statusTrailers(status)
-        : trailersOnly(status, isUnimplemented ? [acceptEncoding] : []),
+        ? encodeTrailers(status)
+        : encodeTrailersOnly(status, isUnimplemented ? [acceptEncoding] : []),
     )
   }
 
@@ -232,7 +237,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
   #dropRequest(): void {
     this.#request = undefined
     this.#reader = undefined
-    this.#held?.resize(0)
+    this.#reservation?.resize(0)
     this.#requestTimeout?.stop()
   }
 }

@@ -10,7 +10,7 @@ const printableAscii = /^[ -~]*$/
 /**
  * Returns the metadata in the fields of a request, alternating names and values. `-bin` values are decoded.
  */
-export function metadataOf(fields: readonly string[]): Metadata {
+export function decodeMetadata(fields: readonly string[]): Metadata {
   const metadata = new Map<string, (string | Uint8Array)[]>()
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index] ?? ''
@@ -44,18 +44,18 @@ export function metadataBytes(fields: readonly string[]): number {
  *
  * @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII
  */
-export function fieldsOf(metadata: Metadata): Field[] {
+function encodeMetadata(metadata: Metadata): Field[] {
   const fields: Field[] = []
   for (const [givenName, values] of metadata) {
     const name = givenName.toLowerCase()
     if (reservedNames.has(name)) throw new Error(`metadata "${name}": the name belongs to the transport`)
     if (!metadataName.test(name)) throw new Error(`metadata "${name}": the name has other than a-z 0-9 _ . -`)
-    for (const value of values) fields.push([name, textOf(name, value)])
+    for (const value of values) fields.push([name, encodeValue(name, value)])
   }
   return fields
 }
 
-function textOf(name: string, value: string | Uint8Array): string {
+function encodeValue(name: string, value: string | Uint8Array): string {
   if (typeof value !== 'string') {
     if (!name.endsWith('-bin')) throw new Error(`metadata "${name}": bytes need a name that ends with -bin`)
     return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
@@ -72,8 +72,8 @@ const responseFields: readonly Field[] = [
 ]
 
 /** Returns the headers of an answer, with `more` of the transport. Throws as `fieldsOf` does. */
-export function responseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
-  return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? fieldsOf(metadata) : [])])
+export function encodeResponseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
+  return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? encodeMetadata(metadata) : [])])
 }
 
 export interface WireStatus {
@@ -83,19 +83,19 @@ export interface WireStatus {
 }
 
 /** Returns the trailers of an answer. Throws as `fieldsOf` does. */
-export function statusTrailers(status: WireStatus): Buffer {
+export function encodeTrailers(status: WireStatus): Buffer {
   return encodeHeaderBlock(statusFields(status))
 }
 
 /** Returns an answer with only a status, in one header block. Throws as `fieldsOf` does. */
-export function trailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
+export function encodeTrailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...statusFields(status)])
 }
 
 function statusFields({ code, message, trailers }: WireStatus): Field[] {
   const fields: Field[] = [['grpc-status', String(code)]]
   if (message !== '') fields.push(['grpc-message', percentEncoded(message)])
-  return trailers ? [...fields, ...fieldsOf(trailers)] : fields
+  return trailers ? [...fields, ...encodeMetadata(trailers)] : fields
 }
 
 /**

@@ -5,7 +5,7 @@ import { frameBytes, frameFlags, frameTypes, preface } from '../http2/frames/fra
 import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
 
 /** One call, made several times. */
-export interface RepeatedCall {
+interface RepeatedCall {
   /** A port of the loopback address, without TLS. */
   readonly port: number
   /** `/package.Service/Method`. */

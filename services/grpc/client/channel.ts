@@ -28,7 +28,7 @@ export interface ChannelOptions {
 }
 
 /** The connection of a client. */
-export interface Channel {
+interface Channel {
   /** Returns the library's client for a call, and limits the time of its connection attempt. */
   open(): Client
   /** Rejects later calls. Running calls continue. */
@@ -55,7 +55,7 @@ export function createChannel(target: string, options: ChannelOptions): Channel 
    */
   function abandonAttempt(): void {
     connectTimeout = undefined
-    const state = stateOf(client)
+    const state = readState(client)
     if (state === connectivityState.READY || state === connectivityState.IDLE) return
     const stuck = client
     client = createClient(target, options)
@@ -64,7 +64,7 @@ export function createChannel(target: string, options: ChannelOptions): Channel 
 
   return {
     open() {
-      if (connectTimeout === undefined && stateOf(client) !== connectivityState.READY) {
+      if (connectTimeout === undefined && readState(client) !== connectivityState.READY) {
         connectTimeout = setTimeout(abandonAttempt, connectTimeoutMs)
         connectTimeout.unref()
       }
@@ -99,4 +99,4 @@ function createClient(target: string, options: ChannelOptions): Client {
   })
 }
 
-const stateOf = (client: Client) => client.getChannel().getConnectivityState(false)
+const readState = (client: Client) => client.getChannel().getConnectivityState(false)

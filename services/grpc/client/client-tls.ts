@@ -81,9 +81,9 @@ function follow<Update>(tls: ClientTls, read: (credentials: ClientTlsCredentials
   const stops = new Map<(update: Update) => void, () => void>()
   return {
     add(listener: (update: Update) => void): void {
-      const tell = () => listener(read(tls.credentials()))
-      stops.set(listener, tls.onChange(tell))
-      tell()
+      const notify = () => listener(read(tls.credentials()))
+      stops.set(listener, tls.onChange(notify))
+      notify()
     },
     remove(listener: (update: Update) => void): void {
       stops.get(listener)?.()

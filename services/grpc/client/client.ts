@@ -27,7 +27,7 @@ export interface GrpcClientOptions extends ChannelOptions {
   readonly log?: Log | undefined
 }
 
-export interface CallOptions {
+interface CallOptions {
   /** Cancels the call. */
   readonly signal?: AbortSignal | undefined
   readonly metadata?: Metadata | undefined

@@ -12,7 +12,7 @@ export interface WatchedClientTls extends ClientTls {
   close(): void
 }
 
-export interface ClientTlsOptions {
+interface ClientTlsOptions {
   /** Each path is empty if its setting is unset. */
   readonly cert: TlsFile
   readonly key: TlsFile

@@ -88,7 +88,8 @@ export class ReconnectingCall {
   #delayAfter(error: Error, lastedMs: number): number {
     const { backoff, unimplementedMs, reopensAtOnce = false } = this.#options
     const { establishedMs = Number.POSITIVE_INFINITY } = this.#options
-    if (unimplementedMs !== undefined && codeOf(error) === statusCodes.UNIMPLEMENTED) return unimplementedMs
+    if (unimplementedMs !== undefined && findStatusCode(error) === statusCodes.UNIMPLEMENTED)
+      return unimplementedMs
     if (lastedMs > establishedMs && !reopensAtOnce) backoff.reset()
     const waitMs = backoff.nextMs()
     if (!reopensAtOnce || lastedMs < Math.max(waitMs, establishedMs)) return waitMs
@@ -98,7 +99,7 @@ export class ReconnectingCall {
 }
 
 /** Returns the status of a call by its error; undefined if it did not fail by gRPC. */
-export function codeOf(error: unknown): number | undefined {
+export function findStatusCode(error: unknown): number | undefined {
   return error instanceof GrpcError ? error.code : undefined
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { ConnectionError } from './frames/frames.ts'
 
-export interface BudgetLimits {
+interface BudgetLimits {
   /** The amount that a peer may spend at once. */
   readonly burst: number
   /** The amount that is refilled each second, up to `burst`. */

@@ -118,7 +118,7 @@ export class CallTap {
 
   #onRequest(id: number, fields: readonly string[]): void {
     const { path, memory, onSkipped } = this.#options
-    if (fieldOf(fields, ':path') !== path) return
+    if (findField(fields, ':path') !== path) return
     if (!memory.take(callBytes)) onSkipped()
     else this.#calls.set(id, { startedMs: this.#nowMs, request: [], answer: [], bytes: callBytes })
   }
@@ -149,15 +149,15 @@ export class CallTap {
 
   /** Headers of an answer, which may have its status, or trailers, which have it. */
   #onStatus(id: number, fields: readonly string[]): void {
-    const status = fieldOf(fields, 'grpc-status')
+    const status = findField(fields, 'grpc-status')
     if (status === undefined) return
     if (Number(status) !== statusCodes.OK) {
-      this.#fail(id, statusName(Number(status)), fieldOf(fields, 'grpc-message') ?? '')
+      this.#fail(id, statusName(Number(status)), findField(fields, 'grpc-message') ?? '')
       return
     }
     const call = this.#close(id)
     if (call === undefined) return
-    const answer = messageOf(call.answer)
+    const answer = parseMessage(call.answer)
     this.#report(call, answer && { answer })
   }
 
@@ -172,19 +172,19 @@ export class CallTap {
   }
 
   #report({ request: parts, startedMs }: OpenCall, outcome: TappedCall['outcome'] | undefined): void {
-    const request = messageOf(parts)
+    const request = parseMessage(parts)
     if (request === undefined || outcome === undefined) this.#options.onSkipped()
     else this.#options.onCall({ request, outcome, tookMs: this.#nowMs - startedMs })
   }
 }
 
 /** Names and values alternate. */
-function fieldOf(fields: readonly string[], name: string): string | undefined {
+function findField(fields: readonly string[], name: string): string | undefined {
   for (let index = 0; index < fields.length; index += 2) if (fields[index] === name) return fields[index + 1]
   return undefined
 }
 
-function messageOf(parts: readonly Uint8Array[]): Uint8Array | undefined {
+function parseMessage(parts: readonly Uint8Array[]): Uint8Array | undefined {
   const bytes = Buffer.concat(parts)
   return onlyMessage(bytes, 0, bytes.length, maxMessageBytes)
 }

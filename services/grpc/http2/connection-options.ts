@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
-import type { Request } from './request.ts'
+import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
+import type { RequestHead } from './request.ts'
 import type { Stream, StreamListener } from './streams/stream.ts'
 
 export interface ConnectionOptions {
@@ -12,12 +12,12 @@ export interface ConnectionOptions {
    */
   readonly keepaliveMs: number
   readonly clock: Clock
-  readonly memory: RequestMemory
+  readonly memory: MemoryBudget
   /**
    * Returns how requests with this head are handled. The result is cached for the connection, so that work
    * that depends only on the head is done once for similar calls.
    */
-  route(request: Request): OpenStream
+  route(request: RequestHead): OpenStream
   /** Called for an internal error, which is not the peer's fault: it ends only the connection. */
   onDefect(error: unknown): void
   /** Called when the socket is closed and every listener was notified. */

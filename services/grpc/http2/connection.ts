@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { HeldMemory } from '@tollway/chassis/request-memory.ts'
+import type { Reservation } from '@tollway/chassis/memory-budget.ts'
 import { Budget } from './budget.ts'
 import type { ConnectionOptions, OpenStream } from './connection-options.ts'
 import { FrameReader } from './frames/frame-reader.ts'
@@ -25,12 +25,12 @@ import { emptyTableUpdate } from './hpack/hpack-encoder.ts'
 import { type Keepalive, startKeepalive } from './keepalive.ts'
 import { Output } from './output.ts'
 import { areTrailers, parseRequest } from './request.ts'
-import { defaultPeerSettings, readSettings, settingsFrame } from './settings.ts'
+import { defaultPeerSettings, readPeerSettings, settingsFrame } from './settings.ts'
 import { endings } from './streams/closed-streams.ts'
 import { ReceiveWindow } from './streams/flow-control.ts'
 import { SendTurns } from './streams/send-turns.ts'
 import { messagePrefixBytes, Stream, type StreamHost } from './streams/stream.ts'
-import { StreamTable } from './streams/stream-table.ts'
+import { ConnectionStreams } from './streams/stream-table.ts'
 
 /** The cached result for a request's header block; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
@@ -77,7 +77,7 @@ const drainPing = Buffer.from('drain...', 'latin1')
 const keepalivePing = Buffer.from('alive?..', 'latin1')
 
 /** One connection of an HTTP/2 server (RFC 9113), over TCP, a unix socket or TLS. */
-export class Connection implements StreamHost, HeaderBlockSink {
+export class ServerConnection implements StreamHost, HeaderBlockSink {
   readonly output: Output
   readonly peer = defaultPeerSettings()
   sendWindow = defaultWindowBytes
@@ -89,8 +89,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
   readonly #reader: FrameReader
   readonly #headers: HeaderFrames
   readonly #blocks: HeaderBlocks<Opener>
-  readonly #streams = new StreamTable()
-  readonly #blockMemory: HeldMemory
+  readonly #streams = new ConnectionStreams()
+  readonly #blockMemory: Reservation
   readonly #receiveWindow = new ReceiveWindow(connectionWindowBytes)
   readonly #controlFrames: Budget
   readonly #resets: Budget
@@ -117,7 +117,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
       block => this.#toOpener(block),
       bytes => this.#controlFrames.spend(longListCost + bytes / longListBytesOfOne),
     )
-    this.#blockMemory = options.memory.open(() => {
+    this.#blockMemory = options.memory.reserve(() => {
       this.#fail(new ConnectionError('ENHANCE_YOUR_CALM', 'no memory is left for a header block'))
     })
     this.#controlFrames = new Budget('control frames', controlFrames, options.clock)
@@ -200,7 +200,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
 
   #receive(chunk: Buffer): void {
     if (this.#state === 'ended') return
-    this.#keepalive.heard()
+    this.#keepalive.onData()
     this.output.hold()
     try {
       this.#reader.read(chunk)
@@ -208,13 +208,13 @@ export class Connection implements StreamHost, HeaderBlockSink {
       this.#fail(error)
     }
     this.#blockMemory.resize(this.#headers.openBytes)
-    if (this.#begun.length > 0) this.#tellTurnEnd()
+    if (this.#begun.length > 0) this.#notifyTurnEnd()
     // Once for all frames of the chunk, so that many small WINDOW_UPDATEs open one large window.
     this.pump()
     this.output.release()
   }
 
-  #tellTurnEnd(): void {
+  #notifyTurnEnd(): void {
     for (const stream of this.#begun) if (!stream.closed) stream.listener.onTurnEnd()
     this.#begun = []
   }
@@ -424,7 +424,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     this.#settingsSeen = true
     this.#keepalive.established()
     const before = this.peer.initialWindowBytes
-    readSettings(this.peer, payload)
+    readPeerSettings(this.peer, payload)
     if (this.peer.initialWindowBytes > before) this.#onWidenedStreams()
     if (this.peer.headerTableBytes < dynamicTableBytes) {
       this.#tableUpdateDue = true

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Duplex } from 'node:stream'
 import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { CallTotals } from '../calls/call-context.ts'
 import { createGrpcServer } from '../server/create-server.ts'
 import { indexMethods } from '../server/index-methods.ts'
@@ -50,7 +50,7 @@ async function openBlocked(answers: number) {
     limits: defaultLimits,
     onDefect: (path: string, error: unknown) => assert.fail(`${path}: ${error}`),
     totals: new CallTotals(),
-    memory: new RequestMemory(),
+    memory: new MemoryBudget(),
     clock,
     random: () => 0.5,
     keepaliveMs: 60_000,

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import fc from 'fast-check'
 import { CallTotals } from '../calls/call-context.ts'
 import { createGrpcServer } from '../server/create-server.ts'
@@ -113,7 +113,7 @@ test('mutated frames: each connection ends with GOAWAY, and leaves no memory beh
   timeout: 60_000 + runs * 100,
 }, async t => {
   const totals = new CallTotals()
-  const memory = new RequestMemory()
+  const memory = new MemoryBudget()
   const context: ConnectionContext = {
     methods: indexMethods([echo, echoEach]),
     limits: defaultLimits,

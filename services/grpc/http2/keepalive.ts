@@ -1,7 +1,7 @@
 /** Detects peers that have disappeared without closing the connection. */
 export interface Keepalive {
   /** Records data from the peer. */
-  heard(): void
+  onData(): void
   /**
    * Records that the peer uses HTTP/2. A peer that does not do so within the first interval is disconnected.
    */
@@ -9,7 +9,7 @@ export interface Keepalive {
   stop(): void
 }
 
-export interface KeepaliveActions {
+interface KeepaliveActions {
   /** Sends a ping. */
   ping(): void
   disconnect(): void
@@ -39,7 +39,7 @@ export function startKeepalive(intervalMs: number, { ping, disconnect }: Keepali
 
   const timer = setInterval(check, intervalMs)
   return {
-    heard() {
+    onData() {
       heard = true
     },
     established() {

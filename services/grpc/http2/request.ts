@@ -1,7 +1,7 @@
 import type { HeaderBlock } from './hpack/hpack-decoder.ts'
 
 /** The head of a request, validated by RFC 9113 (8.1 to 8.3). */
-export interface Request {
+export interface RequestHead {
   readonly method: string
   readonly path: string
   /** Alternating names and values, without the pseudo-header fields. */
@@ -25,7 +25,7 @@ const connectionFields = new Set([
 const requestPseudoFields = new Set([':method', ':scheme', ':authority', ':path'])
 
 /** Returns undefined for a malformed request, which is a stream error (RFC 9113, 8.1.1). */
-export function parseRequest({ fields, truncated }: HeaderBlock): Request | undefined {
+export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | undefined {
   const pseudo = new Map<string, string>()
   const regular: string[] = []
   for (let index = 0; index < fields.length; index += 2) {

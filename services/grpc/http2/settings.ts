@@ -27,7 +27,7 @@ export function defaultPeerSettings(): PeerSettings {
 }
 
 /** @throws ConnectionError for an invalid value; unknown settings are ignored */
-export function readSettings(settings: PeerSettings, payload: Buffer): void {
+export function readPeerSettings(settings: PeerSettings, payload: Buffer): void {
   if (payload.length % settingBytes !== 0) {
     throw new ConnectionError('FRAME_SIZE_ERROR', `SETTINGS of ${payload.length} bytes`)
   }

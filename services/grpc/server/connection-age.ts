@@ -5,7 +5,7 @@ import type { GrpcLimits } from '../server.ts'
  */
 const jitter = 0.1
 
-export interface AgingConnection {
+interface AgingConnection {
   /** Asks the peer to start no more calls on this connection. */
   drain(): void
   /** Aborts the running calls, and closes the connection. */

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { CallTotals } from '../calls/call-context.ts'
 import {
   type BoundAddress,
@@ -38,7 +38,7 @@ export function createGrpcServer(
   options: GrpcServerOptions,
   settings: Partial<SocketServerSettings> = {},
 ): GrpcServer {
-  const { health, onHealthCheck, onDefect, memory = new RequestMemory() } = options
+  const { health, onHealthCheck, onDefect, memory = new MemoryBudget() } = options
   const ofHealth = health ? healthMethods(health, onHealthCheck) : []
   const totals = new CallTotals()
   const connections = createConnections({
@@ -65,30 +65,30 @@ function createConnections(context: ConnectionContext) {
   const listeners = new Set<Listener>()
   const open = new Set<ServedConnection>()
   const { promise: allClosed, resolve: onAllClosed } = Promise.withResolvers<void>()
-  let refusing = false
+  let isClosing = false
 
   function accept(socket: Socket): void {
-    if (refusing) {
+    if (isClosing) {
       socket.destroy()
       return
     }
     const served = serveConnection(socket, peerName(socket), context, () => {
       open.delete(served)
-      if (refusing && open.size === 0) onAllClosed()
+      if (isClosing && open.size === 0) onAllClosed()
     })
     open.add(served)
   }
 
   return {
     async listen(address: ListenAddress): Promise<BoundAddress> {
-      if (refusing) throw new Error('listen: the server is shut down')
+      if (isClosing) throw new Error('listen: the server is shut down')
       const listener = await openListener(address, context.limits, accept)
       listeners.add(listener)
-      if (refusing) listener.close()
+      if (isClosing) listener.close()
       return listener.bound
     },
-    refuseMore(): void {
-      refusing = true
+    stopAccepting(): void {
+      isClosing = true
       for (const listener of listeners) listener.close()
       for (const { connection } of [...open]) connection.drain()
       if (open.size === 0) onAllClosed()

@@ -2,9 +2,9 @@ import type { HealthTable } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
 /** The operations of a server that a drain needs. */
-export interface Drainable {
+interface Drainable {
   /** Accepts no more connections, and sends GOAWAY to every peer, so that they start no more calls. */
-  refuseMore(): void
+  stopAccepting(): void
   /** Resolves when no calls run except health watches, which do not end by themselves. */
   onlyWatchesLeft(): Promise<void>
   cutCalls(error: GrpcError): void
@@ -25,7 +25,7 @@ export function createDrain(
     // Waits for a turn of the event loop, in which each Watch sends NOT_SERVING before its connection is
     // drained.
     await new Promise(resolve => setImmediate(resolve))
-    server.refuseMore()
+    server.stopAccepting()
     await Promise.race([server.onlyWatchesLeft(), graceOver])
     server.cutCalls(new GrpcError('UNAVAILABLE', 'the server is shutting down'))
     await server.closed(graceOver)

@@ -2,12 +2,12 @@ import type { AnyMethod, Call, Codec, HealthTable, Method } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
 /** `grpc.health.v1.HealthCheckRequest`. The name `''` is the whole server. */
-export interface HealthRequest {
+interface HealthRequest {
   readonly service: string
 }
 
 /** `grpc.health.v1.HealthCheckResponse`; one of `servingStatus`, or 0 for UNKNOWN. */
-export interface HealthResponse {
+interface HealthResponse {
   readonly status: number
 }
 
@@ -23,7 +23,7 @@ export function createHealthTable(): HealthTable {
   const subscriptions = new Set<{ readonly listener: () => void }>()
   let draining = false
 
-  function tell(): void {
+  function notify(): void {
     for (const { listener } of subscriptions) listener()
   }
 
@@ -33,7 +33,7 @@ export function createHealthTable(): HealthTable {
       const value = wanted && !draining
       if (serving.get(service) === value) return
       serving.set(service, value)
-      tell()
+      notify()
     },
     subscribe(listener) {
       const subscription = { listener }
@@ -43,13 +43,13 @@ export function createHealthTable(): HealthTable {
     drain() {
       draining = true
       for (const service of serving.keys()) serving.set(service, false)
-      tell()
+      notify()
     },
   }
 }
 
 /** Called after each Check with its duration. */
-export type OnHealthCheck = (tookMs: number) => void
+type OnHealthCheck = (tookMs: number) => void
 
 /** Creates the methods of grpc.health.v1.Health, which answer from the table. */
 export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () => {}): readonly AnyMethod[] {
@@ -59,7 +59,7 @@ export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () =>
     kind: 'unary',
     handle({ service }) {
       const startedMs = performance.now()
-      const status = statusOf(table, service)
+      const status = readStatus(table, service)
       onCheck(performance.now() - startedMs)
       if (status !== servingStatus.SERVICE_UNKNOWN) return { status }
       throw new GrpcError('NOT_FOUND', `service ${JSON.stringify(service)}: unknown`)
@@ -86,7 +86,7 @@ async function* watchStatus(table: HealthTable, service: string, call: Call): As
   call.signal.addEventListener('abort', onAbort)
   try {
     while (!call.signal.aborted) {
-      const status = statusOf(table, service)
+      const status = readStatus(table, service)
       if (status === sent) {
         const { promise, resolve } = Promise.withResolvers<void>()
         wake = resolve
@@ -102,7 +102,7 @@ async function* watchStatus(table: HealthTable, service: string, call: Call): As
   }
 }
 
-function statusOf(table: HealthTable, service: string): number {
+function readStatus(table: HealthTable, service: string): number {
   const serving = table.get(service)
   if (serving === undefined) return servingStatus.SERVICE_UNKNOWN
   return serving ? servingStatus.SERVING : servingStatus.NOT_SERVING

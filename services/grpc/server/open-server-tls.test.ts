@@ -23,7 +23,7 @@ function place() {
   }
   write('one.test')
   writeFileSync(path('ca'), fleet.ca)
-  const refusals: string[] = []
+  const rejections: string[] = []
   const settings: ServerTlsSettings = {
     grpcServerTls: true,
     grpcServerCertFile: path('cert'),
@@ -31,8 +31,8 @@ function place() {
     grpcClientCaFile: path('ca'),
     grpcClientSan: '',
   }
-  const log: Log = { ...silentLog, debug: (_, fields) => void refusals.push(String(fields?.['error'])) }
-  return { settings, log, write, refusals }
+  const log: Log = { ...silentLog, debug: (_, fields) => void rejections.push(String(fields?.['error'])) }
+  return { settings, log, write, rejections }
 }
 
 async function listen(
@@ -51,7 +51,7 @@ async function listen(
 }
 
 /**
- * Resolves with the name of the server when it served a caller with this name, and `refused` when it did not.
+ * Resolves with the name of the server when it served a caller with this name, and `rejected` when it did not.
  */
 function call(port: number, caller?: string): Promise<string> {
   const identity = caller === undefined ? {} : fleet.issue(caller)
@@ -64,23 +64,23 @@ function call(port: number, caller?: string): Promise<string> {
     }
     // A server of HTTP/2 sends first, once it has accepted the caller.
     socket.once('data', () => end(socket.getPeerX509Certificate()?.subjectAltName ?? ''))
-    socket.once('error', () => end('refused'))
-    socket.once('close', () => end('refused'))
+    socket.once('error', () => end('rejected'))
+    socket.once('close', () => end('rejected'))
     socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1')
   })
 }
 
 test('callers need a certificate, and the right name if one is configured', async t => {
-  const { settings, log, refusals } = place()
+  const { settings, log, rejections } = place()
   const open = await listen(t, { ...settings, grpcClientCaFile: '' })
   assert.equal(await call(open), 'DNS:one.test')
   const mutual = await listen(t, settings)
   assert.equal(await call(mutual, 'any.test'), 'DNS:one.test')
-  assert.equal(await call(mutual), 'refused')
+  assert.equal(await call(mutual), 'rejected')
   const named = await listen(t, { ...settings, grpcClientSan: 'envoy.test' }, log)
   assert.equal(await call(named, 'envoy.test'), 'DNS:one.test')
-  assert.equal(await call(named, 'any.test'), 'refused')
-  assert.match(refusals.at(-1) ?? '', /^the certificate is not for envoy\.test, but for DNS:any\.test$/)
+  assert.equal(await call(named, 'any.test'), 'rejected')
+  assert.match(rejections.at(-1) ?? '', /^the certificate is not for envoy\.test, but for DNS:any\.test$/)
 })
 
 test('a renewed certificate is sent to the next caller', async t => {
@@ -92,7 +92,7 @@ test('a renewed certificate is sent to the next caller', async t => {
   await waitFor('the new certificate', async () => (await call(port, 'any.test')) === 'DNS:two.test')
   const before = loads.length
   writeFileSync(settings.grpcServerCertFile, 'none')
-  await waitFor('the refusal', () => loads.length > before)
+  await waitFor('the rejection', () => loads.length > before)
   assert.deepEqual(loads.slice(before), [false])
   assert.equal(await call(port, 'any.test'), 'DNS:two.test')
 })

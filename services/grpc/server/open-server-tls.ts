@@ -9,7 +9,7 @@ export type ServerTlsSettings = Pick<
   'grpcServerTls' | 'grpcServerCertFile' | 'grpcServerKeyFile' | 'grpcClientCaFile' | 'grpcClientSan'
 >
 
-export interface ServerTlsOptions {
+interface ServerTlsOptions {
   readonly log: Log
   /** Called each time the files were read: at the start, and after each change. */
   onLoad?(succeeded: boolean): void
@@ -48,7 +48,7 @@ export function openServerTls(
     verifyClient: certificate =>
       grpcClientSan === '' ? undefined : checkSubjectAltName(certificate, grpcClientSan),
     onChange: files.onChange,
-    onRefused: (error, peer) => log.debug('reject client', { peer, error: error.message }),
+    onRejected: (error, peer) => log.debug('reject client', { peer, error: error.message }),
   }
 }
 

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { type CallContext, CallRegister, type CallTotals } from '../calls/call-context.ts'
 import { routeCall } from '../calls/route-call.ts'
-import { Connection } from '../http2/connection.ts'
+import { ServerConnection } from '../http2/connection.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions } from '../server.ts'
 import { GrpcError } from '../status.ts'
 import { startAging } from './connection-age.ts'
@@ -15,7 +15,7 @@ export interface ConnectionContext {
   readonly limits: GrpcLimits
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly totals: CallTotals
-  readonly memory: RequestMemory
+  readonly memory: MemoryBudget
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -24,7 +24,7 @@ export interface ConnectionContext {
 }
 
 export interface ServedConnection {
-  readonly connection: Connection
+  readonly connection: ServerConnection
   readonly calls: CallRegister
 }
 
@@ -41,7 +41,7 @@ export function serveConnection(
   const calls = new CallRegister(totals)
   const peerCertificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
   const context: CallContext = { limits, onDefect, calls, memory, peer, peerCertificate }
-  const connection = new Connection(socket, {
+  const connection = new ServerConnection(socket, {
     maxConcurrentStreams: limits.maxConcurrentStreams,
     maxHeaderListBytes: limits.maxMetadataBytes + transportFieldsBytes,
     keepaliveMs,

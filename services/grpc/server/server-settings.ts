@@ -1,5 +1,12 @@
-import { defaultRequestMemoryBytes } from '@tollway/chassis/request-memory.ts'
-import { boolean, durationMs, integer, settingsTable, text, type Values } from '@tollway/chassis/settings.ts'
+import { defaultRequestMemoryBytes } from '@tollway/chassis/memory-budget.ts'
+import {
+  boolean,
+  durationMs,
+  integer,
+  type SettingValues,
+  settingsTable,
+  text,
+} from '@tollway/chassis/settings.ts'
 import type { ListenAddress } from '../server.ts'
 
 const port = integer(0, 65_535)
@@ -75,7 +82,7 @@ export function grpcServerSettings(
   })
 }
 
-export type GrpcServerSettings = Values<ReturnType<typeof grpcServerSettings>>
+export type GrpcServerSettings = SettingValues<ReturnType<typeof grpcServerSettings>>
 
 export interface GrpcAddressSettings
   extends Pick<GrpcServerSettings, 'grpcHost' | 'grpcPort' | 'grpcUnixSocket'> {

@@ -5,7 +5,7 @@ import type { GrpcLimits, ServerTls } from '../server.ts'
 import { peerName } from './peer-name.ts'
 
 /** The TLS handshakes between accepted and served connections. */
-export interface Handshakes {
+interface Handshakes {
   begin(socket: Socket): void
   /** Rejects unfinished handshakes, and stops listening to changes. */
   close(): void
@@ -39,9 +39,9 @@ export function createHandshakes(
     handshakeTimeout: handshakeTimeoutMs,
   })
 
-  function refuse(error: Error, peer: string, socket: Socket): void {
+  function reject(error: Error, peer: string, socket: Socket): void {
     socket.on('error', () => {}).destroy()
-    tls.onRefused?.(error, peer)
+    tls.onRejected?.(error, peer)
   }
 
   function add(socket: Socket, peer: string): void {
@@ -62,12 +62,12 @@ export function createHandshakes(
   server.on('secureConnection', socket => {
     const plain = connection.getStore()
     if (plain) remove(plain)
-    const error = reasonToRefuse(tls, socket)
-    if (error) refuse(error, peerName(socket), socket)
+    const error = findPeerProblem(tls, socket)
+    if (error) reject(error, peerName(socket), socket)
     else onSecure(socket)
   })
   server.on('tlsClientError', (error, socket) => {
-    refuse(error, peerName(connection.getStore() ?? socket), socket)
+    reject(error, peerName(connection.getStore() ?? socket), socket)
   })
   const stopListening = tls.onChange(() => server.setSecureContext(contextOptions(tls)))
 
@@ -79,7 +79,7 @@ export function createHandshakes(
           ? `more than ${maxHandshakes} unfinished handshakes`
           : (unfinishedOfPeer.get(peer) ?? 0) >= maxHandshakesOfPeer &&
             `more than ${maxHandshakesOfPeer} unfinished handshakes of one address`
-      if (tooMany) return refuse(new Error(tooMany), peerName(socket), socket)
+      if (tooMany) return reject(new Error(tooMany), peerName(socket), socket)
       add(socket, peer)
       socket.once('close', () => remove(socket))
       connection.run(socket, () => server.emit('connection', socket))
@@ -104,13 +104,13 @@ export function contextOptions(tls: ServerTls): SecureContextOptions {
   return { cert, key, ...(ca && { ca }), minVersion: 'TLSv1.2' }
 }
 
-function reasonToRefuse(tls: ServerTls, socket: TLSSocket): Error | undefined {
+function findPeerProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (socket.alpnProtocol !== protocol) return new Error(`the caller does not offer ${protocol} by ALPN`)
-  return refusalOfClient(tls, socket)
+  return findClientProblem(tls, socket)
 }
 
 /** The reason to reject a connection because of its client certificate; undefined if it is accepted. */
-export function refusalOfClient(tls: ServerTls, socket: TLSSocket): Error | undefined {
+export function findClientProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (!tls.requireClientCert) return undefined
   const certificate = socket.getPeerX509Certificate()
   return certificate ? tls.verifyClient?.(certificate) : new Error('the caller sent no certificate')

@@ -1,6 +1,11 @@
-import { type Action, type Command, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
-import { type Options, text } from '@tollway/chassis/command-line/option.ts'
-import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
+import {
+  type Command,
+  type CommandAction,
+  type CommandOutput,
+  UsageError,
+} from '@tollway/chassis/command-line/command.ts'
+import { type Options, optionalText } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { maxAmount } from '../domain/money/money.ts'
 
 /** What an administrator asks for. */
@@ -30,7 +35,7 @@ export interface AdminCall {
 interface AdminPerformer {
   /** The options that say where. */
   readonly options: Options
-  perform(call: AdminCall, output: Output): Promise<number>
+  perform(call: AdminCall, output: CommandOutput): Promise<number>
 }
 
 /** Returns the command `payments`. It has no module of the service, whose process performs the requests. */
@@ -49,7 +54,7 @@ export const createPaymentsCommand = (performer: AdminPerformer): Command => ({
         raise: action(performer, ['dispute', 'raise'], raiseOptions, ['TRANSACTION'], (values, id) => ({
           action: 'raise dispute',
           transactionId: id,
-          amount: parseAmount(required('--amount', values.amount)),
+          amount: parseAmount(requireOption('--amount', values.amount)),
           reason: values.reason ?? null,
           dueMs: values.due === undefined ? null : parseDay(values.due),
         })),
@@ -75,7 +80,7 @@ export const createPaymentsCommand = (performer: AdminPerformer): Command => ({
         close: action(performer, ['exception', 'close'], closeOptions, ['ID'], ({ note }, id) => ({
           action: 'close exception',
           id,
-          note: required('--note TEXT', note || undefined),
+          note: requireOption('--note TEXT', note || undefined),
         })),
       },
     },
@@ -112,7 +117,7 @@ embedded database: while the service runs, the service runs the command.
   },
 })
 
-const value = (placeholder: string, help: string) => text({ placeholder, help })
+const value = (placeholder: string, help: string) => optionalText({ placeholder, help })
 
 const payoutOptions = {
   period: value('NAME', "payout: the name of the period (default: today's date in UTC, as PAYOUT_TIME uses)"),
@@ -128,13 +133,13 @@ const closeOptions = { note: value('TEXT', 'exception close: how the exception w
 type Texts<Name extends string> = Readonly<Record<Name, string | undefined>>
 
 /** Returns the action that has a request performed, with the texts of its own options and its operand. */
-function action<const Own extends Readonly<Record<string, ReturnType<typeof text>>>>(
+function action<const Own extends Readonly<Record<string, ReturnType<typeof optionalText>>>>(
   { options, perform }: AdminPerformer,
   path: readonly string[],
   own: Own,
   operands: readonly string[],
   toRequest: (values: Texts<keyof Own & string>, operand: string) => AdminRequest,
-): Action {
+): CommandAction {
   return {
     options: { ...own, ...options },
     ...(operands.length > 0 && { operands: { kind: 'none' } }),

@@ -1,4 +1,4 @@
-import { exitCodes, type Output } from '@tollway/chassis/command-line/command.ts'
+import { type CommandOutput, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import type { Line } from '../domain/ledger/ledger.ts'
 import type { Result } from '../domain/rejections.ts'
 import type { Dispute } from '../domain/transaction/dispute.ts'
@@ -23,7 +23,7 @@ export interface AdminCommand {
   /** Whether the database is first migrated to this program's schema. */
   readonly schema: 'as it is' | 'current'
   /** Resolves with the exit code. */
-  readonly run: (place: AdminPlace, output: Output) => Promise<number>
+  readonly run: (place: AdminPlace, output: CommandOutput) => Promise<number>
 }
 
 export interface AdminPlace {
@@ -69,7 +69,7 @@ const verifyCommand: AdminCommand = {
 }
 
 /** Returns a command that changes the books. */
-function change(run: (payments: Payments, output: Output) => Promise<number>): AdminCommand {
+function change(run: (payments: Payments, output: CommandOutput) => Promise<number>): AdminCommand {
   return { schema: 'current', run: ({ payments }, output) => run(payments(), output) }
 }
 
@@ -134,7 +134,7 @@ function close({ id, note }: Requested<'close exception'>): AdminCommand {
   })
 }
 
-function tell<T>(outcome: Result<T>, output: Output, describe: (done: T) => string): number {
+function tell<T>(outcome: Result<T>, output: CommandOutput, describe: (done: T) => string): number {
   if (outcome.ok) {
     output.print(describe(outcome.value))
     return exitCodes.ok

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
-import type { Output } from '@tollway/chassis/command-line/command.ts'
-import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import type { CommandOutput } from '@tollway/chassis/command-line/command.ts'
+import { executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
@@ -20,12 +20,16 @@ import { type AdminCommand, commandOf } from './commands.ts'
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Resolves with the exit code, and never rejects. */
-export function runAdmin(args: readonly string[], env: Environment, output: Output): Promise<number> {
+export function runAdmin(args: readonly string[], env: Environment, output: CommandOutput): Promise<number> {
   const command = createPaymentsCommand({ options: {}, perform: call => perform(call, env, output) })
-  return runCommand(command, 'tollway payments', args, output)
+  return executeCommand(command, 'tollway payments', args, output)
 }
 
-async function perform({ request, args }: AdminCall, env: Environment, output: Output): Promise<number> {
+async function perform(
+  { request, args }: AdminCall,
+  env: Environment,
+  output: CommandOutput,
+): Promise<number> {
   const read = settingsOf(env)
   try {
     return await runHere(commandOf(request), read, output)
@@ -57,7 +61,7 @@ function settingsOf(env: Environment): Settings {
 
 const log = createLog({ level: 'warn', format: 'text' })
 
-async function runHere(command: AdminCommand, read: Settings, output: Output): Promise<number> {
+async function runHere(command: AdminCommand, read: Settings, output: CommandOutput): Promise<number> {
   const open = command.schema === 'current' ? openStorage : openDatabase
   const storage = await open(read, log)
   try {
@@ -79,7 +83,7 @@ const maxAddressBytes = 1_024
 export async function askService(
   folder: string,
   args: readonly string[],
-  output: Output,
+  output: CommandOutput,
 ): Promise<number | undefined> {
   const address = readAddress(join(folder, adminFile))
   if (address === undefined) return undefined

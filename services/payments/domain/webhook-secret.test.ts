@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { newWebhookSecret, webhookSecretFault } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { findWebhookSecretProblem, newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
 const ofBytes = (count: number) => `whsec_${Buffer.alloc(count).toString('base64')}`
 
@@ -18,5 +18,5 @@ test('secrets have the form that receivers expect, and messages about invalid on
     ['MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'does not begin with "whsec_"'],
     ['', 'does not begin with "whsec_"'],
   ]
-  for (const [text, fault] of table) assert.equal(webhookSecretFault(text), fault, text)
+  for (const [text, fault] of table) assert.equal(findWebhookSecretProblem(text), fault, text)
 })

@@ -1,6 +1,6 @@
 import { mkdir, open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Kind } from '@tollway/chassis/settings.ts'
+import type { SettingKind } from '@tollway/chassis/settings.ts'
 /** A complete outgoing message. */
 export interface ComposedMail {
   /** The id of its row. It is the same for each try. */
@@ -90,7 +90,7 @@ export function isPlainAddress(text: string): boolean {
 }
 
 /** `pay@example.com` or `Name <pay@example.com>`. */
-export const mailbox: Kind<Mailbox> = {
+export const mailbox: SettingKind<Mailbox> = {
   allowed: 'an address such as pay@example.com, or Name <pay@example.com>',
   parse: value => {
     const [, name = '', inner] = /^([^<>\p{Cc}]*)<([^<>]*)>$/u.exec(value) ?? []

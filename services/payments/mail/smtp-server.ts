@@ -1,4 +1,4 @@
-import type { Kind } from '@tollway/chassis/settings.ts'
+import type { SettingKind } from '@tollway/chassis/settings.ts'
 
 /** A server that takes mail. */
 export interface SmtpServer {
@@ -13,7 +13,7 @@ export interface SmtpServer {
 const ports: Readonly<Record<string, number>> = { 'smtp:': 587, 'smtps:': 465 }
 
 /** Empty, or `smtp://user:password@host:port`, `smtps://…`; a user or a password in percent encoding. */
-export const smtpServer: Kind<SmtpServer | null> = {
+export const smtpServer: SettingKind<SmtpServer | null> = {
   allowed:
     'smtp://user:password@host:port, or smtps:// for TLS from the start; user and password are optional',
   parse: value => {

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { countsDrainingAsHealthy, sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { countsDrainingAsHealthy, parseTarget, sendPage } from '@tollway/chassis/net/page.ts'
 import { escapeControls } from '../rules/problems.ts'
 import type { Stats } from '../stats/stats.ts'
 import { createProfilePages, type DebugPage } from './profile-pages.ts'
@@ -52,7 +52,7 @@ export function debugListener(options: DebugServerOptions): RequestListener {
     .map(path => `${path}: ${pages[path]?.help}\n`)
     .join('')
   return (request, response) => {
-    const { path, query } = targetOf(request)
+    const { path, query } = parseTarget(request)
     if (path === '/') return sendPage(response, 200, index)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
     if (page === undefined) return sendPage(response, 404, `page not found; the pages are:\n${index}`)

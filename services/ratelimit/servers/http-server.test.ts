@@ -4,8 +4,8 @@ import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { createHistogram } from '@tollway/chassis/metrics/histogram.ts'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
@@ -22,7 +22,7 @@ const parts = {
 }
 
 interface Options {
-  readonly memory?: RequestMemory
+  readonly memory?: MemoryBudget
   readonly limiter?: Limiter
   readonly healthy?: () => boolean
   readonly draining?: () => boolean
@@ -223,7 +223,7 @@ test('a caller that disconnects within its body does not affect others', async t
 })
 
 test('the newest unfinished bodies beyond the memory get 503; the oldest is answered', async t => {
-  const memory = new RequestMemory(1024 * 1024)
+  const memory = new MemoryBudget(1024 * 1024)
   const { port, ask } = await start(t, { memory })
   const body = user('a').padEnd(200_000)
   const send = async () => {

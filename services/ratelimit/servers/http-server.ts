@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import type { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { closeHttp, listenHttp, type SharedAddress } from '@tollway/chassis/net/listen-http.ts'
 import { createServer } from '@tollway/chassis/net/node-http.ts'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type DecisionRequest, type RateLimitDecision, RequestError } from '../limiter/decision.ts'
@@ -32,7 +32,7 @@ const drainNoticeMs = 200
 
 interface HttpServerOptions {
   /** Limits the memory of unfinished requests; those beyond it get 503. Other servers may share it. */
-  readonly memory?: RequestMemory
+  readonly memory?: MemoryBudget
   readonly limiter: Limiter
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Records the time of each call of `/json`. */
@@ -65,7 +65,7 @@ interface Answer {
  * method and any Host: a proxy on the same machine may pass on the Host of its callers.
  */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { memory = new RequestMemory(), onDefect } = options
+  const { memory = new MemoryBudget(), onDefect } = options
   let drains = false
   const draining = () => drains || options.draining()
   const handle = createHandler(options)
@@ -119,7 +119,7 @@ interface BodyListener {
 
 const noBody = Buffer.alloc(0)
 
-function readBody(request: IncomingMessage, memory: RequestMemory, listener: BodyListener): void {
+function readBody(request: IncomingMessage, memory: MemoryBudget, listener: BodyListener): void {
   const chunks: Buffer[] = []
   let bytes = 0
   let rejected = false
@@ -130,7 +130,7 @@ function readBody(request: IncomingMessage, memory: RequestMemory, listener: Bod
     held.resize(0)
     listener.onReject(answer)
   }
-  const held = memory.open(() => reject(noMemory))
+  const held = memory.reserve(() => reject(noMemory))
   request.on('data', (chunk: Buffer) => {
     if (rejected) return
     bytes += chunk.length

@@ -1,6 +1,6 @@
-import { boolean, decimal, type Kind, oneOf, settingsTable } from '@tollway/chassis/settings.ts'
+import { boolean, decimal, oneOf, type SettingKind, settingsTable } from '@tollway/chassis/settings.ts'
 
-const headerName: Kind<string> = {
+const headerName: SettingKind<string> = {
   allowed: 'the name of a header, such as RateLimit-Limit',
   parse: value => (/^[!#$%&'*+.^`|~\w-]+$/.test(value) ? value : undefined),
 }

@@ -3,14 +3,14 @@ import {
   durationAtLeast,
   durationMs,
   integer,
-  type Kind,
   oneOf,
+  type SettingKind,
   settingsTable,
   text,
 } from '@tollway/chassis/settings.ts'
 
 /** The type in any letter case, as in the reference. */
-const redisType: Kind<'single' | 'sentinel' | 'cluster'> = {
+const redisType: SettingKind<'single' | 'sentinel' | 'cluster'> = {
   allowed: 'single, sentinel or cluster',
   parse(value) {
     const type = value.toLowerCase()

@@ -3,9 +3,9 @@ import {
   durationAtLeast,
   hostPort,
   integer,
-  type Kind,
   oneOf,
   pairs,
+  type SettingKind,
   settingsTable,
   text,
 } from '@tollway/chassis/settings.ts'
@@ -13,12 +13,12 @@ import {
 /** The minimum for repeated tasks: a shorter interval would take all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
-const booleanOrUnset: Kind<boolean | ''> = {
+const booleanOrUnset: SettingKind<boolean | ''> = {
   allowed: `${boolean.allowed}, or empty`,
   parse: value => (value === '' ? '' : boolean.parse(value)),
 }
 
-const variableNames: Kind<readonly string[]> = {
+const variableNames: SettingKind<readonly string[]> = {
   allowed: 'a list such as ONE,TWO of letters, digits and _',
   parse(value) {
     const names = value === '' ? [] : value.split(',').map(name => name.trim())
@@ -26,7 +26,7 @@ const variableNames: Kind<readonly string[]> = {
   },
 }
 
-const urlPath: Kind<string> = {
+const urlPath: SettingKind<string> = {
   allowed: 'a path such as /metrics',
   parse: value => (/^\/[^?#\s]*$/.test(value) ? value : undefined),
 }

@@ -12,7 +12,7 @@ export const textTypeUrl = 'type.googleapis.com/test.Text'
 
 /** Loads texts as a service loads its resources, and counts. */
 function createTexts() {
-  const counts = { loads: 0, refusals: 0 }
+  const counts = { loads: 0, rejections: 0 }
   let inForce: string | undefined
   return {
     counts,
@@ -25,7 +25,7 @@ function createTexts() {
       } catch (error) {
         problems.push(`response: ${(error as Error).message}`)
       }
-      if (problems.length > 0) counts.refusals += 1
+      if (problems.length > 0) counts.rejections += 1
       else {
         counts.loads += 1
         inForce = texts.join(' ')
@@ -61,7 +61,7 @@ export function startFeed(t: TestContext, server: string, options: Options = {})
   })
   feed.start()
   t.after(() => feed.stop())
-  return { feed, log, warnings, inForce, loads: () => counts.loads, refusals: () => counts.refusals }
+  return { feed, log, warnings, inForce, loads: () => counts.loads, rejections: () => counts.rejections }
 }
 
 /** Builds a response from `a:1 b:2`: two resources; `a:wrong` is rejected. */

@@ -4,7 +4,7 @@ import { ConnectionError, defaultMaxFrameBytes, frameHeadBytes, preface } from '
  * Receives a complete frame. The payload is between `start` and `end` of the buffer, which is not
  * overwritten, so views of it may be kept. An exception stops the reading.
  */
-export type FrameSink = (
+type FrameSink = (
   type: number,
   flags: number,
   streamId: number,

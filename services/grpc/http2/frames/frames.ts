@@ -36,7 +36,7 @@ export const errorCodes = {
   ENHANCE_YOUR_CALM: 0xb,
 } as const
 
-export type ErrorName = keyof typeof errorCodes
+type ErrorName = keyof typeof errorCodes
 
 /** RFC 9113, section 6.5.2. */
 export const settingIds = {

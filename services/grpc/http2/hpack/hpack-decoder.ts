@@ -3,7 +3,7 @@ import { staticTable } from './hpack-static-table.ts'
 import { decodeHuffman, maxDecodedBytes } from './huffman.ts'
 
 /** The size of each entry of the dynamic table in addition to its name and value (RFC 7541, 4.1). */
-export const entryOverheadBytes = 32
+const entryOverheadBytes = 32
 /** The initial size of every decoder's table (RFC 9113, 6.5.2), which is not changed here. */
 export const dynamicTableBytes = 4096
 

@@ -56,7 +56,7 @@ const { transitions, isEnd } = buildMachine()
 function buildMachine() {
   const root = buildTree()
   const states = [root]
-  const stateOf = new Map([[root, 0]])
+  const stateNumbers = new Map([[root, 0]])
   const table: number[] = []
   for (let state = 0; state < states.length; state += 1) {
     for (let nibble = 0; nibble < 16; nibble += 1) {
@@ -65,12 +65,12 @@ function buildMachine() {
         table.push(-1)
         continue
       }
-      const next = stateOf.get(node) ?? states.push(node) - 1
-      stateOf.set(node, next)
+      const next = stateNumbers.get(node) ?? states.push(node) - 1
+      stateNumbers.set(node, next)
       table.push((next << 9) | (emitted + 1))
     }
   }
-  return { transitions: Int32Array.from(table), isEnd: endStates(root, stateOf) }
+  return { transitions: Int32Array.from(table), isEnd: endStates(root, stateNumbers) }
 }
 
 function walk(root: Node, from: Node, nibble: number): { readonly node: Node; readonly emitted: number } {

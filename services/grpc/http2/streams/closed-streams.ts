@@ -22,7 +22,7 @@ export class ClosedStreams {
     this.#endings[slot] = ending
   }
 
-  endingOf(streamId: number): number {
+  findEnding(streamId: number): number {
     const slot = (streamId >>> 1) % remembered
     return this.#ids[slot] === streamId ? (this.#endings[slot] ?? endings.UNKNOWN) : endings.UNKNOWN
   }

@@ -28,24 +28,24 @@ export class OpenStreams {
   }
 
   get(id: number): Stream | undefined {
-    const found = this.#latest[this.#placeOf(id)]
+    const found = this.#latest[this.#findSlot(id)]
     return found?.id === id ? found : this.#older.get(id)
   }
 
   add(stream: Stream): void {
     this.#size += 1
-    while (this.#latest[this.#placeOf(stream.id)] !== undefined) this.#makeRoom(this.#placeOf(stream.id))
-    this.#latest[this.#placeOf(stream.id)] = stream
+    while (this.#latest[this.#findSlot(stream.id)] !== undefined) this.#makeRoom(this.#findSlot(stream.id))
+    this.#latest[this.#findSlot(stream.id)] = stream
   }
 
   delete(id: number): void {
-    const place = this.#placeOf(id)
+    const place = this.#findSlot(id)
     if (this.#latest[place]?.id === id) this.#latest[place] = undefined
     else if (!this.#older.delete(id)) return
     this.#size -= 1
   }
 
-  #placeOf(id: number): number {
+  #findSlot(id: number): number {
     return (id >>> 1) & (this.#latest.length - 1)
   }
 
@@ -54,7 +54,7 @@ export class OpenStreams {
     const inTheWay = latest[place]
     if (latest.length < maxPlaces) {
       this.#latest = Array(2 * latest.length).fill(undefined)
-      for (const stream of latest) if (stream !== undefined) this.#latest[this.#placeOf(stream.id)] = stream
+      for (const stream of latest) if (stream !== undefined) this.#latest[this.#findSlot(stream.id)] = stream
     } else if (inTheWay !== undefined) {
       this.#older.set(inTheWay.id, inTheWay)
       latest[place] = undefined

@@ -4,7 +4,7 @@ import { OpenStreams } from './open-streams.ts'
 import type { Stream } from './stream.ts'
 
 /** The streams of a connection, and the endings of closed ones (RFC 9113, 5.1). */
-export class StreamTable {
+export class ConnectionStreams {
   readonly #open = new OpenStreams()
   readonly #closed = new ClosedStreams()
   /** The number of open streams and of closed ones whose handler still runs. */
@@ -72,7 +72,7 @@ export class StreamTable {
    */
   forData(id: number): Stream | undefined {
     const stream = this.forControl(id)
-    if (stream || !this.accepts(id) || this.#closed.endingOf(id) === endings.BY_US) return stream
+    if (stream || !this.accepts(id) || this.#closed.findEnding(id) === endings.BY_US) return stream
     throw new StreamError(id, 'STREAM_CLOSED', 'DATA of a closed stream')
   }
 
@@ -84,7 +84,7 @@ export class StreamTable {
    */
   forTrailers(id: number): Stream | undefined {
     const stream = this.#open.get(id)
-    const ending = stream ? endings.UNKNOWN : this.#closed.endingOf(id)
+    const ending = stream ? endings.UNKNOWN : this.#closed.findEnding(id)
     if (stream || ending === endings.BY_US) return stream
     if (ending === endings.BY_PEER) throw new ConnectionError('STREAM_CLOSED', `stream ${id} is closed`)
     throw new ConnectionError('PROTOCOL_ERROR', `stream ${id} is not newer than the last`)

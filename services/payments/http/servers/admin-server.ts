@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import { executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { type AdminCall, createPaymentsCommand } from '../../admin/command.ts'
 import { type AdminPlace, commandOf } from '../../admin/commands.ts'
 import { reject } from '../../domain/rejections.ts'
@@ -82,5 +82,5 @@ async function run(args: readonly string[], place: AdminPlace): Promise<AdminAns
   }
   const perform = ({ request }: AdminCall) => commandOf(request).run(place, output)
   const command = createPaymentsCommand({ options: {}, perform })
-  return { code: await runCommand(command, 'tollway payments', args, output), output: said }
+  return { code: await executeCommand(command, 'tollway payments', args, output), output: said }
 }

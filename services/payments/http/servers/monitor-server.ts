@@ -1,7 +1,7 @@
 import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { countsDrainingAsHealthy, sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { countsDrainingAsHealthy, parseTarget, sendPage } from '@tollway/chassis/net/page.ts'
 import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import type { Metrics } from '../../metrics.ts'
 
@@ -42,7 +42,7 @@ export function createMonitorServer(options: MonitorServerOptions): MonitorServe
   }
   const server = createGuardedServer((request, response) => {
     request.resume()
-    const { path, query } = targetOf(request)
+    const { path, query } = parseTarget(request)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
     const send = sendPage.bind(undefined, response)
     if (page === undefined) return send(404, `there are ${Object.keys(pages).join(', ')}\n`)

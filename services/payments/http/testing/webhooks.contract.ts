@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
-import { webhookSecretFault } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { findWebhookSecretProblem } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { createWebhookDeliverer } from '../../deliver-webhooks.ts'
 import { forgetEnded } from '../../prune-expired.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
@@ -57,11 +57,11 @@ const listed = async (list: string, query = '') =>
 
 test('a secret is shown once, and a new one is added beside the old one', async () => {
   const made = await create({ url: 'https://example.com/hook', events: ['transaction.captured'] })
-  assert.equal(webhookSecretFault(made.secret ?? ''), undefined)
+  assert.equal(findWebhookSecretProblem(made.secret ?? ''), undefined)
   assert.equal((await read(made.id)).secret, undefined)
   assert.ok(!JSON.stringify(await listed('webhooks')).includes('whsec_'))
   const { webhook } = (await call('POST', `/webhooks/${made.id}/secrets`)) as { webhook: Webhook }
-  assert.equal(webhookSecretFault(webhook.secret ?? ''), undefined)
+  assert.equal(findWebhookSecretProblem(webhook.secret ?? ''), undefined)
   assert.notEqual(webhook.secret, made.secret)
   await call('POST', `/webhooks/${made.id}/secrets`)
   assert.ok(!api.logged().includes('whsec_'))

@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { email, id, list, text, webAddress } from '../../domain/input/fields.ts'
 import {
   optional,
@@ -70,7 +70,7 @@ const milliseconds: Reader<number> = reader({ type: 'integer' }, (value, place) 
 
 /** An error message never quotes the secret. */
 const secret: Reader<string> = reader({ type: 'string' }, (value, place) => {
-  const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is not a string'
+  const fault = typeof value === 'string' ? findWebhookSecretProblem(value) : 'is not a string'
   if (typeof value === 'string' && fault === undefined) return value
   return rejectValue(place, 'format', `${fault}; allowed is ${webhookSecretForm}`)
 })

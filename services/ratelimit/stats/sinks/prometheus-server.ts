@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import { pipeline, Readable } from 'node:stream'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { parseTarget, sendPage } from '@tollway/chassis/net/page.ts'
 import type { Exposition } from './prometheus-text.ts'
 import type { Sink } from './sink.ts'
 
@@ -31,7 +31,7 @@ export async function startPrometheusServer(
   const server = createGuardedServer((request, response) => {
     const answer = sendPage.bind(undefined, response)
     request.resume()
-    const { path, query } = targetOf(request)
+    const { path, query } = parseTarget(request)
     if (path !== options.path) {
       const { status, body } = options.probe(path, query) ?? {
         status: 404,

@@ -232,31 +232,31 @@ function createConnections(server: Server, limits: GrpcLimits) {
   const listeners = new Set<Listener>()
   const sockets = new Set<Socket>()
   const { promise: allClosed, resolve: onAllClosed } = Promise.withResolvers<void>()
-  let refusing = false
+  let isClosing = false
 
   function accept(socket: Socket): void {
-    if (refusing) {
+    if (isClosing) {
       socket.destroy()
       return
     }
     sockets.add(socket)
     socket.once('close', () => {
       sockets.delete(socket)
-      if (refusing && sockets.size === 0) onAllClosed()
+      if (isClosing && sockets.size === 0) onAllClosed()
     })
     injector.injectConnection(socket)
   }
 
   return {
     async listen(address: ListenAddress): Promise<BoundAddress> {
-      if (refusing) throw new Error('listen: the server is shut down')
+      if (isClosing) throw new Error('listen: the server is shut down')
       const listener = await openListener(address, limits, accept)
       listeners.add(listener)
-      if (refusing) listener.close()
+      if (isClosing) listener.close()
       return listener.bound
     },
-    refuseMore(): void {
-      refusing = true
+    stopAccepting(): void {
+      isClosing = true
       for (const listener of listeners) listener.close()
       injector.destroy()
       if (sockets.size === 0) onAllClosed()

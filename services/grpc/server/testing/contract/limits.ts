@@ -30,8 +30,8 @@ function sizeContract(createServer: CreateServer): void {
   test('a message longer than maxReceiveBytes is RESOURCE_EXHAUSTED', async t => {
     const { client, server } = await startRig(t, createServer, [echo, echoEach], { maxReceiveBytes: 1000 })
     assert.equal((await request(client, echo.path, 'x'.repeat(1000))).status.code, statusCodes.OK)
-    const refused = await request(client, echo.path, 'x'.repeat(1001))
-    assert.equal(refused.status.code, statusCodes.RESOURCE_EXHAUSTED)
+    const rejected = await request(client, echo.path, 'x'.repeat(1001))
+    assert.equal(rejected.status.code, statusCodes.RESOURCE_EXHAUSTED)
     const { write, read, status } = openStream(client, echoEach.path)
     write('x'.repeat(1000))
     assert.equal((await read())?.length, 1000)
@@ -54,9 +54,9 @@ function sizeContract(createServer: CreateServer): void {
       maxSendBytes: 1000,
     })
     assert.equal((await request(client, echo.path, 'x'.repeat(1000))).status.code, statusCodes.OK)
-    const refused = await request(client, echo.path, 'x'.repeat(1001))
-    assert.equal(refused.status.code, statusCodes.RESOURCE_EXHAUSTED)
-    assert.match(refused.status.details, /1001.*1000/)
+    const rejected = await request(client, echo.path, 'x'.repeat(1001))
+    assert.equal(rejected.status.code, statusCodes.RESOURCE_EXHAUSTED)
+    assert.match(rejected.status.details, /1001.*1000/)
     const { write, readAll, status } = openStream(client, echoEach.path)
     write('short')
     write('x'.repeat(1001))
@@ -147,7 +147,7 @@ function connectionAgeContract(createServer: CreateServer): void {
       body += chunk.subarray(5)
     })
     stream.write(frame('begun'))
-    await waitFor('an answer, or a refusal', () => body === 'begun' || stream.destroyed)
+    await waitFor('an answer, or a rejection', () => body === 'begun' || stream.destroyed)
     return body === 'begun' ? { session, stream, code: () => code, body: () => body } : undefined
   }
 

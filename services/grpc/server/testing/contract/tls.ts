@@ -33,7 +33,7 @@ export function tlsContract(createServer: CreateServer): void {
 async function start(t: TestContext, createServer: CreateServer, limits: Partial<GrpcLimits> = {}) {
   let current: TlsCredentials = fleet.issue(serverName)
   const listeners = new Set<() => void>()
-  const refused: string[] = []
+  const rejected: string[] = []
   const tls: ServerTls = {
     credentials: () => current,
     requireClientCert: true,
@@ -43,7 +43,7 @@ async function start(t: TestContext, createServer: CreateServer, limits: Partial
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    onRefused: error => refused.push(error.message),
+    onRejected: error => rejected.push(error.message),
   }
   const server = createServer({ methods: [peer, names, echoEach, namesEach], limits, onDefect: assert.fail })
   t.after(() => server.drain(0))
@@ -53,7 +53,7 @@ async function start(t: TestContext, createServer: CreateServer, limits: Partial
     server,
     tls,
     port: bound.port,
-    refused,
+    rejected,
     listeners,
     change(credentials: TlsCredentials): void {
       current = credentials
@@ -137,25 +137,25 @@ function callerContract(createServer: CreateServer): void {
     ],
   ]
   test('rejected callers, while a member is served', async t => {
-    const { port, refused } = await start(t, createServer)
+    const { port, rejected } = await start(t, createServer)
     const client = openClient(t, port)
     assert.equal(await isServed(t, connect(port, '127.0.0.1', good)), true)
     for (const [what, options, reason] of cases) {
-      refused.length = 0
+      rejected.length = 0
       assert.equal(await isServed(t, connect(port, '127.0.0.1', options)), false, what)
-      await waitFor(`the log of ${what}`, () => refused.length > 0)
-      assert.match(refused.join(), reason, what)
+      await waitFor(`the log of ${what}`, () => rejected.length > 0)
+      assert.match(rejected.join(), reason, what)
       assert.equal((await request(client, peer.path)).status.code, statusCodes.OK, what)
     }
   })
 
   test('a caller without TLS, or one that disconnects, affects only its connection', async t => {
-    const { port, refused } = await start(t, createServer)
+    const { port, rejected } = await start(t, createServer)
     const plain = connectPlain(port, '127.0.0.1')
     plain.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
     assert.equal(await isServed(t, plain), false)
     const hasty = connectPlain(port, '127.0.0.1', () => hasty.resetAndDestroy())
-    await waitFor('the log of both', () => refused.length === 2)
+    await waitFor('the log of both', () => rejected.length === 2)
     assert.equal((await request(openClient(t, port), peer.path)).status.code, statusCodes.OK)
   })
 }
@@ -207,20 +207,20 @@ function credentialContract(createServer: CreateServer): void {
 
 function handshakeLimitContract(createServer: CreateServer): void {
   test('a handshake that takes too long is rejected', async t => {
-    const { port, refused } = await start(t, createServer, { handshakeTimeoutMs: 50 })
+    const { port, rejected } = await start(t, createServer, { handshakeTimeoutMs: 50 })
     assert.equal(await isServed(t, connectPlain(port, '127.0.0.1')), false)
-    assert.match(refused.join(), /timeout/)
+    assert.match(rejected.join(), /timeout/)
   })
 
   test('beyond maxHandshakes unfinished handshakes the next one is closed, until one has ended', async t => {
-    const { port, refused } = await start(t, createServer, { maxHandshakes: 2 })
+    const { port, rejected } = await start(t, createServer, { maxHandshakes: 2 })
     const first = connectPlain(port, '127.0.0.1')
     const waiting = [isServed(t, first), isServed(t, connectPlain(port, '127.0.0.1'))]
     assert.equal(await isServed(t, connectPlain(port, '127.0.0.1')), false)
-    assert.match(refused.join(), /more than 2 unfinished/)
+    assert.match(rejected.join(), /more than 2 unfinished/)
     first.destroy()
     await waiting[0]
-    await waitFor('the log of both', () => refused.length === 2)
+    await waitFor('the log of both', () => rejected.length === 2)
     const client = openClient(t, port)
     assert.equal((await request(client, peer.path)).status.code, statusCodes.OK)
     // A finished handshake does not count any more.
@@ -229,11 +229,11 @@ function handshakeLimitContract(createServer: CreateServer): void {
   })
 
   test('unfinished handshakes of one address do not block another one', async t => {
-    const { port, refused } = await start(t, createServer, { maxHandshakesOfPeer: 2 })
+    const { port, rejected } = await start(t, createServer, { maxHandshakesOfPeer: 2 })
     const open = (localAddress: string) => connectPlain({ port, host: '127.0.0.1', localAddress })
     for (let count = 0; count < 2; count += 1) isServed(t, open('127.0.0.2'))
-    await waitFor('a refusal', async () => !(await isServed(t, open('127.0.0.2'))))
-    assert.match(refused.join(), /more than 2 unfinished handshakes of one address/)
+    await waitFor('a rejection', async () => !(await isServed(t, open('127.0.0.2'))))
+    assert.match(rejected.join(), /more than 2 unfinished handshakes of one address/)
     assert.equal((await request(openClient(t, port), peer.path)).status.code, statusCodes.OK)
   })
 

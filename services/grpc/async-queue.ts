@@ -1,5 +1,5 @@
 /** The queue of one stream: items are added at any time and taken one by one. */
-export interface Outbox<T> {
+interface AsyncQueue<T> {
   put(item: T): void
   /** Drops the queued items. The taker's loop ends, or throws the error. Only the first call counts. */
   end(error?: Error): void
@@ -7,7 +7,7 @@ export interface Outbox<T> {
   readonly items: AsyncIterable<T>
 }
 
-export function createOutbox<T>(): Outbox<T> {
+export function createAsyncQueue<T>(): AsyncQueue<T> {
   const waiting: T[] = []
   let ended: { readonly error: Error | undefined } | undefined
   let wake: () => void = () => {}

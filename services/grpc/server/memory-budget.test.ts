@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { frameFlags, frameTypes } from '../http2/frames/frames.ts'
 import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
 import { errorOf, openRawClient, requestFields } from '../http2/testing/raw-client.ts'
@@ -25,7 +25,7 @@ const list = texts.serverStream('/test.Test/List', async function* (text) {
 const maxBytes = 8 * 1024 * 1024
 
 async function start(t: TestContext, limits: Partial<GrpcLimits> = {}) {
-  const memory = new RequestMemory(maxBytes)
+  const memory = new MemoryBudget(maxBytes)
   const rig = await startRig(
     t,
     options => createGrpcServer({ ...options, memory }),
@@ -73,7 +73,7 @@ for (const { path } of [echo, list]) {
       most = Math.max(most, memory.bytes)
     }
     assert.ok(most > maxBytes / 2 && most <= maxBytes, `${most} bytes were used`)
-    await waitFor('refusals', () => statusOf(caller, 1799) !== undefined)
+    await waitFor('rejections', () => statusOf(caller, 1799) !== undefined)
     assert.equal(statusOf(caller, 1799), String(statusCodes.RESOURCE_EXHAUSTED))
     assert.equal(statusOf(caller, 1), undefined)
     const { status } = await request(client, echo.path, 'a short request')
@@ -107,7 +107,7 @@ test('messages that a handler does not read are counted, and those of the newest
     for (let sent = 0; sent < 4; sent += 1) caller.data(2 * call + 1, body, false)
     assert.ok(memory.bytes <= maxBytes)
   }
-  await waitFor('refusals', () => statusOf(caller, 2 * calls - 1) !== undefined)
+  await waitFor('rejections', () => statusOf(caller, 2 * calls - 1) !== undefined)
   assert.equal(statusOf(caller, 2 * calls - 1), String(statusCodes.RESOURCE_EXHAUSTED))
   assert.equal(statusOf(caller, 1), undefined)
 })
@@ -129,7 +129,7 @@ test('long metadata of unfinished requests is counted', async t => {
     const more = [['x-more', `${call}`.padEnd(15_000, 'x')]] as const
     caller.begin(2 * call + 1, requestFields(echo.path, more))
   }
-  await waitFor('refusals', () => statusOf(caller, 1799) !== undefined)
+  await waitFor('rejections', () => statusOf(caller, 1799) !== undefined)
   assert.equal(statusOf(caller, 1799), String(statusCodes.RESOURCE_EXHAUSTED))
   assert.ok(memory.bytes <= maxBytes)
 })
@@ -146,14 +146,14 @@ test('header blocks without an end are counted; the newest connection is closed'
     return caller
   }
   const callers: Caller[] = []
-  const isRefused = ({ received }: Caller) => received.some(({ type }) => type === 'GOAWAY')
-  while (!callers.some(isRefused)) callers.push(await open())
+  const isRejected = ({ received }: Caller) => received.some(({ type }) => type === 'GOAWAY')
+  while (!callers.some(isRejected)) callers.push(await open())
   assert.ok(callers.length > maxBytes / block.length, `${callers.length} connections`)
   assert.ok(memory.bytes <= maxBytes)
-  const refused = callers.find(isRefused)
-  assert.equal(errorOf((await refused?.next('GOAWAY')) ?? assert.fail()), 'ENHANCE_YOUR_CALM')
+  const rejected = callers.find(isRejected)
+  assert.equal(errorOf((await rejected?.next('GOAWAY')) ?? assert.fail()), 'ENHANCE_YOUR_CALM')
   const [oldest] = callers
-  assert.ok(oldest && !isRefused(oldest))
+  assert.ok(oldest && !isRejected(oldest))
 })
 
 test('connections that end release their memory', async t => {
