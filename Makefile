@@ -65,8 +65,7 @@ check: install ## Types, style, generated files
 
 golden: install ## Rewrite the golden files with the output of the code; review the diff
 	@GOLDEN=write $(NODE) --test 'operator/kinds/*/*.test.ts' 'operator/workloads/**/*.test.ts' \
-	  'operator/environments/kubernetes/infrastructure/objects/*.test.ts' test/charts/chart.test.ts test/gitops/argo-cd-health.test.ts \
-	  test/tidy.test.ts
+	  'operator/environments/kubernetes/infrastructure/objects/*.test.ts' test/charts/chart.test.ts test/gitops/argo-cd-health.test.ts
 
 generate: install ## Regenerate the code of proto/, the manifests of crds/ and the tables of docs/
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate

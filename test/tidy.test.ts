@@ -1,24 +1,45 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { importRules } from './house/import-rules.ts'
-import { importRuleFor, importTable } from './house/import-table.ts'
-import { codePaths, isTest, root, textOf } from './house/source-files.ts'
+import { codePaths, isTest, textOf } from './house/source-files.ts'
 
-/** The rules of imports between folders, packages and drivers. */
+/** The rules of imports between folders, packages and drivers, which test/house/imports.md states. */
 
-const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'|\bimport\('([^']+)'\)/gm
+const rulesPage = 'test/house/imports.md'
+const services = ['broker', 'chassis', 'grpc', 'payments', 'ratelimit', 'xds-client']
+const productionPaths = codePaths.filter(path => !isTest(path))
+
+/** The first and the last cell of each row of the table below a heading, as lists of what they quote. */
+function rowsBelow(heading: string): readonly (readonly [readonly string[], readonly string[]])[] {
+  const [, section = ''] = textOf(rulesPage).split(`\n## ${heading}\n`)
+  const quoted = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text)
+  return [...(section.split('\n## ')[0]?.matchAll(/^\| (`.*) \|$/gm) ?? [])].map(([, row = '']) => {
+    const cells = row.split(' | ')
+    return [quoted(cells[0]), quoted(cells.at(-1))]
+  })
+}
+
+const importRules = rowsBelow('Folders').map(([[place = ''], mayImport]) => ({ place, mayImport }))
+const packageHomes = rowsBelow('Packages of others').flatMap(([names, homes]) =>
+  names.map(name => ({ name, homes })),
+)
+
+/** Returns the rule for a file; undefined if no rule names its folder. */
+function importRuleFor(path: string) {
+  return importRules
+    .filter(({ place }) => path.startsWith(place))
+    .sort((a, b) => b.place.length - a.place.length)[0]
+}
+
+const importStatement =
+  /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^'$]+)'|\bimport\('([^'$]+)'\)/gm
 
 /** Returns the imports of a file, as paths below the root; a package of others by its name. */
-function importsOf(path: string): string[] {
-  const found: string[] = []
-  for (const [, atTop, atRunTime = ''] of textOf(path).matchAll(importStatement)) {
+function importsOf(path: string): readonly string[] {
+  return [...textOf(path).matchAll(importStatement)].map(([, atTop, atRunTime = '']) => {
     const specifier = atTop ?? atRunTime
-    if (specifier.startsWith('.')) found.push(join(dirname(path), specifier))
-    else found.push(inWorkspace(specifier))
-  }
-  return found
+    return specifier.startsWith('.') ? join(dirname(path), specifier) : inWorkspace(specifier)
+  })
 }
 
 function inWorkspace(specifier: string): string {
@@ -27,30 +48,28 @@ function inWorkspace(specifier: string): string {
   return services.includes(name) ? `services/${name}/${rest}` : `${name}/${rest}`
 }
 
-const services = ['broker', 'chassis', 'grpc', 'payments', 'ratelimit', 'xds-client']
-
 const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.test(imported)
 
 test('imports follow the rules of their folders', () => {
-  const wrong: string[] = []
-  for (const path of codePaths.filter(file => !isTest(file))) {
+  assert.ok(importRules.length > 40)
+  const wrong = productionPaths.flatMap(path => {
     const rule = importRuleFor(path)
-    if (rule === undefined) {
-      wrong.push(`${path}: no rule of test/house/import-rules.ts names its folder`)
-      continue
-    }
+    if (rule === undefined) return [`${path}: no rule of ${rulesPage} names its folder`]
     const { place, mayImport } = rule
-    for (const imported of importsOf(path).filter(isOurs)) {
-      if ([place, ...mayImport].some(other => imported.startsWith(other))) continue
-      wrong.push(`${path} imports ${imported}; ${place} may import from ${mayImport.join(', ') || 'nowhere'}`)
-    }
-  }
+    return importsOf(path)
+      .filter(
+        imported => isOurs(imported) && ![place, ...mayImport].some(other => imported.startsWith(other)),
+      )
+      .map(
+        imported => `${path} imports ${imported}; ${place} may import ${mayImport.join(', ') || 'nothing'}`,
+      )
+  })
   assert.deepEqual(wrong, [])
 })
 
-test('each permission of the table is used', () => {
+test('each permission of the rules is used', () => {
   const used = new Map<string, Set<string>>()
-  for (const path of codePaths.filter(file => !isTest(file))) {
+  for (const path of productionPaths) {
     const { place = '', mayImport = [] } = importRuleFor(path) ?? {}
     const permissions = importsOf(path)
       .filter(imported => !imported.startsWith(place))
@@ -64,17 +83,10 @@ test('each permission of the table is used', () => {
   assert.deepEqual({ unused, empty }, { unused: [], empty: [] })
 })
 
-test('test/house/imports.md has the table of the import rules', () => {
-  const path = 'test/house/imports.md'
-  const expected = textOf(path).replace(/^\| Path \| Content \|.*(?:\n\|.*)*/m, () => importTable())
-  if (process.env['GOLDEN'] === 'write') writeFileSync(join(root, path), expected)
-  else assert.equal(textOf(path), expected, 'run `make golden`')
-})
-
 test('a package exports the files that production code of other packages imports, and no more', () => {
   const imported = new Map<string, Set<string>>()
   const relative: string[] = []
-  for (const path of codePaths.filter(file => !isTest(file) && !file.startsWith('test/'))) {
+  for (const path of productionPaths) {
     for (const [, specifier = ''] of textOf(path).matchAll(importOrLoad)) {
       const [, name, rest] = /^@tollway\/([^/]+)\/(.*)$/.exec(specifier) ?? []
       if (name !== undefined && rest !== undefined) {
@@ -97,21 +109,18 @@ const importOrLoad = /(?:from |import |import\()'([^']+)'/g
 
 const packageOf = (path: string) => /^(services\/[^/]+|[^/]+)\//.exec(path)?.[1]
 
-/** A driver, and the only files that may know it. Tests may use any, as clients. */
-const homes: readonly [RegExp, RegExp][] = [
-  [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/stream-log)\//],
-  [/^@opentelemetry\//, /^services\/chassis\/tracing\/tracing\.ts$/],
-  [/^@grpc\/grpc-js$/, /^services\/grpc\//],
-  [/^pino$/, /^services\/chassis\/log\/log\.ts$/],
-  [/^typebox/, /^(crds|operator\/api)\//],
-  [/^prom-client$/, /^operator\/environments\/kubernetes\/metrics\.ts$/],
-  [/^esbuild$/, /^images\//],
-  [/^@kubernetes\/client-node$/, /^operator\/environments\/kubernetes\/api\//],
-  [/^pg$/, /^services\/payments\/storage\/engine\/postgres(-client)?\.ts$/],
-  [/^@electric-sql\/pglite$/, /^services\/payments\/storage\/engine\/pglite\.ts$/],
-  [/^@?fastify/, /^services\/payments\/(http|pages)\//],
-  [/^nodemailer$/, /^services\/payments\/mail\//],
-]
+test('each package of others has a row in the rules, and is imported only where it says', () => {
+  const wrong = productionPaths.flatMap(path =>
+    importsOf(path).flatMap(imported => {
+      if (isOurs(imported) || /^(node:|[\w-]+\/.*\.ts$)/.test(imported)) return []
+      const row = packageHomes.find(({ name }) => imported === name || imported.startsWith(`${name}/`))
+      if (row === undefined) return [`${path} imports ${imported}, which has no row in ${rulesPage}`]
+      const isAllowed = row.homes.length === 0 || row.homes.some(home => path.startsWith(home))
+      return isAllowed ? [] : [`${path} imports ${imported}; only ${row.homes.join(', ')} may`]
+    }),
+  )
+  assert.deepEqual(wrong, [])
+})
 
 /** Modules that take megabytes when they are imported, where they are forbidden, and their replacement. */
 const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly instead: string }[] = [
@@ -127,38 +136,24 @@ const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly 
   },
 ]
 
+test('modules that take much memory are imported only where they are allowed', () => {
+  const wrong = productionPaths.flatMap(path =>
+    heavy
+      .filter(({ text, where }) => where.test(path) && text.test(textOf(path)))
+      .map(({ instead }) => `${path}: take ${instead}`),
+  )
+  assert.deepEqual(wrong, [])
+})
+
 test('each HTTP server of pages rejects the requests of foreign web pages', () => {
   const home = 'services/chassis/net/guarded-server.ts'
   // A proxy on the same machine may pass on the Host of its callers, as with envoyproxy/ratelimit.
   const decisions = 'services/ratelimit/servers/http-server.ts'
-  const wrong = codePaths.filter(
+  const wrong = productionPaths.filter(
     path =>
       path !== home &&
       path !== decisions &&
-      !isTest(path) &&
       /import \{[^}]*\bcreateServer\b[^}]*net\/node-http/.test(textOf(path)),
   )
   assert.deepEqual(wrong, [], `take createGuardedServer of ${home}`)
-})
-
-test('modules that take much memory are imported only where they are allowed', () => {
-  const wrong = codePaths
-    .filter(path => !isTest(path))
-    .flatMap(path =>
-      heavy
-        .filter(({ text: found, where }) => where.test(path) && found.test(textOf(path)))
-        .map(({ instead }) => `${path}: take ${instead}`),
-    )
-  assert.deepEqual(wrong, [])
-})
-
-test('each third-party driver has one home', () => {
-  const wrong: string[] = []
-  for (const path of codePaths.filter(file => !isTest(file))) {
-    for (const imported of importsOf(path)) {
-      const home = homes.find(([driver]) => driver.test(imported))?.[1]
-      if (home !== undefined && !home.test(path)) wrong.push(`${path} imports ${imported}`)
-    }
-  }
-  assert.deepEqual(wrong, [])
 })

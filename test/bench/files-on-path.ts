@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { root } from '../house/source-files.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startTollway, type Tollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { root } from './source-files.ts'
 
 /**
- * `node test/house/files-on-path.ts [--list]` prints how many files of production code a reader passes from
+ * `node test/bench/files-on-path.ts [--list]` prints how many files of production code a reader passes from
  * the edit of a manifest to the first decision by it, and from a call of Envoy to its answer. It counts the
  * files of which a function runs in the operator or in the rate limit service meanwhile; what runs at the
  * start does not count. A file is on the path unless one of the rows of `beside` names it: these files run,
