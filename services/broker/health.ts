@@ -22,7 +22,7 @@ export function createBrokerHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 
   return health
 }
 
-/** A log that is not healthy after this time is reported; it may have been unavailable from the start. */
+/** A log that is not healthy this time after the start is logged: no change of its health reports that. */
 const firstHealthMs = 2_000
 
 /** Logs the failures of the stream log, and reports them to the parent process. */

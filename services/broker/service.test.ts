@@ -246,7 +246,7 @@ test('with a feed, calls are accepted after the first routes, which apply to the
   )
 })
 
-test('TLS: streams work, and callers without TLS are rejected', async t => {
+test('streams work over TLS, and callers without TLS are rejected', async t => {
   const missing = missingProgram('openssl')
   if (missing) return t.skip(missing)
   const folder = temporaryFolder('broker-tls')

@@ -36,13 +36,16 @@ interface Service {
   readonly debugPort: number
   /** Undefined without the admin API. */
   readonly adminPort: number | undefined
-  /** Unhealthy at once; after DRAIN_DELAY new calls are rejected, and running requests can end. */
+  /**
+   * Makes the process unhealthy at once, and rejects new calls after DRAIN_DELAY. Resolves when the running
+   * requests have ended, by themselves or after DRAIN_TIMEOUT.
+   */
   stop(): Promise<void>
 }
 
 /** The time to export the last traces; the end of the process waits for it. */
 const traceFlushTimeoutMs = 3_000
-/** The time for callers to read the last status of a request that the end of the process has cut. */
+/** The time for callers to read the last status of a request that the shutdown has ended. */
 const lastStatusMs = 1_000
 /** The time to deliver the last notifications after the end of all requests. */
 const lastNotificationsMs = 2_000
@@ -137,7 +140,7 @@ async function openBroker(settings: Settings, tracing: Tracing | undefined, log:
     stats,
     clock: systemClock,
     tracing,
-    onBegun: request => notifier.begun(request),
+    onBegun: request => notifier.enqueueBegin(request),
     limits: readLimits(settings),
     newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),
   }

@@ -10,7 +10,7 @@ function testLines(name: string, lines: readonly string[], audioFormats: readonl
   const rules: RouteRules = { ...defaultRoute.rules, audioFormats }
   for (const line of lines) {
     const [request = '', expected] = line.split('->').map(part => part.trim())
-    test(`${name}: ${request}`, () => {
+    test(`the rule ${name} checks: ${request}`, () => {
       const found = checkText(request, rules).map(violation => violation.text)
       assert.equal(found.join(' | ') || 'ok', expected)
     })

@@ -3,13 +3,13 @@ import type { AudioHeader, Disorder, Message, SkelAnimation, TimedList } from '.
 
 const pcm = 0
 const monoRates = [16000, 44100, 48000]
-/** The number of a route's formats that a message lists. */
+/** The number of a route's formats that a violation lists. */
 const namedFormats = 5
 
 /**
  * Audio is PCM, 16-bit mono at 16, 44.1 or 48 kHz or one of the route's formats. It requires a header with
  * the format, and consists of whole frames: a sample of whole bytes for each channel ("Limits" of the
- * specification). Messages before the first header are not checked.
+ * animation data specification). Messages before the first header are not checked.
  */
 function createAudioRule(formats: readonly AudioFormat[]): Rule {
   let header: { readonly audio: AudioHeader | undefined } | undefined
@@ -80,7 +80,7 @@ interface End {
  * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after
  * the end of the message before. A message lasts from its earliest to its latest time code in all four lists.
  * The next message is also compared with a message that breaks the rule: a producer that jumps once gets one
- * violation ("Limits" of the specification).
+ * violation ("Limits" of the animation data specification).
  */
 function createTimeCodesRule(): Rule {
   let before: End | undefined
@@ -129,7 +129,7 @@ interface Last {
 /**
  * The header comes first and once, then at least one message of data, and a status is the last message;
  * status messages are also allowed between others. A request that ends with ERROR needs no data ("Message
- * ordering" of the specification).
+ * ordering" of the animation data specification).
  */
 function createOrderRule(): Rule {
   let hasHeader = false
@@ -201,9 +201,9 @@ function difference(
   return `${found} ${list} are found, ${allowed} are allowed: the header names ${allowed} ${named}`
 }
 
-/** One rule of the specification. It checks the messages of one request in their order. */
+/** One rule of the animation data specification. It checks the messages of one request in their order. */
 interface Rule {
-  /** Returns the found and the allowed values, for people, or undefined if the message follows the rule. */
+  /** Returns the found and the allowed values as text; undefined if the message follows the rule. */
   check(message: Message, number: number): string | undefined
   /** Checks a request that ends here; returns the same as `check`. */
   end?(): string | undefined
@@ -228,7 +228,7 @@ export interface Violation {
    * reported at its first violation only; `summary` at the end has the others.
    */
   readonly nth: number
-  /** One line for people: the rule, the number of the message, the found and the allowed values. */
+  /** One line: the rule, the number of the message, the found and the allowed values. */
   readonly text: string
 }
 
@@ -274,7 +274,7 @@ export class StreamRules {
     }
   }
 
-  /** All violations so far in one line for people, `timeCodes ×12, counts ×3`; empty if there are none. */
+  /** All violations so far in one line, `timeCodes ×12, counts ×3`; empty if there are none. */
   summary(): string {
     const broken = this.#active.filter(entry => entry.broken > 0)
     return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Account, makeAccount, type Rule } from './accounts.ts'
 import { apply, eventually, isReady, kubectl, pods } from './cluster.ts'
 import { startTollway, tollway } from './kubectl-plugin.ts'
-import { addressOf, readyBrokers } from './ready-brokers.ts'
+import { formatAddress, readyBrokers } from './ready-brokers.ts'
 import { ensureInstalled, system } from './release.ts'
 import { pushRequest } from './streams-load.ts'
 import { canaryOfSidecar, unpackBundle } from './support-bundle.ts'
@@ -146,7 +146,7 @@ describe('kubectl tollway in a cluster', { skip, timeout: 600_000 }, () => {
   it('streams lists and interrupts a request', async () => {
     const [broker] = await readyBrokers(system)
     assert.ok(broker)
-    const pushed = pushRequest(async () => addressOf(broker), 'inspected', 3_000)
+    const pushed = pushRequest(async () => formatAddress(broker), 'inspected', 3_000)
     const run = (...args: readonly string[]) =>
       tollway(['streams', ...args, ...withTollway], streamer.kubeconfig)
     await eventually('the request', async () => / inspected /.test((await run('list')).out))

@@ -8,7 +8,7 @@ export async function readyBrokers(namespace: string): Promise<readonly Pod[]> {
   return (await pods(namespace, brokers)).filter(isReady)
 }
 
-export const addressOf = ({ status }: Pod) => `${status.podIP}:${grpcPort}`
+export const formatAddress = ({ status }: Pod) => `${status.podIP}:${grpcPort}`
 
 export interface FollowedBrokers {
   /** Each call chooses another ready broker. */
@@ -22,18 +22,18 @@ export interface FollowedBrokers {
 /** Follows which brokers take calls, as a client that looks up their name does. */
 export function followReadyBrokers(namespace: string): FollowedBrokers {
   let addresses: readonly string[] = []
-  let turn = 0
+  let calls = 0
   let following = Promise.resolve()
   let stopped = false
 
   async function follow(): Promise<void> {
-    while (!stopped) addresses = (await readyBrokers(namespace)).map(addressOf)
+    while (!stopped) addresses = (await readyBrokers(namespace)).map(formatAddress)
   }
 
   const next: ChooseBroker = async () => {
     await eventually('a broker that takes calls', async () => addresses.length > 0)
-    turn += 1
-    return addresses[turn % addresses.length] ?? ''
+    calls += 1
+    return addresses[calls % addresses.length] ?? ''
   }
   return {
     next,

@@ -21,8 +21,8 @@ const cases: readonly [others: readonly Period[], uncovered: number][] = [
   [[period(250, 300)], 100],
 ]
 for (const [others, uncovered] of cases) {
-  const told = others.map(({ beginMs, endMs }) => `${beginMs}–${endMs}`).join(' ') || 'nothing'
-  test(`of 100–200, ${told} leaves ${uncovered} ms`, () => {
+  const covered = others.map(({ beginMs, endMs }) => `${beginMs}–${endMs}`).join(' ') || 'nothing'
+  test(`${uncovered} ms of the period 100–200 are uncovered by ${covered}`, () => {
     assert.equal(uncoveredMs(period(100, 200), others), uncovered)
   })
 }

@@ -6,7 +6,7 @@ import type { Metadata } from '@tollway/grpc/server.ts'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { animationServices } from '../../services/broker/servers/grpc-methods.ts'
 import { decodeText, encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
-import { statusNames } from '../../services/broker/wire/status.ts'
+import { animationStatusCodes } from '../../services/broker/wire/status.ts'
 import { encodeAnimationIds } from '../../services/broker/wire/testing/encode-messages.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { Period } from './load.ts'
@@ -65,7 +65,7 @@ export function pushRequest(
 }
 
 async function firstCode(messages: AsyncIterable<{ readonly code: number }>): Promise<string> {
-  for await (const { code } of messages) return statusNames[code] ?? `${code}`
+  for await (const { code } of messages) return animationStatusCodes[code] ?? `${code}`
   return 'no answer'
 }
 

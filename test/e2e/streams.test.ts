@@ -9,7 +9,7 @@ import { makeAccount } from './accounts.ts'
 import { apply, eventually, isReady, kubectl, logged, pods, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import type { Period } from './load.ts'
-import { addressOf, brokers, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
+import { brokers, followReadyBrokers, formatAddress, readyBrokers } from './ready-brokers.ts'
 import { startRelay } from './relay.ts'
 import { streamThroughRelay, uncoveredMs } from './relay-client.ts'
 import { ensureInstalled, system } from './release.ts'
@@ -55,13 +55,13 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   it('delivers what is pushed to one broker to consumers of the other, and operators list it', async t => {
     const [pushing, consuming] = await readyBrokers(system)
     assert.ok(pushing && consuming)
-    const consumer = startConsumer(async () => addressOf(consuming))
+    const consumer = startConsumer(async () => formatAddress(consuming))
     t.after(consumer.stop)
     // A broker may still have the request of an earlier run.
     const request = `across-${randomUUID()}`
     // The load is reported every few seconds.
     const frames = 900
-    const pushed = pushRequest(async () => addressOf(pushing), request, frames)
+    const pushed = pushRequest(async () => formatAddress(pushing), request, frames)
     await eventually('the stream in the status', async () =>
       /avatars +s +1 +1 +True +2\/2 /.test(await kubectl('-n', 'studio', 'get', 'asr')),
     )
@@ -93,7 +93,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   })
 
   it('restarts its brokers without a lost message', async t => {
-    const [one = '', other = ''] = (await readyBrokers(system)).map(addressOf)
+    const [one = '', other = ''] = (await readyBrokers(system)).map(formatAddress)
     const control = streamThroughRelay(await startRelay('studio'), frameMs, pauseMs)
     const consumers = [one, other].map(address => startConsumer(found.preferring(address)))
     const producer = startProducer(found.next)

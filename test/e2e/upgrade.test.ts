@@ -13,7 +13,7 @@ import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
 import { documentedEnvoy } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
-import { addressOf, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
+import { followReadyBrokers, formatAddress, readyBrokers } from './ready-brokers.ts'
 import { chart, commonOptions, prepare, system, uninstall, untilReady } from './release.ts'
 import { receivesWhole, startConsumer, startProducer, wholeRequest } from './streams-load.ts'
 import { startTill, type Till } from './till-pod.ts'
@@ -98,7 +98,7 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
   async function underLoad(t: TestContext, what: string, change: () => Promise<unknown>): Promise<void> {
     const countedBefore = await counted()
     const decisions = await startDecisions(t, envoyIp, { admitted: 'alice', refused: 'grace' })
-    const addresses = (await readyBrokers(system)).map(addressOf)
+    const addresses = (await readyBrokers(system)).map(formatAddress)
     const consumers = addresses.map(address => startConsumer(brokers.preferring(address)))
     const producer = startProducer(brokers.next, `change-${++requests}-`)
     t.after(() => Promise.all([producer.stop(), ...consumers.map(({ stop }) => stop())]))

@@ -17,9 +17,9 @@ import { openAnimationClient } from '../../services/broker/servers/testing/anima
 import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import {
   answerWith,
+  createSecret,
   hang,
   type ReceivedPost,
-  secretOf,
   startReceiver,
 } from '../../services/broker/webhooks/testing/receiver.ts'
 import { encodeHeader } from '../../services/broker/wire/testing/encode-messages.ts'
@@ -34,7 +34,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const secrets = [1, 2].map(secretOf)
+const secrets = [1, 2].map(createSecret)
 const permitted = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOWED_CIDRS: '127.0.0.1/32' }
 
 /** A route for streams with a prefix. */

@@ -4,9 +4,9 @@ import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startRedis } from '../support/redis-server.ts'
 import type { Cleanup } from '../support/tollway.ts'
-import { type Ends, findLoss, openEnds, type Produced } from './resuming-ends.ts'
-import { startRoutes } from './routes.ts'
-import { atMost, type Extent, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
+import { findLoss, openResumingClient, type Produced, type ResumingClient } from './resuming-client.ts'
+import { startRouteServer } from './routes.ts'
+import { atMost, type FaultRun, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
 /** Two brokers over Redis, of which one after the other ends and starts again. */
 export const brokerFaults: readonly StreamFault[] = [
@@ -34,7 +34,7 @@ interface Pair {
 async function startPair(t: Cleanup): Promise<Pair> {
   const redis = await startRedis()
   t.after(() => redis.stop())
-  const routes = await startRoutes(t)
+  const routes = await startRouteServer(t)
   routes.publish([{ name: 'faults/all', lateJoiners: 'start' }])
   const env = { ...routes.settings, STREAM_LOG: 'redis', REDIS_URL: redis.url }
   const ports = (await freePorts(4)) as [number, number, number, number]
@@ -47,15 +47,15 @@ async function startPair(t: Cleanup): Promise<Pair> {
   return {
     addresses: brokers.map(({ address }) => address),
     async replace(signal) {
-      const place = at % 2
+      const index = at % 2
       at += 1
-      await brokers[place]?.program.end(signal)
-      brokers[place] = await startBroker(t, env, pairs[place])
+      await brokers[index]?.program.end(signal)
+      brokers[index] = await startBroker(t, env, pairs[index])
     },
   }
 }
 
-async function runKills({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runKills({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const { kills, everyMs, requests } = isLong
     ? { kills: 30, everyMs: 2_000, requests: 20 }
     : { kills: 2, everyMs: 300, requests: 4 }
@@ -63,8 +63,8 @@ async function runKills({ t, isLong }: Extent): Promise<StreamFaultReport> {
   const count = isLong ? 4_000 : 120
   const streams = Array.from({ length: requests }, async (_, index) => {
     const requestId = `killed-${index}`
-    const consumers = [0, 1].map(first => openEnds(t, pair.addresses, first).consume(requestId))
-    const produced = await openEnds(t, pair.addresses, index).produce(requestId, count, 20)
+    const consumers = [0, 1].map(first => openResumingClient(t, pair.addresses, first).consume(requestId))
+    const produced = await openResumingClient(t, pair.addresses, index).produce(requestId, count, 20)
     return { produced, consumed: await Promise.all(consumers) }
   })
   const whole = Promise.all(streams)
@@ -88,7 +88,7 @@ async function runKills({ t, isLong }: Extent): Promise<StreamFaultReport> {
   }
 }
 
-async function runRestarts({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runRestarts({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const restarts = isLong ? 20 : 2
   const workers = isLong ? 20 : 4
   const count = 10
@@ -97,7 +97,10 @@ async function runRestarts({ t, isLong }: Extent): Promise<StreamFaultReport> {
   const accepted: Produced[] = []
   const violations: string[] = []
 
-  async function work(worker: number, ends: { producer: Ends; consumer: Ends }): Promise<number> {
+  async function work(
+    worker: number,
+    ends: { producer: ResumingClient; consumer: ResumingClient },
+  ): Promise<number> {
     let requests = 0
     for (; !isOver; requests += 1) {
       const requestId = `rolling-${worker}-${requests}`
@@ -113,8 +116,8 @@ async function runRestarts({ t, isLong }: Extent): Promise<StreamFaultReport> {
 
   const works = Array.from({ length: workers }, (_, worker) =>
     work(worker, {
-      producer: openEnds(t, pair.addresses, worker),
-      consumer: openEnds(t, pair.addresses, worker + 1),
+      producer: openResumingClient(t, pair.addresses, worker),
+      consumer: openResumingClient(t, pair.addresses, worker + 1),
     }),
   )
   const whole = Promise.all(works)

@@ -14,9 +14,9 @@ import { rssMiB } from '../bench/process-usage.ts'
 import { startBackendProxy } from '../support/backend-proxy.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { findLoss, openEnds } from './resuming-ends.ts'
-import { startRoutes } from './routes.ts'
-import { atMost, type Extent, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
+import { findLoss, openResumingClient } from './resuming-client.ts'
+import { startRouteServer } from './routes.ts'
+import { atMost, type FaultRun, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
 /** Callers that are silent, hostile, many, or without rights. */
 export const callerFaults: readonly StreamFault[] = [
@@ -28,7 +28,7 @@ export const callerFaults: readonly StreamFault[] = [
 
 const parsePort = ({ address }: BrokerProcess) => Number(address.split(':')[1])
 
-function openSocket(t: Extent['t'], port: number): Promise<Socket> {
+function openSocket(t: FaultRun['t'], port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {})
   t.after(async () => void socket.destroy())
   return new Promise(resolve =>
@@ -36,7 +36,7 @@ function openSocket(t: Extent['t'], port: number): Promise<Socket> {
   )
 }
 
-async function runHalfOpen({ t, isLong, seed }: Extent): Promise<StreamFaultReport> {
+async function runHalfOpen({ t, isLong, seed }: FaultRun): Promise<StreamFaultReport> {
   const sockets = isLong ? 10_000 : 300
   const rounds = isLong ? 50 : 5
   const broker = await startBroker(t, {})
@@ -49,7 +49,7 @@ async function runHalfOpen({ t, isLong, seed }: Extent): Promise<StreamFaultRepo
   const violations: string[] = []
   for (let round = 0; round < rounds; round += 1) {
     const began = performance.now()
-    const ends = openEnds(t, [broker.address])
+    const ends = openResumingClient(t, [broker.address])
     const consumed = ends.consume(`half-open-${round}`)
     await ends.produce(`half-open-${round}`, 1, 0)
     violations.push(...[findLoss(await consumed, 1) ?? []].flat())
@@ -64,7 +64,7 @@ async function runHalfOpen({ t, isLong, seed }: Extent): Promise<StreamFaultRepo
 }
 
 /** Returns the seconds until the broker ends the call of a consumer whose network has disappeared. */
-async function measureSilence(t: Extent['t'], broker: BrokerProcess, seed: number): Promise<number> {
+async function measureSilence(t: FaultRun['t'], broker: BrokerProcess, seed: number): Promise<number> {
   const proxy = await startBackendProxy({ targetPort: parsePort(broker), seed })
   t.after(() => proxy.stop())
   const pull = openAnimationClient(t, proxy.address).pull({ requestId: 'silent' })
@@ -82,14 +82,14 @@ async function measureSilence(t: Extent['t'], broker: BrokerProcess, seed: numbe
 
 const framesOfConnection = 50
 
-async function runFuzz({ t, isLong, seed }: Extent): Promise<StreamFaultReport> {
+async function runFuzz({ t, isLong, seed }: FaultRun): Promise<StreamFaultReport> {
   const connections = isLong ? 4_000 : 30
   const pushes = isLong ? 20_000 : 200
   const broker = await startBroker(t, {})
-  const healthy = openEnds(t, [broker.address])
+  const healthy = openResumingClient(t, [broker.address])
   const count = isLong ? 3_000 : 50
   const consumed = healthy.consume('healthy')
-  const produced = openEnds(t, [broker.address]).produce('healthy', count, 10)
+  const produced = openResumingClient(t, [broker.address]).produce('healthy', count, 10)
   const paths = ['Push', 'Pull'].map(kind => `/${animationServices.specified}/${kind}AnimationDataStream`)
   await sendFrames(broker, paths, { connections: Math.ceil(connections / 10), seed })
   await sendMessages(t, broker, Math.ceil(pushes / 10), seed)
@@ -141,7 +141,7 @@ async function sendFrames(
 
 /** Each message is the header of a push, or follows one, with some bytes changed. */
 async function sendMessages(
-  t: Extent['t'],
+  t: FaultRun['t'],
   broker: BrokerProcess,
   pushes: number,
   seed: number,
@@ -166,10 +166,10 @@ async function sendMessages(
   }
 }
 
-async function runJoins({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runJoins({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const consumers = isLong ? 10_000 : 300
   const half = 20
-  const routes = await startRoutes(t)
+  const routes = await startRouteServer(t)
   routes.publish([{ name: 'faults/all', lateJoiners: 'start', limits: { consumers: 20_000 } }])
   const broker = await startBroker(t, { ...routes.settings, MAX_PULLS: '20000' })
   const push = openAnimationClient(t, broker.address).push()
@@ -213,9 +213,9 @@ async function runJoins({ t, isLong }: Extent): Promise<StreamFaultReport> {
 
 const sha256 = (token: string) => createHash('sha256').update(token).digest()
 
-async function runTenants({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runTenants({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const attempts = isLong ? 2_000 : 50
-  const routes = await startRoutes(t)
+  const routes = await startRouteServer(t)
   const route = (token: string, slowConsumers: string) => ({
     ...{ name: 'faults/a', slowConsumers, match: { streamIdPrefix: 's' } },
     ...{ tokenHashes: [sha256(token)] },

@@ -10,8 +10,8 @@ import { rssMiB } from '../bench/process-usage.ts'
 import { seededRandom } from '../support/api-proxy.ts'
 import { startBroker } from '../support/broker-process.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { startRoutes } from './routes.ts'
-import { atMost, type Extent, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
+import { startRouteServer } from './routes.ts'
+import { atMost, type FaultRun, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
 /** Consumers that stop, lag behind, or join all at once. */
 export const consumerFaults: readonly StreamFault[] = [
@@ -41,10 +41,10 @@ export const consumerFaults: readonly StreamFault[] = [
   },
 ]
 
-async function runStopped({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runStopped({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const consumers = isLong ? 99 : 19
   const ms = isLong ? 10_000 : 500
-  const routes = await startRoutes(t)
+  const routes = await startRouteServer(t)
   routes.publish([
     { name: 'faults/all', slowConsumers: 'drop-oldest', limits: { bufferBytes: 1024n * 1024n } },
   ])
@@ -80,7 +80,7 @@ async function runStopped({ t, isLong }: Extent): Promise<StreamFaultReport> {
   }
 }
 
-async function runOverload({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runOverload({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const total = isLong ? 60_000 : 2_000
   const bytes = 10_000
   const { program, address } = await startBroker(t, {})
@@ -116,17 +116,17 @@ async function runOverload({ t, isLong }: Extent): Promise<StreamFaultReport> {
 /** An unknown field of 2,000 bytes, which readers skip: more than the buffers of the connection take. */
 const padding = Buffer.concat([Buffer.from([0xc2, 0x0c, 0xd0, 0x0f]), Buffer.alloc(2_000)])
 
-interface Found {
+interface GapCheck {
   readonly received: number
   readonly announced: number
   readonly violations: readonly string[]
 }
 
-async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> {
+async function runGaps({ t, isLong, seed }: FaultRun): Promise<StreamFaultReport> {
   const messages = isLong ? 100_000 : 2_000
   const consumers = isLong ? 10 : 3
   const random = seededRandom(seed)
-  const routes = await startRoutes(t)
+  const routes = await startRouteServer(t)
   routes.publish([{ name: 'faults/all', slowConsumers: 'drop-oldest', limits: { bufferBytes: 20_000n } }])
   const { address } = await startBroker(t, routes.settings)
   const clients: AnimationClient[] = Array.from({ length: consumers }, () => openAnimationClient(t, address))
@@ -150,7 +150,7 @@ async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
   for (const pull of pulls) pull.resume()
   for (const pull of pulls) await waitFor('the end of a pull', async () => (await pull.end) === 'OK', 60_000)
   const found = pulls.map(pull => checkGaps(pull.texts(), messages))
-  const sum = (of: (one: Found) => number) => found.reduce((total, one) => total + of(one), 0)
+  const sum = (of: (one: GapCheck) => number) => found.reduce((total, one) => total + of(one), 0)
   const announced = sum(one => one.announced)
   return {
     size:
@@ -165,7 +165,7 @@ async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
 }
 
 /** Each number is the next one, or that of the announcement before it. */
-function checkGaps(texts: readonly string[], messages: number): Found {
+function checkGaps(texts: readonly string[], messages: number): GapCheck {
   const violations: string[] = []
   let next = 1
   let received = 0
@@ -186,7 +186,7 @@ function checkGaps(texts: readonly string[], messages: number): Found {
   return { received, announced, violations: violations.slice(0, 3) }
 }
 
-async function runOrder({ t, isLong }: Extent): Promise<StreamFaultReport> {
+async function runOrder({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
   const { address } = await startBroker(t, {})
   const port = Number(address.split(':')[1])
   const load = await openStreamLoad({

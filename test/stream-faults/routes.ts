@@ -12,12 +12,12 @@ import type { Cleanup } from '../support/tollway.ts'
 type RouteMessage = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }
 
 /** The feed of an operator, for a broker with these settings. It accepts calls after the first `publish`. */
-export interface Routes {
+export interface RouteServer {
   readonly settings: Readonly<Record<string, string>>
   publish(routes: readonly RouteMessage[]): void
 }
 
-export async function startRoutes(t: Cleanup): Promise<Routes> {
+export async function startRouteServer(t: Cleanup): Promise<RouteServer> {
   const feed = new Feed({
     ...{ typeUrls: [routeTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog },
   })

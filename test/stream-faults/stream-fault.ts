@@ -1,21 +1,21 @@
 import type { GoalLine } from '../faults/fault-case.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
-/** A fault of the broker's surroundings, injected while streams run. */
+/** A fault that is injected while streams run through a broker. */
 export interface StreamFault {
   readonly name: string
   readonly title: string
   /** Programs that must be on the PATH. */
   readonly needs: readonly string[]
-  run(extent: Extent): Promise<StreamFaultReport>
+  run(options: FaultRun): Promise<StreamFaultReport>
 }
 
-export interface Extent {
+export interface FaultRun {
   /** Ends the processes and connections of the case. */
   readonly t: Cleanup
   /** Determines the random behaviour. */
   readonly seed: number
-  /** The size for a report; otherwise the size for each run of the tests, a second or two. */
+  /** Whether it has the size of a report; otherwise it takes a second or two, as in the tests. */
   readonly isLong: boolean
 }
 

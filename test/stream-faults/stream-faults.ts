@@ -25,9 +25,8 @@ const { values, positionals } = parseArgs({
 })
 const unknown = positionals.filter(name => !cases.some(one => one.name === name))
 if (unknown.length > 0) {
-  process.stderr.write(
-    `there is no ${unknown.join(', ')}; there are ${cases.map(one => one.name).join(', ')}\n`,
-  )
+  const names = cases.map(({ name }) => name).join(', ')
+  process.stderr.write(`unknown fault ${unknown.join(', ')}: expected ${names}\n`)
   process.exit(2)
 }
 const say = (text: string) => void process.stderr.write(`${text}\n`)

@@ -21,7 +21,7 @@ import { openRouteFeed } from './route-feed.ts'
 
 type Message = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }
 
-const snapshotOf = (messages: readonly Message[]) =>
+const createRouteSnapshot = (messages: readonly Message[]) =>
   createSnapshot(
     routeTypeUrl,
     messages.map(message =>
@@ -85,7 +85,10 @@ function startBroker(t: TestContext, port: number, metadata = 'pod:broker-0,uid:
 test('published routes take effect, and are acknowledged', async t => {
   const { feed, port } = await startOperator(t)
   const { table, names } = startBroker(t, port)
-  const first = snapshotOf([{ name: 'shop/a', match: { streamIdPrefix: 'game-' } }, { name: 'shop/b' }])
+  const first = createRouteSnapshot([
+    { name: 'shop/a', match: { streamIdPrefix: 'game-' } },
+    { name: 'shop/b' },
+  ])
   feed.publish(first)
   await waitFor('the routes', () => names() === 'shop/a shop/b')
   const ids = { sourceServiceId: '', streamId: 'game-1', targetObjectId: '' }
@@ -96,7 +99,7 @@ test('published routes take effect, and are acknowledged', async t => {
     feed.enforcement(routeTypeUrl, ['u-1'])(resource).acknowledged.has('u-1'),
   )
   assert.equal(feed.clients()[0]?.uid, 'u-1')
-  feed.publish(snapshotOf([]))
+  feed.publish(createRouteSnapshot([]))
   await waitFor('the end of all routes', () => names() === '')
 })
 
@@ -105,7 +108,7 @@ test('an invalid route is rejected by name, and does not affect others', async t
   const { names } = startBroker(t, port)
   const good = { name: 'shop/a' }
   const wrong = { name: 'shop/b', slowConsumers: 'kill' }
-  const snapshot = snapshotOf([good, wrong])
+  const snapshot = createRouteSnapshot([good, wrong])
   feed.publish(snapshot)
   await waitFor('the good route', () => names() === 'shop/a')
   const resource = snapshot.resources.get('shop/b')
@@ -130,7 +133,7 @@ test('a broker without a uid sends no report', async t => {
   const { feed, reports, port } = await startOperator(t)
   const { table } = startBroker(t, port, '')
   const loaded = new Promise<void>(resolve => table.onChange(resolve))
-  feed.publish(snapshotOf([]))
+  feed.publish(createRouteSnapshot([]))
   await loaded
   assert.deepEqual(reports, [])
 })

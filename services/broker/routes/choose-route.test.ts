@@ -5,7 +5,7 @@ import { createRouteChooser, type RouteIds } from './choose-route.ts'
 import { defaultRoute, type Route } from './route.ts'
 
 /** `hero@5 source=a2f prefix=game- target=hero`: its name, its age, and the fields of its match. */
-function routeOf(text: string): Route {
+function parseRoute(text: string): Route {
   const [, name = '', createdMs = '0', fields = ''] = /^(\S*?)(?:@(\d+))?((?: \S+)*)$/.exec(text.trim()) ?? []
   const field = (key: string) => new RegExp(` ${key}=(\\S*)`).exec(fields)?.[1] ?? ''
   const match = {
@@ -16,7 +16,7 @@ function routeOf(text: string): Route {
   return { ...defaultRoute, name, createdMs: Number(createdMs), match }
 }
 
-function idsOf(text: string): RouteIds {
+function parseIds(text: string): RouteIds {
   const field = (key: string) => new RegExp(`(?:^| )${key}=(\\S*)`).exec(text)?.[1] ?? ''
   return { sourceServiceId: field('source'), streamId: field('stream'), targetObjectId: field('target') }
 }
@@ -91,11 +91,11 @@ const tables: readonly (readonly [string, string])[] = [
 test('the longest prefix takes precedence, then the most fields, the oldest, the first by name', () => {
   for (const [routes, cases] of tables) {
     const texts = routes === '' ? [] : routes.split('|')
-    for (const list of [texts.map(routeOf), texts.map(routeOf).reverse()]) {
+    for (const list of [texts.map(parseRoute), texts.map(parseRoute).reverse()]) {
       const choose = createRouteChooser(list)
       for (const line of cases.split('\n').filter(text => text.includes('->'))) {
         const [ids = '', expected] = line.split('->').map(part => part.trim())
-        const chosen = choose(idsOf(ids))
+        const chosen = choose(parseIds(ids))
         assert.equal(chosen === defaultRoute ? '(default)' : chosen.name, expected, `${routes}: ${line}`)
       }
     }

@@ -32,10 +32,10 @@ export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   }
   return ({ sourceServiceId, streamId, targetObjectId }) => {
     let best: Route | undefined
-    for (const source of valuesThatMatch(sourceServiceId)) {
+    for (const source of listMatchingValues(sourceServiceId)) {
       const byTarget = bySource.get(source)
       if (byTarget === undefined) continue
-      for (const target of valuesThatMatch(targetObjectId)) {
+      for (const target of listMatchingValues(targetObjectId)) {
         const found = findLongest(byTarget.get(target), streamId)
         if (found !== undefined && (best === undefined || precedes(found, best))) best = found
       }
@@ -72,7 +72,7 @@ function findLongest(table: PrefixTable | undefined, streamId: string): Route | 
 }
 
 /** The values of a match field that match this id. */
-const valuesThatMatch = (id: string) => (id === '' ? [''] : [id, ''])
+const listMatchingValues = (id: string) => (id === '' ? [''] : [id, ''])
 
 function precedes(route: Route, other: Route): boolean {
   const prefix = route.match.streamIdPrefix.length - other.match.streamIdPrefix.length

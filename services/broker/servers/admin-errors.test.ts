@@ -99,7 +99,7 @@ describe('an error of the admin API is the answer to a request', () => {
       seen.add(code)
     })
 
-  test('too-many: after ten wrong tokens', async t => {
+  test('too-many is the error after ten wrong tokens', async t => {
     const { port } = await serve(t)
     const wrong = request('GET /streams').replace(token, 'wrong')
     for (let tries = 0; tries < 10; tries += 1) assert.equal((await send(port, wrong)).status, 401)

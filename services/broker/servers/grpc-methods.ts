@@ -8,14 +8,14 @@ import { readAnimationIds } from '../wire/read-header.ts'
 import { encodeStatus, type Status } from '../wire/status.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
-/** The service name of the specification, and that of the public definition, which is equal on the wire. */
+/** The service name of the animation data specification, and of the public definition, equal on the wire. */
 export const animationServices = {
   specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
 
 /**
- * AnimationDataService, under the name of the specification and optionally under the public name, and server
+ * AnimationDataService, under the specified name and optionally under the public one, and server
  * reflection.
  */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {

@@ -26,7 +26,7 @@ export async function openPages(settings: Settings, options: OpenPagesOptions) {
   if (settings.metricsPort !== 0)
     await listen(createMetricsServer(options), metricsHost, settings.metricsPort)
   const adminPort =
-    tokens && (await listen(await adminServer(tokens, options), adminHost, settings.adminPort))
+    tokens && (await listen(await openAdminServer(tokens, options), adminHost, settings.adminPort))
   return {
     debugPort,
     adminPort,
@@ -49,7 +49,7 @@ async function openTokens(
   return tokens
 }
 
-async function adminServer(tokens: AdminTokens, options: OpenPagesOptions): Promise<Server> {
+async function openAdminServer(tokens: AdminTokens, options: OpenPagesOptions): Promise<Server> {
   const { createAdminServer } = await import('./admin-server.ts')
   return createAdminServer({ ...options, pages: options, tokens })
 }

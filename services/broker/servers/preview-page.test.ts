@@ -57,7 +57,7 @@ function frame(index: number, values: readonly number[]): Uint8Array {
   return encode({ streamPart: { case: 'animationData', value } })
 }
 
-async function keyOf({ get }: Served): Promise<string> {
+async function readKey({ get }: Served): Promise<string> {
   const streams = async () =>
     (JSON.parse((await get('/streams')).text) as { streams: { key: string }[] }).streams
   await waitFor('the request', async () => (await streams()).length === 1)
@@ -83,7 +83,7 @@ async function pushFrames(served: Served, frames: number): Promise<string> {
       ),
     )
   }
-  return await keyOf(served)
+  return await readKey(served)
 }
 
 test('a preview has the range of the audio and the curves that move most', async t => {
@@ -115,7 +115,7 @@ test('a broker that shares the log in Redis has the preview of another one', asy
   const env = { STREAM_LOG: 'redis', REDIS_URL: redis.url }
   const [first, second] = [await start(t, env), await start(t, env)]
   const key = await pushFrames(first, 60)
-  assert.equal(await keyOf(second), key)
+  assert.equal(await readKey(second), key)
   await waitFor('the messages', async () => (await previewFrom(second, key)).messages === 60)
 })
 

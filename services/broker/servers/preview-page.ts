@@ -26,7 +26,7 @@ export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   const running = new Map<string, Promise<string>>()
 
   async function make(request: LoggedRequest): Promise<string> {
-    const { header, messages } = await lastMessages(request)
+    const { header, messages } = await readLastMessages(request)
     // Loaded with the first preview, since the decoder takes memory that other pages do not need.
     const { createPreview } = await import('./request-preview.ts')
     const { key, ids, ended } = request
@@ -60,7 +60,7 @@ export function previewPage(makePreview: MakePreview): PageHandler {
 }
 
 /** Reads the kept messages of a request without holding them, and resolves with copies of the last ones. */
-async function lastMessages(request: LoggedRequest) {
+async function readLastMessages(request: LoggedRequest) {
   let onReadable = () => {}
   const cursor = await request.read({ onReadable: () => onReadable(), waiting: true })
   try {

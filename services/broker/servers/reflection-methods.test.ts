@@ -27,12 +27,12 @@ async function start(t: TestContext, services: readonly string[] = [specified]) 
     call.write(Buffer.from(request.finish()))
     call.end()
     const [answer] = await call.toArray()
-    return fieldsOf(answer)
+    return readFields(answer)
   }
 }
 
 /** The values of length-delimited fields, and of numbers, by their field number. */
-function fieldsOf(bytes: Uint8Array): ReadonlyMap<number, readonly (Uint8Array | number)[]> {
+function readFields(bytes: Uint8Array): ReadonlyMap<number, readonly (Uint8Array | number)[]> {
   const fields = new Map<number, (Uint8Array | number)[]>()
   const reader = new BinaryReader(bytes)
   while (reader.pos < reader.len) {
@@ -43,17 +43,17 @@ function fieldsOf(bytes: Uint8Array): ReadonlyMap<number, readonly (Uint8Array |
   return fields
 }
 
-type Fields = ReturnType<typeof fieldsOf>
-const inner = (fields: Fields, number: number) => fieldsOf(fields.get(number)?.[0] as Uint8Array)
+type Fields = ReturnType<typeof readFields>
+const inner = (fields: Fields, number: number) => readFields(fields.get(number)?.[0] as Uint8Array)
 const filesIn = (fields: Fields) =>
   (inner(fields, 4).get(1) ?? []).map(bytes => fromBinary(FileDescriptorProtoSchema, bytes as Uint8Array))
 
 for (const version of ['v1', 'v1alpha']) {
-  test(`${version} lists the services, and describes them with their dependencies`, async t => {
+  test(`reflection ${version} lists the services, and describes them with their dependencies`, async t => {
     const ask = await start(t, [specified, publicName])
     const listed = inner(await ask(7, '', version), 6).get(1) ?? []
     assert.deepEqual(
-      listed.map(service => String(Buffer.from(fieldsOf(service as Uint8Array).get(1)?.[0] as Uint8Array))),
+      listed.map(service => String(Buffer.from(readFields(service as Uint8Array).get(1)?.[0] as Uint8Array))),
       [specified, publicName],
     )
     for (const service of [specified, publicName]) {
@@ -70,7 +70,7 @@ for (const version of ['v1', 'v1alpha']) {
   })
 }
 
-test('files and symbols are found by their names', async t => {
+test('reflection finds files and symbols by their names', async t => {
   const ask = await start(t)
   const path = 'neutral_ace/services/animation_data/v1/animation_data.proto'
   assert.equal(filesIn(await ask(3, path))[0]?.name, path)
@@ -80,7 +80,7 @@ test('files and symbols are found by their names', async t => {
   }
 })
 
-test('an unknown name is NOT_FOUND', async t => {
+test('reflection answers an unknown name with NOT_FOUND', async t => {
   const ask = await start(t)
   for (const [field, text] of [
     [3, 'no/such.proto'],

@@ -39,7 +39,7 @@ export function streamPages(options: StreamPagesOptions): FindPage {
   }
   const preview = previewPage(options.makePreview)
   return (path, method) => {
-    if (method === 'DELETE') return interruption(path, options)
+    if (method === 'DELETE') return createInterruption(path, options)
     if (path === '/streams/preview') return preview
     return path === '/streams' ? list : undefined
   }
@@ -62,7 +62,7 @@ function sendStreams(
  */
 const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 
-function interruption(path: string, { streams }: StreamPagesOptions): PageHandler | undefined {
+function createInterruption(path: string, { streams }: StreamPagesOptions): PageHandler | undefined {
   const match = interruptionPath.exec(path)
   if (match === null) return undefined
   const [, alone, stream = alone ?? '', request = ''] = match

@@ -79,7 +79,7 @@ export class StreamWatch {
 
   #tick(): void {
     const now = this.#sample()
-    const changes = changesBetween(this.#known, now)
+    const changes = findChanges(this.#known, now)
     this.#known = now
     for (const watcher of [...this.#watchers]) this.#sendChanges(watcher, changes)
   }
@@ -111,7 +111,7 @@ export class StreamWatch {
 }
 
 /** The changes from one sample to the next, in the order of the requests. */
-function changesBetween(
+function findChanges(
   before: ReadonlyMap<string, StreamView>,
   now: ReadonlyMap<string, StreamView>,
 ): readonly StreamEvent[] {

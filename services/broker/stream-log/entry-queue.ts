@@ -21,7 +21,7 @@ const bytesBeforeField = 3
  *
  * Entries live for seconds, which is expensive for objects: the garbage collector copies each of them twice,
  * and then marks it repeatedly. An entry is therefore not an object but some numbers, and its bytes are
- * copied into memory that older entries have left. This avoids collections of a hundred milliseconds, one per
+ * copied into memory that dropped entries have released. This avoids collections of a hundred milliseconds, one per
  * second, with 1,000 streams of 30 messages a second.
  */
 export class EntryQueue {

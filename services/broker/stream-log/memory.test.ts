@@ -24,7 +24,7 @@ function open(options: Partial<ConstructorParameters<typeof MemoryLog>[0]> = {})
   })
 }
 
-const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - logEntryOverheadBytes))
+const createEntry = (bytes: number) => toBytes('x'.repeat(bytes - logEntryOverheadBytes))
 
 streamLogContract('memory', async (_, options) => {
   const log = open(options)
@@ -72,8 +72,8 @@ test('entries that all readers have taken are dropped first over the total limit
   const stalled = await unread?.request.read({ onReadable() {} })
   stalled?.next()
   const readers = await Promise.all(read.map(({ request }) => collect(request)))
-  for (let count = 0; count < 15; count += 1) unread?.append(entryOf(1000))
-  for (let count = 0; count < 40; count += 1) for (const writer of read) writer.append(entryOf(1000))
+  for (let count = 0; count < 15; count += 1) unread?.append(createEntry(1000))
+  for (let count = 0; count < 40; count += 1) for (const writer of read) writer.append(createEntry(1000))
   assert.deepEqual(
     readers.map(({ texts, cursor }) => [texts.length, cursor.takeGap()]),
     [
@@ -91,15 +91,18 @@ test('an ended request costs at most 4 KiB besides its messages, whatever its pr
   t.after(() => log.close())
   setFlagsFromString('--expose-gc')
   const collectGarbage: () => void = runInNewContext('gc')
-  const progressOf = (size: number) => ({ warnings: Array.from({ length: size }, (_, at) => ({ at })) })
+  const createProgress = (size: number) => ({ warnings: Array.from({ length: size }, (_, at) => ({ at })) })
   const pushAll = async (name: string, count: number) => {
     for (let at = 0; at < count; at += 1) {
-      const writer = await log.open({ ...createResumable(`${name}-${at}`, 5_000), progress: progressOf(100) })
-      writer.append(toBytes('x'), progressOf(100))
+      const writer = await log.open({
+        ...createResumable(`${name}-${at}`, 5_000),
+        progress: createProgress(100),
+      })
+      writer.append(toBytes('x'), createProgress(100))
       await writer.end({ how: 'completed' })
     }
   }
-  const keptBytes = async () => {
+  const measureHeap = async () => {
     collectGarbage()
     // Array buffers are freed in another thread after a collection; the second one waits for it.
     await new Promise(setImmediate)
@@ -108,10 +111,10 @@ test('an ended request costs at most 4 KiB besides its messages, whatever its pr
     return heapUsed + arrayBuffers
   }
   await pushAll('first', 500)
-  const before = await keptBytes()
+  const before = await measureHeap()
   const count = 4_000
   await pushAll('later', count)
-  const bytes = ((await keptBytes()) - before) / count
+  const bytes = ((await measureHeap()) - before) / count
   assert.equal(log.list().length, 500 + count)
   assert.ok(bytes < 4_096, `${Math.round(bytes)} bytes a request`)
 })

@@ -250,7 +250,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#suspended !== undefined
   }
 
-  get isHeld(): boolean {
+  get mustWait(): boolean {
     return this.#ring.full
   }
 

@@ -7,7 +7,7 @@ import { logEntryOverheadBytes, type RingCursor, type RingLimits } from './strea
 
 const header = Buffer.from('header')
 
-function ringOf(limits: Partial<RingLimits> = {}, budget = new ByteBudget(1_000_000)) {
+function createRing(limits: Partial<RingLimits> = {}, budget = new ByteBudget(1_000_000)) {
   const time = { ms: 1_000_000 }
   const ring = new Ring({
     header,
@@ -22,7 +22,7 @@ function ringOf(limits: Partial<RingLimits> = {}, budget = new ByteBudget(1_000_
 const silent = { onReadable() {} }
 
 test('entries that are too old are dropped', () => {
-  const { ring, time, append } = ringOf({ ms: 1000 })
+  const { ring, time, append } = createRing({ ms: 1000 })
   append()
   time.ms += 600
   append()
@@ -35,21 +35,21 @@ test('entries that are too old are dropped', () => {
 })
 
 test('a cursor can seek the entries of the last milliseconds', () => {
-  const { ring, time, append } = ringOf()
+  const { ring, time, append } = createRing()
   for (let count = 0; count < 10; count += 1) {
     append()
     time.ms += 100
   }
   const cursor = ring.read(silent)
-  const positionOf = (lastMs: number) => {
+  const seekPosition = (lastMs: number) => {
     cursor.seek({ lastMs })
     return cursor.position
   }
-  assert.deepEqual([0, 100, 250, 1000, 9999].map(positionOf), [11, 10, 9, 1, 1])
+  assert.deepEqual([0, 100, 250, 1000, 9999].map(seekPosition), [11, 10, 9, 1, 1])
 })
 
 test('only a cursor that has taken every entry is notified, once', () => {
-  const { ring, append } = ringOf()
+  const { ring, append } = createRing()
   let news = 0
   const cursor = ring.read({ onReadable: () => (news += 1) })
   append()
@@ -64,7 +64,7 @@ test('only a cursor that has taken every entry is notified, once', () => {
 })
 
 test('an ended request keeps its messages, but releases unused memory', () => {
-  const { ring, time } = ringOf({ bytes: 2 * logEntryOverheadBytes + 10 })
+  const { ring, time } = createRing({ bytes: 2 * logEntryOverheadBytes + 10 })
   const memory = Buffer.from('abcdefgh'.repeat(2048))
   for (let at = 0; at < 4; at += 1) ring.append(memory.subarray(at, at + 2), time.ms)
   const before = { entries: ring.entries, bytes: ring.bytes }
@@ -84,7 +84,7 @@ test('an ended request keeps its messages, but releases unused memory', () => {
 })
 
 test('missing entries of a ring that is filled from another source are a gap', () => {
-  const { ring, append } = ringOf()
+  const { ring, append } = createRing()
   const cursor = ring.read(silent)
   cursor.next()
   append()
@@ -96,7 +96,7 @@ test('missing entries of a ring that is filled from another source are a gap', (
 })
 
 test('a producer that is blocked by old unread entries continues when they are read', () => {
-  const { ring, time, append } = ringOf({ ms: 1000, whenFull: 'wait' })
+  const { ring, time, append } = createRing({ ms: 1000, whenFull: 'wait' })
   let room = 0
   ring.onRoom(() => (room += 1))
   const cursor = ring.read(silent)
@@ -130,7 +130,7 @@ interface Reader {
 function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): void {
   const limit = 3000
   const budget = new ByteBudget(2000)
-  const { ring, append } = ringOf({ bytes: limit, whenFull }, budget)
+  const { ring, append } = createRing({ bytes: limit, whenFull }, budget)
   const readers: Reader[] = []
   let appended = 0
   let roomTold = true
@@ -192,9 +192,9 @@ for (const whenFull of ['trim', 'wait'] as const) {
 
 test('a released ring without cursors counts once in the budget, even if it is read again', () => {
   const budget = new ByteBudget(1_000_000)
-  const { ring, append } = ringOf({}, budget)
-  ringOf({}, budget)
-  ringOf({}, budget)
+  const { ring, append } = createRing({}, budget)
+  createRing({}, budget)
+  createRing({}, budget)
   append(100)
   ring.release()
   ring.read(silent).close()

@@ -27,7 +27,7 @@ interface RingOptions {
 /** Receives the progress of the readers of a ring, to report their positions to other brokers. */
 export interface RingWatch {
   /** The number of read bytes after which a report is due. */
-  readonly worthBytes: number
+  readonly reportBytes: number
   /** A cursor has read `worthBytes`, or starts to hold entries. */
   onProgress(): void
   /** A cursor was closed. */
@@ -51,8 +51,8 @@ export class Ring {
   readonly #cursors = new Set<Cursor>()
   /** The cursors that hold entries. */
   readonly #holders = new Set<Cursor>()
-  readonly #waits = createWaitQueue()
-  readonly #floor = createFloor(this.#holders)
+  readonly #waiting = new WaitingCursors()
+  readonly #slowest = new SlowestPosition(this.#holders)
   #end: RequestEnd | undefined
   #full = false
   #released = false
@@ -81,7 +81,7 @@ export class Ring {
     this.#queue.push(bytes, receivedMs)
     this.#budget.spend(this.#queue.bytes - before)
     this.#trim(receivedMs)
-    this.#waits.wake()
+    this.#waiting.wake()
     return !this.#full
   }
 
@@ -93,7 +93,7 @@ export class Ring {
     if (position <= this.#queue.end) return
     this.#budget.spend(-this.#queue.bytes)
     this.#queue.restartAt(position)
-    this.#waits.wake()
+    this.#waiting.wake()
   }
 
   /**
@@ -122,7 +122,7 @@ export class Ring {
     this.#end = end
     this.#full = false
     this.#queue.seal()
-    this.#waits.wake()
+    this.#waiting.wake()
     this.#onRoom()
   }
 
@@ -164,7 +164,7 @@ export class Ring {
 
   /** The position of the slowest cursor that holds entries; undefined if there is none. */
   get slowestPosition(): number | undefined {
-    return this.#holders.size === 0 ? undefined : Math.min(this.#floor.position(), this.#queue.end)
+    return this.#holders.size === 0 ? undefined : Math.min(this.#slowest.position, this.#queue.end)
   }
 
   get cursors(): number {
@@ -193,7 +193,7 @@ export class Ring {
   take(cursor: Cursor): LogEntry | undefined {
     const { rawPosition } = cursor
     if (rawPosition >= this.#queue.end) {
-      this.#waits.add(cursor)
+      this.#waiting.add(cursor)
       return undefined
     }
     const entry = rawPosition === 0 ? this.#header : this.#queue.at(rawPosition)
@@ -204,7 +204,7 @@ export class Ring {
 
   #report(watch: RingWatch, readBytes: number): void {
     this.#unreportedBytes += readBytes + logEntryOverheadBytes
-    if (this.#unreportedBytes < watch.worthBytes) return
+    if (this.#unreportedBytes < watch.reportBytes) return
     this.#unreportedBytes = 0
     watch.onProgress()
   }
@@ -214,8 +214,8 @@ export class Ring {
     const from = cursor.rawPosition
     cursor.rawPosition = to
     if (!cursor.holds) return
-    this.#floor.moved(from, to)
-    this.#relieve()
+    this.#slowest.move(from, to)
+    this.#trimAfterRead()
   }
 
   /** Called by a cursor: holds the entries from its position on. */
@@ -223,17 +223,17 @@ export class Ring {
     if (cursor.holds) return
     cursor.holds = true
     this.#holders.add(cursor)
-    this.#floor.moved(undefined, cursor.rawPosition)
+    this.#slowest.move(undefined, cursor.rawPosition)
     this.#watch?.onProgress()
   }
 
   /** Called by a cursor that is closed. */
   remove(cursor: Cursor): void {
     this.#cursors.delete(cursor)
-    this.#waits.remove(cursor)
+    this.#waiting.remove(cursor)
     if (this.#holders.delete(cursor)) {
-      this.#floor.moved(cursor.rawPosition, undefined)
-      this.#relieve()
+      this.#slowest.move(cursor.rawPosition, undefined)
+      this.#trimAfterRead()
     }
     this.#discardUnlessNeeded()
     this.#watch?.onClosed()
@@ -265,7 +265,7 @@ export class Ring {
     const queue = this.#queue
     this.#full = false
     while (this.#isOverLimit(nowMs)) {
-      if (this.#limits.whenFull === 'wait' && queue.first >= this.#floor.position()) {
+      if (this.#limits.whenFull === 'wait' && queue.first >= this.#slowest.position) {
         this.#full = this.#end === undefined
         break
       }
@@ -299,12 +299,12 @@ export class Ring {
   /** Whether no cursor holds the oldest entry, and it is not the only one. */
   #isOptional(): boolean {
     const { first, end } = this.#queue
-    return end - first > 1 && first < this.#floor.position()
+    return end - first > 1 && first < this.#slowest.position
   }
 
-  /** Uses the room that the slowest cursor has released. */
-  #relieve(): void {
-    if (!(this.#full || this.#released) || !this.#floor.hasRisen()) return
+  /** Drops the entries that the slowest cursor has released. */
+  #trimAfterRead(): void {
+    if (!(this.#full || this.#released) || !this.#slowest.hasRisen) return
     const wasFull = this.#full
     this.#trim(this.#clock.nowMs())
     if (wasFull && !this.#full) this.#onRoom()
@@ -315,11 +315,11 @@ class Cursor implements RingCursor {
   readonly #ring: Ring
   readonly reader: RingReader
   /**
-   * The position without regard to gaps: 0 is the header; from 1 on it can be before the oldest entry, if the
-   * cursor meets a gap.
+   * The position of its next entry: 0 is the header. It is before the oldest entry if entries were dropped that
+   * it has not read.
    */
   rawPosition = 0
-  /** Its index among the cursors that wait for new entries, or `notWaiting`. */
+  /** Its index in `WaitingCursors`, or `notWaiting`. */
   waitsAt = notWaiting
   open = true
   holds = false
@@ -331,12 +331,12 @@ class Cursor implements RingCursor {
   }
 
   get position(): number {
-    this.#skipWhatIsGone()
+    this.#skipDropped()
     return this.rawPosition
   }
 
   takeGap(): number {
-    this.#skipWhatIsGone()
+    this.#skipDropped()
     const taken = this.#gap
     this.#gap = 0
     return taken
@@ -344,7 +344,7 @@ class Cursor implements RingCursor {
 
   next(): LogEntry | undefined {
     if (!this.open) return undefined
-    this.#skipWhatIsGone()
+    this.#skipDropped()
     return this.#ring.take(this)
   }
 
@@ -365,7 +365,7 @@ class Cursor implements RingCursor {
 
   hold(): void {
     if (!this.open) return
-    this.#skipWhatIsGone()
+    this.#skipDropped()
     this.#ring.hold(this)
   }
 
@@ -375,7 +375,7 @@ class Cursor implements RingCursor {
     this.#ring.remove(this)
   }
 
-  #skipWhatIsGone(): void {
+  #skipDropped(): void {
     const first = this.#ring.firstPosition
     if (!this.open || this.rawPosition === 0 || this.rawPosition >= first) return
     this.#gap += first - this.rawPosition
@@ -384,73 +384,85 @@ class Cursor implements RingCursor {
 }
 
 /** The cursors that have taken every entry. */
-function createWaitQueue() {
-  let waiting: Cursor[] = []
-  /** Used alternately with `waiting`, so that an append allocates no array. */
-  let spare: Cursor[] | undefined
-  return {
-    add(cursor: Cursor): void {
-      if (cursor.waitsAt !== notWaiting) return
-      cursor.waitsAt = waiting.length
-      waiting.push(cursor)
-    },
-    remove(cursor: Cursor): void {
-      if (waiting[cursor.waitsAt] !== cursor) return
-      const last = waiting.pop()
-      if (last === undefined || last === cursor) return
-      waiting[cursor.waitsAt] = last
-      last.waitsAt = cursor.waitsAt
-    },
-    wake(): void {
-      if (waiting.length === 0) return
-      const woken = waiting
-      waiting = spare ?? []
-      // A notified reader may append in turn; the nested call has no spare array.
-      spare = undefined
-      for (const cursor of woken) {
-        cursor.waitsAt = notWaiting
-        if (cursor.open) cursor.reader.onReadable()
-      }
-      woken.length = 0
-      spare = woken
-    },
+class WaitingCursors {
+  #cursors: Cursor[] = []
+  /** Used alternately with `#cursors`, so that an append allocates no array. */
+  #spare: Cursor[] | undefined
+
+  add(cursor: Cursor): void {
+    if (cursor.waitsAt !== notWaiting) return
+    cursor.waitsAt = this.#cursors.length
+    this.#cursors.push(cursor)
+  }
+
+  remove(cursor: Cursor): void {
+    const cursors = this.#cursors
+    if (cursors[cursor.waitsAt] !== cursor) return
+    const last = cursors.pop()
+    if (last === undefined || last === cursor) return
+    cursors[cursor.waitsAt] = last
+    last.waitsAt = cursor.waitsAt
+  }
+
+  /** Removes all cursors, and notifies their readers. */
+  wake(): void {
+    if (this.#cursors.length === 0) return
+    const woken = this.#cursors
+    this.#cursors = this.#spare ?? []
+    // A notified reader may append an entry; the nested call has no spare array.
+    this.#spare = undefined
+    for (const cursor of woken) {
+      cursor.waitsAt = notWaiting
+      if (cursor.open) cursor.reader.onReadable()
+    }
+    woken.length = 0
+    this.#spare = woken
   }
 }
 
 /**
- * Finds the position of the slowest cursor. It searches only after the last cursor has left the lowest
- * position, so the cost per entry and cursor is constant.
+ * The position of the slowest cursor. It searches only after the last cursor has left the lowest position, so
+ * the cost per entry and cursor is constant.
  */
-function createFloor(cursors: ReadonlySet<Cursor>) {
-  let lowest = Number.POSITIVE_INFINITY
-  let cursorsThere = 0
+class SlowestPosition {
+  readonly #cursors: ReadonlySet<Cursor>
+  #lowest = Number.POSITIVE_INFINITY
+  /** The number of cursors at the lowest position; 0 if the next position is not searched yet. */
+  #count = 0
 
-  function search(): void {
-    lowest = Number.POSITIVE_INFINITY
-    cursorsThere = 0
-    for (const { rawPosition } of cursors) {
-      if (rawPosition < lowest) {
-        lowest = rawPosition
-        cursorsThere = 1
-      } else if (rawPosition === lowest) cursorsThere += 1
+  constructor(cursors: ReadonlySet<Cursor>) {
+    this.#cursors = cursors
+  }
+
+  /** A cursor was added (`from` undefined), moved, or removed (`to` undefined). */
+  move(from: number | undefined, to: number | undefined): void {
+    if (from === this.#lowest) this.#count -= 1
+    if (to === this.#lowest) this.#count += 1
+    else if (to !== undefined && to < this.#lowest) {
+      this.#lowest = to
+      this.#count = 1
     }
   }
 
-  return {
-    /** A cursor was added (`from` undefined), moved, or removed (`to` undefined). */
-    moved(from: number | undefined, to: number | undefined): void {
-      if (from === lowest) cursorsThere -= 1
-      if (to === lowest) cursorsThere += 1
-      else if (to !== undefined && to < lowest) {
-        lowest = to
-        cursorsThere = 1
-      }
-    },
-    /** Infinity if there is no cursor. */
-    position(): number {
-      if (cursorsThere === 0) search()
-      return lowest
-    },
-    hasRisen: () => cursorsThere === 0,
+  /** Infinity if there is no cursor. */
+  get position(): number {
+    if (this.#count === 0) this.#search()
+    return this.#lowest
+  }
+
+  /** Whether the last cursor has left the lowest position, or there is none. */
+  get hasRisen(): boolean {
+    return this.#count === 0
+  }
+
+  #search(): void {
+    this.#lowest = Number.POSITIVE_INFINITY
+    this.#count = 0
+    for (const { rawPosition } of this.#cursors) {
+      if (rawPosition < this.#lowest) {
+        this.#lowest = rawPosition
+        this.#count = 1
+      } else if (rawPosition === this.#lowest) this.#count += 1
+    }
   }
 }

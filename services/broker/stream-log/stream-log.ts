@@ -27,7 +27,7 @@ export interface StreamLog {
   /**
    * Continues a request at this process with a resume token, wherever the producer was connected before. The
    * previous writer ends with `continued`: it accepts no more entries. Rejects with a `LogRejection`: `forged`
-   * and `spent` for a token that is not the current one, `ended` for a request that has ended, `gone` for one
+   * and `spent` for a token that is not the current one, `ended` for a request that has ended, `expired` for one
    * that is not kept, `unavailable` if the log is not reachable.
    */
   resume(resumption: Resumption): Promise<ResumedRequest>
@@ -46,7 +46,7 @@ export interface StreamLog {
    */
   interrupt(streamId: string, requestId: string): Promise<number>
   readonly healthy: boolean
-  /** The reason for being unhealthy, for people; empty if healthy. */
+  /** Why it is unhealthy, as text for operators; empty if healthy. */
   readonly problem: string
   onHealth(listener: (healthy: boolean) => void): () => void
   /**
@@ -55,7 +55,7 @@ export interface StreamLog {
    * connected.
    */
   onEnd(listener: EndListener): () => void
-  /** The limit of this process's memory, in which its calls count what they hold, too. */
+  /** The memory limit of this process; calls count the bytes of their sinks in it. */
   readonly budget: ByteBudget
   /** Ends the requests of this process's producers with ERROR "shutting down", and stops all reports. */
   close(): Promise<void>
@@ -151,7 +151,7 @@ export interface LoggedRequest {
   readonly end: RequestEnd | undefined
   /**
    * Starts to read. The ring is filled while it has readers. Rejects with a `LogRejection` `unavailable`, or
-   * `gone` if no entry is kept any more.
+   * `expired` if no entry is kept any more.
    */
   read(reader: RingReader): Promise<RingCursor>
 }
@@ -264,7 +264,7 @@ export const interruptedMs = 60_000
 export const logEntryOverheadBytes = 256
 
 export class LogRejection extends ExpectedError {
-  readonly reason: 'exists' | 'interrupted' | 'unavailable' | 'gone' | 'ended' | 'forged' | 'spent'
+  readonly reason: 'exists' | 'interrupted' | 'unavailable' | 'expired' | 'ended' | 'forged' | 'spent'
 
   constructor(reason: LogRejection['reason'], message: string) {
     super(message)
@@ -283,9 +283,9 @@ export const interruptedRejection = () => new LogRejection('interrupted', 'the r
 export const unreadableRejection = () => new LogRejection('unavailable', 'the log cannot be read')
 
 export const messagesExpiredRejection = () =>
-  new LogRejection('gone', 'no message of the request is kept any more')
+  new LogRejection('expired', 'no message of the request is kept any more')
 
 export const runExpiredRejection = (run: string) =>
-  new LogRejection('gone', `the run ${JSON.stringify(run)} is not kept any more`)
+  new LogRejection('expired', `the run ${JSON.stringify(run)} is not kept any more`)
 
 export const endedRejection = (how: string) => new LogRejection('ended', `the request has ended: ${how}`)

@@ -3,7 +3,7 @@ import type { LoggedRequest, LogWriter, RequestEnd, StoredProgress, WriterEnd } 
 /** A request with its producer, to which a writer passes the calls of the producer. */
 export interface WritableRequest {
   /** The producer must wait. */
-  readonly isHeld: boolean
+  readonly mustWait: boolean
   append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean
   suspend(end: RequestEnd): void
   finish(end: RequestEnd): Promise<void>
@@ -31,7 +31,7 @@ export class Writer implements LogWriter {
   }
 
   async ready(): Promise<void> {
-    if (this.#endedBy !== undefined || !this.#target.isHeld) return
+    if (this.#endedBy !== undefined || !this.#target.mustWait) return
     this.#room ??= Promise.withResolvers()
     await this.#room.promise
   }

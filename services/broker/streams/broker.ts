@@ -23,6 +23,7 @@ type CallKind = 'push' | 'pull'
 /** The interval in which time limits are checked, which is also their precision. */
 const sweepEveryMs = 250
 
+/** The pushes and pulls of one process: accepts them within the limits, and ends them. */
 export class Broker {
   readonly #context: StreamContext
   readonly #pushes = new Set<Push>()

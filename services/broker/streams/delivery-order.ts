@@ -8,57 +8,57 @@ import type { Delivery } from './delivery.ts'
  */
 export class DeliveryOrder {
   readonly #maxWaiting: number
-  #line: Delivery[] = []
+  #queue: Delivery[] = []
 
   constructor(maxWaiting: number) {
     this.#maxWaiting = maxWaiting
   }
 
-  /** The delivery that has its turn. */
+  /** The delivery that is served. */
   get first(): Delivery | undefined {
-    return this.#line[0]
+    return this.#queue[0]
   }
 
   /** All deliveries, in the order in which they are served. */
   get all(): readonly Delivery[] {
-    return this.#line
+    return this.#queue
   }
 
   /**
    * Adds a delivery after the others.
    *
-   * @returns the deliveries that it displaced before they began, and the one that it supersedes, which keeps
-   *   its turn for one more status
+   * @returns the deliveries that it displaced before they began, and the one that it supersedes, which is still
+   *   served for one more status
    */
   add(delivery: Delivery, policy: ConcurrentRequests): Displaced {
-    const line = this.#line
-    const running = line[0]?.begun === true ? 1 : 0
-    const excess = Math.max(0, line.length - this.#maxWaiting)
-    const dropped = policy === 'newest' ? line.splice(running) : line.splice(1, excess)
-    line.push(delivery)
-    return { superseded: policy === 'newest' ? line.slice(0, running)[0] : undefined, dropped }
+    const queue = this.#queue
+    const running = queue[0]?.begun === true ? 1 : 0
+    const excess = Math.max(0, queue.length - this.#maxWaiting)
+    const dropped = policy === 'newest' ? queue.splice(running) : queue.splice(1, excess)
+    queue.push(delivery)
+    return { superseded: policy === 'newest' ? queue.slice(0, running)[0] : undefined, dropped }
   }
 
   /**
-   * Begins the turn of the first delivery whose request has a place for a consumer. Closes, removes and
-   * returns those before it.
+   * Serves the first delivery whose request may have another consumer. Closes, removes and returns those before
+   * it.
    */
   beginFirst(): readonly Delivery[] {
-    const leftOut: Delivery[] = []
-    for (let { first } = this; first !== undefined && !first.takeTurn(); { first } = this) {
-      leftOut.push(first)
+    const full: Delivery[] = []
+    for (let { first } = this; first !== undefined && !first.beginServing(); { first } = this) {
+      full.push(first)
       first.close('too many consumers')
       this.remove(first)
     }
-    return leftOut
+    return full
   }
 
   remove(delivery: Delivery): void {
-    this.#line = this.#line.filter(other => other !== delivery)
+    this.#queue = this.#queue.filter(other => other !== delivery)
   }
 
   clear(): readonly Delivery[] {
-    return this.#line.splice(0)
+    return this.#queue.splice(0)
   }
 }
 

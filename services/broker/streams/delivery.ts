@@ -15,8 +15,8 @@ interface DeliveryOptions {
   readonly beginning: Beginning
   /** The begin of the pull, in milliseconds since the epoch. */
   readonly pulledMs: number
-  /** Whether its turn has come, and it has a place among the consumers of the request. */
-  readonly hasTurn: boolean
+  /** Whether it is served now, and counts as a consumer of the request; otherwise it is queued. */
+  readonly isServed: boolean
   /** Whether the consumer may resume, and gets the name of the run. */
   readonly namesRun: boolean
   readonly notices: PullNotices
@@ -30,8 +30,8 @@ interface DeliveryOptions {
  * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap
  * with the number of the next message, and a status at the end.
  *
- * It reads from the time at which the request matches the pull, but holds entries only after its turn has
- * begun: before that no producer waits for it, and trimmed entries are a gap.
+ * It reads from the time at which the request matches the pull, but holds entries only while it is served:
+ * before that no producer waits for it, and trimmed entries are a gap.
  */
 export class Delivery {
   readonly request: LoggedRequest
@@ -44,11 +44,11 @@ export class Delivery {
   #cursor: RingCursor | undefined
   #header: Uint8Array | undefined
   #beginsAt = 0
-  /** Statuses that follow the header. */
-  readonly #atJoin: Status[] = []
+  /** The statuses of the broker that follow the header. */
+  readonly #joinStatuses: Status[] = []
   readonly #namesRun: boolean
   #stopped: Status | undefined
-  #hasTurn: boolean
+  #isServed: boolean
   /** The number of sent messages, including those of the broker. */
   #sent = 0
   #gap = 0
@@ -65,8 +65,8 @@ export class Delivery {
     this.#beginning = options.beginning
     this.#namesRun = options.namesRun
     this.#notices = options.notices
-    this.#hasTurn = options.hasTurn
-    this.request.read({ onReadable: options.onReadable, waiting: !options.hasTurn }).then(
+    this.#isServed = options.isServed
+    this.request.read({ onReadable: options.onReadable, waiting: !options.isServed }).then(
       cursor => {
         if (this.#closed) return cursor.close()
         this.#open(cursor)
@@ -84,21 +84,24 @@ export class Delivery {
     const skipped = seekBeginning(cursor, this.#beginning)
     this.#beginsAt = cursor.position
     if (this.#namesRun) {
-      this.#atJoin.push({ code: 'INFO', message: `run ${this.request.key}, ${nextIs(this.#beginsAt)}` })
+      this.#joinStatuses.push({
+        code: 'INFO',
+        message: `run ${this.request.key}, ${describeNext(this.#beginsAt)}`,
+      })
     }
-    if (skipped > 0) this.#atJoin.push(createJoinNotice(this.#beginning, skipped, this.#beginsAt))
-    if (this.#hasTurn) cursor.hold()
+    if (skipped > 0) this.#joinStatuses.push(createJoinNotice(this.#beginning, skipped, this.#beginsAt))
+    if (this.#isServed) cursor.hold()
   }
 
   /**
-   * Its turn begins: from now on it counts as a consumer of the request, and the producer waits for it, if
-   * the route says so. Returns false if the request has as many consumers as its route allows.
+   * From now on it counts as a consumer of the request, and the producer waits for it, if the route says so.
+   * Returns false if the request has as many consumers as its route allows.
    */
-  takeTurn(): boolean {
+  beginServing(): boolean {
     const { consumersOfRequest } = this.#context
-    this.#hasTurn ||= consumersOfRequest.take(this.request.key, this.route.limits.consumers)
-    if (this.#hasTurn) this.#cursor?.hold()
-    return this.#hasTurn
+    this.#isServed ||= consumersOfRequest.take(this.request.key, this.route.limits.consumers)
+    if (this.#isServed) this.#cursor?.hold()
+    return this.#isServed
   }
 
   /** The header was sent. */
@@ -112,7 +115,7 @@ export class Delivery {
   }
 
   get behind(): RingCursor['behind'] {
-    return this.#cursor?.behind ?? nothing
+    return this.#cursor?.behind ?? noBacklog
   }
 
   /**
@@ -138,8 +141,8 @@ export class Delivery {
   #nextBytes(cursor: RingCursor): Uint8Array | undefined {
     if (this.#sent === 0) return this.#header
     if (this.#stopped !== undefined) return this.#finishWith(this.#stopped)
-    const atJoin = this.#atJoin.shift()
-    if (atJoin !== undefined) return encodeStatusMessage(atJoin)
+    const status = this.#joinStatuses.shift()
+    if (status !== undefined) return encodeStatusMessage(status)
     if (this.#countGap(cursor) > 0) return this.#announceGap(cursor)
     return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
   }
@@ -163,7 +166,7 @@ export class Delivery {
     this.#closed = true
     this.#cursor?.close()
     this.#span?.end(problem)
-    if (this.#hasTurn) this.#context.consumersOfRequest.release(this.request.key)
+    if (this.#isServed) this.#context.consumersOfRequest.release(this.request.key)
   }
 
   /**
@@ -174,7 +177,7 @@ export class Delivery {
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
     const notice = this.#notices.isEmpty || cursor.behind.entries === 0 ? undefined : this.#notices.take()
     if (notice === undefined) return undefined
-    return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(cursor.position)}` })
+    return encodeStatusMessage({ ...notice, message: `${notice.message}, ${describeNext(cursor.position)}` })
   }
 
   /** The number of trimmed entries that the consumer has neither received nor been notified of. */
@@ -188,13 +191,13 @@ export class Delivery {
     this.#recordGap(messages)
     this.#gap = 0
     const dropped = `${pluralize(messages, 'message was', 'messages were')} dropped`
-    return encodeStatusMessage({ code: 'WARNING', message: `${dropped}, ${nextIs(cursor.position)}` })
+    return encodeStatusMessage({ code: 'WARNING', message: `${dropped}, ${describeNext(cursor.position)}` })
   }
 
   #recordGap(messages: number): void {
     const { counters } = this.#stats
     counters.messages_dropped += messages
-    // Entries that were trimmed before this delivery's turn are not the fault of a slow consumer.
+    // A slow consumer is not the cause of entries that were trimmed while this delivery was queued.
     if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1) return
     counters.consumers_cut_off += 1
     const { bufferBytes, bufferSeconds } = this.route.limits
@@ -225,22 +228,22 @@ export class Delivery {
   }
 }
 
-const nothing = { entries: 0, bytes: 0 }
+const noBacklog = { entries: 0, bytes: 0 }
 
 function toReadError(error: unknown): GrpcError | undefined {
-  if (error instanceof LogRejection && error.reason === 'gone') return undefined
+  if (error instanceof LogRejection && error.reason === 'expired') return undefined
   return new GrpcError('UNAVAILABLE', (error as Error).message)
 }
 
 function createJoinNotice({ at }: Beginning, skipped: number, position: number): Status {
-  const next = nextIs(position)
+  const next = describeNext(position)
   if (at !== 'message') return { code: 'INFO', message: `joined late, ${next}` }
-  const gone = `${pluralize(skipped, 'message is', 'messages are')} not kept any more`
-  return { code: 'WARNING', message: `${gone}, ${next}` }
+  const expired = `${pluralize(skipped, 'message is', 'messages are')} not kept any more`
+  return { code: 'WARNING', message: `${expired}, ${next}` }
 }
 
 /** The end of each status of the broker that is followed by another message. */
-const nextIs = (position: number) => `the next is message ${position}`
+const describeNext = (position: number) => `the next is message ${position}`
 
 /** The maximum number of warnings in the queue of a consumer; further ones are left out. */
 const maxNotices = 8

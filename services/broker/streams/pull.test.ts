@@ -39,7 +39,7 @@ const matching: readonly Scenario[] = [
       r1 answered INVALID_ARGUMENT all three are empty`,
   },
   {
-    rule: 'of two producers with the same ids the second is rejected',
+    rule: 'the second of two producers with the same ids is rejected',
     story: `
       push r1/a: header 1
       push r1/b: header 2
@@ -73,7 +73,7 @@ const lateJoiners: readonly Scenario[] = [
       p got 3, SUCCESS`,
   },
   {
-    rule: 'from the start',
+    rule: 'late joiners from the start get all kept messages',
     route: { lateJoiners: { from: 'start' } },
     story: `
       push r1: header 1 2
@@ -81,7 +81,7 @@ const lateJoiners: readonly Scenario[] = [
       p got header r1, 1, 2`,
   },
   {
-    rule: 'from the last seconds',
+    rule: 'late joiners from the last seconds get the messages of that time',
     route: { lateJoiners: { from: 'last', seconds: 5 } },
     story: `
       push r1: header 1
@@ -247,7 +247,7 @@ WARNING dropped: the request "r3", which waited for its turn, the next is messag
       q got header r1, INFO run 1, the next is message 3, 3`,
   },
   {
-    rule: 'the newest request supersedes the other',
+    rule: 'the newest request supersedes another one',
     route: { concurrentRequests: 'newest' },
     story: `
       pull p: stream=s
@@ -260,7 +260,7 @@ WARNING dropped: the request "r3", which waited for its turn, the next is messag
       p got SUCCESS`,
   },
   {
-    rule: 'the newest request supersedes the other also while the consumer is stalled',
+    rule: 'the newest request supersedes another one also while the consumer is stalled',
     route: { concurrentRequests: 'newest' },
     story: `
       pull p: stream=s
@@ -306,7 +306,7 @@ const waitingTurns: readonly Scenario[] = [
       r2 answered SUCCESS`,
   },
   {
-    rule: 'a request that ended long before its turn has its header, a gap and its last status',
+    rule: 'a queued request that ended long ago has its header, a gap and its last status',
     route: { limits: smallBuffer },
     story: `
       push r1: header 1

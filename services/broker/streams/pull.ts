@@ -21,7 +21,8 @@ interface PullOptions {
 /** The maximum difference between the clocks of two brokers. */
 const clockSkewMs = 1_000
 /**
- * A run that the log does not report within this time is gone. Brokers report requests within milliseconds.
+ * A run that the log does not report within this time counts as not kept. Brokers report requests within
+ * milliseconds.
  */
 const resumeWaitMs = 1_000
 
@@ -109,7 +110,7 @@ export class Pull {
   /** Enforces the time limits. */
   sweep(): void {
     const nowMs = this.#context.clock.monotonicMs()
-    this.#orAbort(() => {
+    this.#abortOnError(() => {
       this.#assertNotStalled(nowMs)
       this.#order.first?.sweep()
       if (!this.#over) this.#reportMissing(nowMs)
@@ -165,7 +166,7 @@ export class Pull {
   }
 
   /** Aborts the pull if the work throws. The work may run in the call of a producer, which must not fail. */
-  #orAbort(work: () => void): void {
+  #abortOnError(work: () => void): void {
     try {
       work()
     } catch (error) {
@@ -173,16 +174,16 @@ export class Pull {
     }
   }
 
-  #arrive(request: LoggedRequest, late: boolean): void {
+  #onRequest(request: LoggedRequest, late: boolean): void {
     if (this.#over) return
     const route = findRoute(this.#context, request)
     if (!admits(route, 'pull', this.#token)) return
     const beginning = findBeginning(request, route, { received: this.#received ?? nothingReceived, late })
     if (beginning === undefined) return
     this.#missing.delete(request.key)
-    const hasTurn = this.#order.first === undefined
-    if (!reserveConsumer(this.#context, request, { route, hasTurn })) {
-      this.#leaveOut(request, route)
+    const isServed = this.#order.first === undefined
+    if (!reserveConsumer(this.#context, request, { route, isServed })) {
+      this.#reportFull(request, route)
       return
     }
     const delivery = new Delivery(this.#context, {
@@ -190,7 +191,7 @@ export class Pull {
       route,
       beginning,
       pulledMs: this.#pulledMs,
-      hasTurn,
+      isServed,
       namesRun: this.#received !== undefined,
       notices: this.#notices,
       onReadable: () => this.#pump(),
@@ -200,8 +201,8 @@ export class Pull {
     this.#pump()
   }
 
-  /** Reports a request that has too many consumers. A pull that serves another request continues. */
-  #leaveOut(request: LoggedRequest, route: Route): void {
+  /** Reports a request that has as many consumers as its route allows. A pull of another request continues. */
+  #reportFull(request: LoggedRequest, route: Route): void {
     const message = tooManyConsumers(describeRequest(request.ids, this.wanted), route)
     if (this.#order.first === undefined) this.#end(new GrpcError('RESOURCE_EXHAUSTED', message))
     else this.#notices.add(describeSkipped(message))
@@ -244,7 +245,7 @@ export class Pull {
   #pump(): void {
     if (this.#pumping) return
     this.#pumping = true
-    this.#orAbort(() => {
+    this.#abortOnError(() => {
       let { first } = this.#order
       while (this.#writable && !this.#over && first !== undefined && this.#sendNext(first)) {
         first = this.#order.first
@@ -317,7 +318,7 @@ export class Pull {
   #watch(): void {
     let late = true
     const stop = this.#context.log.watch(this.wanted, request =>
-      this.#arrive(request, late || request.openedMs < this.#pulledMs - clockSkewMs),
+      this.#onRequest(request, late || request.openedMs < this.#pulledMs - clockSkewMs),
     )
     late = false
     if (this.#over) stop()
@@ -326,16 +327,16 @@ export class Pull {
 }
 
 /**
- * Returns whether the request may have another consumer. Counts the consumer if it has its turn: a delivery
- * that waits is counted when its turn begins.
+ * Returns whether the request may have another consumer. Counts the consumer if it is served: a queued delivery
+ * is counted when it is served.
  */
 function reserveConsumer(
   { consumersOfRequest }: StreamContext,
   { key }: LoggedRequest,
-  { route, hasTurn }: { readonly route: Route; readonly hasTurn: boolean },
+  { route, isServed }: { readonly route: Route; readonly isServed: boolean },
 ): boolean {
   const { consumers } = route.limits
-  return hasTurn ? consumersOfRequest.take(key, consumers) : consumersOfRequest.count(key) < consumers
+  return isServed ? consumersOfRequest.take(key, consumers) : consumersOfRequest.count(key) < consumers
 }
 
 /** The error of a call that begins or runs while the process ends. */

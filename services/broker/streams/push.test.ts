@@ -156,11 +156,11 @@ const ends: readonly Scenario[] = [
   },
 ]
 
-const hashesOf = (...tokens: readonly string[]) =>
+const hashTokens = (...tokens: readonly string[]) =>
   tokens.map(token => createHash('sha256').update(token).digest())
-const secret = { name: 'shop/secret', tokens: { push: hashesOf('open'), pull: hashesOf('open') } }
-const twoRights = { name: 'shop/two', tokens: { push: hashesOf('in'), pull: hashesOf('out') } }
-const pushOnly = { name: 'shop/stage', tokens: { push: hashesOf('in'), pull: [] } }
+const secret = { name: 'shop/secret', tokens: { push: hashTokens('open'), pull: hashTokens('open') } }
+const twoRights = { name: 'shop/two', tokens: { push: hashTokens('in'), pull: hashTokens('out') } }
+const pushOnly = { name: 'shop/stage', tokens: { push: hashTokens('in'), pull: [] } }
 
 const tokens: readonly Scenario[] = [
   {
@@ -175,7 +175,7 @@ const tokens: readonly Scenario[] = [
       r3 runs`,
   },
   {
-    rule: 'the token to push does not open pulls, nor the other way round',
+    rule: 'a token to push is rejected for pulls, and a token to pull for pushes',
     route: twoRights,
     story: `
       pull p: stream=s token=out
@@ -261,7 +261,7 @@ const resumes: readonly Scenario[] = [
       r1/d runs`,
   },
   {
-    rule: 'the rules continue with their state',
+    rule: 'the rules of a continued request keep their state',
     story: `
       pull p: request=r1
       push r1: header 1 header 2
@@ -358,7 +358,7 @@ header r1, 3, SUCCESS`,
   },
   {
     rule: 'a lost request ends only for a push with the same bearer token',
-    route: { name: 'shop/two', tokens: { push: hashesOf('one', 'two'), pull: [] } },
+    route: { name: 'shop/two', tokens: { push: hashTokens('one', 'two'), pull: [] } },
     story: `
       pull p: request=r1
       push r1: token=one header 1
@@ -381,7 +381,7 @@ header r1, 3, SUCCESS`,
       r1/b runs`,
   },
   {
-    rule: 'a lost request gives its place among those of its route to the push that ends it',
+    rule: 'a lost request no longer counts for its route when a push ends it',
     route: { limits: { ...defaultRoute.limits, streams: 1 } },
     story: `
       push r1: header
@@ -397,7 +397,7 @@ header r1, 3, SUCCESS`,
       r3 runs`,
   },
   {
-    rule: 'where requests come one at a time, the next one of a lost producer ends its request',
+    rule: 'a route with one request at a time ends a lost request for the next one of its producer',
     route: { concurrentRequests: 'refuse' },
     story: `
       pull p: stream=s
@@ -421,7 +421,7 @@ header r1, 3, SUCCESS`,
       p got header r1, 1, ERROR the producer is gone: it came back without a resume token, header r1`,
   },
   {
-    rule: 'without a grace there is no token, and no wait',
+    rule: 'a broker without RESUME_GRACE gives no token, and ends the request of a lost producer at once',
     limits: { resumeGraceMs: 0 },
     story: `
       pull p: request=r1

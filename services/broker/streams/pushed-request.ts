@@ -62,8 +62,8 @@ export async function beginRequest(
   if (rejection !== undefined) throw rejection
   assertSize(bytes, 0, route)
   const rules = new StreamRules(route.rules)
-  const ofRoute = stats.route(route.name)
-  const warnings = checkRules(rules, ofRoute, header, 0)
+  const routeStats = stats.route(route.name)
+  const warnings = checkRules(rules, routeStats, header, 0)
   const secret = newSecret()
   const { resumeGraceMs } = context.limits
   const resume = { tokenHash: hashSecret(secret, token), graceMs: resumeGraceMs }
@@ -81,13 +81,14 @@ export async function beginRequest(
   }
   if (route.concurrentRequests === 'refuse') await assertAlone(context, header, route, token)
   const { streams } = route.limits
-  const hasPlace = () => context.requestsOfRoute.take(route.name, streams)
-  if (!hasPlace() && !((await replaceLost(context, opening)) && hasPlace())) throw tooManyStreams(route)
+  const takeStream = () => context.requestsOfRoute.take(route.name, streams)
+  const isCounted = takeStream() || ((await replaceLost(context, opening)) && takeStream())
+  if (!isCounted) throw tooManyStreams(route)
   try {
     const writer = await openOrReplaceLost(context, opening)
-    ofRoute.counters.pushes += 1
+    routeStats.counters.pushes += 1
     context.onBegun(writer.request)
-    countReceived(ofRoute, bytes)
+    countReceived(routeStats, bytes)
     const pushed = new PushedRequest(context, {
       writer,
       route,
@@ -316,16 +317,20 @@ function assertSize({ length }: Uint8Array, number: number, { limits }: Route): 
   )
 }
 
-/** The warnings for consumers: the first of each rule. Throws for a violation in mode reject. */
+/**
+ * Returns the warnings for consumers: the first of each rule.
+ *
+ * @throws RuleBroken for a violation in mode reject
+ */
 function checkRules(
   rules: StreamRules,
-  ofRoute: RouteStats,
+  routeStats: RouteStats,
   message: Message,
   number: number,
 ): readonly Status[] {
   const broken = rules.check(message, number)
   if (broken.length === 0) return noWarnings
-  countViolations(ofRoute, broken)
+  countViolations(routeStats, broken)
   const rejected = broken.find(({ mode }) => mode === 'reject')
   if (rejected !== undefined) throw new RuleBroken(rejected.text)
   return broken.filter(({ nth }) => nth === 1).map(({ text }) => ({ code: 'WARNING', message: text }))
@@ -420,7 +425,7 @@ const rejectionCodes = {
   exists: 'ALREADY_EXISTS',
   interrupted: 'FAILED_PRECONDITION',
   unavailable: 'UNAVAILABLE',
-  gone: 'NOT_FOUND',
+  expired: 'NOT_FOUND',
   ended: 'FAILED_PRECONDITION',
   spent: 'FAILED_PRECONDITION',
   forged: 'PERMISSION_DENIED',

@@ -6,7 +6,7 @@ const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }
 
 testScenarios([
   {
-    rule: 'drop-oldest: a consumer that does not read an ended request is cut off',
+    rule: 'with drop-oldest, a consumer that does not read an ended request is cut off',
     route: { slowConsumers: 'drop-oldest' },
     story: `
       pull p: stream=s
@@ -23,7 +23,7 @@ testScenarios([
       p ended RESOURCE_EXHAUSTED too slow: nothing was taken for 30 s, and the request has ended`,
   },
   {
-    rule: 'cut-off: a consumer that does not read an ended request is cut off',
+    rule: 'with cut-off, a consumer that does not read an ended request is cut off',
     route: { slowConsumers: 'cut-off' },
     story: `
       pull p: stream=s
@@ -34,7 +34,7 @@ testScenarios([
       p ended RESOURCE_EXHAUSTED too slow: nothing was taken for 30 s, and the request has ended`,
   },
   {
-    rule: 'wait: the producer waits, and nothing is lost',
+    rule: 'with wait, the producer waits, and nothing is lost',
     route: { limits: smallBuffer, slowConsumers: 'wait' },
     story: `
       pull p: stream=s
@@ -46,7 +46,7 @@ testScenarios([
       r1 answered SUCCESS`,
   },
   {
-    rule: 'wait: a consumer that never reads is cut off',
+    rule: 'with wait, a consumer that never reads is cut off',
     route: { limits: smallBuffer, slowConsumers: 'wait' },
     story: `
       pull p: stream=s
@@ -102,7 +102,7 @@ testScenarios([
       p ended OK`,
   },
   {
-    rule: 'drop-oldest: the gap is reported, others are not affected',
+    rule: 'with drop-oldest, the gap is reported, and other consumers are not affected',
     route: { limits: smallBuffer, slowConsumers: 'drop-oldest' },
     story: `
       pull p: stream=s
@@ -115,7 +115,7 @@ testScenarios([
       p got header r1, 1, WARNING 5 messages were dropped, the next is message 7, 7, 8, SUCCESS`,
   },
   {
-    rule: 'cut-off: a slow consumer gets the error at once',
+    rule: 'with cut-off, a slow consumer gets the error at once',
     route: { limits: smallBuffer, slowConsumers: 'cut-off' },
     story: `
       pull p: stream=s
@@ -140,7 +140,7 @@ testScenarios([
       r got header r1`,
   },
   {
-    rule: 'a pull that waits for its turn takes no place of a consumer',
+    rule: 'a queued delivery does not count as a consumer of its request',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `
       push r1: header 1
@@ -160,7 +160,7 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
       all runs`,
   },
   {
-    rule: 'a pull that serves a request leaves out another one with too many consumers',
+    rule: 'a pull that serves a request skips another one with too many consumers',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `
       push r1: header 1
@@ -174,7 +174,7 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
       q runs`,
   },
   {
-    rule: 'a consumer that counts messages resumes at its position after a request was left out',
+    rule: 'a consumer that counts messages resumes at its position after a request was skipped',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `
       pull p: request=r2
@@ -190,7 +190,7 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
       r got header r1, INFO run 1, the next is message 3, 3`,
   },
   {
-    rule: 'wait: a superseded delivery does not block its producer',
+    rule: 'with wait, a superseded delivery does not block its producer',
     route: { limits: smallBuffer, slowConsumers: 'wait', concurrentRequests: 'newest' },
     story: `
       pull p: stream=s

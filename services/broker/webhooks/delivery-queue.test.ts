@@ -30,7 +30,7 @@ test('each notification is delivered or dropped once, and ends after begins', as
         log.push(id)
         // The last attempts succeed, so that every property ends.
         if (outcome === 'f' && attempts < 200) return { outcome: 'failed', retryAfterMs: 0 }
-        if (outcome === 'g') return { outcome: 'gone', reason: '' }
+        if (outcome === 'g') return { outcome: 'rejected', reason: '' }
         settled.push(id)
         return { outcome: 'delivered' }
       }

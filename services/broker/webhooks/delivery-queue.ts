@@ -2,10 +2,10 @@ import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chass
 import type { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import type { Notification } from './notification.ts'
 
-/** The result of one attempt. `gone`: no further attempt can succeed. */
+/** The result of one attempt. `rejected`: no further attempt can succeed. */
 export type Attempt =
   | { readonly outcome: 'delivered' }
-  | { readonly outcome: 'gone'; readonly reason: string }
+  | { readonly outcome: 'rejected'; readonly reason: string }
   | { readonly outcome: 'failed'; readonly retryAfterMs: number }
 
 interface DeliveryQueueOptions {
@@ -45,7 +45,7 @@ interface Waiting {
 /** The undelivered notifications of one request, in their order: its end is attempted after its begin. */
 interface Run {
   readonly waiting: Waiting[]
-  /** The delays of retries since the first failure of the first notification. */
+  /** The delays between the attempts of the first notification; undefined before its first failure. */
   backoff: Backoff | undefined
   retry: NodeJS.Timeout | undefined
 }
@@ -69,7 +69,7 @@ export class DeliveryQueue {
     const { timing, random } = options
     this.#delays = { initialMs: timing.retryMs, maxMs: timing.maxRetryMs, factor: 2, jitter: 0.25, random }
     this.#pause = new FailurePause(this.#delays, () => {
-      this.#dropOld()
+      this.#dropExpired()
       this.#pump()
     })
   }
@@ -171,14 +171,14 @@ export class DeliveryQueue {
       if (!this.#draining) this.#pause.failed()
       run.backoff ??= createBackoff(this.#delays)
       const waitMs = Math.max(result.retryAfterMs, run.backoff.nextMs())
-      if (!this.#draining && !this.#isTooOld(first, waitMs)) {
+      if (!this.#draining && !this.#isExpired(first, waitMs)) {
         this.#retryLater(run, waitMs)
         return
       }
       onDrop(first.notification, this.#draining ? 'the broker ends' : noSuccess)
     } else {
       this.#pause.answered()
-      if (result.outcome === 'gone') onDrop(first.notification, result.reason)
+      if (result.outcome === 'rejected') onDrop(first.notification, result.reason)
     }
     this.#remove(run, first)
   }
@@ -194,14 +194,14 @@ export class DeliveryQueue {
     }
   }
 
-  #isTooOld({ sinceMs }: Waiting, waitMs = 0): boolean {
+  #isExpired({ sinceMs }: Waiting, waitMs = 0): boolean {
     return this.#options.monotonicMs() - sinceMs + waitMs > this.#options.timing.maxAgeMs
   }
 
-  #dropOld(): void {
+  #dropExpired(): void {
     for (const run of [...this.#ready]) {
       const [first] = run.waiting
-      if (first === undefined || !this.#isTooOld(first)) continue
+      if (first === undefined || !this.#isExpired(first)) continue
       this.#options.onDrop(first.notification, noSuccess)
       this.#remove(run, first)
     }
@@ -218,8 +218,8 @@ export class DeliveryQueue {
 }
 
 /**
- * The pause of a queue after a failed attempt, which grows with each further failure. A receiver that does
- * not answer occupies a place for attempts only for a share of the time.
+ * The pause of a queue after a failed attempt, which grows with each further failure, so that a receiver that
+ * does not answer holds a permit only for a share of the time.
  */
 class FailurePause {
   readonly #backoff: Backoff

@@ -8,19 +8,23 @@ import { BrokerStats } from '../broker-stats.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import type { EndListener, LoggedRequest } from '../stream-log/stream-log.ts'
 import { Notifier } from './notifier.ts'
-import { accept, answerWith, hang, secretOf, startReceiver } from './testing/receiver.ts'
+import { accept, answerWith, createSecret, hang, startReceiver } from './testing/receiver.ts'
 
 const loopback = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
 const openedMs = Date.parse('2026-11-23T04:00:00.000Z')
 
-function requestOf(key: string, route = 'shop/kiosk'): LoggedRequest {
+function createRequest(key: string, route = 'shop/kiosk'): LoggedRequest {
   const ids = { streamId: 'kiosk-1', requestId: key, targetObjectId: 'claire' }
   const read = () => Promise.reject(new Error('nothing is read here'))
   const known = { key, ids, route, openedMs, sourceServiceId: 'a2f', traceparent: '' }
   return { ...known, ended: false, end: undefined, read }
 }
 
-const routeTo = (url: string, secrets: readonly string[] = [secretOf(1)], name = 'shop/kiosk'): Route => ({
+const routeTo = (
+  url: string,
+  secrets: readonly string[] = [createSecret(1)],
+  name = 'shop/kiosk',
+): Route => ({
   ...defaultRoute,
   name,
   webhook: { url, secrets },
@@ -86,8 +90,8 @@ const interrupted = { how: 'interrupted', status: { code: 'INFO', message: 'inte
 test('begin and end are posted in their order, signed, with the ids of the request', async t => {
   const receiver = await startReceiver(t)
   const { notifier, end, counts } = start(t, [routeTo(`${receiver.url}/hook?a=b`)])
-  notifier.begun(requestOf('run.1'))
-  end(requestOf('run.1'), interrupted, { messages: 7, bytes: 700, rules: 'not shown' })
+  notifier.enqueueBegin(createRequest('run.1'))
+  end(createRequest('run.1'), interrupted, { messages: 7, bytes: 700, rules: 'not shown' })
   await waitFor('both', () => counts().delivered === 2)
   const [begin, ended] = receiver.posts.map(({ event }) => event)
   const data = {
@@ -116,9 +120,9 @@ test('begin and end are posted in their order, signed, with the ids of the reque
 test('requests of routes without a webhook are not posted', async t => {
   const receiver = await startReceiver(t)
   const { notifier, end, counts } = start(t, [routeTo(receiver.url)])
-  notifier.begun(requestOf('other', ''))
-  end(requestOf('other', 'shop/other'), completed, undefined)
-  notifier.begun(requestOf('mine'))
+  notifier.enqueueBegin(createRequest('other', ''))
+  end(createRequest('other', 'shop/other'), completed, undefined)
+  notifier.enqueueBegin(createRequest('mine'))
   await waitFor('the delivery', () => counts().delivered === 1)
   assert.deepEqual(
     receiver.posts.map(({ id }) => id),
@@ -127,12 +131,12 @@ test('requests of routes without a webhook are not posted', async t => {
 })
 
 test('a post that fails is repeated with the present URL and secrets; the end follows the begin', async t => {
-  const secrets = [1, 2].map(secretOf)
+  const secrets = [1, 2].map(createSecret)
   const receiver = await startReceiver(t, secrets)
   receiver.answer = answerWith(500)
   const { notifier, end, setRoutes, counts } = start(t, [routeTo(`${receiver.url}/old`)])
-  notifier.begun(requestOf('r1'))
-  end(requestOf('r1'), completed, undefined)
+  notifier.enqueueBegin(createRequest('r1'))
+  end(createRequest('r1'), completed, undefined)
   await waitFor('two attempts', () => receiver.posts.length >= 2)
   assert.deepEqual(new Set(receiver.posts.map(({ id }) => id)), new Set(['r1.begun']))
   setRoutes([routeTo(`${receiver.url}/new`, secrets.toReversed())])
@@ -159,11 +163,11 @@ for (const [what, answer] of [
     const routes = [routeTo(bad.url, undefined, 'shop/bad'), routeTo(good.url, undefined, 'shop/good')]
     const limits = { routeBytes: 20_000, attempts: 8, attemptMs: 60_000 }
     const { notifier, counts, lines } = start(t, routes, { limits })
-    for (let count = 0; count < 500; count += 1) notifier.begun(requestOf(`b${count}`, 'shop/bad'))
+    for (let count = 0; count < 500; count += 1) notifier.enqueueBegin(createRequest(`b${count}`, 'shop/bad'))
     const { dropped, queued } = counts('shop/bad')
     assert.ok(queued <= 30 && queued >= 15, `${queued} are queued`)
     assert.equal(dropped + queued, 500)
-    for (let count = 0; count < 5; count += 1) notifier.begun(requestOf(`g${count}`, 'shop/good'))
+    for (let count = 0; count < 5; count += 1) notifier.enqueueBegin(createRequest(`g${count}`, 'shop/good'))
     await waitFor('the other route', () => counts('shop/good').delivered === 5)
     assert.equal(counts('shop/bad').delivered, 0)
     const drops = lines.filter(line => line.includes('drop notification'))
@@ -183,7 +187,8 @@ test('all routes together have a limit, within which each route keeps a share', 
   const limits = { routeBytes: 30_000, allBytes: 30_000, attemptMs: 60_000 }
   const { notifier, counts } = start(t, routes, { limits })
   const add = (name: string) => {
-    for (let count = 0; count < 100; count += 1) notifier.begun(requestOf(`${name}${count}`, `shop/${name}`))
+    for (let count = 0; count < 100; count += 1)
+      notifier.enqueueBegin(createRequest(`${name}${count}`, `shop/${name}`))
     return counts(`shop/${name}`).dropped
   }
   const queuedOf = { a: 100 - add('a'), b: 100 - add('b'), c: 100 - add('c') }
@@ -195,11 +200,11 @@ test('a receiver that recovers gets everything once', async t => {
   const receiver = await startReceiver(t)
   const { notifier, end, counts } = start(t, [routeTo(receiver.url)])
   receiver.answer = answerWith(500)
-  for (let count = 0; count < 30; count += 1) notifier.begun(requestOf(`r${count}`))
+  for (let count = 0; count < 30; count += 1) notifier.enqueueBegin(createRequest(`r${count}`))
   await waitFor('attempts', () => receiver.posts.length > 3)
   receiver.answer = accept
   receiver.posts.length = 0
-  for (let count = 0; count < 30; count += 1) end(requestOf(`r${count}`), completed, undefined)
+  for (let count = 0; count < 30; count += 1) end(createRequest(`r${count}`), completed, undefined)
   await waitFor('all', () => counts().delivered === 60)
   const ids = receiver.posts.map(({ id }) => id)
   for (let count = 0; count < 30; count += 1) {
@@ -216,9 +221,9 @@ test('an answer that rejects the message is not repeated, and does not delay the
     const { notifier, end, counts, lines } = start(t, [routeTo(receiver.url)], {
       limits: { retryMs: 60_000 },
     })
-    notifier.begun(requestOf('bad'))
-    end(requestOf('bad'), completed, undefined)
-    notifier.begun(requestOf('good'))
+    notifier.enqueueBegin(createRequest('bad'))
+    end(createRequest('bad'), completed, undefined)
+    notifier.enqueueBegin(createRequest('good'))
     await waitFor(`the end of ${status}`, () => notifier.queued === 0)
     assert.deepEqual(counts(), { delivered: 1, failed: 2, dropped: 2, queued: 0 })
     assert.equal(receiver.posts.length, 3)
@@ -231,7 +236,7 @@ test('an answer that asks for a repetition, a redirect and a failure are repeate
     const receiver = await startReceiver(t)
     receiver.answer = answerWith(status)
     const { notifier, counts } = start(t, [routeTo(receiver.url)])
-    notifier.begun(requestOf('r1'))
+    notifier.enqueueBegin(createRequest('r1'))
     await waitFor(`a second attempt after ${status}`, () => receiver.posts.length > 1)
     assert.equal(counts().dropped, 0)
   }
@@ -243,14 +248,14 @@ test('an answer of 410, a removed webhook and old age end the attempts', async t
   const { notifier, counts, setRoutes } = start(t, [routeTo(receiver.url)], {
     limits: { maxAgeMs: 200 },
   })
-  notifier.begun(requestOf('gone'))
+  notifier.enqueueBegin(createRequest('gone'))
   await waitFor('the drop', () => counts().dropped === 1)
   assert.equal(receiver.posts.length, 1)
   receiver.answer = answerWith(500)
-  notifier.begun(requestOf('old'))
+  notifier.enqueueBegin(createRequest('old'))
   await waitFor('the second drop', () => counts().dropped === 2)
   assert.ok(receiver.posts.length > 2)
-  notifier.begun(requestOf('removed'))
+  notifier.enqueueBegin(createRequest('removed'))
   await waitFor('an attempt', () => receiver.posts.at(-1)?.id === 'removed.begun')
   setRoutes([])
   await waitFor('the third drop', () => counts().dropped === 3)
@@ -263,19 +268,19 @@ test('private addresses and their names are not called, and redirects are not fo
   const named = target.url.replace('127.0.0.1', 'internal.example')
   for (const url of [target.url, named, target.url.replace('127.0.0.1', '[::ffff:127.0.0.1]')]) {
     const { notifier, counts, lines } = start(t, [routeTo(url)], { policy: strict })
-    notifier.begun(requestOf('r1'))
+    notifier.enqueueBegin(createRequest('r1'))
     await waitFor('the attempt', () => counts().failed > 0)
     assert.match(lines[0] ?? '', /is not a public address|which is not public/)
   }
   open.answer = answerWith(307, { location: target.url })
   const { notifier, counts } = start(t, [routeTo(open.url)])
-  notifier.begun(requestOf('r2'))
+  notifier.enqueueBegin(createRequest('r2'))
   await waitFor('two attempts', () => counts().failed > 1)
   assert.deepEqual(target.posts, [])
   const secure = start(t, [routeTo(target.url)], {
     policy: createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], false),
   })
-  secure.notifier.begun(requestOf('r3'))
+  secure.notifier.enqueueBegin(createRequest('r3'))
   await waitFor('the attempt', () => secure.counts().failed > 0)
   assert.match(secure.lines[0] ?? '', /must begin with https/)
   assert.deepEqual(target.posts, [])
@@ -288,9 +293,9 @@ test('at the end of the broker waiting notifications are attempted once more, wi
   const routes = [routeTo(flaky.url), routeTo(dead.url, undefined, 'shop/dead')]
   const limits = { retryMs: 60_000, maxRetryMs: 60_000, attemptMs: 60_000 }
   const { notifier, end, counts } = start(t, routes, { limits })
-  notifier.begun(requestOf('r1'))
-  end(requestOf('r1'), completed, undefined)
-  notifier.begun(requestOf('r2', 'shop/dead'))
+  notifier.enqueueBegin(createRequest('r1'))
+  end(createRequest('r1'), completed, undefined)
+  notifier.enqueueBegin(createRequest('r2', 'shop/dead'))
   await waitFor('the first attempts', () => counts().failed === 1 && dead.posts.length === 1)
   flaky.answer = accept
   const beganMs = performance.now()

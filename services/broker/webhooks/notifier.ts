@@ -85,7 +85,7 @@ export class Notifier {
   }
 
   /** Enqueues the begin of a request that this broker has accepted. Never waits and never throws. */
-  begun(request: LoggedRequest): void {
+  enqueueBegin(request: LoggedRequest): void {
     this.#enqueue(request.route, () => createBegunNotification(request))
   }
 
@@ -151,7 +151,7 @@ export class Notifier {
 
   async #attempt(route: string, notification: Notification): Promise<Attempt> {
     const webhook = this.#webhooks.get(route)
-    if (webhook === undefined) return { outcome: 'gone', reason: 'the route has no webhook any more' }
+    if (webhook === undefined) return { outcome: 'rejected', reason: 'the route has no webhook any more' }
     const answer = await post(webhook, notification, { ...this.#options, timeoutMs: this.#limits.attemptMs })
     const { counters } = this.#options.stats.route(route)
     if ('status' in answer && answer.status >= 200 && answer.status <= 299) {
@@ -160,7 +160,7 @@ export class Notifier {
     }
     counters.notifications_failed += 1
     const reason = 'status' in answer ? `the answer was ${answer.status}` : answer.message
-    if ('status' in answer && isRejection(answer.status)) return { outcome: 'gone', reason }
+    if ('status' in answer && isRejection(answer.status)) return { outcome: 'rejected', reason }
     this.#warn('post notification failed', { route, notification: notification.id, reason })
     const retryAfterMs = 'status' in answer ? (answer.retryAfterSeconds ?? 0) * 1000 : 0
     return { outcome: 'failed', retryAfterMs: Math.min(retryAfterMs, this.#limits.maxRetryMs) }

@@ -22,7 +22,7 @@ export interface HeaderMessage {
 }
 
 export interface AudioHeader {
-  /** The number of the enum: 0 is PCM, the only format of the specification. */
+  /** The number of the enum: 0 is PCM, the only format of the animation data specification. */
   readonly format: number
   readonly channelCount: number
   readonly samplesPerSecond: number

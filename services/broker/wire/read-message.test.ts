@@ -136,7 +136,7 @@ const readings = `
 
 for (const line of readings.split('\n').filter(text => text.includes('->'))) {
   const [hex = '', expected] = line.split('->').map(part => part.trim())
-  test(`bytes ${hex}: ${expected}`, () => {
+  test(`the bytes ${hex} are read as: ${expected}`, () => {
     assert.equal(describe(Buffer.from(hex.replaceAll(' ', ''), 'hex')), expected)
   })
 }

@@ -2,15 +2,16 @@ import { Buffer } from 'node:buffer'
 import type { StatusMessage } from './message.ts'
 import { delimited, type ProtobufReader, varint } from './protobuf-reader.ts'
 import type { Mutable } from './read-header.ts'
-/** How a request goes, in the words of the specification. */
+
+/** The state of a request, as the animation data specification names it. */
 export interface Status {
-  readonly code: StatusName
+  readonly code: AnimationStatusCode
   readonly message: string
 }
 
 /** The index of a code is its number on the wire. */
-export const statusNames = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
-export type StatusName = (typeof statusNames)[number]
+export const animationStatusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
+export type AnimationStatusCode = (typeof animationStatusCodes)[number]
 
 export interface StatusBuilder extends StatusMessage {
   readonly status: Mutable<Status>
@@ -26,7 +27,7 @@ export function readStatus(reader: ProtobufReader, { status }: StatusBuilder): v
     const tag = reader.tag()
     switch (tag) {
       case (1 << 3) | varint:
-        status.code = statusNames[reader.uint32()] ?? 'ERROR'
+        status.code = animationStatusCodes[reader.uint32()] ?? 'ERROR'
         break
       case (2 << 3) | delimited:
         status.message = reader.string()
@@ -40,7 +41,7 @@ export function readStatus(reader: ProtobufReader, { status }: StatusBuilder): v
 
 /** Encodes a bare Status, the answer to a push. SUCCESS without a message has no bytes, as in proto3. */
 export function encodeStatus({ code, message }: Status): Uint8Array {
-  const number = statusNames.indexOf(code)
+  const number = animationStatusCodes.indexOf(code)
   const text = Buffer.from(message, 'utf8')
   return Buffer.concat([
     number === 0 ? noBytes : Buffer.from([(1 << 3) | varint, number]),

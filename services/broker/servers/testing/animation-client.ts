@@ -12,7 +12,7 @@ import type { Cleanup } from '../../../../test/support/tollway.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { decodeText } from '../../streams/testing/simulation-under-test.ts'
 import type { AnimationIds } from '../../wire/animation-ids.ts'
-import { statusNames } from '../../wire/status.ts'
+import { animationStatusCodes } from '../../wire/status.ts'
 import { encodeAnimationIds } from '../../wire/testing/encode-messages.ts'
 import { animationServices } from '../grpc-methods.ts'
 
@@ -77,7 +77,7 @@ export function openAnimationClient(
         `/${service}/PushAnimationDataStream`,
         identity,
         identity,
-        metadataOf(fields),
+        toMetadata(fields),
         (error, bytes) => {
           if (error) answer.resolve(`${codeName(error.code)} ${error.details}`)
           else answer.resolve(statusText(bytes ?? Buffer.alloc(0)))
@@ -103,7 +103,7 @@ export function openAnimationClient(
         identity,
         identity,
         Buffer.from(encodeAnimationIds(ids)),
-        metadataOf(fields),
+        toMetadata(fields),
       )
       return pullCall(call)
     },
@@ -137,7 +137,7 @@ function pullCall(call: ClientReadableStream<Buffer>): PullCall {
   }
 }
 
-function metadataOf(fields: Readonly<Record<string, string>>): Metadata {
+function toMetadata(fields: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
   for (const [name, value] of Object.entries(fields)) metadata.set(name, value)
   return metadata
@@ -146,5 +146,5 @@ function metadataOf(fields: Readonly<Record<string, string>>): Metadata {
 /** The text of a bare Status, decoded with the generated code. */
 function statusText(bytes: Uint8Array): string {
   const { code, message } = fromBinary(StatusSchema, bytes)
-  return `${statusNames[code]} ${message}`.trimEnd()
+  return `${animationStatusCodes[code]} ${message}`.trimEnd()
 }

@@ -71,7 +71,7 @@ export class AppendQueue {
 
   /**
    * Sends the first batch, and drops the entries that the ring has dropped. Only one batch is in flight, so
-   * that a repeated batch cannot overtake the next. Returns `ok`, `gone`, `moved`, or the JSON of the
+   * that a repeated batch cannot overtake the next. Returns `ok`, `missing`, `moved`, or the JSON of the
    * request's end.
    */
   async send(): Promise<string> {

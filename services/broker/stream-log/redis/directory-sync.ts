@@ -50,7 +50,7 @@ export class DirectorySync implements FollowedStream {
     const found = decodeAll(pairs)
     for (const entry of found.values()) this.#learn(entry)
     for (const { key, entry } of this.#directory.all()) {
-      if (!found.has(key) && entry.epoch <= Number(String(horizon))) this.#directory.lose(key)
+      if (!found.has(key) && entry.epoch <= Number(String(horizon))) this.#directory.removeLost(key)
     }
     await Promise.all([...found.values()].map(entry => this.#repair(entry)))
     this.#loop.follow(this)
@@ -63,8 +63,8 @@ export class DirectorySync implements FollowedStream {
   async end(entry: DirectoryEntry, end: RequestEnd, who?: EndingBroker): Promise<boolean> {
     const answer = await endRequest(this.#setup, entry, end, who)
     if (answer === 'moved') return false
-    if (answer === 'gone') {
-      this.#directory.lose(entry.key)
+    if (answer === 'missing') {
+      this.#directory.removeLost(entry.key)
       return false
     }
     this.#directory.apply(endedEntry(entry, answer, this.#setup.clock.nowMs()))

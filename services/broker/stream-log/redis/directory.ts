@@ -93,7 +93,7 @@ export class Directory {
    * Until the work is done, a request with this key that is about to run here is not treated as lost. One
    * work at a time for each key.
    */
-  async beginning<T>(key: string, work: () => Promise<T>): Promise<T> {
+  async runExclusively<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#beginning.get(key) ?? Promise.resolve()
     const done = before.then(work, () => work())
     this.#beginning.set(key, done)
@@ -116,12 +116,12 @@ export class Directory {
   }
 
   /** Redis has lost the request. The broker of its producer reports the end. */
-  lose(key: string): void {
+  removeLost(key: string): void {
     const known = this.#requests.get(key)
     if (known === undefined) return
     const { ended, podId } = known.entry
     this.#requests.delete(key)
-    const { end, progress } = known.lose()
+    const { end, progress } = known.discardLost()
     if (ended === undefined) this.#reportEnd(known, podId, end, progress)
   }
 

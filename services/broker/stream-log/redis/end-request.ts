@@ -25,10 +25,10 @@ import { endScript } from './scripts.ts'
 import { endGraceMs, type RedisLogSetup } from './setup.ts'
 
 /**
- * The result of an attempt to end a request: the effective end, from this or an earlier attempt; `gone` if
+ * The result of an attempt to end a request: the effective end, from this or an earlier attempt; `missing` if
  * Redis has lost the request; `moved` if another broker is its owner.
  */
-export type EndAnswer = StoredEnd | 'gone' | 'moved'
+export type EndAnswer = StoredEnd | 'missing' | 'moved'
 
 export type EndingBroker = 'owner' | 'any' | { readonly uses: string }
 
@@ -60,12 +60,12 @@ export async function endRequest(
     typeof who === 'object' ? who.uses : '',
   )
   const answer = String(reply)
-  if (answer === 'gone' || answer === 'moved') return answer
+  if (answer === 'missing' || answer === 'moved') return answer
   return decodeEnd(answer === 'ok' ? text : answer)
 }
 
 /** The interval in which a broker looks for the answer of another one. */
-const lookEveryMs = 50
+const pollMs = 50
 
 /**
  * Ends the running request of these ids if its producer is lost, at any broker; see `StreamLog.endLost`.
@@ -91,23 +91,23 @@ export async function endLostRequest(
   const value = await commands.call('HGET', keys.requests, run).catch(unavailable)
   const entry = decodeEntry(run, String(value))
   if (entry === undefined || entry.podId === podId) return false
-  if (!isLost && !(await losesProducer(setup, run, entry.podId).catch(unavailable))) return false
+  if (!isLost && !(await isProducerLost(setup, run, entry.podId).catch(unavailable))) return false
   // The directory of this broker may be older than the data that was read.
   directory.apply(entry)
   return await sync.end(entry, restartedEnd, { uses }).catch(unavailable)
 }
 
 /** Resolves with whether the broker has lost the producer, or is lost. */
-async function losesProducer(setup: RedisLogSetup, run: string, podId: string): Promise<boolean> {
+async function isProducerLost(setup: RedisLogSetup, run: string, podId: string): Promise<boolean> {
   const { keys, commands, timings } = setup
   const first = await readHeartbeat(setup, podId)
   await commands.call('XADD', keys.inbox(podId), 'NOMKSTREAM', '*', '', '', 'ask', run)
-  for (let waitedMs = 0; waitedMs < timings.answerMs; waitedMs += lookEveryMs) {
+  for (let waitedMs = 0; waitedMs < timings.answerMs; waitedMs += pollMs) {
     const { answers } = await readHeartbeat(setup, podId)
     // A loss that was noticed before the answer is read after it.
     if ((await readProducer(setup, run)).isLost) return true
     if (answers !== first.answers) return false
-    await pause(lookEveryMs)
+    await pause(pollMs)
   }
   return (await readHeartbeat(setup, podId)).beats === first.beats
 }

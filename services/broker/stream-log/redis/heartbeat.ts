@@ -22,7 +22,7 @@ const refreshesPerExpiry = 3
 /** The periodic work of a broker in Redis, and its health. */
 export class Heartbeat {
   readonly #options: HeartbeatOptions
-  readonly #pods: Pods
+  readonly #heartbeats: PodHeartbeats
   readonly #listeners = new Set<(healthy: boolean) => void>()
   readonly #stopTimers: readonly (() => void)[]
   /** Redis supports the commands of the log. The next connection may lead to another server. */
@@ -31,16 +31,16 @@ export class Heartbeat {
   #synced = false
   #healthy = false
   #lastError = ''
-  #awaySinceMs: number | undefined
+  #unavailableSinceMs: number | undefined
   #refreshedMs: number
 
   constructor(options: HeartbeatOptions) {
     const { setup, reads } = options
     const { commands, clock, repeat, timings } = setup
     this.#options = options
-    this.#pods = new Pods(setup)
+    this.#heartbeats = new PodHeartbeats(setup)
     this.#refreshedMs = clock.monotonicMs()
-    this.#awaySinceMs = this.#refreshedMs
+    this.#unavailableSinceMs = this.#refreshedMs
     const beat = this.#oneAtATime(() => this.#beat())
     const readAll = this.#oneAtATime(() => this.#readAll())
     commands.onChange(ready => {
@@ -53,7 +53,7 @@ export class Heartbeat {
       this.#updateHealth()
     })
     reads.onChange(ready => {
-      this.#awaySinceMs = ready ? undefined : (this.#awaySinceMs ?? clock.monotonicMs())
+      this.#unavailableSinceMs = ready ? undefined : (this.#unavailableSinceMs ?? clock.monotonicMs())
       this.#updateHealth()
     })
     this.#stopTimers = [repeat(timings.heartbeatMs, beat), repeat(timings.directoryMs, readAll)]
@@ -82,7 +82,9 @@ export class Heartbeat {
 
   /** Returns the time since reads have failed; 0 if they work. */
   readsUnavailableMs(): number {
-    return this.#awaySinceMs === undefined ? 0 : this.#options.setup.clock.monotonicMs() - this.#awaySinceMs
+    return this.#unavailableSinceMs === undefined
+      ? 0
+      : this.#options.setup.clock.monotonicMs() - this.#unavailableSinceMs
   }
 
   /** The process was paused: all timeouts start again. */
@@ -90,18 +92,18 @@ export class Heartbeat {
     const { setup, directory } = this.#options
     this.#resetDeadlines()
     for (const local of directory.running()) local.extendDeadlinesAfterStall()
-    if (this.#awaySinceMs !== undefined) this.#awaySinceMs = setup.clock.monotonicMs()
+    if (this.#unavailableSinceMs !== undefined) this.#unavailableSinceMs = setup.clock.monotonicMs()
   }
 
   /** Answers other brokers that the producer of a request is connected. */
   answer(): void {
-    this.#pods.answer().catch(() => {})
+    this.#heartbeats.answer().catch(() => {})
   }
 
   async close(): Promise<void> {
     for (const stop of this.#stopTimers) stop()
     this.#listeners.clear()
-    if (this.#options.setup.commands.ready) await this.#pods.deregister().catch(() => {})
+    if (this.#options.setup.commands.ready) await this.#heartbeats.deregister().catch(() => {})
   }
 
   async #beat(): Promise<void> {
@@ -109,7 +111,7 @@ export class Heartbeat {
     const { podId: own, timings } = setup
     const entries = directory.all().map(({ entry }) => entry)
     const remote = entries.filter(({ podId, ended }) => podId !== own && ended === undefined)
-    const silences = await this.#pods.beat(new Set(remote.map(({ podId }) => podId)))
+    const silences = await this.#heartbeats.beat(new Set(remote.map(({ podId }) => podId)))
     const orphans = remote.filter(
       ({ podId, graceMs }) => (silences.get(podId) ?? 0) >= Math.max(timings.lostMs, graceMs),
     )
@@ -159,7 +161,7 @@ export class Heartbeat {
   }
 
   #resetDeadlines(): void {
-    this.#pods.resetDeadlines()
+    this.#heartbeats.resetDeadlines()
     for (const { readers } of this.#options.directory.running()) readers.resetDeadlines()
   }
 
@@ -184,7 +186,7 @@ const expiryFactor = 3
  * A heartbeat is an increasing counter. The reader measures its silence with its own clock, and only over
  * reads that Redis has answered: neither a different clock nor an unavailable Redis makes a broker seem lost.
  */
-class Pods {
+class PodHeartbeats {
   readonly #setup: RedisLogSetup
   readonly #seen = new Map<string, { readonly count: string; readonly sinceMs: number }>()
   #count = 0

@@ -69,7 +69,7 @@ export class LocalRequest implements WritableRequest {
   /** The producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
   #uses: number
-  /** Redis does not know yet that the producer is disconnected. */
+  /** The loss of the producer is not stored in Redis yet. */
   #lossIsNew = false
   /**
    * The producer did not return in time: Redis must store this end, unless another broker has prevented it.
@@ -118,7 +118,7 @@ export class LocalRequest implements WritableRequest {
   }
 
   /** The producer must wait: the ring or the queue for Redis is full. */
-  get isHeld(): boolean {
+  get mustWait(): boolean {
     const { budget } = this.#options.setup
     const share = Math.min(this.entry.limits.bytes, maxQueuedBytes, budget.share)
     return !this.#over && (this.ring.full || this.#queue.bytes > Math.max(minQueuedBytes, share))
@@ -148,7 +148,7 @@ export class LocalRequest implements WritableRequest {
     this.#queue.push({ bytes, receivedMs, progress })
     this.ring.append(bytes, receivedMs)
     this.#schedule()
-    return !this.isHeld
+    return !this.mustWait
   }
 
   /** The producer is disconnected: the request has this end unless it returns within the grace period. */
@@ -192,7 +192,7 @@ export class LocalRequest implements WritableRequest {
    * Redis has this end of the request, from its producer or from others. Returns the bytes that Redis
    * stores.
    */
-  settle({ end }: StoredEnd): number {
+  applyEnd({ end }: StoredEnd): number {
     if (this.#over) return 0
     this.#release(end, end.how !== this.#ending?.end.how)
     return this.#queue.storedBytes + this.#options.header.length
@@ -227,7 +227,7 @@ export class LocalRequest implements WritableRequest {
       this.#trimsNext = true
       this.#schedule()
     }
-    this.readers.dropVanished()
+    this.readers.dropSilent()
     this.#endIfOverdue()
     if (!this.#command.isOverdue) return
     this.close(this.#command.full ? outOfMemoryEnd : logUnavailableEnd)
@@ -266,7 +266,7 @@ export class LocalRequest implements WritableRequest {
   }
 
   #notifyRoom(): void {
-    if (!this.isHeld) this.#writer.notifyRoom()
+    if (!this.mustWait) this.#writer.notifyRoom()
   }
 
   #schedule(): void {
@@ -318,12 +318,13 @@ export class LocalRequest implements WritableRequest {
       this.#notifyRoom()
       return true
     }
-    if (answer !== undefined) this.#stop(answer === 'gone' || answer === 'moved' ? answer : decodeEnd(answer))
+    if (answer !== undefined)
+      this.#stop(answer === 'missing' || answer === 'moved' ? answer : decodeEnd(answer))
     return false
   }
 
   #stop(answer: EndAnswer): void {
-    if (answer === 'gone') this.close(dataLostEnd)
+    if (answer === 'missing') this.close(dataLostEnd)
     else if (answer === 'moved') this.moved()
     else this.#options.apply(endedEntry(this.entry, answer, this.#options.setup.clock.nowMs()))
   }

@@ -30,7 +30,7 @@ export async function openRequest(
   await commands.whenReady(timings.stallMs).catch(unavailable)
   const owned = { podId, owner: 0, graceMs: resume?.graceMs ?? 0 }
   const entry = { ...owned, ids, sourceServiceId, route, traceparent, openedMs: clock.nowMs(), limits }
-  return await directory.beginning(key, async () => {
+  return await directory.runExclusively(key, async () => {
     const answer = await storeOpening(setup, key, entry, opening).catch(unavailable)
     if (answer === 'exists') throw duplicateIdsRejection()
     if (answer === 'interrupted') throw interruptedRejection()
@@ -74,7 +74,7 @@ export async function resumeRequest(
   resumption: Resumption,
 ): Promise<ResumedRequest> {
   await setup.commands.whenReady(setup.timings.stallMs).catch(unavailable)
-  return await directory.beginning(resumption.run, async () => {
+  return await directory.runExclusively(resumption.run, async () => {
     for (let tried = 0; tried < maxTries; tried += 1) {
       const resumed = await tryResume(setup, directory, resumption)
       if (resumed !== undefined) return resumed

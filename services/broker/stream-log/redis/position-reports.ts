@@ -32,7 +32,7 @@ const repeatShare = 1 / 5
 
 /**
  * Reports the positions of local readers to the brokers of producers that wait for them: soon after good
- * progress, otherwise periodically. A broker without a report for a while treats the reader as gone.
+ * progress, otherwise periodically. A broker that gets no report for `lostMs` stops waiting for the reader.
  */
 export class PositionReports {
   readonly #setup: RedisLogSetup
@@ -125,7 +125,7 @@ export class RemoteReaders {
   }
 
   /** Removes brokers without a report for too long. */
-  dropVanished(): void {
+  dropSilent(): void {
     const { clock, timings } = this.#setup
     const beforeMs = clock.monotonicMs() - timings.lostMs
     for (const [podId, { reportedMs }] of this.#pods) if (reportedMs < beforeMs) this.#drop(podId)

@@ -132,7 +132,7 @@ describe('the log in Redis', { skip }, () => {
     assert.equal(cursor.takeGap(), 0)
   })
 
-  test('changes are reported at once, not by polling', async t => {
+  test('a log reports changes at once, not by polling', async t => {
     await redis.command('FLUSHALL')
     const never = 3_600_000
     const timings = { heartbeatMs: never, directoryMs: never, positionsMs: never, stallMs: never }
@@ -176,7 +176,7 @@ describe('the log in Redis', { skip }, () => {
     await waitFor('the ends', () => readers.every(({ cursor }) => cursor.end))
   })
 
-  test('over TLS, with a password', async t => {
+  test('a log connects to Redis over TLS, with a password', async t => {
     const folder = temporaryFolder('tollway-log')
     const { certFile, keyFile, cert } = await makeCertificate(folder, 'redis', 'IP:127.0.0.1')
     const [port = 0] = await freePorts(1)

@@ -49,11 +49,11 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
     assert.equal(await waitForEnd(reader), 'completed')
   })
 
-  describe('whose lost producer begins it again at another broker', () => {
+  describe('a request in Redis whose lost producer begins it again at another broker', () => {
     const lost = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } } as const
     const opening = createResumable('r1', 60_000)
 
-    test('gets the messages of the lost broker, and then the end', async t => {
+    test('readers get the messages of the lost broker, and then the end', async t => {
       const redis = await serveRedis(t)
       const [one, two] = await Promise.all([openPatient(t, redis.url), openPatient(t, redis.url)])
       const old = await one.open(opening)
@@ -66,7 +66,7 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
       assert.equal(await waitForEnd(reader), `lost: ERROR ${restartedEnd.status.message}`)
     })
 
-    test('is lost with a broker that is cut off, which then learns the end', async t => {
+    test('the request ends if its broker is cut off, and that broker gets the end later', async t => {
       const redis = await serveRedis(t)
       const { proxy, log: one } = await openProxied(t, redis)
       const two = await openPatient(t, redis.url, { answerMs: 300 })
@@ -90,7 +90,7 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
       assert.equal(next.endedBy, undefined)
     })
 
-    test('is not lost with a broker of an earlier version, which does not answer', async t => {
+    test('the request of a broker of an earlier version, which answers no questions, does not end', async t => {
       const redis = await serveRedis(t)
       const { proxy, log: one } = await openProxied(t, redis)
       const two = await openPatient(t, redis.url, { answerMs: 300 })

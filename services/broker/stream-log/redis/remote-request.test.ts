@@ -60,12 +60,12 @@ describe('a request of another broker', { skip: missingProgram('redis-server') }
     assert.deepEqual(cursor.end, away)
   })
 
-  test('a reader that waits for the first entries of a forgotten request is rejected as gone', async t => {
+  test('a reader that waits for the first entries of a forgotten request is rejected as expired', async t => {
     const { context, entry } = await startRequest(t)
     const request = new SharedRequest(context, entry)
     const reading = request.read(silent)
     request.forget()
-    await assert.rejects(reading, { reason: 'gone' })
+    await assert.rejects(reading, { reason: 'expired' })
   })
 
   test('a request that is closed while it is handed over is unavailable, and not ended', async t => {

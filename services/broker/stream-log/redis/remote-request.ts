@@ -150,7 +150,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /**
-   * Rejects with a `LogRejection` `gone` if Redis stores no entry, and with another error if Redis does not
+   * Rejects with a `LogRejection` `expired` if Redis stores no entry, and with another error if Redis does not
    * answer.
    */
   async #load(): Promise<void> {
@@ -193,7 +193,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
 
   #watch(): RingWatch {
     return {
-      worthBytes: this.#entry.limits.bytes * progressShare,
+      reportBytes: this.#entry.limits.bytes * progressShare,
       onProgress: () => this.#context.reports.update(this),
       onClosed: () => this.#dropIfUnused(),
     }

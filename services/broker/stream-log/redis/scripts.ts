@@ -59,7 +59,7 @@ return epoch
  * producer has the next resume token: the previous one is not needed any more.
  *
  * KEYS: entries, producer. ARGV: epoch, position of the first, drop below, owner, progress or empty, then
- * time and bytes of each. Returns `ok`, `gone`, `moved` or the end of the request.
+ * time and bytes of each. Returns `ok`, `missing`, `moved` or the end of the request.
  */
 export const appendScript = `
 local owner = redis.call('HGET', KEYS[2], 'owner')
@@ -69,7 +69,7 @@ local position = tonumber(ARGV[2])
 for i = 6, #ARGV, 2 do
   local id = ARGV[1] .. '-' .. string.format('%.0f', position)
   local added = redis.pcall('XADD', KEYS[1], 'NOMKSTREAM', id, ARGV[i], ARGV[i + 1])
-  if not added then return 'gone' end
+  if not added then return 'missing' end
   if type(added) == 'table' and added.err then
     if not string.find(added.err, 'equal or smaller') then return added end
     local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
@@ -127,7 +127,7 @@ return 'ok'
  * it after the producer has continued.
  *
  * KEYS: entries, header, requests, running, changes, producer. ARGV: ids, request, id of the end, the end,
- * new directory entry, expiry, owner or empty for any, number of uses or empty for any. Returns `ok`, `gone`, `moved` or the earlier end of
+ * new directory entry, expiry, owner or empty for any, number of uses or empty for any. Returns `ok`, `missing`, `moved` or the earlier end of
  * the request.
  */
 export const endScript = `
@@ -145,7 +145,7 @@ if redis.call('HGET', KEYS[4], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[
 if not added then
   redis.call('HDEL', KEYS[3], ARGV[2])
   redis.call('DEL', KEYS[2], KEYS[6])
-  return 'gone'
+  return 'missing'
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 redis.call('PEXPIRE', KEYS[2], ARGV[6])
@@ -159,7 +159,7 @@ return 'ok'
  * Reads the directory.
  *
  * KEYS: requests, epoch, running, changes. ARGV: expiry of the directory. Returns the greatest possible
- * epoch of a request in the directory (a known request with at most this epoch that is missing is gone),
+ * epoch of a request in the directory (a known request with at most this epoch that is missing was lost),
  * the id of the last change that it contains, and alternating keys and values.
  */
 export const directoryScript = `

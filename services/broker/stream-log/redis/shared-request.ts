@@ -153,7 +153,7 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /** Redis has lost the request: ends and forgets it. */
-  lose(): Omit<AppliedEnd, 'storedBytes'> {
+  discardLost(): Omit<AppliedEnd, 'storedBytes'> {
     const { unstoredEnd: end = dataLostEnd, progress } = this.#local ?? {}
     this.#local?.close(dataLostEnd)
     this.forget()
@@ -212,7 +212,7 @@ export class SharedRequest implements LoggedRequest {
     this.#local = undefined
     this.#remote?.readToEnd()
     if (local === undefined) return { end, progress: undefined, storedBytes: 0 }
-    const storedBytes = local.settle({ end, by })
+    const storedBytes = local.applyEnd({ end, by })
     if (local.ring.cursors > 0) this.#endedRing = local.ring
     else local.ring.release()
     return { end, progress: local.progress, storedBytes }

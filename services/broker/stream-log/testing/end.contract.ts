@@ -5,7 +5,7 @@ import { createOpening, createResumable, createResumption, toBytes } from './log
 import type { ContractTest, OpenedLogs } from './stream-log.contract.ts'
 
 const success: RequestEnd = { how: 'completed' }
-const gone: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
+const lost: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
 const graceMs = 300
 
 /** The ends that logs report: `r1 completed`, each behind the name of the log. */
@@ -38,17 +38,17 @@ export const endReportTests: Record<string, ContractTest> = {
     const one = await producers.open(createResumable('r1', graceMs))
     one.append(toBytes('a'), { messages: 2 })
     await one.end(success)
-    await one.end(gone)
+    await one.end(lost)
     const two = await producers.open(createOpening('r2'))
     await waitFor('the request', () => consumers.list().find(({ ids }) => ids.requestId === 'r2'))
     await Promise.all([consumers.interrupt('s', 'r2'), consumers.interrupt('s', 'r2')])
     await waitFor('the producer to know', () => two.endedBy)
     await two.end(success)
     const three = await producers.open(createResumable('r3', graceMs))
-    three.suspend(gone)
+    three.suspend(lost)
     await allEnded(logs, 3)
     const four = await producers.open(createResumable('r4', graceMs))
-    four.suspend(gone)
+    four.suspend(lost)
     const { writer } = await consumers.resume(createResumption(four.request))
     await writer.end(success)
     await allEnded(logs, 4)

@@ -16,7 +16,7 @@ export const quickTimings = {
   lostMs: 800,
   answerMs: 400,
   directoryMs: 300,
-  awayMs: 700,
+  unavailableMs: 700,
   positionsMs: 20,
   stallMs: 300,
   orphanMs: 20_000,
@@ -27,7 +27,7 @@ export const patientTimings = {
   ...quickTimings,
   lostMs: 30_000,
   answerMs: 10_000,
-  awayMs: 30_000,
+  unavailableMs: 30_000,
   orphanMs: 60_000,
 }
 

@@ -18,7 +18,7 @@ import {
 import { type ContractTest, findRejectionReason, follow, until } from './stream-log.contract.ts'
 
 const success = { how: 'completed' } as const
-const gone: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
+const lost: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
 /** A time that is longer than a test. */
 const long = 60_000
 /** A time that a test waits for. */
@@ -44,7 +44,7 @@ export const resumeTests: Record<string, ContractTest> = {
     const readers = [await follow(one, { requestId: 'r1' }), await follow(two, { requestId: 'r1' })]
     append(old, 1, 5)
     for (const reader of readers) await until(reader, numbers(5))
-    old.suspend(gone)
+    old.suspend(lost)
     const { writer, progress, header, uses } = await two.resume(createResumption(old.request))
     assert.deepEqual([progress, Buffer.from(header).toString(), uses], [{ messages: 6 }, 'header', 1])
     assert.equal(writer.request.key, old.request.key)
@@ -79,7 +79,7 @@ export const resumeTests: Record<string, ContractTest> = {
       append(writer, 4, 8)
       await until(reader, numbers(8))
       await until(await follow(logs.consumers, { requestId: 'r1' }), numbers(8))
-      await old.end(gone).catch(() => {})
+      await old.end(lost).catch(() => {})
       await writer.end(success)
       assert.deepEqual(await waitFor('the end', () => reader.cursor.end), success)
     },
@@ -91,10 +91,10 @@ export const resumeTests: Record<string, ContractTest> = {
     writer.onEnded(({ how }) => ends.push(how))
     append(writer, 1, 2)
     const beganMs = performance.now()
-    writer.suspend(gone)
+    writer.suspend(lost)
     assert.equal(await findRejectionReason(producers.open(createOpening('r1'))), 'exists')
     assert.equal(reader.cursor.end, undefined)
-    assert.deepEqual(await waitFor('the end', () => reader.cursor.end), gone)
+    assert.deepEqual(await waitFor('the end', () => reader.cursor.end), lost)
     assert.ok(performance.now() - beganMs >= short * 0.9, 'the end came before the grace was over')
     assert.deepEqual(reader.texts, numbers(2))
     await waitFor('the end of the writer', () => ends.length > 0)
@@ -108,10 +108,10 @@ export const resumeTests: Record<string, ContractTest> = {
   'a request whose producer has returned does not end after the grace': async logs => {
     const old = await logs.producers.open(createResumable('r1', 2 * short))
     const reader = await follow(logs.consumers, { requestId: 'r1' })
-    old.suspend(gone)
+    old.suspend(lost)
     const { writer } = await logs.producers.resume(createResumption(old.request))
     const other = await logs.producers.open(createResumable('r2', 2 * short))
-    other.suspend(gone)
+    other.suspend(lost)
     const ends = await follow(logs.consumers, { requestId: 'r2' })
     await waitFor('the end of the one that did not', () => ends.cursor.end)
     append(writer, 1, 2)
@@ -134,7 +134,7 @@ export const resumeTests: Record<string, ContractTest> = {
       'forged',
     )
     assert.equal(await findRejectionReason(consumers.resume(createResumption(closed.request))), 'forged')
-    assert.equal(await findRejectionReason(consumers.resume({ ...right, run: 'none' })), 'gone')
+    assert.equal(await findRejectionReason(consumers.resume({ ...right, run: 'none' })), 'expired')
     append(writer, 1, 2)
     await until(await follow(consumers, { requestId: 'r1' }), numbers(2))
     assert.equal(writer.endedBy, undefined)
@@ -174,7 +174,7 @@ export const resumeTests: Record<string, ContractTest> = {
       append(old, 1, 3)
       assert.equal(await second.endLost(opening), false)
       assert.equal(await findRejectionReason(second.open(opening)), 'exists')
-      old.suspend(gone)
+      old.suspend(lost)
       assert.equal(await second.endLost({ ...opening, bearerHash: 'b' }), false)
       assert.equal(await second.endLost({ ...opening, bearerHash: '' }), false)
       assert.equal(await second.endLost(opening), true)
@@ -196,23 +196,26 @@ export const resumeTests: Record<string, ContractTest> = {
     const opening = { ...createResumable('r1', long), bearerHash: 'a' }
     const old = await producers.open(opening)
     await inLog(old.request, consumers)
-    old.suspend(gone)
+    old.suspend(lost)
     const { writer } = await consumers.resume(createResumption(old.request))
     for (const log of [producers, consumers]) assert.equal(await log.endLost(opening), false)
-    writer.suspend(gone)
+    writer.suspend(lost)
     const again = await producers.resume(createResumption(old.request, 1))
     for (const log of [producers, consumers]) assert.equal(await log.endLost(opening), false)
     append(again.writer, 1, 2)
     await until(await follow(consumers, { requestId: 'r1' }), numbers(2))
   },
 
-  'of a producer that continues and begins again at once, one succeeds': async ({ producers, consumers }) => {
+  'only one of a continuation and a new begin at the same time succeeds': async ({
+    producers,
+    consumers,
+  }) => {
     for (let round = 0; round < 20; round += 1) {
       const requestId = `r${round}`
       const opening = { ...createResumable(requestId, long), bearerHash: 'a' }
       const old = await producers.open(opening)
       await inLog(old.request, consumers)
-      old.suspend(gone)
+      old.suspend(lost)
       const [one, two] = round % 2 === 0 ? [producers, consumers] : [consumers, producers]
       const resumed = one.resume(createResumption(old.request)).then(
         () => true,
@@ -226,7 +229,7 @@ export const resumeTests: Record<string, ContractTest> = {
   'a request can be interrupted while it waits for its producer': async ({ producers, consumers }) => {
     const writer = await producers.open(createResumable('r1', long))
     const reader = await follow(consumers, { requestId: 'r1' })
-    writer.suspend(gone)
+    writer.suspend(lost)
     assert.equal(await consumers.interrupt('s', 'r1'), 1)
     assert.equal((await waitFor('the end', () => reader.cursor.end)).how, 'interrupted')
     assert.equal(await findRejectionReason(consumers.resume(createResumption(writer.request))), 'ended')

@@ -122,7 +122,7 @@ const readingTests: Record<string, ContractTest> = {
     assert.ok(Math.abs(request.openedMs - Date.now()) < 60_000)
   },
 
-  'a cursor can be moved': async ({ producers, consumers }) => {
+  'a cursor moves to any kept position': async ({ producers, consumers }) => {
     const writer = await producers.open(createOpening('r1'))
     for (const text of ['a', 'b', 'c', 'd']) writer.append(toBytes(text))
     const reader = await follow(consumers, { streamId: 's' })
@@ -177,14 +177,14 @@ const readingTests: Record<string, ContractTest> = {
   },
 }
 
-const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - logEntryOverheadBytes))
+const createEntry = (bytes: number) => toBytes('x'.repeat(bytes - logEntryOverheadBytes))
 
 const boundTests: Record<string, ContractTest> = {
   'the oldest entries are dropped, and slow cursors report their number as a gap': async logs => {
     const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'trim' }))
     const stalled = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const reader = await follow(logs.consumers, { streamId: 's' })
-    for (let count = 0; count < 10; count += 1) assert.equal(writer.append(entryOf(1000)), true)
+    for (let count = 0; count < 10; count += 1) assert.equal(writer.append(createEntry(1000)), true)
     await waitFor('the last entry', () => reader.cursor.position === 11)
     assert.equal(stalled.next()?.position, 0)
     const first = await waitFor('an entry', () => stalled.next())
@@ -194,7 +194,7 @@ const boundTests: Record<string, ContractTest> = {
     assert.equal(stalled.next()?.position, first.position + 1)
   },
 
-  'one entry always has room': async ({ producers, consumers }) => {
+  'a ring always has room for one entry': async ({ producers, consumers }) => {
     const writer = await producers.open(createOpening('r1', { bytes: 10, whenFull: 'trim' }))
     const reader = await follow(consumers, { streamId: 's' })
     writer.append(toBytes('x'.repeat(5000)))
@@ -206,7 +206,7 @@ const boundTests: Record<string, ContractTest> = {
     const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const fast = await follow(logs.consumers, { streamId: 's' })
-    const total = await appendUntilFull(writer, entryOf(1000))
+    const total = await appendUntilFull(writer, createEntry(1000))
     await waitFor('the fast one', () => fast.positions.length === total + 1)
     let isReady = false
     const ready = writer.ready().then(() => {
@@ -228,27 +228,27 @@ const boundTests: Record<string, ContractTest> = {
     )
   },
 
-  'a reader that waits for its turn holds no entry, and has a gap of those that were dropped': async logs => {
+  'a waiting reader holds no entry, and has a gap of those that were dropped': async logs => {
     const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
     const waiting = await request.read({ onReadable() {}, waiting: true })
     assert.equal(waiting.next()?.position, 0)
     const reader = await follow(logs.consumers, { streamId: 's' })
     for (let count = 1; count <= 30; count += 1) {
-      if (!writer.append(entryOf(1000))) await writer.ready()
+      if (!writer.append(createEntry(1000))) await writer.ready()
       await waitFor('the reader', () => reader.positions.length === count + 1)
     }
     waiting.hold()
     const first = await waitFor('an entry', () => waiting.next())
     assert.ok(first.position >= 26, `the first entry that is kept is ${first.position}`)
     assert.equal(waiting.takeGap(), first.position - 1)
-    await appendUntilFull(writer, entryOf(1000))
+    await appendUntilFull(writer, createEntry(1000))
     const position = first.position + 1
     assert.equal(waiting.next()?.position, position)
     assert.equal(waiting.takeGap(), 0)
   },
 
-  'a reader that waits for its turn gets the last entry and the end of a forgotten request': async logs => {
+  'a waiting reader gets the last entry and the end of a forgotten request': async logs => {
     const writer = await logs.producers.open(createOpening('r1', { keepMs: 1500 }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
     const waiting = await request.read({ onReadable() {}, waiting: true })
@@ -267,11 +267,11 @@ const boundTests: Record<string, ContractTest> = {
   'a producer does not wait for closed readers, or without readers': async logs => {
     const writer = await logs.producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     for (let count = 0; count < 10; count += 1) {
-      if (!writer.append(entryOf(1000))) await writer.ready()
+      if (!writer.append(createEntry(1000))) await writer.ready()
     }
     const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     slow.next()
-    await appendUntilFull(writer, entryOf(1000))
+    await appendUntilFull(writer, createEntry(1000))
     slow.close()
     await writer.ready()
   },
@@ -286,7 +286,7 @@ const budgetTests: Record<string, ContractTest> = {
     const writers = await Promise.all(names.map(name => logs.producers.open(createOpening(name))))
     const readers = await Promise.all(names.map(requestId => follow(logs.consumers, { requestId })))
     for (let count = 1; count <= 60; count += 1) {
-      for (const writer of writers) if (!writer.append(entryOf(1000))) await writer.ready()
+      for (const writer of writers) if (!writer.append(createEntry(1000))) await writer.ready()
       await waitFor('the readers', () => readers.every(({ texts }) => texts.length === count + 1))
     }
     assert.deepEqual(new Set(readers.map(({ cursor }) => cursor.takeGap())), new Set([0]))
@@ -303,10 +303,10 @@ const budgetTests: Record<string, ContractTest> = {
     const stalled = await firstRequest(logs.consumers, slow.request.ids)
     const cursor = await stalled.read({ onReadable() {} })
     const reader = await follow(logs.consumers, { requestId: 'fast' })
-    const appended = await appendUntilFull(slow, entryOf(1000), 10)
+    const appended = await appendUntilFull(slow, createEntry(1000), 10)
     assert.ok(appended >= 50 && appended <= 250, `${appended} were appended`)
     for (let count = 1; count <= 150; count += 1) {
-      if (!fast.append(entryOf(1000))) await fast.ready()
+      if (!fast.append(createEntry(1000))) await fast.ready()
       if (count % 20 === 0) await waitFor('the reader', () => reader.texts.length === count + 1)
     }
     await fast.end(success)
@@ -325,14 +325,14 @@ const budgetTests: Record<string, ContractTest> = {
     for (const requestId of ['r1', 'r2', 'r3', 'r4']) {
       const writer = await logs.producers.open(createOpening(requestId))
       for (let count = 0; count < 20; count += 1) {
-        if (!writer.append(entryOf(1000))) await writer.ready()
+        if (!writer.append(createEntry(1000))) await writer.ready()
       }
       await writer.end(success)
     }
     const left = () => logs.producers.list().map(({ ids }) => ids.requestId)
     await waitFor('the oldest to be forgotten', () => left().length <= 2)
     assert.ok(left().includes('r4'))
-    assert.equal(await findRejectionReason(waitForGone(logs.consumers)), 'gone')
+    assert.equal(await findRejectionReason(waitForGone(logs.consumers)), 'expired')
   },
 }
 
@@ -340,7 +340,7 @@ const budgetTests: Record<string, ContractTest> = {
 async function waitForGone(log: StreamLog): Promise<void> {
   const known = new Map(log.list().map(request => [request.ids.requestId, request]))
   const oldest = known.get('r1')
-  if (oldest === undefined) throw new LogRejection('gone', 'it is not in the list')
+  if (oldest === undefined) throw new LogRejection('expired', 'it is not in the list')
   for (;;) {
     const cursor = await oldest.read({ onReadable() {} })
     cursor.close()
@@ -392,7 +392,7 @@ const watchTests: Record<string, ContractTest> = {
     const [request] = consumers.list()
     assert.equal(request?.ended, true)
     await waitFor('it to be forgotten', () => consumers.list().length === 0)
-    assert.equal(await findRejectionReason(request.read({ onReadable() {} })), 'gone')
+    assert.equal(await findRejectionReason(request.read({ onReadable() {} })), 'expired')
   },
 }
 
@@ -432,7 +432,7 @@ const endTests: Record<string, ContractTest> = {
     const writer = await producers.open(createOpening('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await firstRequest(consumers, writer.request.ids)).read({ onReadable() {} })
     slow.next()
-    await appendUntilFull(writer, entryOf(1000))
+    await appendUntilFull(writer, createEntry(1000))
     const ready = writer.ready()
     await consumers.interrupt('s', 'r1')
     await ready

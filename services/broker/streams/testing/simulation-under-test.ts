@@ -7,7 +7,7 @@ import { defaultRoute, type Route } from '../../routes/route.ts'
 import { MemoryLog } from '../../stream-log/memory.ts'
 import type { StreamLog } from '../../stream-log/stream-log.ts'
 import { readMessage } from '../../wire/read-message.ts'
-import { encodeStatusMessage, type StatusName, statusNames } from '../../wire/status.ts'
+import { type AnimationStatusCode, animationStatusCodes, encodeStatusMessage } from '../../wire/status.ts'
 import { encodeData, encodeHeader } from '../../wire/testing/encode-messages.ts'
 import { Broker } from '../broker.ts'
 import type { BrokerLimits } from '../stream-context.ts'
@@ -270,7 +270,7 @@ export function encodeText(text: string, requestId = ''): Uint8Array {
   if (text === 'no-ids') return encodeHeader({})
   if (text === 'junk') return Buffer.from([0xff])
   if (text.startsWith('big:')) return Buffer.alloc(Number(text.slice(4)), encodeText('1'))
-  const code = statusNames.find(known => known === text)
+  const code = animationStatusCodes.find(known => known === text)
   if (code !== undefined) return encodeStatusMessage({ code, message: '' })
   return encodeData({ camera: { focalLength: [{ timeCode: Number(text), value: 35 }] } })
 }
@@ -283,5 +283,5 @@ export function decodeText(bytes: Uint8Array): string {
   return 'nothing'
 }
 
-const statusText = ({ code, message }: { code: StatusName; message: string }) =>
+const statusText = ({ code, message }: { code: AnimationStatusCode; message: string }) =>
   `${code} ${message}`.trimEnd()

@@ -30,12 +30,12 @@ export const answerWith =
 /** Accepts the connection and never answers. */
 export const hang: Answer = () => {}
 
-export const secretOf = (byte: number) => `whsec_${Buffer.alloc(24, byte).toString('base64')}`
+export const createSecret = (byte: number) => `whsec_${Buffer.alloc(24, byte).toString('base64')}`
 
 /** An HTTP server that verifies signatures as Standard Webhooks demands, and remembers every post. */
 export async function startReceiver(
   t: { after(work: () => unknown): void },
-  secrets: readonly string[] = [secretOf(1)],
+  secrets: readonly string[] = [createSecret(1)],
 ) {
   const posts: ReceivedPost[] = []
   const receiver = { posts, url: '', answer: accept }

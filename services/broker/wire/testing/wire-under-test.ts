@@ -10,7 +10,7 @@ import {
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { maxIdCharacters } from '../animation-ids.ts'
 import type { Message, TimeCodeRange, TimedList } from '../message.ts'
-import { statusNames } from '../status.ts'
+import { animationStatusCodes } from '../status.ts'
 
 export const streamSchema = AnimationDataStreamSchema
 
@@ -31,7 +31,7 @@ export function readByGenerated(bytes: Uint8Array): Message | 'rejected' | 'id t
     case 'status':
       return {
         part: 'status',
-        status: { code: statusNames[value.code] ?? 'ERROR', message: value.message },
+        status: { code: animationStatusCodes[value.code] ?? 'ERROR', message: value.message },
       }
     default:
       return { part: 'none' }
@@ -140,7 +140,7 @@ export function toStrict(schema: DescMessage, bytes: Uint8Array): Strict {
   for (const { no, wireType, content } of strictFields(bytes)) {
     const field = schema.fields.find(({ number }) => number === no)
     if (field === undefined) continue
-    if (!wireTypesOf(field).includes(wireType)) {
+    if (!findWireTypes(field).includes(wireType)) {
       differences.push(`${field.name} has the wire type ${wireType}`)
       continue
     }
@@ -172,7 +172,7 @@ function strictEntry(content: Uint8Array, differences: string[]): Uint8Array {
   return writer.finish()
 }
 
-function wireTypesOf(field: DescField): readonly WireType[] {
+function findWireTypes(field: DescField): readonly WireType[] {
   if (field.fieldKind === 'enum') return [WireType.Varint]
   const scalar = field.fieldKind === 'scalar' || field.fieldKind === 'list' ? field.scalar : undefined
   switch (scalar) {

@@ -8,7 +8,7 @@ import { encodeText } from '../../services/broker/streams/testing/simulation-und
 import type { Cleanup } from '../support/tollway.ts'
 
 /** A producer, and a consumer, that continue at the next broker when their call fails. */
-export interface Ends {
+export interface ResumingClient {
   /**
    * Pushes a header, the numbers from 1 to `count`, and a status. Resolves with the answer of the last call.
    */
@@ -33,10 +33,10 @@ export interface Consumed {
 
 const maxAttempts = 400
 const retryMs = 10
-const retried = /^(UNAVAILABLE|ABORTED|ALREADY_EXISTS|NOT_FOUND)/
+const retriedAnswers = /^(UNAVAILABLE|ABORTED|ALREADY_EXISTS|NOT_FOUND)/
 
 /** @param first the index of the broker of the first call */
-export function openEnds(t: Cleanup, addresses: readonly string[], first = 0): Ends {
+export function openResumingClient(t: Cleanup, addresses: readonly string[], first = 0): ResumingClient {
   const clients = addresses.map(address => openAnimationClient(t, address))
   let at = first
   const client = () => clients[at % clients.length] as AnimationClient
@@ -63,7 +63,7 @@ export function openEnds(t: Cleanup, addresses: readonly string[], first = 0): E
           push.end()
         }
         const last = await push.answer
-        if (!retried.test(last) || attempt === maxAttempts) {
+        if (!retriedAnswers.test(last) || attempt === maxAttempts) {
           return { answer: last, acceptedAfterMs: acceptedAfterMs ?? Number.NaN }
         }
         at += 1
@@ -76,7 +76,8 @@ export function openEnds(t: Cleanup, addresses: readonly string[], first = 0): E
         const pull = client().pull({ requestId }, { 'tollway-received': received.position() })
         const end = await received.takeAll(pull)
         if (end === 'OK') return received
-        if (!retried.test(end) || attempt === maxAttempts) throw new Error(`pull of ${requestId}: ${end}`)
+        if (!retriedAnswers.test(end) || attempt === maxAttempts)
+          throw new Error(`pull of ${requestId}: ${end}`)
         at += 1
         await pause(retryMs)
       }
