@@ -21,7 +21,7 @@ import { decodeAnswer, encodeQuery } from './leader/query-messages.ts'
 import { QueryError } from './pods/query-error.ts'
 import { encodedCodec } from './pods/session-table.ts'
 import { maxWhatIfBytes } from './ratelimit-queries/pod-sessions.ts'
-import { sessionPath } from './ratelimit-queries/process-session.ts'
+import { processSessionPath } from './ratelimit-queries/process-session.ts'
 import { startOperator, tlsOf } from './testing/start-operator.ts'
 import { createResource, createSnapshot } from './xds/snapshot.ts'
 import { connectPod } from './xds/testing/connect-pod.ts'
@@ -71,7 +71,7 @@ function connectProcess(t: TestContext, address: string, uid: string): void {
     client.close()
   })
   async function run(): Promise<void> {
-    const call = client.bidi(sessionPath, encodedCodec, { signal })
+    const call = client.bidi(processSessionPath, encodedCodec, { signal })
     const send = (report: Report) =>
       void call.write(toBinary(SessionReportSchema, create(SessionReportSchema, { report })))
     send({ case: 'hello', value: { uid, pod: uid, backend: 'redis', features: ['merge', 'tap'] } })

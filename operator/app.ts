@@ -11,7 +11,7 @@ import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import type { DomainGrants } from './kinds/rate-limit-config/rate-limit-config.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './leader/ask-leader.ts'
-import { type FeedStates, feedStatesOf } from './leader/feed-states.ts'
+import { createFeedStates, type FeedStates } from './leader/feed-states.ts'
 import type { LeaderConnection } from './leader/leader-connection.ts'
 import { leaderMethods } from './leader/leader-service.ts'
 import type { Peers } from './leader/peers.ts'
@@ -216,7 +216,7 @@ export function openSessions(
     clock,
   })
   const brokers = shareLists(createBrokers({ sessions: brokerSessionTable.sessions, expected }), clock)
-  const feedStates = feedStatesOf(feed)
+  const feedStates = createFeedStates(feed)
   const ofOperators =
     operatorName === undefined || peers === undefined
       ? []

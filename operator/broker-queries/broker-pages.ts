@@ -3,7 +3,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readStreamsPage, type StreamsPage } from './read-pages.ts'
-import type { BrokerLook } from './stream-rows.ts'
+import type { BrokerResult } from './stream-rows.ts'
 
 /** The debug server or the admin API of a broker. */
 export interface BrokerAddress {
@@ -48,8 +48,8 @@ export async function interrupt(
 async function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
   const { status, body } = await callBroker(address, method, path)
   if (status !== 200)
-    throw new Error(`${address.url.origin}: answers ${status}: ${firstLine(messageOf(body))}`)
-  return parse(body)
+    throw new Error(`${address.url.origin}: answers ${status}: ${firstLine(readErrorMessage(body))}`)
+  return parseJson(body)
 }
 
 interface BrokerAnswer {
@@ -62,27 +62,30 @@ function callBroker(address: BrokerAddress, method: string, path: string): Promi
   const { url } = address
   const fail = (problem: string) => new Error(`${url.origin}: ${problem}`)
   return new Promise((resolve, reject) => {
-    const call = requestOf(url)({ ...optionsOf(address), method, path: pathOf(url, path) }, response => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        text += chunk
-        if (text.length > maxAnswerBytes) response.destroy(new Error('the answer is too long'))
-      })
-      response.on('error', error => reject(fail(describeConnectionError(error))))
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
-    })
+    const call = chooseRequest(url)(
+      { ...toRequestOptions(address), method, path: joinPath(url, path) },
+      response => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', (chunk: string) => {
+          text += chunk
+          if (text.length > maxAnswerBytes) response.destroy(new Error('the answer is too long'))
+        })
+        response.on('error', error => reject(fail(describeConnectionError(error))))
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
+      },
+    )
     call.on('error', error => reject(fail(describeConnectionError(error))))
     call.end()
   })
 }
 
-const requestOf = ({ protocol }: URL) =>
+const chooseRequest = ({ protocol }: URL) =>
   protocol === 'https:' ? process.getBuiltinModule('node:https').request : request
 
-const pathOf = ({ pathname }: URL, path: string) => `${pathname.replace(/\/$/, '')}${path}`
+const joinPath = ({ pathname }: URL, path: string) => `${pathname.replace(/\/$/, '')}${path}`
 
-function optionsOf({ url, token, ca, cert, key }: BrokerAddress): RequestOptions {
+function toRequestOptions({ url, token, ca, cert, key }: BrokerAddress): RequestOptions {
   return {
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port,
@@ -98,8 +101,8 @@ function optionsOf({ url, token, ca, cert, key }: BrokerAddress): RequestOptions
 }
 
 /** The admin API answers errors as JSON, and the debug server as text. */
-function messageOf(body: string): string {
-  const answer = parse(body)
+function readErrorMessage(body: string): string {
+  const answer = parseJson(body)
   return isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : body
 }
 
@@ -108,7 +111,7 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 const firstLine = (text: string) => (text.split('\n', 1)[0] ?? '').slice(0, 200).replace(unprintable, '?')
 
 /** Returns undefined for text that is not JSON. */
-function parse(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -117,9 +120,9 @@ function parse(text: string): unknown {
 }
 
 /** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
-export function askBrokers(brokers: readonly BrokerAddress[]): Promise<readonly BrokerLook[]> {
+export function askBrokers(brokers: readonly BrokerAddress[]): Promise<readonly BrokerResult[]> {
   return Promise.all(
-    brokers.map(async (broker): Promise<BrokerLook> => {
+    brokers.map(async (broker): Promise<BrokerResult> => {
       try {
         return { address: broker.url.origin, page: await readStreams(broker) }
       } catch (error) {

@@ -12,19 +12,24 @@ import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session
 export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
 
 /** A report of a broker; its `case` is undefined if this version does not know it. */
-export type Report = BrokerReport['report']
-export type Request = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request']>
+export type BrokerSessionReport = BrokerReport['report']
+export type BrokerSessionRequest = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request']>
 
 /** One broker, for as long as its stream is open. */
-export interface BrokerSession extends AskedProcess<Report, Request>, OpenSession {
+export interface BrokerSession extends AskedProcess<BrokerSessionReport, BrokerSessionRequest>, OpenSession {
   /** The name of the pod or process; the uid if it has none. */
   readonly name: string
 }
 
-type OpenBrokerSession = BrokerSession & ReceivingSession<Report>
+type OpenBrokerSession = BrokerSession & ReceivingSession<BrokerSessionReport>
 
 /** The sessions of brokers. */
-export const brokerSessions: SessionKind<BrokerHello, Report, Request, OpenBrokerSession> = {
+export const brokerSessions: SessionKind<
+  BrokerHello,
+  BrokerSessionReport,
+  BrokerSessionRequest,
+  OpenBrokerSession
+> = {
   path: brokerSessionPath,
   name: 'broker',
   decode(bytes) {
@@ -42,10 +47,13 @@ export const brokerSessions: SessionKind<BrokerHello, Report, Request, OpenBroke
   open: openBrokerSession,
 }
 
-function openBrokerSession({ uid, pod }: BrokerHello, send: (request: Request) => void): OpenBrokerSession {
+function openBrokerSession(
+  { uid, pod }: BrokerHello,
+  send: (request: BrokerSessionRequest) => void,
+): OpenBrokerSession {
   /** Requests without an answer. An answer may come after its deadline. */
   let owed = 0
-  const followers = new Followers<Report, Request>(request => {
+  const followers = new Followers<BrokerSessionReport, BrokerSessionRequest>(request => {
     owed += 1
     send(request)
   })

@@ -2,14 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { BrokerAnswerSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import type { BrokerSession, Request } from './broker-session.ts'
+import type { BrokerSession, BrokerSessionRequest } from './broker-session.ts'
 import { type Brokers, createBrokers, shareLists } from './brokers.ts'
-import { rowsOf } from './stream-rows.ts'
+import { mergeRows } from './stream-rows.ts'
 
 type Answer = Pick<MessageInitShape<typeof BrokerAnswerSchema>, 'json' | 'problem'>
 
 /** A broker that answers each request with this; undefined for no answer. */
-function playBroker(uid: string, answer: (request: Request) => Answer | undefined): BrokerSession {
+function playBroker(
+  uid: string,
+  answer: (request: BrokerSessionRequest) => Answer | undefined,
+): BrokerSession {
   return {
     ...{ id: uid, uid, name: `pod-${uid}`, close() {} },
     follow(id, request, onReport) {
@@ -64,13 +67,13 @@ test('fields of a wrong type do not fail the list', async () => {
   const [look] = await brokersOf(playBroker('a', () => ({ json: JSON.stringify({ streams }) }))).list()
   assert.ok(look !== undefined && 'page' in look)
   assert.equal(look.page.total, 3)
-  const [row] = rowsOf({ brokers: [look] })
+  const [row] = mergeRows({ brokers: [look] })
   assert.partialDeepStrictEqual(row, { state: 'running', producers: [] })
 })
 
 test('lists of many brokers share a number of bytes', async () => {
   const asked: number[] = []
-  const list = (request: Request) => {
+  const list = (request: BrokerSessionRequest) => {
     asked.push(request.case === 'list' ? (request.value.maxBytes ?? 0) : 0)
     return { json: '{"streams":[]}' }
   }

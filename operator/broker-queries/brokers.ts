@@ -1,13 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { askingProcesses } from '../pods/ask-processes.ts'
-import type { BrokerSession, Report, Request } from './broker-session.ts'
+import type { BrokerSession, BrokerSessionReport, BrokerSessionRequest } from './broker-session.ts'
 import { type PreviewPage, readPreview, readStreamsPage } from './read-pages.ts'
-import type { BrokerLook } from './stream-rows.ts'
+import type { BrokerResult } from './stream-rows.ts'
 
 /** The requests of all brokers. */
 export interface Brokers {
   /** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
-  list(): Promise<readonly BrokerLook[]>
+  list(): Promise<readonly BrokerResult[]>
   /** Reads the preview of a request by its key. */
   preview(key: string): Promise<PreviewResult>
 }
@@ -19,7 +19,7 @@ export type PreviewResult =
   /** No broker that answered knows the request, and others did not answer. */
   | { readonly problem: string }
 
-export interface BrokersOptions {
+interface BrokersOptions {
   readonly sessions: () => readonly BrokerSession[]
   /** The brokers that run. */
   readonly expected: () => readonly ExpectedBroker[]
@@ -34,7 +34,7 @@ export interface ExpectedBroker {
   readonly reason: string
 }
 
-const askProcesses = askingProcesses<Report, Request>()
+const askProcesses = askingProcesses<BrokerSessionReport, BrokerSessionRequest>()
 
 /** The bytes of the lists of all brokers together, and of one. */
 const maxListsBytes = 32 * 1024 * 1024
@@ -50,21 +50,21 @@ export function createBrokers({ sessions, expected, deadlineMs = 3_000 }: Broker
       const connected = sessions()
       const maxBytes = Math.min(maxListBytes, Math.floor(maxListsBytes / Math.max(1, connected.length)))
       const request = (id: bigint) => ({ case: 'list', value: { id, maxBytes } }) as const
-      const { answers, missing } = await askProcesses(connected, request, answerOf(maxBytes), deadlineMs)
+      const { answers, missing } = await askProcesses(connected, request, readAnswer(maxBytes), deadlineMs)
       const uids = new Set(connected.map(({ uid }) => uid))
       const apart = expected().filter(({ uid }) => !uids.has(uid))
       return [
-        ...answers.map(({ session, value }) => lookOf(session.name, value)),
+        ...answers.map(({ session, value }) => toBrokerResult(session.name, value)),
         ...missing.map(({ name }) => ({ address: name, problem: inTime })),
         ...apart.map(({ name, reason }) => ({ address: name, problem: reason || noSession })),
       ].sort((a, b) => (a.address < b.address ? -1 : 1))
     },
     async preview(key) {
       const request = (id: bigint) => ({ case: 'preview', value: { id, key } }) as const
-      const answer = answerOf(maxPreviewBytes)
-      const read = (report: Report) => previewIn(answer(report), key)
-      const { answers, missing } = await askProcesses(sessions(), request, read, deadlineMs, isFound)
-      const found = answers.find(({ value }) => isFound(value))
+      const answer = readAnswer(maxPreviewBytes)
+      const read = (report: BrokerSessionReport) => readPreviewAnswer(answer(report), key)
+      const { answers, missing } = await askProcesses(sessions(), request, read, deadlineMs, hasPreview)
+      const found = answers.find(({ value }) => hasPreview(value))
       if (found !== undefined) return found.value
       const [silent] = missing
       if (silent !== undefined) return { problem: `${silent.name}: ${inTime}` }
@@ -78,12 +78,12 @@ export function createBrokers({ sessions, expected, deadlineMs = 3_000 }: Broker
 
 const noSession = 'has no session with the operator'
 
-type Answer = Pick<Extract<Report, { case: 'answer' }>['value'], 'json' | 'problem'>
+type BrokerAnswer = Pick<Extract<BrokerSessionReport, { case: 'answer' }>['value'], 'json' | 'problem'>
 
 /** Returns the answer in a report. Text that is longer than asked for is not kept. */
-const answerOf =
+const readAnswer =
   (maxBytes: number) =>
-  (report: Report): Answer | undefined => {
+  (report: BrokerSessionReport): BrokerAnswer | undefined => {
     if (report.case !== 'answer') return undefined
     const { json, problem } = report.value
     if (json.length > maxBytes) return { json: '', problem: `answers with more than ${maxBytes} bytes` }
@@ -92,15 +92,15 @@ const answerOf =
 
 const maxProblemChars = 300
 
-function lookOf(address: string, { json, problem }: Answer): BrokerLook {
+function toBrokerResult(address: string, { json, problem }: BrokerAnswer): BrokerResult {
   if (problem !== '') return { address, problem }
   const page = readStreamsPage(parse(json))
   return page === undefined ? { address, problem: 'answers with no list of requests' } : { address, page }
 }
 
-const isFound = (result: PreviewResult) => 'preview' in result
+const hasPreview = (result: PreviewResult) => 'preview' in result
 
-function previewIn(answer: Answer | undefined, key: string): PreviewResult | undefined {
+function readPreviewAnswer(answer: BrokerAnswer | undefined, key: string): PreviewResult | undefined {
   if (answer === undefined) return undefined
   const { json, problem } = answer
   if (problem !== '') return { problem }
@@ -119,7 +119,7 @@ function parse(text: string): unknown {
 }
 
 /** The time for which a list is given again: many consoles ask for the same one. */
-const keepMs = 1_000
+const listCacheMs = 1_000
 
 /** Callers share a list that is being read, and one that is at most a second old. */
 export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monotonicMs'>): Brokers {
@@ -134,7 +134,7 @@ export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monot
       const looks = brokers.list().finally(() => {
         isRunning = false
       })
-      kept = { untilMs: nowMs + keepMs, looks }
+      kept = { untilMs: nowMs + listCacheMs, looks }
       return looks
     },
   }

@@ -40,12 +40,12 @@ const maxConsumers = 50_000
 
 /** Reads the JSON of a broker's page of requests; undefined for JSON of another form. */
 export function readStreamsPage(page: unknown): StreamsPage | undefined {
-  const { waitingPulls, total, streams } = fieldsOf(page)
+  const { waitingPulls, total, streams } = readFields(page)
   if (!Array.isArray(streams)) return undefined
   let room = maxConsumers
   return {
-    waitingPulls: numberOf(waitingPulls),
-    total: Math.max(numberOf(total), streams.length),
+    waitingPulls: readNumber(waitingPulls),
+    total: Math.max(readNumber(total), streams.length),
     streams: streams.slice(0, maxRequests).map(value => {
       const request = readRequest(value, room)
       room -= request.consumers.length
@@ -55,21 +55,21 @@ export function readStreamsPage(page: unknown): StreamsPage | undefined {
 }
 
 function readRequest(value: unknown, maxConsumers: number): RequestOnPage {
-  const { key, streamId, requestId, targetObjectId, sourceServiceId, route, ...rest } = fieldsOf(value)
+  const { key, streamId, requestId, targetObjectId, sourceServiceId, route, ...rest } = readFields(value)
   const { ageMs, ended, end, producer, messages, bytes, consumers } = rest
-  const { how, code, message } = fieldsOf(end)
+  const { how, code, message } = readFields(end)
   return {
     ...(typeof key === 'string' && { key }),
-    streamId: textOf(streamId),
-    requestId: textOf(requestId),
-    targetObjectId: textOf(targetObjectId),
-    sourceServiceId: textOf(sourceServiceId),
-    route: textOf(route),
-    ageMs: numberOf(ageMs),
+    streamId: readText(streamId),
+    requestId: readText(requestId),
+    targetObjectId: readText(targetObjectId),
+    sourceServiceId: readText(sourceServiceId),
+    route: readText(route),
+    ageMs: readNumber(ageMs),
     ended: ended === true,
     end:
       typeof how === 'string'
-        ? { how, ...(typeof code === 'string' && { code, message: textOf(message) }) }
+        ? { how, ...(typeof code === 'string' && { code, message: readText(message) }) }
         : null,
     producer: typeof producer === 'string' ? producer : null,
     messages: isCount(messages) ? messages : null,
@@ -79,25 +79,25 @@ function readRequest(value: unknown, maxConsumers: number): RequestOnPage {
 }
 
 function readConsumer(value: unknown): ConsumerOnPage {
-  const { peer, messagesBehind, bytesBehind } = fieldsOf(value)
+  const { peer, messagesBehind, bytesBehind } = readFields(value)
   return {
-    peer: textOf(peer),
-    messagesBehind: numberOf(messagesBehind),
-    bytesBehind: numberOf(bytesBehind),
+    peer: readText(peer),
+    messagesBehind: readNumber(messagesBehind),
+    bytesBehind: readNumber(bytesBehind),
   }
 }
 
 const isCount = (value: unknown): value is number => isNumber(value) && value >= 0
-const numberOf = (value: unknown) => (isCount(value) ? value : 0)
+const readNumber = (value: unknown) => (isCount(value) ? value : 0)
 
 /** Reads parts of JSON of unknown form. */
 
 /** Returns the fields of an object; none of another value. */
-const fieldsOf = (value: unknown) =>
+const readFields = (value: unknown) =>
   (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
 
 /** Returns a text; the empty text for another value. */
-const textOf = (value: unknown) => (typeof value === 'string' ? value : '')
+const readText = (value: unknown) => (typeof value === 'string' ? value : '')
 
 /** JSON can have numbers such as 1e999, which are infinite here. */
 const isNumber = (value: unknown): value is number => Number.isFinite(value)
@@ -138,44 +138,49 @@ const maxNameChars = 64
  * Other fields are left out, and lists that are too long are cut.
  */
 export function readPreview(value: unknown, key: string): PreviewPage | undefined {
-  const { key: found, streamId, requestId, targetObjectId, ended, preview } = fieldsOf(value)
+  const { key: found, streamId, requestId, targetObjectId, ended, preview } = readFields(value)
   if (found !== key || typeof preview !== 'object') return undefined
   return {
     key,
-    ...{ streamId: textOf(streamId), requestId: textOf(requestId), targetObjectId: textOf(targetObjectId) },
+    ...{
+      streamId: readText(streamId),
+      requestId: readText(requestId),
+      targetObjectId: readText(targetObjectId),
+    },
     ended: ended === true,
-    preview: preview === null ? null : readMessages(fieldsOf(preview)),
+    preview: preview === null ? null : readMessagePreview(readFields(preview)),
   }
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
-function readMessages({ seconds, messages, audio, blendShapes, times }: Fields): Preview {
-  const { from, to } = fieldsOf(seconds)
+function readMessagePreview({ seconds, messages, audio, blendShapes, times }: Fields): Preview {
+  const { from, to } = readFields(seconds)
   return {
     seconds: isNumber(from) && isNumber(to) ? { from, to } : null,
-    messages: countOf(messages),
-    audio: audio === null || audio === undefined ? null : readAudio(fieldsOf(audio)),
-    blendShapes: listOf(blendShapes, maxCurves).map(curve => {
-      const { name, values } = fieldsOf(curve)
-      return { name: textOf(name).slice(0, maxNameChars), values: numbersOf(values) }
+    messages: readCount(messages),
+    audio: audio === null || audio === undefined ? null : readAudio(readFields(audio)),
+    blendShapes: readList(blendShapes, maxCurves).map(curve => {
+      const { name, values } = readFields(curve)
+      return { name: readText(name).slice(0, maxNameChars), values: readNumbers(values) }
     }),
-    times: numbersOf(times),
+    times: readNumbers(times),
   }
 }
 
 function readAudio({ samplesPerSecond, channelCount, envelope }: Fields): AudioPreview {
   return {
-    samplesPerSecond: countOf(samplesPerSecond),
-    channelCount: countOf(channelCount),
-    envelope: listOf(envelope, maxParts).map(part => {
-      const [least, most] = listOf(part, 2)
+    samplesPerSecond: readCount(samplesPerSecond),
+    channelCount: readCount(channelCount),
+    envelope: readList(envelope, maxParts).map(part => {
+      const [least, most] = readList(part, 2)
       return isNumber(least) && isNumber(most) ? [least, most] : null
     }),
   }
 }
 
-const countOf = (value: unknown) => (isNumber(value) && value > 0 ? Math.floor(value) : 0)
-const listOf = (value: unknown, most: number): readonly unknown[] =>
+const readCount = (value: unknown) => (isNumber(value) && value > 0 ? Math.floor(value) : 0)
+const readList = (value: unknown, most: number): readonly unknown[] =>
   Array.isArray(value) ? value.slice(0, most) : []
-const numbersOf = (value: unknown) => listOf(value, maxFrames).map(number => (isNumber(number) ? number : 0))
+const readNumbers = (value: unknown) =>
+  readList(value, maxFrames).map(number => (isNumber(number) ? number : 0))

@@ -1,14 +1,14 @@
 import type { RequestOnPage, StreamsPage } from './read-pages.ts'
 
 /** The result of one query to all brokers. */
-export interface Look {
+export interface StreamsPoll {
   /** The time of the look, in milliseconds of a monotonic clock. */
   readonly atMs: number
-  readonly brokers: readonly BrokerLook[]
+  readonly brokers: readonly BrokerResult[]
 }
 
 /** A broker that answered, or why it did not. */
-export type BrokerLook =
+export type BrokerResult =
   | { readonly address: string; readonly page: StreamsPage }
   | { readonly address: string; readonly problem: string }
 
@@ -39,7 +39,7 @@ export interface StreamRow {
   readonly bytes: number | undefined
 }
 
-export interface ConsumerOfRow {
+interface ConsumerOfRow {
   readonly broker: string
   readonly peer: string
   readonly messagesBehind: number
@@ -47,25 +47,27 @@ export interface ConsumerOfRow {
 }
 
 /** Returns one row for each request, merged from all brokers; the oldest first. */
-export function rowsOf({ brokers }: Pick<Look, 'brokers'>): readonly StreamRow[] {
+export function mergeRows({ brokers }: Pick<StreamsPoll, 'brokers'>): readonly StreamRow[] {
   const seen = brokers.flatMap(look =>
     'page' in look ? look.page.streams.map(request => ({ broker: look.address, request })) : [],
   )
-  const byKey = Map.groupBy(seen, ({ request }) => keyOf(request))
-  const rows = Array.from(byKey, ([key, sightings]) => rowOf(key, sightings)).filter(row => row !== undefined)
+  const byKey = Map.groupBy(seen, ({ request }) => requestKey(request))
+  const rows = Array.from(byKey, ([key, sightings]) => mergeRow(key, sightings)).filter(
+    row => row !== undefined,
+  )
   return rows.sort((a, b) => b.ageMs - a.ageMs)
 }
 
 /** Requests without a key are merged by their ids, because only one producer has them at a time. */
-const keyOf = ({ key, streamId, requestId, targetObjectId }: RequestOnPage) =>
+const requestKey = ({ key, streamId, requestId, targetObjectId }: RequestOnPage) =>
   key ?? JSON.stringify([streamId, requestId, targetObjectId])
 
-interface Sighting {
+interface BrokerRequest {
   readonly broker: string
   readonly request: RequestOnPage
 }
 
-function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefined {
+function mergeRow(key: string, sightings: readonly BrokerRequest[]): StreamRow | undefined {
   const [first] = sightings
   if (first === undefined) return undefined
   const { streamId, requestId, targetObjectId, sourceServiceId, route } = first.request
@@ -85,8 +87,8 @@ function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefin
     consumers,
     messagesBehind: greatest(consumers.map(({ messagesBehind }) => messagesBehind)),
     bytesBehind: greatest(consumers.map(({ bytesBehind }) => bytesBehind)),
-    messages: mostOf(requests.map(({ messages }) => messages)),
-    bytes: mostOf(requests.map(({ bytes }) => bytes)),
+    messages: maxKnown(requests.map(({ messages }) => messages)),
+    bytes: maxKnown(requests.map(({ bytes }) => bytes)),
   }
 }
 
@@ -97,28 +99,28 @@ function describeEnd(end: RequestOnPage['end']): string {
 }
 
 /** Counts include those of the brokers at which the producer was connected before. */
-function mostOf(numbers: readonly (number | null | undefined)[]): number | undefined {
+function maxKnown(numbers: readonly (number | null | undefined)[]): number | undefined {
   const known = numbers.filter(number => typeof number === 'number')
   return known.length === 0 ? undefined : Math.max(...known)
 }
 
 /** The rates per second between two looks. Undefined before the second look, and without counts. */
-export interface Rate {
+interface RowRate {
   readonly messages: number | undefined
   readonly bytes: number | undefined
 }
 
 export interface RatedRow extends StreamRow {
-  readonly perSecond: Rate
+  readonly perSecond: RowRate
 }
 
 /** The rows of `now`, with their rates since the look before. */
-export function ratedRows(before: Look | undefined, now: Look): readonly RatedRow[] {
-  const earlier = new Map(before === undefined ? [] : rowsOf(before).map(row => [row.key, row]))
+export function addRates(before: StreamsPoll | undefined, now: StreamsPoll): readonly RatedRow[] {
+  const earlier = new Map(before === undefined ? [] : mergeRows(before).map(row => [row.key, row]))
   const seconds = before === undefined ? 0 : (now.atMs - before.atMs) / 1000
   const rate = (from: number | undefined, to: number | undefined) =>
     from === undefined || to === undefined || seconds <= 0 ? undefined : Math.max(0, to - from) / seconds
-  return rowsOf(now).map(row => {
+  return mergeRows(now).map(row => {
     const { messages, bytes } = earlier.get(row.key) ?? {}
     return { ...row, perSecond: { messages: rate(messages, row.messages), bytes: rate(bytes, row.bytes) } }
   })
@@ -128,7 +130,7 @@ export function ratedRows(before: Look | undefined, now: Look): readonly RatedRo
  * Returns a line for each change from one look to the next; at the first look, undefined before it, a line
  * for each running request.
  */
-export function changesOf(
+export function describeChanges(
   before: readonly StreamRow[] | undefined,
   now: readonly StreamRow[],
 ): readonly string[] {
@@ -137,31 +139,32 @@ export function changesOf(
   for (const row of now) {
     const known = earlier.get(row.key)
     earlier.delete(row.key)
-    const changes = known === undefined ? beginning(row, before === undefined) : differences(known, row)
-    if (changes.length > 0) lines.push(`${nameOf(row)}: ${changes.join(', ')}`)
+    const changes =
+      known === undefined ? describeNew(row, before === undefined) : describeDifferences(known, row)
+    if (changes.length > 0) lines.push(`${describeRequest(row)}: ${changes.join(', ')}`)
   }
-  for (const row of earlier.values()) if (row.state === 'running') lines.push(`${nameOf(row)}: gone`)
+  for (const row of earlier.values()) if (row.state === 'running') lines.push(`${describeRequest(row)}: gone`)
   return lines
 }
 
-const nameOf = ({ streamId, requestId, targetObjectId }: StreamRow) =>
+const describeRequest = ({ streamId, requestId, targetObjectId }: StreamRow) =>
   `stream ${JSON.stringify(streamId)} request ${JSON.stringify(requestId)} object ${JSON.stringify(targetObjectId)}`
 
 /** A request that is already ended is new, unless this is the first look. */
-function beginning(row: StreamRow, isFirstLook: boolean): readonly string[] {
+function describeNew(row: StreamRow, isFirstLook: boolean): readonly string[] {
   const { state, route, producers, consumers } = row
-  if (state === 'ended') return isFirstLook ? [] : [endingOf(row), `route ${route}`]
+  if (state === 'ended') return isFirstLook ? [] : [describeEnding(row), `route ${route}`]
   return ['running', `route ${route}`, `producers ${producers.length}`, `consumers ${consumers.length}`]
 }
 
-const endingOf = ({ end }: StreamRow) => (end === '' ? 'ended' : `ended ${end}`)
+const describeEnding = ({ end }: StreamRow) => (end === '' ? 'ended' : `ended ${end}`)
 
-function differences(before: StreamRow, now: StreamRow): readonly string[] {
+function describeDifferences(before: StreamRow, now: StreamRow): readonly string[] {
   const changes: string[] = []
   const look = (what: string, from: number | string, to: number | string) => {
     if (from !== to) changes.push(`${what} ${from} -> ${to}`)
   }
-  if (now.state !== before.state) changes.push(now.state === 'ended' ? endingOf(now) : now.state)
+  if (now.state !== before.state) changes.push(now.state === 'ended' ? describeEnding(now) : now.state)
   look('route', before.route, now.route)
   look('producers', before.producers.length, now.producers.length)
   look('consumers', before.consumers.length, now.consumers.length)

@@ -1,17 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import {
-  type BrokerLook,
-  changesOf,
-  type Look,
+  addRates,
+  type BrokerResult,
+  describeChanges,
+  mergeRows,
   type RatedRow,
-  ratedRows,
-  rowsOf,
   type StreamRow,
+  type StreamsPoll,
 } from '../broker-queries/stream-rows.ts'
 import { printable, renderTable } from './render.ts'
 
 interface WatchOptions {
-  readonly read: () => Promise<Look>
+  readonly read: () => Promise<StreamsPoll>
   readonly everyMs: number
   /** Whether to show ended requests. */
   readonly all: boolean
@@ -28,9 +28,9 @@ interface Screen {
 
 /** Redraws a table in the same place until the signal is aborted. */
 export async function watchOnScreen(options: WatchOptions, screen: () => Screen): Promise<void> {
-  let before: Look | undefined
+  let before: StreamsPoll | undefined
   for await (const now of poll(options)) {
-    const rows = ratedRows(before, now).filter(row => options.all || row.state === 'running')
+    const rows = addRates(before, now).filter(row => options.all || row.state === 'running')
     options.print(
       `${clearScreen}${fitToScreen([...describeOmissions(now), ...watchTable(rows).split('\n')], screen())}`,
     )
@@ -57,12 +57,12 @@ function fitToScreen(lines: readonly string[], { rows, columns }: Screen): strin
  * until it answers again.
  */
 export async function watchInLines(options: WatchOptions, nowText: () => string): Promise<void> {
-  const pages = new Map<string, BrokerLook>()
+  const pages = new Map<string, BrokerResult>()
   let rows: readonly StreamRow[] | undefined
   let printed: readonly string[] = []
   for await (const { brokers } of poll(options)) {
     for (const broker of brokers) if ('page' in broker) pages.set(broker.address, broker)
-    const found = rowsOf({ brokers: [...pages.values()] })
+    const found = mergeRows({ brokers: [...pages.values()] })
     const omissions = describeOmissions({ brokers })
     const lines = [...omissions.filter(line => !printed.includes(line)), ...changesOf(rows, found)]
     if (lines.length > 0) options.print(lines.map(line => `${nowText()} ${printable(line)}\n`).join(''))
@@ -71,7 +71,7 @@ export async function watchInLines(options: WatchOptions, nowText: () => string)
   }
 }
 
-async function* poll({ read, everyMs, signal }: WatchOptions): AsyncGenerator<Look> {
+async function* poll({ read, everyMs, signal }: WatchOptions): AsyncGenerator<StreamsPoll> {
   while (!signal.aborted) {
     yield await read()
     await pause(everyMs, undefined, { signal }).catch(() => {})
@@ -79,7 +79,7 @@ async function* poll({ read, everyMs, signal }: WatchOptions): AsyncGenerator<Lo
 }
 
 /** Returns a line for each broker that does not answer or does not list all its requests. */
-export function describeOmissions({ brokers }: Pick<Look, 'brokers'>): readonly string[] {
+export function describeOmissions({ brokers }: Pick<StreamsPoll, 'brokers'>): readonly string[] {
   return brokers.flatMap(look => {
     if ('problem' in look) return [look.problem]
     const { streams, total } = look.page

@@ -1,6 +1,6 @@
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Brokers, PreviewResult } from '../broker-queries/brokers.ts'
-import type { BrokerLook } from '../broker-queries/stream-rows.ts'
+import type { BrokerResult } from '../broker-queries/stream-rows.ts'
 import { QueryError } from '../pods/query-error.ts'
 import type { Reports } from '../pods/session-table.ts'
 import type { PodSessions, WhatIfStep } from '../ratelimit-queries/pod-sessions.ts'
@@ -88,7 +88,7 @@ function toStepMessage(step: WhatIfStep): NewAnswer<'whatIf'> {
     : { step: { case: 'result', value: step.result } }
 }
 
-function toBrokerMessage(look: BrokerLook): NewAnswer<'brokers'>['brokers'][number] {
+function toBrokerMessage(look: BrokerResult): NewAnswer<'brokers'>['brokers'][number] {
   const { address } = look
   return 'page' in look
     ? { address, result: { case: 'page', value: look.page } }

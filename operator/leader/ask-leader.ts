@@ -1,15 +1,15 @@
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { QueryAnswer } from '@tollway/proto/tollway/operator/v1/leader'
 import type { Brokers, PreviewResult } from '../broker-queries/brokers.ts'
-import type { BrokerLook } from '../broker-queries/stream-rows.ts'
+import type { BrokerResult } from '../broker-queries/stream-rows.ts'
 import { QueryError } from '../pods/query-error.ts'
 import {
   type CounterAddress,
-  noHits,
   type PodSessions,
   type Watched,
   type WhatIfQuery,
   type WhatIfStep,
+  zeroHits,
 } from '../ratelimit-queries/pod-sessions.ts'
 import type { FeedStates } from './feed-states.ts'
 import type { LeaderConnection } from './leader-connection.ts'
@@ -122,9 +122,9 @@ function remotePodSessions(queries: LeaderQueries): PodSessions {
 }
 
 /** A message without rates has those of no hits. */
-const withRates = <Item extends { readonly perSecond?: ReturnType<typeof noHits> }>(item: Item) => ({
+const withRates = <Item extends { readonly perSecond?: ReturnType<typeof zeroHits> }>(item: Item) => ({
   ...item,
-  perSecond: item.perSecond ?? noHits(),
+  perSecond: item.perSecond ?? zeroHits(),
 })
 
 /** Answers by the operator with the Lease, which has the sessions of all brokers; without one, locally. */
@@ -141,7 +141,7 @@ export function brokersViaLeader(local: Brokers, leader: Pick<LeaderConnection, 
   }
 }
 
-function toBroker({ address, result }: AnswerFields<'brokers'>['brokers'][number]): BrokerLook {
+function toBroker({ address, result }: AnswerFields<'brokers'>['brokers'][number]): BrokerResult {
   if (result.case === 'problem') return { address, problem: result.value }
   if (result.case === undefined) return { address, problem: 'has no answer' }
   const streams = result.value.streams.map(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Feed } from '../xds/feed.ts'
-import { feedStatesOf } from './feed-states.ts'
+import { createFeedStates } from './feed-states.ts'
 
 const names = Array.from({ length: 30 }, (_, index) => `shop/limits-${index}`)
 const rejections = Array.from({ length: 120 }, (_, index) => ({ pod: `pod-${index}`, message: 'no' }))
@@ -15,7 +15,7 @@ const feed = {
 } as unknown as Feed
 
 test('an answer has at most 100 rejections of a resource, 1,000 in all, and their number', async () => {
-  const { rejections: found, ...state } = await feedStatesOf(feed).of('type', names)
+  const { rejections: found, ...state } = await createFeedStates(feed).of('type', names)
   assert.deepEqual(state, { version: 'v1', versions: [{ version: 'v1', pods: 2 }] })
   const counts = names.map(name => found[name] ?? assert.fail(name))
   assert.deepEqual([counts[0]?.shown.length, counts[0]?.unlisted], [100, 20])

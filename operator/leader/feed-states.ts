@@ -10,7 +10,7 @@ export interface FeedStates {
   of(typeUrl: string, names: readonly string[]): Promise<FeedState>
 }
 
-export interface FeedState {
+interface FeedState {
   /** The published version; empty before the first one. */
   readonly version: string
   /** The number of pods that enforce each version; the version is empty for pods that enforce none. */
@@ -31,7 +31,7 @@ const maxRejections = 100
 const maxRejectionsOfAnswer = 1_000
 
 /** Answers by the streams of this operator, and by the reports of others to it. */
-export function feedStatesOf(
+export function createFeedStates(
   feed: Pick<Feed, 'published' | 'podsByVersion' | 'enforcement' | 'clients'>,
 ): FeedStates {
   return {

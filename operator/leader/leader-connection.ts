@@ -11,7 +11,7 @@ import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { encodedCodec, type Reports, type SessionRelay } from '../pods/session-table.ts'
 import { leaderPath } from './leader-service.ts'
 
-export interface LeaderConnectionOptions {
+interface LeaderConnectionOptions {
   /** Shows the operators' certificate, and requires it. */
   readonly tls: ClientTls
   readonly log: Log
@@ -24,7 +24,7 @@ export interface LeaderConnectionOptions {
 }
 
 /** The operator with the Lease. */
-export interface Leader {
+interface Leader {
   /** For queries and reports. */
   readonly client: GrpcClient
   /**
@@ -40,7 +40,7 @@ export interface Leader {
  * Makes one call, and rejects with the reason when it has ended. It calls `onWorking` when the leader has
  * answered.
  */
-export type LeaderCall = (client: GrpcClient, signal: AbortSignal, onWorking: () => void) => Promise<void>
+type LeaderCall = (client: GrpcClient, signal: AbortSignal, onWorking: () => void) => Promise<void>
 
 /** Operators permit pings to each other. A leader that has stopped or disappeared is noticed within 6 s. */
 const keepaliveMs = 2_000

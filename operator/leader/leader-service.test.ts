@@ -21,7 +21,7 @@ import { QueryError } from '../pods/query-error.ts'
 import { encodedCodec } from '../pods/session-table.ts'
 import { loadReportPath } from '../pods/stream-loads.ts'
 import type { PodSessions } from '../ratelimit-queries/pod-sessions.ts'
-import { sessionPath } from '../ratelimit-queries/process-session.ts'
+import { processSessionPath } from '../ratelimit-queries/process-session.ts'
 import { startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
 import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './ask-leader.ts'
 import type { FeedStates } from './feed-states.ts'
@@ -294,7 +294,7 @@ test('a leader without LeaderService is reported once, and its processes connect
   await waitFor('the failures of both reports', () => failures().length === 2)
   for (let attempt = 0; attempt < 3; attempt++) {
     for (const [path, hello] of [
-      [sessionPath, processHello],
+      [processSessionPath, processHello],
       [brokerSessionPath, brokerHello],
     ] as const)
       assert.match(
@@ -313,7 +313,7 @@ test('a leader without LeaderService is reported once, and its processes connect
   // The leader is replaced by one of this version.
   const next = await startOperator(t)
   follower.leader.setLeader(next.address)
-  const { end } = openCall(t, 'pod', follower.address, sessionPath, processHello, processDomain)
+  const { end } = openCall(t, 'pod', follower.address, processSessionPath, processHello, processDomain)
   await waitFor('the session', async () => (await follower.podSessions.domains()).items.length === 1)
   leader.leader.stop()
   follower.leader.setLeader(undefined)
@@ -330,7 +330,7 @@ test('a follower without LeaderService keeps its sessions, and reports nothing t
       await openCall(t, 'operator', leader.address, `/tollway.operator.v1.${path}`).end,
       /^UNIMPLEMENTED/,
     )
-  openCall(t, 'operator', leader.address, sessionPath, processHello, processDomain)
+  openCall(t, 'operator', leader.address, processSessionPath, processHello, processDomain)
   await waitFor('its session', async () => (await leader.podSessions.domains()).items.length === 1)
 })
 
@@ -362,7 +362,7 @@ for (const fault of ['kill', 'silence'] as const)
     const [leader, follower] = [await startOperator(t), await startOperator(t)]
     const proxy = await startProxy(t, leader.address)
     follower.leader.setLeader(proxy.address)
-    const session = openCall(t, 'pod', follower.address, sessionPath, processHello, processDomain)
+    const session = openCall(t, 'pod', follower.address, processSessionPath, processHello, processDomain)
     await waitFor('the session', async () => (await follower.podSessions.domains()).items.length === 1)
     const signal = new AbortController().signal
     const series = follower.podSessions.series({ domain: 'shop' }, signal)[Symbol.asyncIterator]()
@@ -379,7 +379,7 @@ for (const fault of ['kill', 'silence'] as const)
     assert.ok(performance.now() - beganMs < 20_000)
     // The process connects again, and reaches the next leader.
     follower.leader.setLeader(leader.address)
-    openCall(t, 'pod', follower.address, sessionPath, processHello, processDomain)
+    openCall(t, 'pod', follower.address, processSessionPath, processHello, processDomain)
     await waitFor('the session', async () => (await follower.podSessions.domains()).items.length === 1)
   })
 

@@ -33,7 +33,7 @@ const maxCalls: Readonly<Record<LeaderMethod, number>> = {
 
 type SessionServer = Pick<SessionTable<never>, 'serve'>
 
-export interface LeaderServiceOptions {
+interface LeaderServiceOptions {
   /** The DNS name that only operators have in their certificates. Pods, which are of the same authority, lack it. */
   readonly operatorName: string
   readonly peers: Pick<Peers, 'receive'>

@@ -22,10 +22,10 @@ class ReportedTable {
   apply(report: PeerReport): void {
     for (const { version, resources } of report.contents) this.#addContents(version, resources)
     for (const { typeUrl, version, ...state } of report.clientStates) {
-      const key = keyOf({ typeUrl, clientId: clientId(state.client) })
+      const key = tableKey({ typeUrl, clientId: clientId(state.client) })
       this.states.set(key, { ...state, inForce: this.#contentsOf(version) })
     }
-    for (const key of report.forgottenClients) this.states.delete(keyOf(key))
+    for (const key of report.forgottenClients) this.states.delete(tableKey(key))
     for (const version of report.forgottenVersions) this.#forgetContents(version)
     const { maxClients } = this.#limits
     if (this.states.size > maxClients) throw new PeerReportError(`more than ${maxClients} clients`)
@@ -54,7 +54,7 @@ class ReportedTable {
   }
 }
 
-const keyOf = ({ typeUrl, clientId }: ClientKey) => JSON.stringify([typeUrl, clientId])
+const tableKey = ({ typeUrl, clientId }: ClientKey) => JSON.stringify([typeUrl, clientId])
 
 export interface PeerTableLimits {
   /** How long the table of a stream that has ended counts. */
@@ -173,7 +173,7 @@ export class PeerTable {
 
   /** Returns the state of a client at each operator that has reported one. */
   clientStates(typeUrl: string, clientId: string): readonly ClientState[] {
-    const key = keyOf({ typeUrl, clientId })
+    const key = tableKey({ typeUrl, clientId })
     return [...this.#reporters.values()].flatMap(({ table }) => table?.states.get(key) ?? [])
   }
 

@@ -7,7 +7,7 @@ import type { ClientState, FeedClient, RemotePeers } from '../xds/client-state.t
 import { defaultPeerTableLimits, PeerReportError, PeerTable, type PeerTableLimits } from './peer-table.ts'
 import { type AgedReport, decodeEach, decodeReport, encodeReceipt } from './report-codec.ts'
 
-export interface PeersOptions {
+interface PeersOptions {
   /** A new unique id for each stream. */
   readonly ids: () => string
   readonly clock: Clock

@@ -11,7 +11,7 @@ import { createReportWriter } from './report-writer.ts'
 /** A change that was not noticed is reported after this time at the latest. */
 const idleCheckMs = 10_000
 
-export interface AcknowledgementSource {
+interface AcknowledgementSource {
   readonly feed: Pick<Feed, 'clientStates' | 'onChange'>
   /** The identity of this process for the Lease, which is unique. */
   readonly reporter: string

@@ -7,7 +7,7 @@ import type { AgedClientState, AgedReport } from './report-codec.ts'
  * The pending reports of one stream. Level-based: each call compares the present state with the reported one,
  * so a slow reader gets the newest state, and nothing is queued.
  */
-export interface ReportWriter {
+interface ReportWriter {
   /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */
   next(known: ReadonlyMap<string, readonly OwnClientState[]>, nowMs: number): AgedReport | undefined
 }

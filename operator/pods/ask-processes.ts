@@ -39,7 +39,7 @@ export class Followers<Report, Request> implements AskedProcess<Report, Request>
 /** The ids of requests; unique to this operator. */
 let lastId = 0n
 
-export function nextId(): bigint {
+export function nextRequestId(): bigint {
   lastId += 1n
   return lastId
 }
@@ -90,7 +90,7 @@ function askOne<Report, Request, Value>(
   { deadlineMs, signal }: { readonly deadlineMs: number; readonly signal: AbortSignal },
 ): Promise<Value | undefined> {
   const { promise, resolve } = Promise.withResolvers<Value | undefined>()
-  const id = nextId()
+  const id = nextRequestId()
   const giveUp = () => resolve(undefined)
   const timer = setTimeout(giveUp, deadlineMs)
   signal.addEventListener('abort', giveUp)

@@ -5,7 +5,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { askingProcesses } from '../pods/ask-processes.ts'
 import { mayHaveChanged, QueryError, type QueryErrorCode } from '../pods/query-error.ts'
-import { awayPods, type PodTable, podNames, uniqueNames } from './away-pods.ts'
+import { type PodTable, podNames, podsWithoutSession, uniqueNames } from './expected-pods.ts'
 import {
   type CounterAddress,
   type CounterChange,
@@ -13,9 +13,14 @@ import {
   type CounterState,
   maxRaise,
 } from './pod-sessions.ts'
-import { enforcing, type ProcessSession, type Report, type Request } from './process-session.ts'
+import {
+  type ProcessReport,
+  type ProcessRequest,
+  type ProcessSession,
+  sessionsEnforcing,
+} from './process-session.ts'
 
-const askProcesses = askingProcesses<Report, Request>()
+const askProcesses = askingProcesses<ProcessReport, ProcessRequest>()
 
 export interface QueryDeadlines {
   /** The time for the counters, and the time for the local caches. */
@@ -32,10 +37,10 @@ export async function readCounter(
   at: CounterAddress,
   { counterMs }: QueryDeadlines,
 ): Promise<CounterReading> {
-  const ofDomain = byLatestReport(sessionsOf(table.sessions(), at.domain))
+  const ofDomain = byLatestReport(requireSessions(table.sessions(), at.domain))
   if (ofDomain.some(countsAlone)) {
     const reading = await callCounter(ofDomain, at, Action.READ, 0, counterMs)
-    return { ...reading, missing: uniqueNames([...reading.missing, ...awayPods(table)]) }
+    return { ...reading, missing: uniqueNames([...reading.missing, ...podsWithoutSession(table)]) }
   }
   const others = ofDomain.slice(1)
   try {
@@ -62,7 +67,7 @@ export async function changeCounter(
   if (!isReset && !(Number.isInteger(by) && by >= 1 && by <= maxRaise)) {
     throw new QueryError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
   }
-  const ofDomain = sessionsOf(table.sessions(), at.domain)
+  const ofDomain = requireSessions(table.sessions(), at.domain)
   const action = isReset ? Action.RESET : Action.RAISE
   const changed = await settled(callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs))
   if ('error' in changed && !mayHaveChanged(changed.error)) throw changed.error
@@ -75,7 +80,7 @@ export async function changeCounter(
     forgetMs,
   )
   if ('error' in changed) throw changed.error
-  const away = uniqueNames([...podNames(missing), ...awayPods(table)])
+  const away = uniqueNames([...podNames(missing), ...podsWithoutSession(table)])
   return {
     ...changed.value,
     confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !away.includes(pod)),
@@ -93,11 +98,14 @@ function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
 }
 
 /** @throws QueryError `no-pods` or `unknown-domain` */
-export function sessionsOf(sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] {
+export function requireSessions(
+  sessions: readonly ProcessSession[],
+  domain: string,
+): readonly ProcessSession[] {
   if (sessions.length === 0) {
     throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
   }
-  const found = enforcing(sessions, domain)
+  const found = sessionsEnforcing(sessions, domain)
   if (found.length > 0) return found
   throw new QueryError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
 }
@@ -111,7 +119,7 @@ async function callCounter(
 ): Promise<CounterReading> {
   const own = sessions.filter(countsAlone)
   const asked = own.length > 0 ? own : byLatestReport(sessions).slice(0, 1)
-  const shares = new Map(asked.map((session, index) => [session, shareOf(by, asked.length, index)]))
+  const shares = new Map(asked.map((session, index) => [session, raiseShare(by, asked.length, index)]))
   const { answers, missing } = await askCounters(asked, shares, { domain, entries }, action, deadlineMs)
   const [good, failed] = partition(answers, ({ value }) => value.outcome === Outcome.OK)
   if (good.length > 0) {
@@ -138,7 +146,7 @@ function byLatestReport(sessions: readonly ProcessSession[]): readonly ProcessSe
 }
 
 /** Processes that count separately grant their parts of a raise. */
-function shareOf(by: number, processes: number, index: number): number {
+function raiseShare(by: number, processes: number, index: number): number {
   return Math.floor(by / processes) + Number(index < by % processes)
 }
 

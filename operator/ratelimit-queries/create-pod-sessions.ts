@@ -1,12 +1,12 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { QueryError } from '../pods/query-error.ts'
 import type { SessionTable } from '../pods/session-table.ts'
-import { awayPods, type ExpectedPod } from './away-pods.ts'
-import { changeCounter, type QueryDeadlines, readCounter, sessionsOf } from './counter-queries.ts'
+import { changeCounter, type QueryDeadlines, readCounter, requireSessions } from './counter-queries.ts'
+import { type ExpectedPod, podsWithoutSession } from './expected-pods.ts'
 import { History } from './history.ts'
 import { createWatchedReports, watchSeries, watchTap } from './live-queries.ts'
 import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
-import { pageOf } from './pages.ts'
+import { paginate } from './pages.ts'
 import type { PodSessions, WhatIfQuery, WhatIfStep } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
 import { createTopKeyCounts, type TopKeyTiming } from './top-keys.ts'
@@ -22,13 +22,13 @@ export interface PodSessionsOptions {
   readonly whatIf?: WhatIfTiming
 }
 
-export const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
+const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
 
 /** Many consoles ask for the same sums, which change with the reports of every 5 s. */
-const keepMs = 500
+const cacheMs = 500
 
 /** Returns a function that makes its result again when it is older than `ms`. */
-function keptFor<Result>(ms: number, clock: Clock, make: () => Result): () => Result {
+function cacheFor<Result>(ms: number, clock: Clock, make: () => Result): () => Result {
   let kept: { readonly atMs: number; readonly result: Result } | undefined
   return () => {
     const nowMs = clock.monotonicMs()
@@ -43,11 +43,11 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
   const table = { ...options.table, expected }
   const deadlines = { ...defaultDeadlines, ...options.deadlines }
   const reports = createWatchedReports(table)
-  const away = () => awayPods(table)
+  const away = () => podsWithoutSession(table)
   const live = { sessions: table.sessions, reports, clock, away }
   const topKeys = createTopKeyCounts(live, options.topKeys)
-  const domains = keptFor(keepMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
-  const pods = keptFor(keepMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
+  const domains = cacheFor(cacheMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
+  const pods = cacheFor(cacheMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
   const history = new History(table.sessions, clock)
   let replays = 0
 
@@ -63,15 +63,15 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
 
   return {
     async pods(page) {
-      return pageOf(pods(), ({ namespace, pod, uid }) => `${namespace}/${pod} ${uid}`, page)
+      return paginate(pods(), ({ namespace, pod, uid }) => `${namespace}/${pod} ${uid}`, page)
     },
     async domains(page) {
-      return pageOf(domains(), ({ domain }) => domain, page)
+      return paginate(domains(), ({ domain }) => domain, page)
     },
     async rules(domain, page) {
-      const found = sessionsOf(table.sessions(), domain)
+      const found = requireSessions(table.sessions(), domain)
       const merged = mergeRules(found, domain, clock.monotonicMs(), page?.sumsOnly)
-      return pageOf(merged, ({ rule }) => rule, page)
+      return paginate(merged, ({ rule }) => rule, page)
     },
     counter: async at => readCounter(table, at, deadlines),
     reset: async at => changeCounter(table, at, 'reset', deadlines),

@@ -58,15 +58,15 @@ export class History {
     for (const { domain, perSecond } of mergeDomains(sessions, nowMs)) {
       if (!hasHits(perSecond)) continue
       for (const { rule, perSecond } of mergeRules(sessions, domain, nowMs, true)) {
-        if (hasHits(perSecond)) this.#set(keyOf(domain, rule), place, perSecond, nowMs)
+        if (hasHits(perSecond)) this.#set(seriesKey(domain, rule), place, perSecond, nowMs)
       }
-      this.#set(keyOf(domain, ''), place, perSecond, nowMs)
+      this.#set(seriesKey(domain, ''), place, perSecond, nowMs)
     }
   }
 
   /** Returns the points, the oldest first: rates of the rule, or the sum of the domains. */
   of({ domains, rule = '' }: HistoryQuery): readonly HistoryPoint[] {
-    const series = domains.flatMap(domain => this.#series.get(keyOf(domain, rule)) ?? [])
+    const series = domains.flatMap(domain => this.#series.get(seriesKey(domain, rule)) ?? [])
     const count = Math.min(this.#points, capacity)
     return Array.from({ length: count }, (_, index) => {
       const place = (this.#points - count + index) % capacity
@@ -95,4 +95,4 @@ export class History {
 
 const hasHits = (rates: HitCounts) => names.some(name => rates[name] > 0)
 
-const keyOf = (domain: string, rule: string) => JSON.stringify([domain, rule])
+const seriesKey = (domain: string, rule: string) => JSON.stringify([domain, rule])

@@ -1,12 +1,24 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { Subscribe_What as What } from '@tollway/proto/tollway/operator/v1/counters'
-import { nextId } from '../pods/ask-processes.ts'
+import { nextRequestId } from '../pods/ask-processes.ts'
 import { QueryError } from '../pods/query-error.ts'
 import type { SessionTable } from '../pods/session-table.ts'
-import { sessionsOf } from './counter-queries.ts'
-import { noHits, type SeriesPoint, type TapBatch, type TappedDecision, type Watched } from './pod-sessions.ts'
-import { enforcing, hashesValues, type ProcessSession, type Report, type Request } from './process-session.ts'
+import { requireSessions } from './counter-queries.ts'
+import {
+  type SeriesPoint,
+  type TapBatch,
+  type TappedDecision,
+  type Watched,
+  zeroHits,
+} from './pod-sessions.ts'
+import {
+  hashesValues,
+  type ProcessReport,
+  type ProcessRequest,
+  type ProcessSession,
+  sessionsEnforcing,
+} from './process-session.ts'
 
 /** The subject of a watch. Equal watches share one subscription at the processes. */
 interface WatchKey {
@@ -16,7 +28,7 @@ interface WatchKey {
   readonly byRefused: boolean
 }
 
-type OnWatched = (session: ProcessSession, report: Report) => void
+type OnWatched = (session: ProcessSession, report: ProcessReport) => void
 
 /**
  * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot
@@ -25,8 +37,8 @@ type OnWatched = (session: ProcessSession, report: Report) => void
 const maxTappedPerSecond = 500
 
 /** Returns the most decisions of one process. */
-function tapShareOf(sessions: readonly ProcessSession[], domain: string): number {
-  const processes = enforcing(sessions, domain).length
+function tapShare(sessions: readonly ProcessSession[], domain: string): number {
+  const processes = sessionsEnforcing(sessions, domain).length
   return Math.max(1, Math.floor(maxTappedPerSecond / Math.max(1, processes)))
 }
 
@@ -50,7 +62,7 @@ const kinds = { series: What.SERIES, top: What.TOP, tap: What.TAP } as const
 
 interface Watch {
   readonly id: bigint
-  readonly request: () => Request
+  readonly request: () => ProcessRequest
   readonly listeners: Set<OnWatched>
   readonly stops: Map<ProcessSession, () => void>
 }
@@ -80,9 +92,9 @@ export function createWatchedReports(
     if (watches.size >= maxWatches) {
       throw new QueryError('too-many', `there are ${maxWatches} subscriptions already`)
     }
-    const id = nextId()
-    const maxTapped = () => (what === 'tap' ? tapShareOf(table.sessions(), key.domain) : 0)
-    const request = (): Request => ({
+    const id = nextRequestId()
+    const maxTapped = () => (what === 'tap' ? tapShare(table.sessions(), key.domain) : 0)
+    const request = (): ProcessRequest => ({
       case: 'subscribe',
       value: { id, what: kinds[what], ...key, ttlMs, maxTapped: maxTapped() },
     })
@@ -145,9 +157,9 @@ export async function* watchSeries(
   { domain, rule = '' }: Watched,
   signal: AbortSignal,
 ): AsyncGenerator<SeriesPoint> {
-  sessionsOf(sessions(), domain)
-  let connected = enforcing(sessions(), domain).length
-  let sum = noHits()
+  requireSessions(sessions(), domain)
+  let connected = sessionsEnforcing(sessions(), domain).length
+  let sum = zeroHits()
   let reported = new Set<ProcessSession>()
   const pause = createWakeablePause()
   const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, (session, report) => {
@@ -167,9 +179,9 @@ export async function* watchSeries(
       if (signal.aborted) return
       const pods = new Set([...reported].map(({ identity }) => identity.uid))
       yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
-      sum = noHits()
+      sum = zeroHits()
       reported = new Set()
-      connected = enforcing(sessions(), domain).length
+      connected = sessionsEnforcing(sessions(), domain).length
     }
   } finally {
     stop()
@@ -182,11 +194,11 @@ export async function* watchTap(
   { domain, rule = '' }: Watched,
   signal: AbortSignal,
 ): AsyncGenerator<TapBatch> {
-  if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
+  if (!requireSessions(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
     throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
   }
   // Processes of earlier versions send more than the share for which the subscription asks.
-  let share = tapShareOf(sessions(), domain)
+  let share = tapShare(sessions(), domain)
   let decisions: TappedDecision[] = []
   let skipped = 0
   let hashed = false
@@ -222,7 +234,7 @@ export async function* watchTap(
       const batch = { decisions, skipped, hashed }
       decisions = []
       skipped = 0
-      share = tapShareOf(sessions(), domain)
+      share = tapShare(sessions(), domain)
       yield batch
     }
   } finally {

@@ -1,5 +1,11 @@
 import type { LostSession } from '../pods/session-table.ts'
-import { type DomainTotals, type HitCounts, noHits, type PodState, type RuleTotals } from './pod-sessions.ts'
+import {
+  type DomainTotals,
+  type HitCounts,
+  type PodState,
+  type RuleTotals,
+  zeroHits,
+} from './pod-sessions.ts'
 import type { ProcessSession, ReportedRule } from './process-session.ts'
 
 /**
@@ -7,7 +13,7 @@ import type { ProcessSession, ReportedRule } from './process-session.ts'
  * every second for sums that are kept for 0.5 s: it shows a pod that hangs within 9 s and the time of a call,
  * about 1 s before the 10 s that users expect.
  */
-export const silentMs = 7_500
+const silentMs = 7_500
 /** Rates are those of the last report, which must be at most this old: two intervals of reports. */
 const rateMs = 10_000
 
@@ -50,7 +56,7 @@ export function mergeDomains(sessions: readonly ProcessSession[], nowMs: number)
   const merged = new Map<string, Sum & { rules: number; readonly pods: Set<string> }>()
   for (const { identity, state } of sessions) {
     for (const [domain, { limits, rules }] of state.domains) {
-      const sum = merged.get(domain) ?? { ...nothing(), rules: 0, pods: new Set() }
+      const sum = merged.get(domain) ?? { ...zeroSum(), rules: 0, pods: new Set() }
       merged.set(domain, sum)
       sum.rules = Math.max(sum.rules, limits)
       sum.pods.add(identity.uid)
@@ -69,11 +75,11 @@ export function mergeRules(
   const merged = new Map<string, Sum & { readonly pods: Record<string, Hits> }>()
   for (const { identity, state } of sessions) {
     for (const [rule, reported] of state.domains.get(domain)?.rules ?? []) {
-      const sum = merged.get(rule) ?? { ...nothing(), pods: Object.create(null) }
+      const sum = merged.get(rule) ?? { ...zeroSum(), pods: Object.create(null) }
       merged.set(rule, sum)
       addRule(sum, reported, nowMs)
       if (sumsOnly) continue
-      const ofPod = sum.pods[identity.uid] ?? noHits()
+      const ofPod = sum.pods[identity.uid] ?? zeroHits()
       sum.pods[identity.uid] = ofPod
       addHits(ofPod, reported)
     }
@@ -87,7 +93,7 @@ interface Sum extends Hits {
   readonly perSecond: Hits
 }
 
-const nothing = (): Sum => ({ ...noHits(), perSecond: noHits() })
+const zeroSum = (): Sum => ({ ...zeroHits(), perSecond: zeroHits() })
 
 function addHits(sum: Hits, { calls, allowed, refused, near, shadow }: HitCounts, seconds = 1): void {
   sum.calls += calls / seconds

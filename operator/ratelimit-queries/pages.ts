@@ -1,5 +1,5 @@
 import { QueryError } from '../pods/query-error.ts'
-import { maxPageItems, type Page, type Paged } from './pod-sessions.ts'
+import { maxPageItems, type Paged, type PageRequest } from './pod-sessions.ts'
 
 /**
  * Returns one page of a list.
@@ -7,7 +7,11 @@ import { maxPageItems, type Page, type Paged } from './pod-sessions.ts'
  * @param nameOf returns the unique name by which the items are sorted
  * @throws QueryError `invalid` for a limit that is not allowed
  */
-export function pageOf<T>(items: readonly T[], nameOf: (item: T) => string, page: Page = {}): Paged<T> {
+export function paginate<T>(
+  items: readonly T[],
+  nameOf: (item: T) => string,
+  page: PageRequest = {},
+): Paged<T> {
   const { after, limit = maxPageItems } = page
   if (!(Number.isInteger(limit) && limit >= 1 && limit <= maxPageItems)) {
     throw new QueryError(
@@ -27,9 +31,11 @@ export function pageOf<T>(items: readonly T[], nameOf: (item: T) => string, page
 const maxPages = 100
 
 /** Reads all pages of a list of the pods. */
-export async function readAll<Item>(read: (page: Page) => Promise<Paged<Item>>): Promise<readonly Item[]> {
+export async function readAll<Item>(
+  read: (page: PageRequest) => Promise<Paged<Item>>,
+): Promise<readonly Item[]> {
   const all: Item[] = []
-  let page: Page = {}
+  let page: PageRequest = {}
   for (let count = 0; count < maxPages; count++) {
     const { items, next } = await withoutPods(read(page))
     all.push(...items)

@@ -8,9 +8,9 @@
  */
 export interface PodSessions {
   /** One item for each pod, sorted by namespace and name. */
-  pods(page?: Page): Promise<Paged<PodState>>
+  pods(page?: PageRequest): Promise<Paged<PodState>>
   /** The domains that the pods enforce, sorted by name. */
-  domains(page?: Page): Promise<Paged<DomainTotals>>
+  domains(page?: PageRequest): Promise<Paged<DomainTotals>>
   /** The rules of a domain that have had hits, sorted by name. Rejects with `unknown-domain`. */
   rules(domain: string, page?: RulesPage): Promise<Paged<RuleTotals>>
   /** Reads the counter of one descriptor where it lies. */
@@ -55,14 +55,14 @@ export const maxWhatIfBytes = 10 * 1024 * 1024
 /** The most items of a page. */
 export const maxPageItems = 1_000
 
-export interface Page {
+export interface PageRequest {
   /** The `next` of the page before; the first page when left out. */
   readonly after?: string | undefined
   /** The most items, from 1 to `maxPageItems`, which is the default. */
   readonly limit?: number | undefined
 }
 
-export interface RulesPage extends Page {
+interface RulesPage extends PageRequest {
   /** Leaves out the totals of each pod, which cost most. */
   readonly sumsOnly?: boolean
 }
@@ -86,7 +86,7 @@ export interface HitCounts {
 }
 
 /** Counts to which others are added. */
-export const noHits = (): { -readonly [Name in keyof HitCounts]: number } => ({
+export const zeroHits = (): { -readonly [Name in keyof HitCounts]: number } => ({
   calls: 0,
   allowed: 0,
   refused: 0,
@@ -136,10 +136,10 @@ export interface RuleTotals extends HitCounts {
 export interface CounterAddress {
   readonly domain: string
   /** The entries of one descriptor, in order. */
-  readonly entries: readonly Entry[]
+  readonly entries: readonly CounterEntry[]
 }
 
-export interface Entry {
+export interface CounterEntry {
   readonly key: string
   readonly value: string
 }
@@ -181,7 +181,7 @@ export interface TopQuery {
 export interface TopKeys {
   /** Most hits first, at most 100. A count is too high by at most its error. */
   readonly keys: readonly {
-    readonly entries: readonly Entry[]
+    readonly entries: readonly CounterEntry[]
     readonly count: number
     readonly error: number
   }[]
@@ -235,7 +235,7 @@ export interface TappedDecision {
   /** Unix time in milliseconds. */
   readonly atMs: number
   readonly pod: string
-  readonly entries: readonly Entry[]
+  readonly entries: readonly CounterEntry[]
   /** Empty if no rule with a limit matched. */
   readonly rule: string
   readonly over: boolean
@@ -258,15 +258,15 @@ export type WhatIfStep =
 
 export interface WhatIfResult {
   /** Hits by rule with the active configuration, and with the proposed one. */
-  readonly now: readonly ReplayedRule[]
-  readonly proposed: readonly ReplayedRule[]
+  readonly now: readonly RuleOutcome[]
+  readonly proposed: readonly RuleOutcome[]
   /** The keys whose refused hits change most, at most 100. */
-  readonly keys: readonly ReplayedKey[]
+  readonly keys: readonly KeyOutcome[]
   readonly coverage: Coverage
 }
 
 /** Hits of all keys: those of the recorded keys, divided by their share. */
-export interface ReplayedRule {
+export interface RuleOutcome {
   readonly rule: string
   readonly allowed: number
   readonly refused: number
@@ -275,8 +275,8 @@ export interface ReplayedRule {
   readonly refusedAtMost: number
 }
 
-export interface ReplayedKey {
-  readonly entries: readonly Entry[]
+export interface KeyOutcome {
+  readonly entries: readonly CounterEntry[]
   readonly hits: number
   readonly refusedNow: number
   readonly refusedProposed: number

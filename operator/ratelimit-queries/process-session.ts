@@ -11,15 +11,15 @@ import {
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { type AskedProcess, Followers } from '../pods/ask-processes.ts'
 import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session-table.ts'
-import { type HitCounts, noHits } from './pod-sessions.ts'
+import { type HitCounts, zeroHits } from './pod-sessions.ts'
 
 /** One process of the rate limit service, for as long as its stream is open. */
-export interface ProcessSession extends AskedProcess<Report, Request>, OpenSession {
+export interface ProcessSession extends AskedProcess<ProcessReport, ProcessRequest>, OpenSession {
   readonly identity: Hello
   /** The latest report. */
   readonly state: ProcessState
   /** Sends a request that has no answer. */
-  send(request: Request): void
+  send(request: ProcessRequest): void
 }
 
 interface ProcessState {
@@ -47,11 +47,13 @@ export interface ReportedRule extends HitCounts {
 }
 
 /** The session, for the owner of the stream. */
-export interface OpenProcessSession extends ProcessSession, ReceivingSession<Report> {}
+export interface OpenProcessSession extends ProcessSession, ReceivingSession<ProcessReport> {}
 
 /** The sessions of rate limit processes. */
-export const processSessions = (clock: Clock): SessionKind<Hello, Report, Request, OpenProcessSession> => ({
-  path: sessionPath,
+export const processSessions = (
+  clock: Clock,
+): SessionKind<Hello, ProcessReport, ProcessRequest, OpenProcessSession> => ({
+  path: processSessionPath,
   name: 'rate limit process',
   decode: decodeReport,
   encode: encodeRequest,
@@ -68,11 +70,11 @@ const maxDomains = 100_000
 
 export function openProcessSession(
   identity: Hello,
-  send: (request: Request) => void,
+  send: (request: ProcessRequest) => void,
   clock: Clock,
 ): OpenProcessSession {
-  const followers = new Followers<Report, Request>(send)
-  const domains = new Map<string, { limits: number; rules: Map<string, KeptRule> }>()
+  const followers = new Followers<ProcessReport, ProcessRequest>(send)
+  const domains = new Map<string, { limits: number; rules: Map<string, MutableRule> }>()
   const state = {
     domains,
     lastReportMs: clock.monotonicMs(),
@@ -101,8 +103,8 @@ export function openProcessSession(
     for (const reported of totals.domains) {
       const { domain, rules: limits, changed, whole } = reported
       if (!domains.has(domain) && domains.size >= maxDomains) continue
-      const before = domains.get(domain)?.rules ?? new Map<string, KeptRule>()
-      const after = whole ? new Map<string, KeptRule>() : before
+      const before = domains.get(domain)?.rules ?? new Map<string, MutableRule>()
+      const after = whole ? new Map<string, MutableRule>() : before
       if (whole) rules -= before.size
       for (const [index, rule] of changed.entries()) {
         const known = after.get(rule)
@@ -112,7 +114,7 @@ export function openProcessSession(
           rules += 1
           after.set(rule, kept)
         }
-        take(kept, reported, index, hasInterval)
+        setCounts(kept, reported, index, hasInterval)
         kept.intervalMs = hasInterval ? intervalMs : 1
         kept.changedMs = nowMs
       }
@@ -142,13 +144,13 @@ export function openProcessSession(
  * until the next collection of the whole heap. For the same reason it has whole numbers: V8 allocates an
  * object for each fraction.
  */
-type Kept<Type> = { -readonly [Name in keyof Type]: Type[Name] }
-type KeptRule = Kept<Omit<ReportedRule, 'last'>> & { readonly last: Kept<HitCounts> }
+type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
+type MutableRule = Mutable<Omit<ReportedRule, 'last'>> & { readonly last: Mutable<HitCounts> }
 
-const newRule = (): KeptRule => ({ ...noHits(), last: noHits(), intervalMs: 1, changedMs: 0 })
+const newRule = (): MutableRule => ({ ...zeroHits(), last: zeroHits(), intervalMs: 1, changedMs: 0 })
 
 /** Sets the counts of a rule to those of a report, and its last hits to the difference. */
-function take(kept: KeptRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
+function setCounts(kept: MutableRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
   const calls = countAt(reported.calls, index)
   const allowed = countAt(reported.allowed, index)
   const refused = countAt(reported.refused, index)
@@ -178,17 +180,19 @@ export const hashesValues = ({ identity }: Pick<ProcessSession, 'identity'>) =>
   identity.features.includes('hashed-keys')
 
 /** Returns the sessions of the processes that enforce the domain. */
-export const enforcing = (sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] =>
-  sessions.filter(({ state }) => state.domains.has(domain))
+export const sessionsEnforcing = (
+  sessions: readonly ProcessSession[],
+  domain: string,
+): readonly ProcessSession[] => sessions.filter(({ state }) => state.domains.has(domain))
 
-export const sessionPath = '/tollway.operator.v1.CounterService/Session'
+export const processSessionPath = '/tollway.operator.v1.CounterService/Session'
 
 /** A report of a process; its `case` is undefined if this version does not know it. */
-export type Report = SessionReport['report']
-export type Request = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
+export type ProcessReport = SessionReport['report']
+export type ProcessRequest = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
 
 /** @throws GrpcError INVALID_ARGUMENT */
-function decodeReport(bytes: Uint8Array): Report {
+function decodeReport(bytes: Uint8Array): ProcessReport {
   try {
     return fromBinary(SessionReportSchema, bytes).report
   } catch (error) {
@@ -196,6 +200,6 @@ function decodeReport(bytes: Uint8Array): Report {
   }
 }
 
-function encodeRequest(request: Request): Uint8Array {
+function encodeRequest(request: ProcessRequest): Uint8Array {
   return toBinary(SessionRequestSchema, create(SessionRequestSchema, { request }))
 }

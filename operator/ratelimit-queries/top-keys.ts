@@ -1,13 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Top } from '@tollway/proto/tollway/operator/v1/counters'
-import { podNames, uniqueNames } from './away-pods.ts'
-import { sessionsOf } from './counter-queries.ts'
+import { requireSessions } from './counter-queries.ts'
+import { podNames, uniqueNames } from './expected-pods.ts'
 import type { WatchedReports } from './live-queries.ts'
-import type { Entry, TopKeys, TopQuery } from './pod-sessions.ts'
-import { enforcing, hashesValues, type ProcessSession } from './process-session.ts'
+import type { CounterEntry, TopKeys, TopQuery } from './pod-sessions.ts'
+import { hashesValues, type ProcessSession, sessionsEnforcing } from './process-session.ts'
 
 /** The top keys of rules, which are counted from the first query until a while after the last one. */
-export interface TopKeyCounts {
+interface TopKeyCounts {
   query(of: TopQuery): Promise<TopKeys>
   close(): void
 }
@@ -19,7 +19,7 @@ export interface TopKeyTiming {
   readonly firstMs: number
 }
 
-export const defaultTopKeyTiming: TopKeyTiming = { keepMs: 60_000, firstMs: 2_500 }
+const defaultTopKeyTiming: TopKeyTiming = { keepMs: 60_000, firstMs: 2_500 }
 const maxKeys = 100
 
 interface Count {
@@ -66,7 +66,7 @@ export function createTopKeyCounts(
   async function firstReports(count: Count, domain: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const look = () => {
-      const asked = enforcing(parts.sessions(), domain)
+      const asked = sessionsEnforcing(parts.sessions(), domain)
       if (asked.every(session => count.latest.has(session))) resolve()
     }
     const before = count.onReport
@@ -84,12 +84,12 @@ export function createTopKeyCounts(
   return {
     async query(of) {
       const name = JSON.stringify([of.domain, of.rule, of.by])
-      sessionsOf(parts.sessions(), of.domain)
+      requireSessions(parts.sessions(), of.domain)
       const count = counts.get(name) ?? begin(name, of)
       clearTimeout(count.timer)
       count.timer = setTimeout(end, keepMs, name).unref()
       await firstReports(count, of.domain)
-      const asked = sessionsOf(parts.sessions(), of.domain)
+      const asked = requireSessions(parts.sessions(), of.domain)
       const tops = asked.flatMap(session => count.latest.get(session) ?? [])
       const silent = podNames(asked.filter(session => !count.latest.has(session)))
       const missing = uniqueNames([...silent, ...parts.away()])
@@ -105,11 +105,14 @@ export function createTopKeyCounts(
  * Adds the counts of equal keys. A key that a sketch does not have can have its `missingAtMost` there, which
  * is added to both the count and the error, so that a count is never too low.
  */
-export function mergeTops(
+function mergeTops(
   tops: readonly Pick<Top, 'keys' | 'missingAtMost' | 'sinceMs'>[],
 ): Omit<TopKeys, 'missing' | 'hashed'> {
   const missingAtMost = tops.reduce((sum, top) => sum + Number(top.missingAtMost), 0)
-  const merged = new Map<string, { readonly entries: readonly Entry[]; count: number; error: number }>()
+  const merged = new Map<
+    string,
+    { readonly entries: readonly CounterEntry[]; count: number; error: number }
+  >()
   for (const { keys, missingAtMost: own } of tops) {
     for (const { entries, count, error } of keys) {
       const shown = entries.map(({ key, value }) => ({ key, value }))

@@ -9,7 +9,12 @@ import {
   RecordingSchema,
   ReplaySchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { type OpenProcessSession, openProcessSession, type Report, type Request } from './process-session.ts'
+import {
+  type OpenProcessSession,
+  openProcessSession,
+  type ProcessReport,
+  type ProcessRequest,
+} from './process-session.ts'
 import { askWhatIf } from './what-if.ts'
 
 /** How a pod answers; it answers as a pod without calls where nothing is given. */
@@ -22,8 +27,8 @@ interface Played {
   /** The parts of its recording. */
   readonly parts?: number
   /** The request that it does not answer, or with which its session ends. */
-  readonly silentAt?: Request['case']
-  readonly endsAt?: Request['case']
+  readonly silentAt?: ProcessRequest['case']
+  readonly endsAt?: ProcessRequest['case']
 }
 
 const second = 1_000
@@ -31,7 +36,7 @@ const timing = { deadlineMs: 5_000, partMs: 200, progressMs: 5 }
 
 /** Resolves with the result of a what-if whose pods answer so and the requests of each pod, or rejects. */
 async function askPods(...pods: readonly Played[]) {
-  const asked = pods.map((): Request[] => [])
+  const asked = pods.map((): ProcessRequest[] => [])
   const sessions = pods.map((pod, index) => {
     const { features = ['replay', 'merge'], backend = 'redis' } = pod
     const hello = create(HelloSchema, {
@@ -59,7 +64,11 @@ async function askPods(...pods: readonly Played[]) {
   return assert.fail('there is no result')
 }
 
-function answerOf({ case: kind, value }: Request, pod: Played, last: boolean): Report | undefined {
+function answerOf(
+  { case: kind, value }: ProcessRequest,
+  pod: Played,
+  last: boolean,
+): ProcessReport | undefined {
   if (kind === 'openRecording') {
     const opened = {
       calls: 3n,
@@ -81,7 +90,7 @@ function answerOf({ case: kind, value }: Request, pod: Played, last: boolean): R
   return { case: 'replay', value: create(ReplaySchema, { ...replayed, ...pod.replay, id, done: true }) }
 }
 
-const casesOf = (requests: readonly Request[] | undefined) => requests?.map(request => request.case)
+const casesOf = (requests: readonly ProcessRequest[] | undefined) => requests?.map(request => request.case)
 
 test('the pod with the most calls replays those of all, and every recording is closed', async () => {
   const { coverage, asked } = await askPods({ parts: 2 }, { recording: { records: 4n } })

@@ -2,21 +2,21 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { Recording, Replay } from '@tollway/proto/tollway/operator/v1/counters'
-import { askingProcesses, nextId } from '../pods/ask-processes.ts'
+import { askingProcesses, nextRequestId } from '../pods/ask-processes.ts'
 import { QueryError } from '../pods/query-error.ts'
-import { podNames, uniqueNames } from './away-pods.ts'
+import { podNames, uniqueNames } from './expected-pods.ts'
 import {
   type Coverage,
+  type KeyOutcome,
   maxWhatIfBytes,
-  type ReplayedKey,
-  type ReplayedRule,
+  type RuleOutcome,
   type WhatIfQuery,
   type WhatIfResult,
   type WhatIfStep,
 } from './pod-sessions.ts'
-import type { ProcessSession, Report, Request } from './process-session.ts'
+import type { ProcessReport, ProcessRequest, ProcessSession } from './process-session.ts'
 
-const askProcesses = askingProcesses<Report, Request>()
+const askProcesses = askingProcesses<ProcessReport, ProcessRequest>()
 
 export interface WhatIfTiming {
   /** A process that has not answered by then is missing. */
@@ -74,13 +74,13 @@ export async function* askWhatIf(
     const text = `resource: ${resource.length} bytes; at most ${maxWhatIfBytes} are allowed`
     throw new QueryError('invalid', text, 'resource')
   }
-  const asked = recording(sessions)
+  const asked = requireRecordings(sessions)
   const compressed = await compress(resource)
-  const name = nextId()
+  const name = nextRequestId()
   const either = AbortSignal.any([signal, AbortSignal.timeout(timing.deadlineMs)])
   try {
     const sources = await openRecordings(asked, { recording: name, domain, partMs: timing.partMs })
-    const plan = planOf(name, sources)
+    const plan = makePlan(name, sources)
     const pause = createWakeablePause()
     const replays = plan.groups.map(
       group =>
@@ -98,14 +98,14 @@ export async function* askWhatIf(
       await pause.wait(timing.progressMs, either)
     }
     if (signal.aborted) return
-    yield { kind: 'result', result: resultOf(sessions, away, plan, await all) }
+    yield { kind: 'result', result: combineResults(sessions, away, plan, await all) }
   } finally {
     for (const session of asked) session.send({ case: 'cancelWhatIf', value: name })
   }
 }
 
 /** @throws QueryError if no process can merge recordings */
-function recording(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
+function requireRecordings(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
   if (sessions.length === 0)
     throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
   const withFeature = (name: string) => sessions.filter(({ identity }) => identity.features.includes(name))
@@ -145,7 +145,7 @@ async function openRecordings(
     : new QueryError('deadline', 'no process answered')
 }
 
-function planOf(name: bigint, sources: readonly Source[]): Plan {
+function makePlan(name: bigint, sources: readonly Source[]): Plan {
   const startOf = ({ recording }: Source) => Number(recording.fromMs)
   const starts = sources.map(startOf)
   const overwritten = sources.filter(({ recording }) => !recording.whole).map(startOf)
@@ -158,20 +158,20 @@ function planOf(name: bigint, sources: readonly Source[]): Plan {
     ...{ name, groups, fromMs: Math.max(Math.min(...starts), ...overwritten) },
     // Times can be those of calls that began before, and of a clock that was set.
     epochSeconds: BigInt(Math.max(0, Math.floor(Math.min(...starts) / 1000) - 60)),
-    halvings: Math.max(...groups.map(halvingsFor)),
+    halvings: Math.max(...groups.map(requiredHalvings)),
   }
 }
 
 /** Returns the halvings after which the calls of the group fit into the memory of one of its processes. */
-function halvingsFor(group: readonly Source[]): number {
+function requiredHalvings(group: readonly Source[]): number {
   const most = Math.min(...group.map(({ recording }) => Number(recording.maxRecords)))
   let halvings = Math.max(...group.map(({ recording }) => recording.halvings))
-  while (halvings < 32 && recordsOf(group, halvings) > most) halvings += 1
+  while (halvings < 32 && countRecords(group, halvings) > most) halvings += 1
   return halvings
 }
 
 /** Returns the number of records that remain after the halvings, about. */
-const recordsOf = (group: readonly Source[], halvings: number) =>
+const countRecords = (group: readonly Source[], halvings: number) =>
   group.reduce(
     (sum, { recording }) => sum + Number(recording.records) / 2 ** (halvings - recording.halvings),
     0,
@@ -210,7 +210,7 @@ class GroupReplay {
   /** From 0 to 1. */
   progress(): number {
     const [, ...others] = this.#sources
-    const toMove = recordsOf(others, this.#options.plan.halvings) / partCalls
+    const toMove = countRecords(others, this.#options.plan.halvings) / partCalls
     const moved = others.length === 0 ? 1 : Math.min(1, this.#parts / Math.max(1, toMove))
     return (moved + this.#replayed) / 2
   }
@@ -281,7 +281,7 @@ class GroupReplay {
     const giveUp = () => resolve(undefined)
     signal.addEventListener('abort', giveUp)
     if (signal.aborted) giveUp()
-    const id = nextId()
+    const id = nextRequestId()
     const value = { id, domain, resource, recording, halvings, epochSeconds, fromMs: BigInt(fromMs) }
     const stop = session.follow(id, { case: 'whatIf', value }, report => {
       if (report === undefined) giveUp()
@@ -300,8 +300,8 @@ class GroupReplay {
 
 async function askOne<Value>(
   { session }: Source,
-  request: (id: bigint) => Request,
-  read: (report: Report) => Value | undefined,
+  request: (id: bigint) => ProcessRequest,
+  read: (report: ProcessReport) => Value | undefined,
   deadlineMs: number,
 ): Promise<Value | undefined> {
   const { answers } = await askProcesses([session], request, read, deadlineMs)
@@ -309,7 +309,7 @@ async function askOne<Value>(
 }
 
 /** @throws QueryError if the configuration is invalid, and if no process has replayed it */
-function resultOf(
+function combineResults(
   sessions: readonly ProcessSession[],
   away: readonly string[],
   plan: Plan,
@@ -336,14 +336,14 @@ function resultOf(
     proposed: sumRules(replays.flatMap(({ proposed }) => proposed)),
     keys: sumKeys(replays),
     coverage: {
-      ...coverageOf(plan, sources, replays),
+      ...measureCoverage(plan, sources, replays),
       missing: uniqueNames([...podNames(missing), ...away]),
       pods: podNames(sessions.filter(session => used.has(session))).length,
     },
   }
 }
 
-function coverageOf(
+function measureCoverage(
   { fromMs }: Plan,
   sources: readonly Source[],
   replays: readonly Replay[],
@@ -366,8 +366,8 @@ function coverageOf(
   }
 }
 
-function sumRules(rules: Replay['now']): readonly ReplayedRule[] {
-  const sums = new Map<string, { -readonly [Name in keyof ReplayedRule]: ReplayedRule[Name] }>()
+function sumRules(rules: Replay['now']): readonly RuleOutcome[] {
+  const sums = new Map<string, { -readonly [Name in keyof RuleOutcome]: RuleOutcome[Name] }>()
   for (const { rule, allowed, refused, refusedAtLeast, refusedAtMost } of rules) {
     const sum = sums.get(rule) ?? { rule, allowed: 0, refused: 0, refusedAtLeast: 0, refusedAtMost: 0 }
     sums.set(rule, sum)
@@ -379,8 +379,8 @@ function sumRules(rules: Replay['now']): readonly ReplayedRule[] {
   return [...sums.values()].sort((a, b) => (a.rule < b.rule ? -1 : 1))
 }
 
-function sumKeys(replays: readonly Replay[]): readonly ReplayedKey[] {
-  const sums = new Map<string, { -readonly [Name in keyof ReplayedKey]: ReplayedKey[Name] }>()
+function sumKeys(replays: readonly Replay[]): readonly KeyOutcome[] {
+  const sums = new Map<string, { -readonly [Name in keyof KeyOutcome]: KeyOutcome[Name] }>()
   for (const { entries, hits, refusedNow, refusedProposed } of replays.flatMap(({ keys }) => keys)) {
     const shown = entries.map(({ key, value }) => ({ key, value }))
     const name = JSON.stringify(shown)
@@ -390,6 +390,6 @@ function sumKeys(replays: readonly Replay[]): readonly ReplayedKey[] {
     sum.refusedNow += Number(refusedNow)
     sum.refusedProposed += Number(refusedProposed)
   }
-  const change = (key: ReplayedKey) => Math.abs(key.refusedProposed - key.refusedNow)
+  const change = (key: KeyOutcome) => Math.abs(key.refusedProposed - key.refusedNow)
   return [...sums.values()].sort((a, b) => change(b) - change(a)).slice(0, maxKeys)
 }

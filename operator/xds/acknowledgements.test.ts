@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createAcknowledgements, defaultAcknowledgementLimits } from './acknowledgements.ts'
 import { type ClientState, clientId } from './client-state.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import type { Rejection } from './stream.ts'
+import type { ResponseRejection } from './stream.ts'
 
 /** `a=1 b=2`: resources and their contents. */
 function parse(text: string): Snapshot {
@@ -16,7 +16,7 @@ function parse(text: string): Snapshot {
 
 const node = { nodeId: 'test', namespace: 'shop', features: [], peer: '127.0.0.1:1' }
 
-function rejectionOf(snapshot: string, text: string, ...names: readonly string[]): Rejection {
+function rejectionOf(snapshot: string, text: string, ...names: readonly string[]): ResponseRejection {
   const { resources } = parse(snapshot)
   const named = names.flatMap(name => {
     const resource = resources.get(name)

@@ -5,13 +5,13 @@ import {
   effectiveStates,
   enforces,
   type FeedClient,
+  findRejection,
   maxWorkers,
   type RejectedContent,
-  rejectionOf,
   workerId,
 } from './client-state.ts'
 import type { Resource, Snapshot } from './snapshot.ts'
-import type { Rejection } from './stream.ts'
+import type { ResponseRejection } from './stream.ts'
 
 /**
  * The acknowledged and rejected contents of each client of the feed, for one type. A client is a process, not
@@ -23,7 +23,7 @@ export interface Acknowledgements {
   /** @param id the `clientId` of a client that was opened; likewise below */
   closed(id: string): void
   acknowledged(id: string, snapshot: Snapshot): void
-  rejected(id: string, rejection: Rejection): void
+  rejected(id: string, rejection: ResponseRejection): void
   /** Forgets the contents and rejections of resources that are no longer published. */
   retain(published: Snapshot): void
   /** Returns the contents that may replace a rejected one: those of this client, then those of any client. */
@@ -77,7 +77,7 @@ export const defaultAcknowledgementLimits: AcknowledgementLimits = {
   maxGoodContents: 2,
 }
 
-interface Known extends OwnClientState {
+interface ClientRecord extends OwnClientState {
   revision: number
   streams: number
   connected: boolean
@@ -94,7 +94,7 @@ export function createAcknowledgements(
   limits: AcknowledgementLimits = defaultAcknowledgementLimits,
   remotePeers: (id: string) => readonly ClientState[] = () => [],
 ): Acknowledgements {
-  const clients = new Map<string, Known>()
+  const clients = new Map<string, ClientRecord>()
   let revisions = 0
   const goodContents = createGoodContents(limits.maxGoodContents)
 
@@ -198,7 +198,7 @@ export function createAcknowledgements(
       const byAll: Enforcement = { acknowledged: new Set(uids), rejections: [], pending: [], lacking: [] }
       return resource => {
         const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
-        return isByAll ? byAll : enforcementOf(clients, resource)
+        return isByAll ? byAll : computeEnforcement(clients, resource)
       }
     },
     versionOf(id) {
@@ -216,13 +216,13 @@ interface ClientParts {
   readonly parts: readonly (readonly ClientState[])[]
 }
 
-function enforcementOf(clients: readonly ClientParts[], resource: EnforcedResource): Enforcement {
+function computeEnforcement(clients: readonly ClientParts[], resource: EnforcedResource): Enforcement {
   const acknowledged = new Set<string>()
   const rejections: Enforcement['rejections'][number][] = []
   const pending: string[] = []
   const lacking: Enforcement['lacking'][number][] = []
   for (const { uid, parts } of clients) {
-    const rejection = parts.flatMap(part => rejectionIn(part, resource) ?? [])[0]
+    const rejection = parts.flatMap(part => findNewestRejection(part, resource) ?? [])[0]
     if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
     else if (rejection !== undefined) rejections.push({ uid, ...rejection })
     else {
@@ -239,8 +239,11 @@ function lacks([newest]: readonly ClientState[], feature: string): boolean {
   return newest !== undefined && !newest.client.features.includes(feature)
 }
 
-function rejectionIn(clientStates: readonly ClientState[], resource: Pick<Resource, 'name' | 'hash'>) {
-  const message = rejectionOf(clientStates, resource)
+function findNewestRejection(
+  clientStates: readonly ClientState[],
+  resource: Pick<Resource, 'name' | 'hash'>,
+) {
+  const message = findRejection(clientStates, resource)
   return message === undefined ? undefined : { pod: clientStates[0]?.client.pod ?? '', message }
 }
 

@@ -6,7 +6,15 @@ import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3
 import type { Acknowledgements } from './acknowledgements.ts'
 import { clientId, type FeedClient, featuresField, maxFeatures, maxWorkers } from './client-state.ts'
 import type { Snapshot } from './snapshot.ts'
-import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
+import {
+  createStreamState,
+  offer,
+  type RequestOutcome,
+  type Response,
+  receive,
+  renew,
+  type StreamState,
+} from './stream.ts'
 
 /** The snapshot of one type, and its acknowledgements. */
 export interface PublishedType {
@@ -15,7 +23,7 @@ export interface PublishedType {
   readonly acknowledgements: Acknowledgements
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   /** Unique to the stream. */
   readonly id: string
   readonly types: ReadonlyMap<string, PublishedType>
@@ -60,7 +68,8 @@ export function openSession(
       return
     }
     const before =
-      states.get(typeUrl) ?? newStream(`${id}-${states.size}`, type.snapshot, new Set(client.features))
+      states.get(typeUrl) ??
+      createStreamState(`${id}-${states.size}`, type.snapshot, new Set(client.features))
     const { state, outcome } = receive(before, { versionInfo, responseNonce, error: errorDetail?.message })
     note(outcome, client, type.acknowledgements)
     if (outcome.kind === 'ignored') return
@@ -92,7 +101,7 @@ export function openSession(
     if (response) outbox.put(response)
   }
 
-  function note(outcome: Outcome, from: FeedClient, acknowledgements: Acknowledgements): void {
+  function note(outcome: RequestOutcome, from: FeedClient, acknowledgements: Acknowledgements): void {
     const { pod } = from
     switch (outcome.kind) {
       case 'opened':

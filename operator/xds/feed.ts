@@ -18,7 +18,7 @@ import { type FeedSession, openSession, type PublishedType } from './feed-sessio
 import type { Snapshot } from './snapshot.ts'
 import type { Response } from './stream.ts'
 
-export interface FeedOptions {
+interface FeedOptions {
   /** The types of the feed. Requests for others are ignored and logged. */
   readonly typeUrls: readonly string[]
   /** A new unique id for each stream. */
@@ -44,7 +44,7 @@ export interface FeedLimits extends AcknowledgementLimits {
   readonly permits: { readonly maxBytes: number; readonly maxHoldMs: number }
 }
 
-export const defaultFeedLimits: FeedLimits = {
+const defaultFeedLimits: FeedLimits = {
   ...defaultAcknowledgementLimits,
   maxStreams: 1000,
   maxSnapshotBytes: 60 * 1024 * 1024,

@@ -16,7 +16,7 @@ export function readRejection(message: string, names: Iterable<string>): Readonl
   const text = message.slice(0, maxMessageChars)
   const byLine = new Map<number, { readonly name: string; readonly at: number }>()
   for (const name of names) {
-    for (const at of placesOf(name, text)) {
+    for (const at of findPositions(name, text)) {
       const line = text.lastIndexOf('\n', at) + 1
       const best = byLine.get(line)
       const isBetter = !best || at < best.at || (at === best.at && name.length > best.name.length)
@@ -39,7 +39,7 @@ export function rejectionText(message: string): string {
 }
 
 /** The positions of `<name>: ` in the text where it is not the end of a longer name. */
-function* placesOf(name: string, text: string): Generator<number> {
+function* findPositions(name: string, text: string): Generator<number> {
   const wanted = `${name}: `
   for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {
     if (at === 0 || !partOfName.test(text.charAt(at - 1))) yield at

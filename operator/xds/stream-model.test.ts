@@ -3,7 +3,15 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Acknowledgements, createAcknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import { newStream, type Outcome, offer, type Request, receive, renew, type StreamState } from './stream.ts'
+import {
+  createStreamState,
+  offer,
+  type RequestOutcome,
+  receive,
+  renew,
+  type StreamRequest,
+  type StreamState,
+} from './stream.ts'
 
 /**
  * The state machine against a model that knows no versions, hashes or sets of rejections: it keeps every
@@ -195,7 +203,12 @@ function createComparison() {
     if (offered.response) checkSend(name, of, offered.response.nonce, offered.response.snapshot)
   }
 
-  function ask(name: string, of: ModelClient, before: StreamState, request: Request): Outcome['kind'] {
+  function ask(
+    name: string,
+    of: ModelClient,
+    before: StreamState,
+    request: StreamRequest,
+  ): RequestOutcome['kind'] {
     const { state, outcome } = receive(before, request)
     if (outcome.kind === 'opened') {
       acknowledgements.opened(
@@ -244,7 +257,7 @@ function createComparison() {
     rejectedVersions.set(name, new Set())
     streamCount += 1
     const request = { versionInfo: claims[claim], responseNonce: stale, error: undefined }
-    assert.equal(ask(name, of, newStream(`stream-${streamCount}`, newest), request), 'opened')
+    assert.equal(ask(name, of, createStreamState(`stream-${streamCount}`, newest), request), 'opened')
   }
 
   function answer(name: string, nonceKind: Nonce, how: Answer): void {

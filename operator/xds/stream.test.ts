@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createAcknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import { newStream, offer, type Request, receive, renew, streamLimits } from './stream.ts'
+import { createStreamState, offer, receive, renew, type StreamRequest, streamLimits } from './stream.ts'
 
 /**
  * Each case lists the events of one stream, line by line, and the responses. A snapshot is `a=1 b=2`:
@@ -180,7 +180,7 @@ function play() {
   for (const uid of ['me', 'other']) {
     acknowledgements.opened({ uid, pod: uid, nodeId: '', namespace: '', features: [], peer: '' }, '')
   }
-  let state = newStream('N', undefined)
+  let state = createStreamState('N', undefined)
 
   function next(said: string): string {
     const offered = offer(state, name => acknowledgements.lastGood('me', name))
@@ -196,7 +196,7 @@ function play() {
     return next('')
   }
 
-  function ask(request: Request): string {
+  function ask(request: StreamRequest): string {
     const received = receive(state, request)
     state = received.state
     switch (received.outcome.kind) {
@@ -237,10 +237,10 @@ function play() {
         acknowledgements.acknowledged('other', parse(rest.replace('acknowledged ', '')))
         return 'nothing'
       case 'lists':
-        state = newStream('N', state.snapshot, new Set(words))
+        state = createStreamState('N', state.snapshot, new Set(words))
         return 'nothing'
       case 'reconnect':
-        state = newStream('M', state.snapshot)
+        state = createStreamState('M', state.snapshot)
         return 'nothing'
       default:
         throw new Error(`no such command: ${line}`)
@@ -264,7 +264,7 @@ for (const [name, story] of Object.entries(cases)) {
 test('a stream remembers a limited number of rejections, and pauses at the limit instead of looping', () => {
   const count = streamLimits.maxRejectedContents + 10
   const snapshot = parse(Array.from({ length: count }, (_, index) => `r${index}=1`).join(' '))
-  let state = receive(newStream('N', snapshot), {
+  let state = receive(createStreamState('N', snapshot), {
     versionInfo: '',
     responseNonce: '',
     error: undefined,

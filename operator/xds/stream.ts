@@ -31,7 +31,7 @@ export interface Response {
   readonly snapshot: Snapshot
 }
 
-export interface Request {
+export interface StreamRequest {
   readonly versionInfo: string
   readonly responseNonce: string
   /** The text of `error_detail`; undefined without one. */
@@ -39,15 +39,15 @@ export interface Request {
 }
 
 /** The meaning of a request. */
-export type Outcome =
+export type RequestOutcome =
   /** The first request of its stream. An empty version means that the client has nothing in force. */
   | { readonly kind: 'opened'; readonly claimedVersion: string }
   | { readonly kind: 'acknowledged'; readonly snapshot: Snapshot }
-  | { readonly kind: 'rejected'; readonly rejection: Rejection }
+  | { readonly kind: 'rejected'; readonly rejection: ResponseRejection }
   /** The request answers no response of this stream, or one that was answered before. It has no effect. */
   | { readonly kind: 'ignored' }
 
-export interface Rejection {
+export interface ResponseRejection {
   /** The sent snapshot. */
   readonly snapshot: Snapshot
   /** The resources that the client rejected, each with the reason. Empty when it named none. */
@@ -57,7 +57,7 @@ export interface Rejection {
 }
 
 /** Returns contents of a resource that this client or another one has acknowledged, the best first. */
-export type LastGood = (name: string) => Iterable<Resource>
+type LastGood = (name: string) => Iterable<Resource>
 
 /**
  * Beyond these limits, a stream forgets the versions that it rejected first, and contents that the snapshot
@@ -65,7 +65,7 @@ export type LastGood = (name: string) => Iterable<Resource>
  */
 export const streamLimits = { maxRejectedVersions: 1000, maxRejectedContents: 1000 } as const
 
-export function newStream(
+export function createStreamState(
   nonceScope: string,
   snapshot: Snapshot | undefined,
   features: ReadonlySet<string> = new Set(),
@@ -98,8 +98,8 @@ export function renew(state: StreamState, snapshot: Snapshot): StreamState {
  */
 export function receive(
   state: StreamState,
-  request: Request,
-): { readonly state: StreamState; readonly outcome: Outcome } {
+  request: StreamRequest,
+): { readonly state: StreamState; readonly outcome: RequestOutcome } {
   const { error, versionInfo } = request
   const { opened, outstanding } = state
   if (!opened) {
@@ -170,7 +170,7 @@ function contentKey({ hash, name }: Resource): string {
   return `${hash} ${name}`
 }
 
-function readMessage(message: string, snapshot: Snapshot): Rejection {
+function readMessage(message: string, snapshot: Snapshot): ResponseRejection {
   const named = [...readRejection(message, snapshot.resources.keys())].flatMap(([name, text]) => {
     const resource = snapshot.resources.get(name)
     return resource ? [{ resource, text }] : []
@@ -178,7 +178,7 @@ function readMessage(message: string, snapshot: Snapshot): Rejection {
   return { snapshot, named, text: rejectionText(message) }
 }
 
-function withRejection(state: StreamState, { snapshot, named }: Rejection): StreamState {
+function withRejection(state: StreamState, { snapshot, named }: ResponseRejection): StreamState {
   const rejectedVersions = new Set(state.rejectedVersions).add(snapshot.version)
   for (const oldest of rejectedVersions) {
     if (rejectedVersions.size <= streamLimits.maxRejectedVersions) break

@@ -13,7 +13,7 @@ import { leaderPath } from '../../operator/leader/leader-service.ts'
 import { encodeQuery } from '../../operator/leader/query-messages.ts'
 import { QueryError } from '../../operator/pods/query-error.ts'
 import { encodedCodec } from '../../operator/pods/session-table.ts'
-import { sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
+import { processSessionPath } from '../../operator/ratelimit-queries/process-session.ts'
 import { startOperator as startOperatorOf, tlsOf } from '../../operator/testing/start-operator.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
@@ -190,7 +190,7 @@ test('a pod has the sessions of its own service only, under its own name', async
       assert.match(await end, /uid: no broker with this uid runs here/)
     }
     for (const uid of ['a', 'made-up']) {
-      const { end } = openSession(t, address, sessionPath, processHello(uid))
+      const { end } = openSession(t, address, processSessionPath, processHello(uid))
       assert.match(await end, /uid: no rate limit process with this uid runs here/)
     }
   }

@@ -10,7 +10,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/counters'
 import fc from 'fast-check'
 import { encodedCodec } from '../../operator/pods/session-table.ts'
-import { type Report, type Request, sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
+import { type ProcessReport, type ProcessRequest, processSessionPath } from '../../operator/ratelimit-queries/process-session.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -50,7 +50,7 @@ const replay = fc.record({
   ...{ id, progress: number, done: fc.boolean(), problem: text, recordedCalls: whole, share: number },
   keys: fc.array(fc.record({ entries, hits: whole, refusedNow: whole }), { maxLength: 3 }),
 })
-const report: fc.Arbitrary<Report> = fc.oneof(
+const report: fc.Arbitrary<ProcessReport> = fc.oneof(
   oneOf('hello', hello),
   oneOf('totals', totals),
   oneOf('series', fc.record({ id, ...hits })),
@@ -75,7 +75,7 @@ const recordedCalls = fc
   )
   .map(calls => toBinary(RecordedCallsSchema, create(RecordedCallsSchema, { calls })))
 
-const request: fc.Arbitrary<Request> = fc.oneof(
+const request: fc.Arbitrary<ProcessRequest> = fc.oneof(
   oneOf(
     'subscribe',
     fc.record({ id, what: fc.nat({ max: 5 }), domain: text, rule: text, ttlMs: fc.nat({ max: 2 ** 31 }) }),
@@ -106,7 +106,7 @@ function framesOf<Message>(message: fc.Arbitrary<Message>, encode: (message: Mes
 const reports = framesOf(report, message =>
   toBinary(SessionReportSchema, create(SessionReportSchema, { report: message as never })),
 )
-const encodeRequest = (message: Request) =>
+const encodeRequest = (message: ProcessRequest) =>
   toBinary(SessionRequestSchema, create(SessionRequestSchema, { request: message as never }))
 const helloFrame = toBinary(
   SessionReportSchema,
@@ -125,7 +125,7 @@ test('an operator closes fuzzed streams of reports, stores nothing of them, and 
   const series = sessions.series({ domain: 'shop' }, watching.signal)[Symbol.asyncIterator]()
   const points = series.next()
   for (const frames of fc.sample(reports, fuzzedStreams)) {
-    const call = client.bidi(sessionPath, bare)
+    const call = client.bidi(processSessionPath, bare)
     const ended = (async () => {
       for await (const _ of call.messages);
     })().catch(() => {})
@@ -147,7 +147,7 @@ test('a process decides while an operator sends fuzzed requests, and reports aga
   })
   let served = 0
   const fuzzing: AnyMethod = {
-    ...{ kind: 'bidi', path: sessionPath, ...bare },
+    ...{ kind: 'bidi', path: processSessionPath, ...bare },
     async *handle() {
       const frames = streams[served % streams.length] ?? []
       served += 1

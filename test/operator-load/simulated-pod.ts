@@ -9,7 +9,7 @@ import {
   type Subscribe,
   Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
+import { processSessionPath } from '../../operator/ratelimit-queries/process-session.ts'
 import { startDeadlineMs } from '../support/wait-for.ts'
 
 type Report = MessageInitShape<typeof SessionReportSchema>
@@ -48,7 +48,7 @@ export async function simulatePod(
 ): Promise<void> {
   // On a loaded machine, connections of many pods at once take seconds.
   const client = createGrpcClient(`127.0.0.1:${feedPort}`, { connectTimeoutMs: startDeadlineMs })
-  const call = client.bidi(sessionPath, codec, { signal })
+  const call = client.bidi(processSessionPath, codec, { signal })
   const send = (report: NonNullable<Report['report']>) => void call.write({ report })
   const subscriptions = new Map<bigint, Subscribe>()
   let hits = 0

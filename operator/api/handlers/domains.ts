@@ -1,12 +1,12 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { listedRules } from '../../kinds/rate-limit-config/list-rules.ts'
 import { QueryError } from '../../pods/query-error.ts'
-import { pageOf, readAll, withoutPods } from '../../ratelimit-queries/pages.ts'
+import { paginate, readAll, withoutPods } from '../../ratelimit-queries/pages.ts'
 import type {
   DomainTotals,
   HitCounts,
-  Page,
   Paged,
+  PageRequest,
   RuleTotals,
 } from '../../ratelimit-queries/pod-sessions.ts'
 import { errorOfField } from '../errors.ts'
@@ -30,7 +30,7 @@ export const domains: Handler = {
     const names = [...new Set([...contents.keys(), ...totals.keys()])]
     const listed = names.map(name => ({ name, owner: parseOwner(contents.get(name)?.name) }))
     const chosen = listed.filter(({ owner }) => namespace === undefined || owner?.namespace === namespace)
-    const page = pageOf(chosen, ({ name }) => name, readPage(call))
+    const page = paginate(chosen, ({ name }) => name, readPage(call))
     return {
       ...page,
       items: page.items.map(({ name, owner }) => ({
@@ -131,14 +131,14 @@ export async function checkRule(call: ApiCall): Promise<void> {
 function withoutHits(
   { items, next: nextReported }: Paged<RuleTotals>,
   content: RateLimitDomain | undefined,
-  page: Page,
+  page: PageRequest,
 ): Paged<RuleTotals> {
   const names = content === undefined ? [] : listedRules(content).map(({ rule }) => rule)
   const reported = new Set(items.map(({ rule }) => rule))
   const missing = names
     .filter(rule => !reported.has(rule) && (nextReported === undefined || rule < nextReported))
     .map(rule => ({ rule, ...noHits, perSecond: noHits, pods: {} }))
-  const { items: shown, next = nextReported } = pageOf([...items, ...missing], ({ rule }) => rule, page)
+  const { items: shown, next = nextReported } = paginate([...items, ...missing], ({ rule }) => rule, page)
   return { items: shown, ...(next !== undefined && { next }) }
 }
 

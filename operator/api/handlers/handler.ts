@@ -1,4 +1,4 @@
-import type { Page } from '../../ratelimit-queries/pod-sessions.ts'
+import type { PageRequest } from '../../ratelimit-queries/pod-sessions.ts'
 import type { ApiCaller, RightScope } from '../access.ts'
 import type { ApiRight } from '../endpoints.ts'
 import type { CallParameters } from '../input.ts'
@@ -43,4 +43,4 @@ export const optionalText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: 
   parameters[name] as string | undefined
 
 /** The page of a list that the parameters `after` and `limit` name. */
-export const readPage = ({ parameters }: Pick<ApiCall, 'parameters'>) => parameters as Page
+export const readPage = ({ parameters }: Pick<ApiCall, 'parameters'>) => parameters as PageRequest

@@ -5,7 +5,7 @@ import type {
   MoneyAmount,
 } from '../../kinds/merchant/merchant-books.ts'
 import { qualifiedName } from '../../kinds/source.ts'
-import { pageOf } from '../../ratelimit-queries/pages.ts'
+import { paginate } from '../../ratelimit-queries/pages.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { findCondition } from '../../status/status-report.ts'
 import type { MerchantList } from '../shapes.ts'
@@ -19,7 +19,7 @@ export const merchantsHandler: Handler = {
   resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<MerchantList> {
     const chosen = selectResources(call, 'Merchant')
-    const page = pageOf(chosen, qualifiedName, readPage(call))
+    const page = paginate(chosen, qualifiedName, readPage(call))
     const uids = page.items.map(({ uid }) => uid)
     const { problem, ...books } = await call.sources.books(uids).then(
       found => ({ ...found, problem: '' }),

@@ -3,7 +3,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import type { FieldProblem } from '../../kinds/kind-adapter.ts'
 import { encodeRateLimitDomain, openDomainClaims } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
-import type { ReplayedRule, WhatIfResult } from '../../ratelimit-queries/pod-sessions.ts'
+import type { RuleOutcome, WhatIfResult } from '../../ratelimit-queries/pod-sessions.ts'
 import { maxWhatIfBytes } from '../endpoints.ts'
 import { ApiError, invalidInput } from '../errors.ts'
 import { bodyTooLarge } from '../input.ts'
@@ -65,7 +65,7 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
     refused,
     refusedAtLeast,
     refusedAtMost,
-  }: Omit<ReplayedRule, 'rule'> = none) => ({
+  }: Omit<RuleOutcome, 'rule'> = none) => ({
     allowed,
     refused,
     refusedAtLeast,

@@ -3,7 +3,7 @@ import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { streamRouteType } from '../../kinds/animation-stream-route/stream-route.ts'
 import { qualifiedName } from '../../kinds/source.ts'
 import type { FeedRejections } from '../../leader/feed-states.ts'
-import { pageOf, readAll } from '../../ratelimit-queries/pages.ts'
+import { paginate, readAll } from '../../ratelimit-queries/pages.ts'
 import type { PodState } from '../../ratelimit-queries/pod-sessions.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { ApiCaller, RightScope } from '../access.ts'
@@ -40,7 +40,7 @@ export const resources: Handler = {
   async answer(call): Promise<ResourceList> {
     const { sources, parameters } = call
     const kind = requiredText(call, 'kind')
-    const page = pageOf(selectResources(call, kind), qualifiedName, readPage(call))
+    const page = paginate(selectResources(call, kind), qualifiedName, readPage(call))
     const { typeUrl } = feeds.find(feed => feed.kind === kind) ?? {}
     const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(qualifiedName)))
     const withPods = kind === 'RateLimitConfig' && parameters['after'] === undefined

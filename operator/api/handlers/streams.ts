@@ -1,5 +1,5 @@
-import { type BrokerLook, rowsOf, type StreamRow } from '../../broker-queries/stream-rows.ts'
-import { pageOf } from '../../ratelimit-queries/pages.ts'
+import { type BrokerResult, mergeRows, type StreamRow } from '../../broker-queries/stream-rows.ts'
+import { paginate } from '../../ratelimit-queries/pages.ts'
 import { ApiError, errorOfField } from '../errors.ts'
 import type { StreamList } from '../stream-shapes.ts'
 import { type Handler, readPage, requiredText } from './handler.ts'
@@ -8,7 +8,7 @@ export const streamsHandler: Handler = {
   resolveScope: () => ({}),
   async answer(call): Promise<StreamList> {
     const brokers = await call.sources.brokers.list()
-    const page = pageOf(rowsOf({ brokers }), ({ key }) => key, readPage(call))
+    const page = paginate(mergeRows({ brokers }), ({ key }) => key, readPage(call))
     return {
       ...page,
       items: page.items.map(describeRow),
@@ -20,7 +20,8 @@ export const streamsHandler: Handler = {
   },
 }
 
-const countUnlisted = (look: BrokerLook) => ('page' in look ? look.page.total - look.page.streams.length : 0)
+const countUnlisted = (look: BrokerResult) =>
+  'page' in look ? look.page.total - look.page.streams.length : 0
 
 /** Relays the preview of a broker, whose JSON has the shape of the answer. */
 export const preview: Handler = {

@@ -4,10 +4,10 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
-import type { BrokerLook } from '../../broker-queries/stream-rows.ts'
+import type { BrokerResult } from '../../broker-queries/stream-rows.ts'
 import { createOperatorServer } from '../../environments/host/start.ts'
 import { streamRouteType } from '../../kinds/animation-stream-route/stream-route.ts'
-import { feedStatesOf } from '../../leader/feed-states.ts'
+import { createFeedStates } from '../../leader/feed-states.ts'
 import { Feed } from '../../xds/feed.ts'
 import { type CallerAuthentication, openAccess } from '../access.ts'
 import { streamPreviewExample } from '../examples.ts'
@@ -57,7 +57,7 @@ interface ServedApi {
   readonly domainGrants?: ApiSources['domainGrants']
   /** Resources beside those that are always there. */
   readonly more?: readonly ReturnType<typeof playedResource>[]
-  readonly brokers?: readonly BrokerLook[]
+  readonly brokers?: readonly BrokerResult[]
   /** Why brokers cannot make a preview. */
   readonly previewProblem?: string
   readonly feedStates?: ApiSources['feedStates'] | undefined
@@ -123,7 +123,7 @@ export async function serveApi(
     report: () => ({ resources }),
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     domainGrants,
-    feedStates: feedStates ?? feedStatesOf(feed),
+    feedStates: feedStates ?? createFeedStates(feed),
     brokers: {
       list: async () => brokers,
       preview: async (key: string) =>

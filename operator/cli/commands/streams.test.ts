@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { RequestOnPage, StreamsPage } from '../../broker-queries/read-pages.ts'
-import { changesOf, ratedRows, rowsOf } from '../../broker-queries/stream-rows.ts'
+import { addRates, describeChanges, mergeRows } from '../../broker-queries/stream-rows.ts'
 import { writeStatusReport } from '../../environments/host/status-file.ts'
 import { runTollway } from '../tollway-program.ts'
 import { formatAge, formatBytes, watchOnScreen } from '../watch-streams.ts'
@@ -96,7 +96,7 @@ test('two runs of the same ids are two rows, and the ended one is left out', asy
 test('requests of brokers that send no key are matched by their ids', () => {
   const { key: _, ...without } = request
   const brokers = ['a', 'b'].map(address => ({ address, page: page(without) }))
-  assert.equal(rowsOf({ brokers }).length, 1)
+  assert.equal(mergeRows({ brokers }).length, 1)
 })
 
 test('a broker that fails is reported, and the others are shown', async t => {
@@ -236,7 +236,7 @@ test('rates are the difference between two pages by the time between them', () =
     atMs,
     brokers: [{ address: 'a', page: page({ ...produced, messages, bytes }) }],
   })
-  const rate = (...looks: Parameters<typeof ratedRows>) => ratedRows(...looks)[0]?.perSecond
+  const rate = (...looks: Parameters<typeof addRates>) => addRates(...looks)[0]?.perSecond
   assert.deepEqual(rate(undefined, look(0, 10, 100)), { messages: undefined, bytes: undefined })
   assert.deepEqual(rate(look(0, 10, 100), look(500, 25, 1_100)), { messages: 30, bytes: 2_000 })
   const gone = { atMs: 1_000, brokers: [{ address: 'a', page: page(request) }] }
@@ -245,7 +245,7 @@ test('rates are the difference between two pages by the time between them', () =
 
 test('a change of a request is one line', () => {
   const rows = (...requests: readonly RequestOnPage[]) =>
-    rowsOf({ brokers: [{ address: 'a', page: page(...requests) }] })
+    mergeRows({ brokers: [{ address: 'a', page: page(...requests) }] })
   const name = 'stream "kiosk-7" request "r1" object "claire":'
   const ended = { ...request, ended: true }
   const completed = { ...ended, end: { how: 'completed' } }
@@ -263,7 +263,7 @@ test('a change of a request is one line', () => {
     [rows(ended), rows(), []],
     [rows(produced), rows(), [`${name} gone`]],
   ] as const
-  for (const [before, now, told] of cases) assert.deepEqual(changesOf(before, now), told)
+  for (const [before, now, told] of cases) assert.deepEqual(describeChanges(before, now), told)
 })
 
 test('the table fits the terminal', async () => {

@@ -7,7 +7,7 @@ import {
 import { noValues, seconds, toggle } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { askBrokers, type BrokerAddress, interrupt } from '../../broker-queries/broker-pages.ts'
-import { type Look, rowsOf } from '../../broker-queries/stream-rows.ts'
+import { mergeRows, type StreamsPoll } from '../../broker-queries/stream-rows.ts'
 import { brokerSource } from '../broker-addresses.ts'
 import { render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
@@ -89,7 +89,7 @@ async function list(args: readonly string[], output: CommandOutput, source: Brok
   )
   const answered = look.brokers.flatMap(broker => ('page' in broker ? [broker.page] : []))
   if (answered.length === 0) return exitCodes.failed
-  const rows = rowsOf(look).filter(({ state }) => values.all || state === 'running')
+  const rows = mergeRows(look).filter(({ state }) => values.all || state === 'running')
   const waitingPulls = answered.reduce((total, page) => total + page.waitingPulls, 0)
   if (format !== 'table') output.print(render({ requests: rows, waitingPulls }, format))
   else output.print(`${listTable(rows)}${waitingPulls === 0 ? '' : `\n${waiting(waitingPulls)}\n`}`)
@@ -163,6 +163,6 @@ function describeInterruption(ended: number, requestId: string): string {
   return `${count}; the request ${JSON.stringify(requestId)} ${consequence}`
 }
 
-async function pollBrokers(brokers: readonly BrokerAddress[]): Promise<Look> {
+async function pollBrokers(brokers: readonly BrokerAddress[]): Promise<StreamsPoll> {
   return { brokers: await askBrokers(brokers), atMs: performance.now() }
 }

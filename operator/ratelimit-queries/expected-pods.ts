@@ -16,7 +16,7 @@ export interface ExpectedPod {
  * Returns the names of the pods that exist, and of which a process has no session: one that was lost, one of
  * the workers of the pod, or all of them since the start of this operator.
  */
-export function awayPods({ sessions, lost, expected }: PodTable): readonly string[] {
+export function podsWithoutSession({ sessions, lost, expected }: PodTable): readonly string[] {
   const open = sessions()
   const connected = Map.groupBy(open, ({ uid }) => uid)
   const partly = open.filter(({ uid, identity }) => (connected.get(uid)?.length ?? 0) < identity.workers)
