@@ -121,8 +121,8 @@ export function openApp<Kind extends Controller>(
     log,
     ...(peers && { remotePeers: peers }),
   })
-  const isGone = watchRemovedReplicas(infrastructure, 'ratelimit')
-  const opened = openSessions({ ...environment, feed, loads, isGone }, log)
+  const isRemoved = watchRemovedReplicas(infrastructure, 'ratelimit')
+  const opened = openSessions({ ...environment, feed, loads, isRemoved }, log)
   const { sessions, podSessions, brokers, feedStates, closeSessions } = opened
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
@@ -186,14 +186,14 @@ export interface SessionsEnvironment {
   readonly leader?: Pick<LeaderConnection, 'current' | 'relay'>
   readonly operatorName?: string
   /** Whether the rate limit pod with this uid does not exist any more. */
-  readonly isGone?: (uid: string) => boolean
+  readonly isRemoved?: (uid: string) => boolean
   /** The replicas of the services. With an `operatorName`, only they may have sessions. */
   readonly infrastructure: { observe(workload: string): readonly ExpectedBroker[] }
 }
 
 /** Opens the sessions of one operator; with a `leader`, of one of several. */
 export function openSessions(
-  { feed, loads, peers, leader, operatorName, isGone, infrastructure }: SessionsEnvironment,
+  { feed, loads, peers, leader, operatorName, isRemoved, infrastructure }: SessionsEnvironment,
   log: Log,
 ): OpenedSessions {
   const clock = systemClock
@@ -202,7 +202,7 @@ export function openSessions(
     return admitReplicas({ infrastructure, workload, others, admitsOthers: operatorName === undefined })
   }
   const rateLimitSessions = createSessionTable(processSessions(clock), {
-    ...{ clock, log, isGone, admit: admitReplicasOnly('ratelimit') },
+    ...{ clock, log, isRemoved, admit: admitReplicasOnly('ratelimit') },
     relay: leader?.relay('PassRateLimitSession'),
   })
   const brokerSessionTable = createSessionTable(brokerSessions, {

@@ -7,7 +7,7 @@ import type { BrokerResult } from './stream-rows.ts'
 
 /** The debug server or the admin API of a broker. */
 export interface BrokerAddress {
-  /** The base address. A path in it, such as that of a proxy, is kept. */
+  /** The base address. A path in it, such as that of a proxy, precedes those of the API. */
   readonly url: URL
   /** The bearer token of the admin API. */
   readonly token?: string

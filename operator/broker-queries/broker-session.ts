@@ -40,7 +40,7 @@ export const brokerSessions: SessionKind<
     }
   },
   encode: request => toBinary(BrokerRequestSchema, create(BrokerRequestSchema, { request })),
-  helloOf(first) {
+  readHello(first) {
     if (first.case === 'hello') return first.value
     throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
   },
@@ -51,10 +51,10 @@ function openBrokerSession(
   { uid, pod }: BrokerHello,
   send: (request: BrokerSessionRequest) => void,
 ): OpenBrokerSession {
-  /** Requests without an answer. An answer may come after its deadline. */
-  let owed = 0
+  /** The number of requests without an answer. An answer may come after its deadline. */
+  let unanswered = 0
   const followers = new Followers<BrokerSessionReport, BrokerSessionRequest>(request => {
-    owed += 1
+    unanswered += 1
     send(request)
   })
   return {
@@ -64,8 +64,8 @@ function openBrokerSession(
     follow: (id, request, onReport) => followers.follow(id, request, onReport),
     receive(report) {
       if (report.case !== 'answer') return
-      owed -= 1
-      if (owed < 0) throw new GrpcError('INVALID_ARGUMENT', 'answer: no request waits for one')
+      unanswered -= 1
+      if (unanswered < 0) throw new GrpcError('INVALID_ARGUMENT', 'answer: no request waits for one')
       followers.pass(report.value.id, report)
     },
     close: () => followers.close(),

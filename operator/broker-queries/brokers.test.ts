@@ -44,12 +44,12 @@ const wrong: readonly [name: string, json: string][] = [
 for (const [name, json] of wrong) {
   test(`an answer with ${name} is a problem of its broker`, async () => {
     const good = playBroker('a', () => ({ json: '{"waitingPulls":0,"total":0,"streams":[]}' }))
-    const looks = await brokersOf(
+    const results = await brokersOf(
       playBroker('b', () => ({ json })),
       good,
     ).list()
     assert.deepEqual(
-      looks.map(look => [look.address, 'problem' in look ? look.problem : '']),
+      results.map(result => [result.address, 'problem' in result ? result.problem : '']),
       [
         ['pod-a', ''],
         ['pod-b', 'answers with no list of requests'],
@@ -64,10 +64,10 @@ test('fields of a wrong type do not fail the list', async () => {
     null,
     'request',
   ]
-  const [look] = await brokersOf(playBroker('a', () => ({ json: JSON.stringify({ streams }) }))).list()
-  assert.ok(look !== undefined && 'page' in look)
-  assert.equal(look.page.total, 3)
-  const [row] = mergeRows({ brokers: [look] })
+  const [result] = await brokersOf(playBroker('a', () => ({ json: JSON.stringify({ streams }) }))).list()
+  assert.ok(result !== undefined && 'page' in result)
+  assert.equal(result.page.total, 3)
+  const [row] = mergeRows({ brokers: [result] })
   assert.partialDeepStrictEqual(row, { state: 'running', producers: [] })
 })
 
@@ -123,23 +123,23 @@ const hostileLists: readonly [name: string, json: string, requests: number, cons
 
 for (const [name, json, requests, consumers] of hostileLists) {
   test(`a list with ${name} has bounded numbers of requests and consumers`, async () => {
-    const [look] = await brokersOf(playBroker('a', () => ({ json }))).list()
-    assert.ok(look !== undefined && 'page' in look)
-    const { streams } = look.page
+    const [result] = await brokersOf(playBroker('a', () => ({ json }))).list()
+    assert.ok(result !== undefined && 'page' in result)
+    const { streams } = result.page
     assert.equal(streams.length, requests)
     assert.equal(
       streams.reduce((sum, one) => sum + one.consumers.length, 0),
       consumers,
     )
     // Infinity would be null in the JSON of the API.
-    assert.doesNotMatch(JSON.stringify(look.page), /"(total|ageMs)":null|"(messages|bytes)":-/)
+    assert.doesNotMatch(JSON.stringify(result.page), /"(total|ageMs)":null|"(messages|bytes)":-/)
   })
 }
 
 test('an answer that is longer than asked for is a problem of its broker', async () => {
   const long = playBroker('a', () => ({ json: `{"streams":[],"pad":"${'x'.repeat(4_000_000)}"}` }))
-  const [look] = await brokersOf(long).list()
-  assert.deepEqual(look, { address: 'pod-a', problem: 'answers with more than 3145728 bytes' })
+  const [result] = await brokersOf(long).list()
+  assert.deepEqual(result, { address: 'pod-a', problem: 'answers with more than 3145728 bytes' })
 })
 
 const unknown = playBroker('a', () => ({ json: '' }))
@@ -202,9 +202,9 @@ test('a broker that runs without a session is named with the cause', async () =>
     { name: 'pod-c', uid: 'c', reason: '' },
   ]
   const sessions = () => [playBroker('a', () => ({ json: '{"streams":[]}' }))]
-  const looks = await createBrokers({ sessions, expected, deadlineMs }).list()
+  const results = await createBrokers({ sessions, expected, deadlineMs }).list()
   assert.deepEqual(
-    looks.map(look => ('problem' in look ? `${look.address} ${look.problem}` : look.address)),
+    results.map(result => ('problem' in result ? `${result.address} ${result.problem}` : result.address)),
     ['pod-a', 'pod-b starting', 'pod-c has no session with the operator'],
   )
 })

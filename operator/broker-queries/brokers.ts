@@ -80,7 +80,7 @@ const noSession = 'has no session with the operator'
 
 type BrokerAnswer = Pick<Extract<BrokerSessionReport, { case: 'answer' }>['value'], 'json' | 'problem'>
 
-/** Returns the answer in a report. Text that is longer than asked for is not kept. */
+/** Returns the answer in a report. Text that is longer than asked for is dropped. */
 const readAnswer =
   (maxBytes: number) =>
   (report: BrokerSessionReport): BrokerAnswer | undefined => {
@@ -118,24 +118,24 @@ function parse(text: string): unknown {
   }
 }
 
-/** The time for which a list is given again: many consoles ask for the same one. */
+/** The time for which a list is shared: many consoles ask for the same one. */
 const listCacheMs = 1_000
 
 /** Callers share a list that is being read, and one that is at most a second old. */
 export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monotonicMs'>): Brokers {
-  let kept: { readonly untilMs: number; readonly looks: ReturnType<Brokers['list']> } | undefined
+  let cached: { readonly untilMs: number; readonly results: ReturnType<Brokers['list']> } | undefined
   let isRunning = false
   return {
     preview: brokers.preview,
     list() {
       const nowMs = monotonicMs()
-      if (kept !== undefined && (isRunning || nowMs < kept.untilMs)) return kept.looks
+      if (cached !== undefined && (isRunning || nowMs < cached.untilMs)) return cached.results
       isRunning = true
-      const looks = brokers.list().finally(() => {
+      const results = brokers.list().finally(() => {
         isRunning = false
       })
-      kept = { untilMs: nowMs + listCacheMs, looks }
-      return looks
+      cached = { untilMs: nowMs + listCacheMs, results }
+      return results
     },
   }
 }

@@ -90,8 +90,6 @@ function readConsumer(value: unknown): ConsumerOnPage {
 const isCount = (value: unknown): value is number => isNumber(value) && value >= 0
 const readNumber = (value: unknown) => (isCount(value) ? value : 0)
 
-/** Reads parts of JSON of unknown form. */
-
 /** Returns the fields of an object; none of another value. */
 const readFields = (value: unknown) =>
   (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
@@ -109,7 +107,7 @@ export interface PreviewPage {
   readonly requestId: string
   readonly targetObjectId: string
   readonly ended: boolean
-  /** Null if no message is kept any more. */
+  /** Null if the broker has no message of it any more. */
   readonly preview: Preview | null
 }
 

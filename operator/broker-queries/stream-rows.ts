@@ -2,7 +2,7 @@ import type { RequestOnPage, StreamsPage } from './read-pages.ts'
 
 /** The result of one query to all brokers. */
 export interface StreamsPoll {
-  /** The time of the look, in milliseconds of a monotonic clock. */
+  /** The time of the query, in milliseconds of a monotonic clock. */
   readonly atMs: number
   readonly brokers: readonly BrokerResult[]
 }
@@ -48,11 +48,11 @@ interface ConsumerOfRow {
 
 /** Returns one row for each request, merged from all brokers; the oldest first. */
 export function mergeRows({ brokers }: Pick<StreamsPoll, 'brokers'>): readonly StreamRow[] {
-  const seen = brokers.flatMap(look =>
-    'page' in look ? look.page.streams.map(request => ({ broker: look.address, request })) : [],
+  const requests = brokers.flatMap(result =>
+    'page' in result ? result.page.streams.map(request => ({ broker: result.address, request })) : [],
   )
-  const byKey = Map.groupBy(seen, ({ request }) => requestKey(request))
-  const rows = Array.from(byKey, ([key, sightings]) => mergeRow(key, sightings)).filter(
+  const byKey = Map.groupBy(requests, ({ request }) => requestKey(request))
+  const rows = Array.from(byKey, ([key, requestsOfBrokers]) => mergeRow(key, requestsOfBrokers)).filter(
     row => row !== undefined,
   )
   return rows.sort((a, b) => b.ageMs - a.ageMs)
@@ -67,12 +67,12 @@ interface BrokerRequest {
   readonly request: RequestOnPage
 }
 
-function mergeRow(key: string, sightings: readonly BrokerRequest[]): StreamRow | undefined {
-  const [first] = sightings
+function mergeRow(key: string, requestsOfBrokers: readonly BrokerRequest[]): StreamRow | undefined {
+  const [first] = requestsOfBrokers
   if (first === undefined) return undefined
   const { streamId, requestId, targetObjectId, sourceServiceId, route } = first.request
-  const requests = sightings.map(({ request }) => request)
-  const consumers = sightings.flatMap(({ broker, request }) =>
+  const requests = requestsOfBrokers.map(({ request }) => request)
+  const consumers = requestsOfBrokers.flatMap(({ broker, request }) =>
     request.consumers.map(consumer => ({ broker, ...consumer })),
   )
   const greatest = (numbers: readonly number[]) => numbers.reduce((most, one) => Math.max(most, one), 0)
@@ -104,7 +104,7 @@ function maxKnown(numbers: readonly (number | null | undefined)[]): number | und
   return known.length === 0 ? undefined : Math.max(...known)
 }
 
-/** The rates per second between two looks. Undefined before the second look, and without counts. */
+/** The rates per second between two polls. Undefined before the second poll, and without counts. */
 interface RowRate {
   readonly messages: number | undefined
   readonly bytes: number | undefined
@@ -114,7 +114,7 @@ export interface RatedRow extends StreamRow {
   readonly perSecond: RowRate
 }
 
-/** The rows of `now`, with their rates since the look before. */
+/** Returns the rows of `now`, with their rates since the poll before. */
 export function addRates(before: StreamsPoll | undefined, now: StreamsPoll): readonly RatedRow[] {
   const earlier = new Map(before === undefined ? [] : mergeRows(before).map(row => [row.key, row]))
   const seconds = before === undefined ? 0 : (now.atMs - before.atMs) / 1000
@@ -127,7 +127,7 @@ export function addRates(before: StreamsPoll | undefined, now: StreamsPoll): rea
 }
 
 /**
- * Returns a line for each change from one look to the next; at the first look, undefined before it, a line
+ * Returns a line for each change from one poll to the next; at the first poll, without one before it, a line
  * for each running request.
  */
 export function describeChanges(
@@ -150,10 +150,10 @@ export function describeChanges(
 const describeRequest = ({ streamId, requestId, targetObjectId }: StreamRow) =>
   `stream ${JSON.stringify(streamId)} request ${JSON.stringify(requestId)} object ${JSON.stringify(targetObjectId)}`
 
-/** A request that is already ended is new, unless this is the first look. */
-function describeNew(row: StreamRow, isFirstLook: boolean): readonly string[] {
+/** A request that is already ended is new, unless this is the first poll. */
+function describeNew(row: StreamRow, isFirstPoll: boolean): readonly string[] {
   const { state, route, producers, consumers } = row
-  if (state === 'ended') return isFirstLook ? [] : [describeEnding(row), `route ${route}`]
+  if (state === 'ended') return isFirstPoll ? [] : [describeEnding(row), `route ${route}`]
   return ['running', `route ${route}`, `producers ${producers.length}`, `consumers ${consumers.length}`]
 }
 
@@ -161,12 +161,12 @@ const describeEnding = ({ end }: StreamRow) => (end === '' ? 'ended' : `ended ${
 
 function describeDifferences(before: StreamRow, now: StreamRow): readonly string[] {
   const changes: string[] = []
-  const look = (what: string, from: number | string, to: number | string) => {
+  const compare = (what: string, from: number | string, to: number | string) => {
     if (from !== to) changes.push(`${what} ${from} -> ${to}`)
   }
   if (now.state !== before.state) changes.push(now.state === 'ended' ? describeEnding(now) : now.state)
-  look('route', before.route, now.route)
-  look('producers', before.producers.length, now.producers.length)
-  look('consumers', before.consumers.length, now.consumers.length)
+  compare('route', before.route, now.route)
+  compare('producers', before.producers.length, now.producers.length)
+  compare('consumers', before.consumers.length, now.consumers.length)
   return changes
 }

@@ -88,11 +88,11 @@ function toStepMessage(step: WhatIfStep): NewAnswer<'whatIf'> {
     : { step: { case: 'result', value: step.result } }
 }
 
-function toBrokerMessage(look: BrokerResult): NewAnswer<'brokers'>['brokers'][number] {
-  const { address } = look
-  return 'page' in look
-    ? { address, result: { case: 'page', value: look.page } }
-    : { address, result: { case: 'problem', value: look.problem } }
+function toBrokerMessage(result: BrokerResult): NewAnswer<'brokers'>['brokers'][number] {
+  const { address } = result
+  return 'page' in result
+    ? { address, result: { case: 'page', value: result.page } }
+    : { address, result: { case: 'problem', value: result.problem } }
 }
 
 function toPreviewMessage(result: PreviewResult): NewAnswer<'preview'> {

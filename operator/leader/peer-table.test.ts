@@ -56,17 +56,17 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
 )
 
 /** One stream, with all its reports and their times. */
-interface Told {
+interface ModelStream {
   readonly stream: number
   readonly beganAt: number
-  readonly said: { readonly at: number; readonly uid: string; readonly version: string | undefined }[]
+  readonly reports: { readonly at: number; readonly uid: string; readonly version: string | undefined }[]
   completeAt: number | undefined
   endedAt: number | undefined
 }
 
 /** A model that keeps all reports, and derives the table from them. */
 function createModel() {
-  const streams: Told[] = []
+  const streams: ModelStream[] = []
   let at = 0
   let nowMs = 0
   const timeOf = new Map<number, number>()
@@ -75,45 +75,44 @@ function createModel() {
     timeOf.set(at, nowMs)
     return at
   }
-  const last = (stream: number) =>
-    streams.findLast(told => told.stream === stream && told.endedAt === undefined)
-  const isNewest = (told: Told) =>
-    told === streams.findLast(other => reporterOf(other.stream) === reporterOf(told.stream))
+  const last = (stream: number) => streams.findLast(one => one.stream === stream && one.endedAt === undefined)
+  const isNewest = (one: ModelStream) =>
+    one === streams.findLast(other => reporterOf(other.stream) === reporterOf(one.stream))
   return {
     nowMs: () => nowMs,
     pass(ms: number): void {
       nowMs += ms
     },
     /** Applies a report; returns whether the table must accept it. */
-    say(stream: number, uid: string, version: string | undefined, completes: boolean): boolean {
-      let told = last(stream)
-      if (told === undefined) {
-        told = { stream, beganAt: tick(), said: [], completeAt: undefined, endedAt: undefined }
-        streams.push(told)
+    report(stream: number, uid: string, version: string | undefined, completes: boolean): boolean {
+      let one = last(stream)
+      if (one === undefined) {
+        one = { stream, beganAt: tick(), reports: [], completeAt: undefined, endedAt: undefined }
+        streams.push(one)
       }
-      if (!isNewest(told)) return false
-      told.said.push({ at: tick(), uid, version })
-      if (completes) told.completeAt ??= tick()
+      if (!isNewest(one)) return false
+      one.reports.push({ at: tick(), uid, version })
+      if (completes) one.completeAt ??= tick()
       return true
     },
     end(stream: number): void {
-      const told = last(stream)
-      if (told) told.endedAt = tick()
+      const one = last(stream)
+      if (one) one.endedAt = tick()
     },
     /**
      * Returns the states of a client that count: those of the last complete table of each operator that has a
      * stream, or lost it recently.
      */
-    tells(uid: string): readonly string[] {
+    states(uid: string): readonly string[] {
       return reporters.flatMap(reporter => {
-        const own = streams.filter(told => reporterOf(told.stream) === reporter)
+        const own = streams.filter(one => reporterOf(one.stream) === reporter)
         const whole = own.findLast(({ completeAt }) => completeAt !== undefined)
         if (whole === undefined) return []
         const successor = own.find(({ beganAt }) => beganAt > whole.beganAt)
         const endings = [whole.endedAt, successor?.beganAt].flatMap(ending => ending ?? [])
         const endedMs = endings.length === 0 ? undefined : timeOf.get(Math.min(...endings))
         if (endedMs !== undefined && endedMs + graceMs <= nowMs) return []
-        const version = whole.said.findLast(word => word.uid === uid)?.version
+        const version = whole.reports.findLast(report => report.uid === uid)?.version
         if (version === undefined) return []
         return [version === '' ? 'nothing' : `hash of ${version}`]
       })
@@ -140,19 +139,19 @@ test('the table equals the sum of all reports, whatever their order', () => {
             clientStates: [state(uid, version)],
             isTableComplete: completes,
           }
-          receive(stream, report, model.say(stream, uid, version, completes))
+          receive(stream, report, model.report(stream, uid, version, completes))
         } else if (action.do === 'forget client') {
           const { stream, uid } = action
           const report = { forgottenClients: [{ typeUrl, clientId: uid }] }
-          receive(stream, report, model.say(stream, uid, undefined, false))
+          receive(stream, report, model.report(stream, uid, undefined, false))
         } else if (action.do === 'end') {
           model.end(action.stream)
           table.ended(`${action.stream}`, model.nowMs())
         } else model.pass(action.ms)
         table.expire(model.nowMs())
         for (const uid of uids) {
-          const told = table.clientStates(typeUrl, uid).map(shown)
-          assert.deepEqual(told.toSorted(), model.tells(uid).toSorted())
+          const one = table.clientStates(typeUrl, uid).map(shown)
+          assert.deepEqual(one.toSorted(), model.states(uid).toSorted())
         }
       }
     }),

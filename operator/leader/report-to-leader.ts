@@ -6,7 +6,7 @@ import type { Feed } from '../xds/feed.ts'
 import type { LeaderConnection } from './leader-connection.ts'
 import { leaderPath } from './leader-service.ts'
 import { reporterCodec } from './report-codec.ts'
-import { createReportWriter } from './report-writer.ts'
+import { ReportWriter } from './report-writer.ts'
 
 /** A change that was not noticed is reported after this time at the latest. */
 const idleCheckMs = 10_000
@@ -33,7 +33,7 @@ export function reportAcknowledgements(
   return leader.keepCalling('acknowledgements', async (client, signal, onWorking) => {
     const call = client.bidi(leaderPath('Acknowledge'), reporterCodec, { signal })
     const pacing = createWakeablePause()
-    const writer = createReportWriter(reporter)
+    const writer = new ReportWriter(reporter)
     let sent = 0
     let received = 0
     let hasEnded = false

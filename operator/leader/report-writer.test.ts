@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createAcknowledgements, type OwnClientState } from '../xds/acknowledgements.ts'
+import { Acknowledgements, type OwnClientState } from '../xds/acknowledgements.ts'
 import { type ClientState, clientId } from '../xds/client-state.ts'
 import { createResource, createSnapshot } from '../xds/snapshot.ts'
 import { PeerTable } from './peer-table.ts'
 import { type AgedReport, decodeReport, reporterCodec } from './report-codec.ts'
-import { createReportWriter, defaultReportLimits, type ReportLimits } from './report-writer.ts'
+import { defaultReportLimits, type ReportLimits, ReportWriter } from './report-writer.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const typeUrl = 'test'
@@ -22,15 +22,15 @@ function snapshot(count: number, content: string) {
 
 function start(limits: Partial<ReportLimits> = {}) {
   let nowMs = 5
-  const own = createAcknowledgements({ nowMs: () => nowMs, monotonicMs: () => nowMs })
+  const own = new Acknowledgements({ nowMs: () => nowMs, monotonicMs: () => nowMs })
   const known = () => new Map([[typeUrl, own.clientStates()]])
   const table = new PeerTable()
   let streams = 0
-  let writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
+  let writer = new ReportWriter('me', { ...defaultReportLimits, ...limits })
   const begin = () => {
     table.ended(`${streams}`, nowMs)
     streams += 1
-    writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
+    writer = new ReportWriter('me', { ...defaultReportLimits, ...limits })
   }
   begin()
   /** One report over the wire; false when there is none. */
@@ -131,16 +131,16 @@ test('the resources of a version are reported once for a thousand clients, in bo
     link.own.opened(client(`u${index}`), '')
     link.own.acknowledged(`u${index}`, large)
   }
-  const told: AgedReport[] = []
-  for (let report = link.send(); report; report = link.send()) told.push(report)
+  const reports: AgedReport[] = []
+  for (let report = link.send(); report; report = link.send()) reports.push(report)
   const last = link.table.clientStates(typeUrl, 'u999')[0]
   assert.deepEqual([last?.inForce?.version, last?.inForce?.resources.size], [large.version, 1000])
-  const resources = told.flatMap(({ contents }) => contents.flatMap(part => [...part.resources]))
+  const resources = reports.flatMap(({ contents }) => contents.flatMap(part => [...part.resources]))
   assert.equal(resources.length, 1000)
-  assert.ok(told.every(report => reporterCodec.encode(report).length < 3 * 4096))
+  assert.ok(reports.every(report => reporterCodec.encode(report).length < 3 * 4096))
   assert.deepEqual(
-    told.map(({ isTableComplete }) => isTableComplete).indexOf(true),
-    told.length - 1,
+    reports.map(({ isTableComplete }) => isTableComplete).indexOf(true),
+    reports.length - 1,
     'the table is complete with the last report',
   )
   link.own.closed('u7')

@@ -3,15 +3,6 @@ import { clientId, type HeldContents } from '../xds/client-state.ts'
 import type { ClientKey } from './peer-table.ts'
 import type { AgedClientState, AgedReport } from './report-codec.ts'
 
-/**
- * The pending reports of one stream. Level-based: each call compares the present state with the reported one,
- * so a slow reader gets the newest state, and nothing is queued.
- */
-interface ReportWriter {
-  /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */
-  next(known: ReadonlyMap<string, readonly OwnClientState[]>, nowMs: number): AgedReport | undefined
-}
-
 export interface ReportLimits {
   /** A report ends with the first entry beyond this size. */
   readonly maxReportBytes: number
@@ -26,52 +17,59 @@ const entryBytes = 32
 /** The maximum of bytes of a UTF-16 code unit in UTF-8. */
 const bytesPerChar = 3
 
-export function createReportWriter(
-  reporter: string,
-  limits: ReportLimits = defaultReportLimits,
-): ReportWriter {
+/**
+ * The pending reports of one stream. Each call compares the present state with the reported one, so that a
+ * slow reader gets the newest state, and nothing is queued.
+ */
+export class ReportWriter {
+  readonly #reporter: string
+  readonly #limits: ReportLimits
   /** The revision of each reported state, by its key. */
-  const reportedRevisions = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
+  readonly #revisions = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
   /** The number of reported resources of each version. */
-  const reportedContents = new Map<string, number>()
-  let isFirst = true
-  let isComplete = false
+  readonly #contents = new Map<string, number>()
+  #isFirst = true
+  #isComplete = false
 
-  return {
-    next(known, nowMs) {
-      const draft = createDraft(limits)
-      const current = new Set<string>()
-      const versions = new Set<string>()
-      for (const [typeUrl, clientStates] of known) {
-        for (const state of clientStates) {
-          const clientKey = { typeUrl, clientId: clientId(state.client) }
-          const key = JSON.stringify(clientKey)
-          current.add(key)
-          if (state.inForce) versions.add(state.inForce.version)
-          if (reportedRevisions.get(key)?.revision === state.revision || draft.isFull()) continue
-          if (!draft.addContents(state.inForce, reportedContents)) continue
-          draft.clientStates.push(toAgedState(typeUrl, state, nowMs, limits, draft.count))
-          reportedRevisions.set(key, { revision: state.revision, key: clientKey })
-        }
+  constructor(reporter: string, limits: ReportLimits = defaultReportLimits) {
+    this.#reporter = reporter
+    this.#limits = limits
+  }
+
+  /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */
+  next(states: ReadonlyMap<string, readonly OwnClientState[]>, nowMs: number): AgedReport | undefined {
+    const draft = createDraft(this.#limits)
+    const present = new Set<string>()
+    const versions = new Set<string>()
+    for (const [typeUrl, clientStates] of states) {
+      for (const state of clientStates) {
+        const clientKey = { typeUrl, clientId: clientId(state.client) }
+        const key = JSON.stringify(clientKey)
+        present.add(key)
+        if (state.inForce) versions.add(state.inForce.version)
+        if (this.#revisions.get(key)?.revision === state.revision || draft.isFull()) continue
+        if (!draft.addContents(state.inForce, this.#contents)) continue
+        draft.clientStates.push(toAgedState(typeUrl, state, nowMs, this.#limits, draft.count))
+        this.#revisions.set(key, { revision: state.revision, key: clientKey })
       }
-      const forgottenClients = forgetMissing(reportedRevisions, current).map(({ key }) => key)
-      const forgottenVersions = [...reportedContents.keys()].filter(version => !versions.has(version))
-      for (const version of forgottenVersions) reportedContents.delete(version)
-      const completes = !isComplete && !draft.isFull()
-      const isEmpty = draft.isEmpty() && forgottenClients.length + forgottenVersions.length === 0
-      if (isEmpty && !isFirst && !completes) return undefined
-      const report: AgedReport = {
-        reporter: isFirst ? reporter : '',
-        contents: draft.contents,
-        clientStates: draft.clientStates,
-        forgottenClients,
-        forgottenVersions,
-        isTableComplete: completes,
-      }
-      isFirst = false
-      isComplete ||= completes
-      return report
-    },
+    }
+    const forgottenClients = forgetMissing(this.#revisions, present).map(({ key }) => key)
+    const forgottenVersions = [...this.#contents.keys()].filter(version => !versions.has(version))
+    for (const version of forgottenVersions) this.#contents.delete(version)
+    const completes = !this.#isComplete && !draft.isFull()
+    const isEmpty = draft.isEmpty() && forgottenClients.length + forgottenVersions.length === 0
+    if (isEmpty && !this.#isFirst && !completes) return undefined
+    const report: AgedReport = {
+      reporter: this.#isFirst ? this.#reporter : '',
+      contents: draft.contents,
+      clientStates: draft.clientStates,
+      forgottenClients,
+      forgottenVersions,
+      isTableComplete: completes,
+    }
+    this.#isFirst = false
+    this.#isComplete ||= completes
+    return report
   }
 }
 

@@ -8,7 +8,7 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Hello, ReceivingSession, SessionKind, SessionLimits, SessionRegistry } from './session-table.ts'
 
 /**
- * Returns the name of the process that says Hello; undefined if it may have no session. Only the process and
+ * Returns the name of the process that has sent this Hello; undefined if it may have no session. Only the process and
  * the infrastructure know its uid.
  */
 export type Admit = (hello: Hello) => string | undefined
@@ -41,7 +41,7 @@ export class SessionStreams<
   readonly #options: SessionStreamsOptions<Greeting, Report, Request, Session>
   readonly #rejected = new Set<string>()
   #open = 0
-  /** Streams whose process has not said Hello. */
+  /** Streams without a Hello. */
   #unnamed = 0
 
   constructor(options: SessionStreamsOptions<Greeting, Report, Request, Session>) {
@@ -67,7 +67,7 @@ export class SessionStreams<
     const receive = (bytes: Uint8Array) => {
       const report = kind.decode(bytes)
       if (session !== undefined) return session.receive(report)
-      const hello = this.#admit(kind.helloOf(report))
+      const hello = this.#admit(kind.readHello(report))
       greeting.end()
       const opened = kind.open(hello, send)
       registry.open(opened, outbox.end)
@@ -92,11 +92,11 @@ export class SessionStreams<
     const { kind, limits, log } = this.#options
     const { maxSessions, maxUnnamed } = limits
     if (this.#open < maxSessions && this.#unnamed < maxUnnamed) return
-    log.warn(`reject a session of a ${kind.name}: too many`, { maxSessions, maxUnnamed })
+    log.warn('reject session', { process: kind.name, reason: 'too many sessions', maxSessions, maxUnnamed })
     throw exhausted(`there are ${this.#open} sessions, ${this.#unnamed} of them without a Hello`)
   }
 
-  /** Ends a stream without a Hello, which would keep the place of another. */
+  /** Ends a stream that sends no Hello in time: it counts against the limit of streams. */
   #awaitHello(end: (error: GrpcError) => void) {
     const { helloMs } = this.#options.limits
     const error = new GrpcError('DEADLINE_EXCEEDED', `there was no Hello within ${helloMs} ms`)
@@ -121,7 +121,8 @@ export class SessionStreams<
     if (pod === undefined) {
       if (!this.#rejected.has(uid) && this.#rejected.size < maxLogged) {
         this.#rejected.add(uid)
-        log.warn(`reject a session of a ${kind.name}: no such process runs here`, { uid, pod: hello.pod })
+        const reason = 'no such process runs here'
+        log.warn('reject session', { process: kind.name, reason, uid, pod: hello.pod })
       }
       // It may have started a moment ago.
       throw new GrpcError('UNAVAILABLE', `uid: no ${kind.name} with this uid runs here`)
@@ -144,7 +145,8 @@ export class SessionStreams<
         receive(bytes)
         const waitMs = waitAfter(bytes.length)
         if (waitMs === 0) continue
-        if (!isSlowed) log.warn(`read a ${kind.name} more slowly: it sends too many reports`, { waitMs })
+        if (!isSlowed)
+          log.warn('slow down session', { process: kind.name, reason: 'too many reports', waitMs })
         isSlowed = true
         await pause.wait(waitMs, signal)
       }

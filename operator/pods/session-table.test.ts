@@ -34,7 +34,7 @@ const kind: SessionKind<Report, Report, string, PlayedSession> = {
   ...{ path, name: 'played process' },
   decode: bytes => JSON.parse(Buffer.from(bytes).toString()),
   encode: text => Buffer.from(text),
-  helloOf: first => first,
+  readHello: first => first,
   open({ uid, worker, pod }) {
     let received = 0
     return {
@@ -83,7 +83,7 @@ async function start(t: TestContext, options: Partial<SessionTableOptions> = {})
   return { table, open }
 }
 
-test('a stream without a Hello ends after its time, and frees its place', async t => {
+test('a stream without a Hello ends in time, and another stream can open', async t => {
   const { open, table } = await start(t, { limits: { helloMs: 100, maxUnnamed: 2 } })
   const silent = [open(), open()]
   await waitFor('the limit of streams without a Hello', async () => {
@@ -94,7 +94,7 @@ test('a stream without a Hello ends after its time, and frees its place', async 
   await waitFor('the session', () => table.sessions().length === 1)
 })
 
-test('a pod has as many sessions as workers, and cannot use up the places of others', async t => {
+test('a pod has as many sessions as workers, and leaves room for those of others', async t => {
   const { open, table } = await start(t, { limits: { maxOfPod: 3 } })
   const streams = Array.from({ length: 8 }, (_, worker) => open({ worker }))
   const rejected = streams.slice(3).map(({ code }) => code)
@@ -126,7 +126,7 @@ for (const [text, hello] of Object.entries({
     assert.equal(await open(hello).code, statusCodes.INVALID_ARGUMENT)
   })
 
-test('the sessions that ended are kept in a bounded number', async t => {
+test('ended sessions are listed as lost up to the limit', async t => {
   const { open, table } = await start(t, { limits: { maxLost: 3 } })
   for (let index = 0; index < 6; index++) {
     const { call, code } = open({ uid: `uid-${index}` })

@@ -41,7 +41,7 @@ export interface SessionKind<
   decode(bytes: Uint8Array): Report
   encode(request: Request): Uint8Array
   /** @throws GrpcError INVALID_ARGUMENT for another report */
-  helloOf(first: Report): Greeting
+  readHello(first: Report): Greeting
   /**
    * Opens the session of the process with this identity.
    *
@@ -57,11 +57,11 @@ export interface SessionTable<Session> {
   /** Serves a session here, whichever operator has the Lease. */
   serve(reports: Reports, call: Call): AsyncIterable<Uint8Array>
   sessions(): readonly Session[]
-  /** The processes that were connected in the last 10 minutes, are not now, and are not gone. */
+  /** The processes that were connected in the last 10 minutes, are not now, and still exist. */
   lost(): readonly LostSession<Session>[]
   /** Adds a listener that is called with each new session. */
   onOpen(listener: (session: Session) => void): void
-  /** Ends every stream with UNAVAILABLE, and refuses new ones. */
+  /** Ends every stream with UNAVAILABLE, and rejects new ones. */
   close(): void
 }
 
@@ -79,7 +79,7 @@ export interface SessionTableOptions {
   /** Every process may have a session under its own name if left out. */
   readonly admit?: Admit | undefined
   /** Whether the pod with this uid does not exist any more; never if left out. */
-  readonly isGone?: ((uid: string) => boolean) | undefined
+  readonly isRemoved?: ((uid: string) => boolean) | undefined
   readonly clock: Clock
   readonly log: Log
   readonly limits?: Partial<SessionLimits>
@@ -90,7 +90,7 @@ export interface SessionLimits {
   readonly maxSessions: number
   /** The most sessions of one pod: a process has at most 64 workers. */
   readonly maxOfPod: number
-  /** The most streams whose process has not said Hello, and the time until it must have. */
+  /** The most streams without a Hello, and the time in which it must arrive. */
   readonly maxUnnamed: number
   readonly helloMs: number
   /** The most requests that wait for a process that does not read; beyond it the session ends. */
@@ -104,7 +104,7 @@ export interface SessionLimits {
     readonly bytesPerSecond: number
     readonly burstSeconds: number
   }
-  /** How long an ended session is kept, and how many of them. */
+  /** How long an ended session is listed as lost, and how many of them. */
   readonly keepLostMs: number
   readonly maxLost: number
 }
@@ -130,9 +130,9 @@ export function createSessionTable<
   kind: SessionKind<Greeting, Report, Request, Session>,
   options: SessionTableOptions,
 ): SessionTable<Session> {
-  const { clock, log, relay, isGone = () => false, admit = ownName } = options
+  const { clock, log, relay, isRemoved = () => false, admit = ownName } = options
   const limits = { ...defaultSessionLimits, ...options.limits }
-  const registry = new SessionRegistry<Session>({ clock, isGone, ...limits })
+  const registry = new SessionRegistry<Session>({ clock, isRemoved, ...limits })
   const streams = new SessionStreams({ kind, registry, admit, limits, clock, log })
   let passed = 0
   let closed = false
@@ -206,7 +206,7 @@ interface SessionRegistryOptions {
   readonly maxLost: number
   readonly maxOfPod: number
   /** Returns whether the pod with this uid does not exist any more. */
-  readonly isGone: (uid: string) => boolean
+  readonly isRemoved: (uid: string) => boolean
 }
 
 /** Ends a stream, with the error if there is one. */
@@ -228,12 +228,12 @@ export class SessionRegistry<Session extends OpenSession> {
     return [...this.#open.values()]
   }
 
-  /** Returns the processes that were connected in the last `keepLostMs`, are not now, and are not gone. */
+  /** Returns the processes that were connected in the last `keepLostMs`, are not now, and still exist. */
   lost(): readonly LostSession<Session>[] {
-    const { clock, keepLostMs, isGone } = this.#options
+    const { clock, keepLostMs, isRemoved } = this.#options
     const sinceMs = clock.monotonicMs() - keepLostMs
     for (const [id, { session, endedMs }] of this.#lost) {
-      if (endedMs < sinceMs || isGone(session.uid)) this.#lost.delete(id)
+      if (endedMs < sinceMs || isRemoved(session.uid)) this.#lost.delete(id)
     }
     return [...this.#lost.values()]
   }

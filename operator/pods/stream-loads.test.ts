@@ -45,19 +45,19 @@ function connect(t: TestContext, address: string, who: 'pod' | 'operator' = 'pod
     for await (const _ of call.messages);
     return 'OK'
   })().catch((error: GrpcError) => `${statusName(error.code)}: ${error.message}`)
-  return { stop, ended, tell: (uid: string, text: string) => call.write({ uid, routes: parse(text) }) }
+  return { stop, ended, report: (uid: string, text: string) => call.write({ uid, routes: parse(text) }) }
 }
 
 test('the loads of processes are summed for each route, until their streams end', async t => {
   const { address, describe } = await startOperator(t)
   const [one, two] = [connect(t, address), connect(t, address)]
-  one.tell('a', 'shop/r=2/5 shop/q=1/1 =9/9')
-  two.tell('b', 'shop/r=1/3')
-  await waitFor('both to be heard', async () => describe('shop/r', 'a', 'b') === '3/8')
+  one.report('a', 'shop/r=2/5 shop/q=1/1 =9/9')
+  two.report('b', 'shop/r=1/3')
+  await waitFor('both reports', async () => describe('shop/r', 'a', 'b') === '3/8')
   assert.equal(describe('shop/r', 'b'), '1/3', 'only the requested processes count')
   assert.equal(describe('shop/q', 'a', 'b'), '1/1')
   assert.equal(describe('shop/none', 'a', 'b'), '0/0')
-  one.tell('a', 'shop/q=1/0')
+  one.report('a', 'shop/q=1/0')
   await waitFor('the newest report', async () => describe('shop/r', 'a', 'b') === '1/3')
   two.stop()
   await waitFor('the end of a stream', async () => describe('shop/r', 'a', 'b') === '0/0')
@@ -66,39 +66,39 @@ test('the loads of processes are summed for each route, until their streams end'
 test('a process that reconnects is counted once, whichever stream ends first', async t => {
   const { address, describe } = await startOperator(t)
   const [before, now] = [connect(t, address), connect(t, address)]
-  before.tell('a', 'r=5/5')
+  before.report('a', 'r=5/5')
   await waitFor('the first', async () => describe('r', 'a') === '5/5')
-  now.tell('a', 'r=1/2')
+  now.report('a', 'r=1/2')
   await waitFor('the second', async () => describe('r', 'a') === '1/2')
   before.stop()
-  now.tell('a', 'r=1/3')
+  now.report('a', 'r=1/3')
   await waitFor('the second alone', async () => describe('r', 'a') === '1/3')
 })
 
 test('a follower forwards reports, and the leader does not send them back', async t => {
   const [leader, follower] = [await startOperator(t), await startOperator(t)]
   const [one, two] = [connect(t, leader.address), connect(t, follower.address)]
-  one.tell('a', 'r=1/1')
-  two.tell('b', 'r=2/2')
+  one.report('a', 'r=1/1')
+  two.report('b', 'r=2/2')
   follower.leader.setLeader(leader.address)
   await waitFor('the sum', async () => leader.describe('r', 'a', 'b') === '3/3')
   assert.deepEqual([...leader.loads.own().keys()], ['a'], 'forwarded loads are not forwarded again')
-  two.tell('b', 'r=4/4')
+  two.report('b', 'r=4/4')
   await waitFor('a change', async () => leader.describe('r', 'a', 'b') === '5/5')
 
   // The process comes to the leader, as when the follower is about to end.
   const moved = connect(t, leader.address)
-  moved.tell('b', 'r=7/7')
+  moved.report('b', 'r=7/7')
   await waitFor('its own report', async () => leader.describe('r', 'b') === '7/7')
   two.stop()
   await waitFor('the follower to forget it', async () => follower.describe('r', 'b') === '0/0')
-  moved.tell('b', 'r=8/8')
+  moved.report('b', 'r=8/8')
   await waitFor('its next report', async () => leader.describe('r', 'b') === '8/8')
 })
 
 test('forwarded loads end with the stream of their operator', async t => {
   const [leader, follower] = [await startOperator(t), await startOperator(t)]
-  connect(t, follower.address).tell('b', 'r=2/2')
+  connect(t, follower.address).report('b', 'r=2/2')
   follower.leader.setLeader(leader.address)
   await waitFor('the load', async () => leader.describe('r', 'b') === '2/2')
   await follower.stop()
@@ -106,18 +106,18 @@ test('forwarded loads end with the stream of their operator', async t => {
 })
 
 const rejected: readonly [string, (process: ReturnType<typeof connect>) => void, RegExp][] = [
-  ['a report without a reporter', ({ tell }) => tell('', 'r=1/1'), /^INVALID_ARGUMENT: uid: /],
+  ['a report without a reporter', ({ report }) => report('', 'r=1/1'), /^INVALID_ARGUMENT: uid: /],
   [
     'a process that reports for another one',
-    ({ tell }) => {
-      tell('a', 'r=1/1')
-      tell('b', 'r=1/1')
+    ({ report }) => {
+      report('a', 'r=1/1')
+      report('b', 'r=1/1')
     },
     /^INVALID_ARGUMENT: uid: a process reports only itself/,
   ],
   [
     'too many routes',
-    ({ tell }) => tell('a', 'q=1/1 r=1/1 s=1/1'),
+    ({ report }) => report('a', 'q=1/1 r=1/1 s=1/1'),
     /^INVALID_ARGUMENT: routes: 3; at most 2/,
   ],
 ]
@@ -135,26 +135,26 @@ for (const [name, act, status] of rejected) {
 test('an operator may not report loads as a process: one of an earlier version does', async t => {
   const { address, describe } = await startOperator(t)
   const operator = connect(t, address, 'operator')
-  operator.tell('a', 'r=1/1')
+  operator.report('a', 'r=1/1')
   assert.match(await operator.ended, /^FAILED_PRECONDITION/)
   assert.equal(describe('r', 'a'), '0/0')
 })
 
 test('a stream beyond the maximum is rejected', async t => {
   const { address, describe } = await startOperator(t, { maxStreams: 1 })
-  connect(t, address).tell('a', 'r=1/1')
+  connect(t, address).report('a', 'r=1/1')
   await waitFor('the first', async () => describe('r', 'a') === '1/1')
   assert.match(await connect(t, address).ended, /^RESOURCE_EXHAUSTED/)
 })
 
 test('many changes are reported together', async t => {
   const { address, loads, describe } = await startOperator(t, { paceMs: 60_000 })
-  let told = 0
+  let calls = 0
   loads.onChange(() => {
-    told += 1
+    calls += 1
   })
   const process = connect(t, address)
-  for (let count = 1; count <= 50; count++) process.tell('a', `r=${count}/0`)
+  for (let count = 1; count <= 50; count++) process.report('a', `r=${count}/0`)
   await waitFor('the last', async () => describe('r', 'a') === '50/0')
-  assert.equal(told, 1)
+  assert.equal(calls, 1)
 })

@@ -55,7 +55,7 @@ export async function readCounter(
 
 /**
  * Changes the counter, and then drops its keys from the local caches of all processes, also if the change may
- * have failed. A pod that is away may have the key in its cache, and is missing.
+ * have failed. A pod without a session may have the key in its cache, and is missing.
  */
 export async function changeCounter(
   table: PodTable,
@@ -80,11 +80,11 @@ export async function changeCounter(
     forgetMs,
   )
   if ('error' in changed) throw changed.error
-  const away = uniqueNames([...podNames(missing), ...podsWithoutSession(table)])
+  const unconfirmed = uniqueNames([...podNames(missing), ...podsWithoutSession(table)])
   return {
     ...changed.value,
-    confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !away.includes(pod)),
-    missing: uniqueNames([...changed.value.missing, ...away]),
+    confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !unconfirmed.includes(pod)),
+    missing: uniqueNames([...changed.value.missing, ...unconfirmed]),
   }
 }
 

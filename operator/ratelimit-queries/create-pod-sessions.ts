@@ -4,12 +4,12 @@ import type { SessionTable } from '../pods/session-table.ts'
 import { changeCounter, type QueryDeadlines, readCounter, requireSessions } from './counter-queries.ts'
 import { type ExpectedPod, podsWithoutSession } from './expected-pods.ts'
 import { History } from './history.ts'
-import { createWatchedReports, watchSeries, watchTap } from './live-queries.ts'
+import { WatchedReports, watchSeries, watchTap } from './live-queries.ts'
 import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
 import { paginate } from './pages.ts'
 import type { PodSessions, WhatIfQuery, WhatIfStep } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
-import { createTopKeyCounts, type TopKeyTiming } from './top-keys.ts'
+import { TopKeyCounts, type TopKeyTiming } from './top-keys.ts'
 import { askWhatIf, type WhatIfTiming } from './what-if.ts'
 
 export interface PodSessionsOptions {
@@ -24,16 +24,16 @@ export interface PodSessionsOptions {
 
 const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
 
-/** Many consoles ask for the same sums, which change with the reports of every 5 s. */
+/** Many consoles ask for the same sums, which change every 5 s. */
 const cacheMs = 500
 
 /** Returns a function that makes its result again when it is older than `ms`. */
 function cacheFor<Result>(ms: number, clock: Clock, make: () => Result): () => Result {
-  let kept: { readonly atMs: number; readonly result: Result } | undefined
+  let cached: { readonly atMs: number; readonly result: Result } | undefined
   return () => {
     const nowMs = clock.monotonicMs()
-    if (kept === undefined || nowMs - kept.atMs >= ms) kept = { atMs: nowMs, result: make() }
-    return kept.result
+    if (cached === undefined || nowMs - cached.atMs >= ms) cached = { atMs: nowMs, result: make() }
+    return cached.result
   }
 }
 
@@ -42,10 +42,10 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
   const { clock, expected = () => [] } = options
   const table = { ...options.table, expected }
   const deadlines = { ...defaultDeadlines, ...options.deadlines }
-  const reports = createWatchedReports(table)
-  const away = () => podsWithoutSession(table)
-  const live = { sessions: table.sessions, reports, clock, away }
-  const topKeys = createTopKeyCounts(live, options.topKeys)
+  const reports = new WatchedReports(table)
+  const absent = () => podsWithoutSession(table)
+  const live = { sessions: table.sessions, reports, clock }
+  const topKeys = new TopKeyCounts({ sessions: table.sessions, reports, absent }, options.topKeys)
   const domains = cacheFor(cacheMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
   const pods = cacheFor(cacheMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
   const history = new History(table.sessions, clock)
@@ -55,7 +55,7 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
     if (replays > 0) throw new QueryError('too-many', 'another replay is running')
     replays += 1
     try {
-      yield* askWhatIf(table.sessions(), away(), of, signal, options.whatIf)
+      yield* askWhatIf(table.sessions(), absent(), of, signal, options.whatIf)
     } finally {
       replays -= 1
     }
@@ -76,8 +76,8 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
     counter: async at => readCounter(table, at, deadlines),
     reset: async at => changeCounter(table, at, 'reset', deadlines),
     raise: async (at, by) => changeCounter(table, at, by, deadlines),
-    top: topKeys.query,
-    history: async of => history.of(of),
+    top: query => topKeys.read(query),
+    history: async query => history.read(query),
     series: (of, signal) => watchSeries(live, of, signal),
     tap: (of, signal) => watchTap(live, of, signal),
     whatIf,

@@ -36,7 +36,7 @@ test('points are the rates of a rule, a domain or several domains, with the late
   report({ 'shop.user': 50, 'bank.loan': 20 })
   report({ 'shop.user': 100 })
   const of = (domains: readonly string[], rule?: string) =>
-    history.of({ domains, rule }).map(({ calls, allowed }) => `${allowed} hits/s in ${calls} calls/s`)
+    history.read({ domains, rule }).map(({ calls, allowed }) => `${allowed} hits/s in ${calls} calls/s`)
   // The first report of a process has no interval; a domain keeps its rate until its next report, for 10 s.
   assert.deepEqual(of(['shop'], 'shop.user'), [
     '0 hits/s in 0 calls/s',
@@ -45,19 +45,19 @@ test('points are the rates of a rule, a domain or several domains, with the late
   ])
   assert.deepEqual(of(['shop', 'bank']).slice(1), ['14 hits/s in 7 calls/s', '24 hits/s in 12 calls/s'])
   assert.deepEqual(of(['none']), Array(3).fill('0 hits/s in 0 calls/s'))
-  const [first] = history.of({ domains: [] })
+  const [first] = history.read({ domains: [] })
   assert.deepEqual([first?.atMs, first?.p50Ms, first?.p99Ms], [1_005_000, 0.5, 2])
 })
 
-test('the last 15 minutes are kept, and at most 2,000 rules and domains', () => {
+test('the history has the last 15 minutes of at most 2,000 rules and domains', () => {
   const { history, report } = start()
   const rules = Array.from({ length: 2_500 }, (_, index) => `shop.user_${index}`)
   report(Object.fromEntries(rules.map(rule => [rule, 1])))
   report(Object.fromEntries(rules.map(rule => [rule, 5])))
   const known = () =>
-    rules.filter(rule => history.of({ domains: ['shop'], rule }).some(({ allowed }) => allowed > 0)).length
+    rules.filter(rule => history.read({ domains: ['shop'], rule }).some(({ allowed }) => allowed > 0)).length
   assert.equal(known(), 1_999)
   for (let point = 0; point < 200; point += 1) report({})
-  assert.equal(history.of({ domains: ['shop'] }).length, 180)
+  assert.equal(history.read({ domains: ['shop'] }).length, 180)
   assert.equal(known(), 0)
 })

@@ -45,44 +45,44 @@ export class History {
   record(): void {
     const sessions = this.#sessions()
     const nowMs = this.#clock.monotonicMs()
-    const place = this.#points % capacity
+    const slot = this.#points % capacity
     this.#points += 1
-    this.#atMs[place] = this.#clock.nowMs()
+    this.#atMs[slot] = this.#clock.nowMs()
     const pods = mergePods(sessions, [], nowMs)
-    this.#latencies[2 * place] = Math.max(0, ...pods.map(({ p50Ms }) => p50Ms))
-    this.#latencies[2 * place + 1] = Math.max(0, ...pods.map(({ p99Ms }) => p99Ms))
+    this.#latencies[2 * slot] = Math.max(0, ...pods.map(({ p50Ms }) => p50Ms))
+    this.#latencies[2 * slot + 1] = Math.max(0, ...pods.map(({ p99Ms }) => p99Ms))
     for (const [key, { rates, lastHitMs }] of this.#series) {
       if (nowMs - lastHitMs > capacity * everyMs) this.#series.delete(key)
-      else rates.fill(0, names.length * place, names.length * (place + 1))
+      else rates.fill(0, names.length * slot, names.length * (slot + 1))
     }
     for (const { domain, perSecond } of mergeDomains(sessions, nowMs)) {
       if (!hasHits(perSecond)) continue
       for (const { rule, perSecond } of mergeRules(sessions, domain, nowMs, true)) {
-        if (hasHits(perSecond)) this.#set(seriesKey(domain, rule), place, perSecond, nowMs)
+        if (hasHits(perSecond)) this.#set(seriesKey(domain, rule), slot, perSecond, nowMs)
       }
-      this.#set(seriesKey(domain, ''), place, perSecond, nowMs)
+      this.#set(seriesKey(domain, ''), slot, perSecond, nowMs)
     }
   }
 
   /** Returns the points, the oldest first: rates of the rule, or the sum of the domains. */
-  of({ domains, rule = '' }: HistoryQuery): readonly HistoryPoint[] {
+  read({ domains, rule = '' }: HistoryQuery): readonly HistoryPoint[] {
     const series = domains.flatMap(domain => this.#series.get(seriesKey(domain, rule)) ?? [])
     const count = Math.min(this.#points, capacity)
     return Array.from({ length: count }, (_, index) => {
-      const place = (this.#points - count + index) % capacity
+      const slot = (this.#points - count + index) % capacity
       const sums = names.map((_, name) =>
-        series.reduce((sum, { rates }) => sum + (rates[names.length * place + name] ?? 0), 0),
+        series.reduce((sum, { rates }) => sum + (rates[names.length * slot + name] ?? 0), 0),
       )
       const [calls = 0, allowed = 0, refused = 0, near = 0, shadow = 0] = sums
-      const [p50Ms = 0, p99Ms = 0] = this.#latencies.subarray(2 * place)
-      return { atMs: this.#atMs[place] ?? 0, calls, allowed, refused, near, shadow, p50Ms, p99Ms }
+      const [p50Ms = 0, p99Ms = 0] = this.#latencies.subarray(2 * slot)
+      return { atMs: this.#atMs[slot] ?? 0, calls, allowed, refused, near, shadow, p50Ms, p99Ms }
     })
   }
 
-  #set(key: string, place: number, perSecond: HitCounts, nowMs: number): void {
+  #set(key: string, slot: number, perSecond: HitCounts, nowMs: number): void {
     const series = this.#series.get(key) ?? { rates: new Float32Array(names.length * capacity), lastHitMs: 0 }
     series.lastHitMs = nowMs
-    for (const [index, name] of names.entries()) series.rates[names.length * place + index] = perSecond[name]
+    for (const [index, name] of names.entries()) series.rates[names.length * slot + index] = perSecond[name]
     // The order of the map is that of the last hits.
     this.#series.delete(key)
     this.#series.set(key, series)

@@ -42,17 +42,6 @@ function tapShare(sessions: readonly ProcessSession[], domain: string): number {
   return Math.max(1, Math.floor(maxTappedPerSecond / Math.max(1, processes)))
 }
 
-/** Subscribes to all processes, also to those that connect later, for as long as there is a listener. */
-export interface WatchedReports {
-  /**
-   * Calls the listener with each report until the returned function is called.
-   *
-   * @throws QueryError `too-many`
-   */
-  watch(key: WatchKey, listener: OnWatched): () => void
-  close(): void
-}
-
 const ttlMs = 30_000
 const renewMs = 10_000
 /** The most different watches. A process runs 200 subscriptions at most. */
@@ -67,72 +56,79 @@ interface Watch {
   readonly stops: Map<ProcessSession, () => void>
 }
 
-export function createWatchedReports(
-  table: Pick<SessionTable<ProcessSession>, 'sessions' | 'onOpen'>,
-): WatchedReports {
-  const watches = new Map<string, Watch>()
-  let timer: NodeJS.Timeout | undefined
+/** Subscribes to all processes, also to those that connect later, for as long as there is a listener. */
+export class WatchedReports {
+  readonly #table: Pick<SessionTable<ProcessSession>, 'sessions' | 'onOpen'>
+  readonly #watches = new Map<string, Watch>()
+  #timer: NodeJS.Timeout | undefined
 
-  function subscribe(watch: Watch, session: ProcessSession): void {
-    const stop = session.follow(watch.id, watch.request(), report => {
-      if (report === undefined) watch.stops.delete(session)
-      else for (const listener of watch.listeners) listener(session, report)
+  constructor(table: Pick<SessionTable<ProcessSession>, 'sessions' | 'onOpen'>) {
+    this.#table = table
+    table.onOpen(session => {
+      for (const watch of this.#watches.values()) subscribe(watch, session)
     })
-    watch.stops.set(session, stop)
   }
 
-  function renew(): void {
-    for (const { request, stops } of watches.values()) {
-      const renewal = request()
-      for (const session of stops.keys()) session.send(renewal)
+  /**
+   * Calls the listener with each report until the returned function is called.
+   *
+   * @throws QueryError `too-many`
+   */
+  watch(key: WatchKey, listener: OnWatched): () => void {
+    const name = JSON.stringify([key.what, key.domain, key.rule, key.byRefused])
+    const watch = this.#watches.get(name) ?? this.#begin(name, key)
+    watch.listeners.add(listener)
+    return () => {
+      if (watch.listeners.delete(listener) && watch.listeners.size === 0) this.#end(name, watch)
     }
   }
 
-  function begin(name: string, { what, ...key }: WatchKey): Watch {
-    if (watches.size >= maxWatches) {
+  close(): void {
+    for (const [name, watch] of [...this.#watches]) this.#end(name, watch)
+  }
+
+  #begin(name: string, { what, ...key }: WatchKey): Watch {
+    if (this.#watches.size >= maxWatches) {
       throw new QueryError('too-many', `there are ${maxWatches} subscriptions already`)
     }
     const id = nextRequestId()
-    const maxTapped = () => (what === 'tap' ? tapShare(table.sessions(), key.domain) : 0)
+    const maxTapped = () => (what === 'tap' ? tapShare(this.#table.sessions(), key.domain) : 0)
     const request = (): ProcessRequest => ({
       case: 'subscribe',
       value: { id, what: kinds[what], ...key, ttlMs, maxTapped: maxTapped() },
     })
     const watch: Watch = { id, request, listeners: new Set(), stops: new Map() }
-    watches.set(name, watch)
-    for (const session of table.sessions()) subscribe(watch, session)
-    timer ??= setInterval(renew, renewMs).unref()
+    this.#watches.set(name, watch)
+    for (const session of this.#table.sessions()) subscribe(watch, session)
+    this.#timer ??= setInterval(() => this.#renew(), renewMs).unref()
     return watch
   }
 
-  function end(name: string, { id, stops }: Watch): void {
-    watches.delete(name)
+  #renew(): void {
+    for (const { request, stops } of this.#watches.values()) {
+      const renewal = request()
+      for (const session of stops.keys()) session.send(renewal)
+    }
+  }
+
+  #end(name: string, { id, stops }: Watch): void {
+    this.#watches.delete(name)
     for (const [session, stop] of stops) {
       stop()
       session.send({ case: 'unsubscribe', value: { id } })
     }
-    if (watches.size > 0) return
-    clearInterval(timer)
-    timer = undefined
+    if (this.#watches.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
+}
 
-  table.onOpen(session => {
-    for (const watch of watches.values()) subscribe(watch, session)
+function subscribe(watch: Watch, session: ProcessSession): void {
+  const stop = session.follow(watch.id, watch.request(), report => {
+    if (report === undefined) watch.stops.delete(session)
+    else for (const listener of watch.listeners) listener(session, report)
   })
-
-  return {
-    watch(key, listener) {
-      const name = JSON.stringify([key.what, key.domain, key.rule, key.byRefused])
-      const watch = watches.get(name) ?? begin(name, key)
-      watch.listeners.add(listener)
-      return () => {
-        if (watch.listeners.delete(listener) && watch.listeners.size === 0) end(name, watch)
-      }
-    },
-    close() {
-      for (const [name, watch] of [...watches]) end(name, watch)
-    },
-  }
+  watch.stops.set(session, stop)
 }
 
 interface LiveParts {

@@ -10,7 +10,7 @@ import type { ProcessSession, ReportedRule } from './process-session.ts'
 
 /**
  * A process that has not reported for this time counts as not reporting. It reports every 5 s. A page asks
- * every second for sums that are kept for 0.5 s: it shows a pod that hangs within 9 s and the time of a call,
+ * every second for sums that are cached for 0.5 s: it shows a pod that hangs within 9 s and the time of a call,
  * about 1 s before the 10 s that users expect.
  */
 const silentMs = 7_500
@@ -31,7 +31,7 @@ export function mergePods(
     const open = workers.filter(session => connected.has(session))
     const states = open.map(({ state }) => state)
     const expectedWorkers = Math.max(1, first.identity.workers)
-    const heardMs = workers.map(({ state }) => state.lastReportMs)
+    const reportedMs = workers.map(({ state }) => state.lastReportMs)
     const most = (numbers: readonly number[]) => Math.max(0, ...numbers)
     const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
     const isReporting =
@@ -39,7 +39,7 @@ export function mergePods(
     const pod: PodState = {
       ...{ uid, pod: first.identity.pod, namespace: first.identity.namespace },
       ...{ workers: open.length, expectedWorkers, isReporting },
-      lastReportMsAgo: Math.round(nowMs - Math.max(...heardMs)),
+      lastReportMsAgo: Math.round(nowMs - Math.max(...reportedMs)),
       backend: first.identity.backend,
       backendProblem: states.find(({ backendProblem }) => backendProblem !== '')?.backendProblem ?? '',
       decisionsPerSecond: sum(states.map(({ decisionsPerSecond }) => decisionsPerSecond)),

@@ -101,7 +101,7 @@ export interface PodState {
   /** The workers of the pod that are connected, of how many. */
   readonly workers: number
   readonly expectedWorkers: number
-  /** False when a worker is not connected or has not reported for 7.5 s. It is kept for 10 minutes then. */
+  /** False when a worker is not connected or has not reported for 7.5 s. It is listed for 10 minutes then. */
   readonly isReporting: boolean
   readonly lastReportMsAgo: number
   readonly backend: string

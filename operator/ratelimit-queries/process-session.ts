@@ -57,14 +57,14 @@ export const processSessions = (
   name: 'rate limit process',
   decode: decodeReport,
   encode: encodeRequest,
-  helloOf(first) {
+  readHello(first) {
     if (first.case === 'hello') return first.value
     throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
   },
   open: (hello, send) => openProcessSession(hello, send, clock),
 })
 
-/** The most rules and domains of one process that are kept. */
+/** The most rules and domains of one process; others are ignored. */
 const maxRules = 100_000
 const maxDomains = 100_000
 
@@ -108,15 +108,15 @@ export function openProcessSession(
       if (whole) rules -= before.size
       for (const [index, rule] of changed.entries()) {
         const known = after.get(rule)
-        const kept = known ?? before.get(rule) ?? newRule()
+        const current = known ?? before.get(rule) ?? newRule()
         if (known === undefined) {
           if (rules >= maxRules) continue
           rules += 1
-          after.set(rule, kept)
+          after.set(rule, current)
         }
-        setCounts(kept, reported, index, hasInterval)
-        kept.intervalMs = hasInterval ? intervalMs : 1
-        kept.changedMs = nowMs
+        setCounts(current, reported, index, hasInterval)
+        current.intervalMs = hasInterval ? intervalMs : 1
+        current.changedMs = nowMs
       }
       domains.set(domain, { limits, rules: after })
     }
@@ -150,23 +150,23 @@ type MutableRule = Mutable<Omit<ReportedRule, 'last'>> & { readonly last: Mutabl
 const newRule = (): MutableRule => ({ ...zeroHits(), last: zeroHits(), intervalMs: 1, changedMs: 0 })
 
 /** Sets the counts of a rule to those of a report, and its last hits to the difference. */
-function setCounts(kept: MutableRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
+function setCounts(rule: MutableRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
   const calls = countAt(reported.calls, index)
   const allowed = countAt(reported.allowed, index)
   const refused = countAt(reported.refused, index)
   const near = countAt(reported.near, index)
   const shadow = countAt(reported.shadow, index)
   const since = (count: number, before: number) => (hasInterval ? Math.max(0, count - before) : 0)
-  kept.last.calls = since(calls, kept.calls)
-  kept.last.allowed = since(allowed, kept.allowed)
-  kept.last.refused = since(refused, kept.refused)
-  kept.last.near = since(near, kept.near)
-  kept.last.shadow = since(shadow, kept.shadow)
-  kept.calls = calls
-  kept.allowed = allowed
-  kept.refused = refused
-  kept.near = near
-  kept.shadow = shadow
+  rule.last.calls = since(calls, rule.calls)
+  rule.last.allowed = since(allowed, rule.allowed)
+  rule.last.refused = since(refused, rule.refused)
+  rule.last.near = since(near, rule.near)
+  rule.last.shadow = since(shadow, rule.shadow)
+  rule.calls = calls
+  rule.allowed = allowed
+  rule.refused = refused
+  rule.near = near
+  rule.shadow = shadow
 }
 
 /** Returns 0 for what no process counts: a fraction, a negative number, or one beyond 2^53. */

@@ -1,4 +1,3 @@
-import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Top } from '@tollway/proto/tollway/operator/v1/counters'
 import { requireSessions } from './counter-queries.ts'
 import { podNames, uniqueNames } from './expected-pods.ts'
@@ -6,20 +5,14 @@ import type { WatchedReports } from './live-queries.ts'
 import type { CounterEntry, TopKeys, TopQuery } from './pod-sessions.ts'
 import { hashesValues, type ProcessSession, sessionsEnforcing } from './process-session.ts'
 
-/** The top keys of rules, which are counted from the first query until a while after the last one. */
-interface TopKeyCounts {
-  query(of: TopQuery): Promise<TopKeys>
-  close(): void
-}
-
 export interface TopKeyTiming {
   /** The count ends when nothing has asked for it for this long. */
-  readonly keepMs: number
+  readonly idleMs: number
   /** The time in which every process reports once. */
   readonly firstMs: number
 }
 
-const defaultTopKeyTiming: TopKeyTiming = { keepMs: 60_000, firstMs: 2_500 }
+const defaultTopKeyTiming: TopKeyTiming = { idleMs: 60_000, firstMs: 2_500 }
 const maxKeys = 100
 
 interface Count {
@@ -30,74 +23,85 @@ interface Count {
   onReport: () => void
 }
 
-export function createTopKeyCounts(
-  parts: {
-    readonly sessions: () => readonly ProcessSession[]
-    readonly reports: WatchedReports
-    readonly clock: Clock
-    /** Returns the names of the pods without a session. */
-    readonly away: () => readonly string[]
-  },
-  { keepMs, firstMs }: TopKeyTiming = defaultTopKeyTiming,
-): TopKeyCounts {
-  const counts = new Map<string, Count>()
+interface CountedParts {
+  readonly sessions: () => readonly ProcessSession[]
+  readonly reports: WatchedReports
+  /** Returns the names of the pods without a session. */
+  readonly absent: () => readonly string[]
+}
 
-  function begin(name: string, { domain, rule, by }: TopQuery): Count {
+/** The top keys of rules, which are counted from the first query until a while after the last one. */
+export class TopKeyCounts {
+  readonly #parts: CountedParts
+  readonly #timing: TopKeyTiming
+  readonly #counts = new Map<string, Count>()
+
+  constructor(parts: CountedParts, timing: TopKeyTiming = defaultTopKeyTiming) {
+    this.#parts = parts
+    this.#timing = timing
+  }
+
+  async read(query: TopQuery): Promise<TopKeys> {
+    const { sessions, absent } = this.#parts
+    const { domain, rule, by } = query
+    const name = JSON.stringify([domain, rule, by])
+    requireSessions(sessions(), domain)
+    const count = this.#counts.get(name) ?? this.#begin(name, query)
+    clearTimeout(count.timer)
+    count.timer = this.#endLater(name)
+    await this.#firstReports(count, domain)
+    const asked = requireSessions(sessions(), domain)
+    const tops = asked.flatMap(session => count.latest.get(session) ?? [])
+    const silent = podNames(asked.filter(session => !count.latest.has(session)))
+    const missing = uniqueNames([...silent, ...absent()])
+    return { ...mergeTops(tops), missing, hashed: asked.some(hashesValues) }
+  }
+
+  close(): void {
+    for (const name of [...this.#counts.keys()]) this.#end(name)
+  }
+
+  #begin(name: string, { domain, rule, by }: TopQuery): Count {
     const latest = new Map<ProcessSession, Top>()
-    const watched = { what: 'top', domain, rule, byRefused: by === 'refused' } as const
-    const stop = parts.reports.watch(watched, (session, report) => {
+    const key = { what: 'top', domain, rule, byRefused: by === 'refused' } as const
+    const stop = this.#parts.reports.watch(key, (session, report) => {
       if (report.case !== 'top') return
       latest.set(session, report.value)
       count.onReport()
     })
-    const count: Count = { latest, stop, timer: setTimeout(end, keepMs, name).unref(), onReport() {} }
-    counts.set(name, count)
+    const count: Count = { latest, stop, timer: this.#endLater(name), onReport() {} }
+    this.#counts.set(name, count)
     return count
   }
 
-  function end(name: string): void {
-    const count = counts.get(name)
-    counts.delete(name)
+  #endLater(name: string): NodeJS.Timeout {
+    return setTimeout(() => this.#end(name), this.#timing.idleMs).unref()
+  }
+
+  #end(name: string): void {
+    const count = this.#counts.get(name)
+    this.#counts.delete(name)
     clearTimeout(count?.timer)
     count?.stop()
   }
 
   /** Resolves when every process has reported once, or after `firstMs`. */
-  async function firstReports(count: Count, domain: string): Promise<void> {
+  async #firstReports(count: Count, domain: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const look = () => {
-      const asked = sessionsEnforcing(parts.sessions(), domain)
+    const check = () => {
+      const asked = sessionsEnforcing(this.#parts.sessions(), domain)
       if (asked.every(session => count.latest.has(session))) resolve()
     }
     const before = count.onReport
     count.onReport = () => {
       before()
-      look()
+      check()
     }
-    const timer = setTimeout(resolve, firstMs)
-    look()
+    const timer = setTimeout(resolve, this.#timing.firstMs)
+    check()
     await promise
     clearTimeout(timer)
     count.onReport = before
-  }
-
-  return {
-    async query(of) {
-      const name = JSON.stringify([of.domain, of.rule, of.by])
-      requireSessions(parts.sessions(), of.domain)
-      const count = counts.get(name) ?? begin(name, of)
-      clearTimeout(count.timer)
-      count.timer = setTimeout(end, keepMs, name).unref()
-      await firstReports(count, of.domain)
-      const asked = requireSessions(parts.sessions(), of.domain)
-      const tops = asked.flatMap(session => count.latest.get(session) ?? [])
-      const silent = podNames(asked.filter(session => !count.latest.has(session)))
-      const missing = uniqueNames([...silent, ...parts.away()])
-      return { ...mergeTops(tops), missing, hashed: asked.some(hashesValues) }
-    },
-    close() {
-      for (const name of [...counts.keys()]) end(name)
-    },
   }
 }
 

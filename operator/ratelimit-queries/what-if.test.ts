@@ -159,7 +159,7 @@ test('if the pod that replays ends, another one replays the calls of the rest', 
   }
 })
 
-test('why no pod has replayed the calls is told by the code of the error', async () => {
+test('a what-if that no pod replays is an error with the code of its cause', async () => {
   await assert.rejects(askPods(busy), { code: 'too-many', message: 'another replay is running' })
   await assert.rejects(askPods(), { code: 'no-pods' })
   await assert.rejects(askPods({ features: ['replay'] }), { code: 'not-supported' })

@@ -61,11 +61,11 @@ interface Plan {
  * Replays the recorded calls of all processes with a configuration: the calls of processes that share
  * counters in the order of their times, by one of them.
  *
- * @param away the names of the pods without a session
+ * @param absent the names of the pods without a session
  */
 export async function* askWhatIf(
   sessions: readonly ProcessSession[],
-  away: readonly string[],
+  absent: readonly string[],
   { domain, resource }: WhatIfQuery,
   signal: AbortSignal,
   timing: WhatIfTiming = defaultWhatIfTiming,
@@ -98,7 +98,7 @@ export async function* askWhatIf(
       await pause.wait(timing.progressMs, either)
     }
     if (signal.aborted) return
-    yield { kind: 'result', result: combineResults(sessions, away, plan, await all) }
+    yield { kind: 'result', result: combineResults(sessions, absent, plan, await all) }
   } finally {
     for (const session of asked) session.send({ case: 'cancelWhatIf', value: name })
   }
@@ -311,7 +311,7 @@ async function askOne<Value>(
 /** @throws QueryError if the configuration is invalid, and if no process has replayed it */
 function combineResults(
   sessions: readonly ProcessSession[],
-  away: readonly string[],
+  absent: readonly string[],
   plan: Plan,
   results: readonly GroupResult[],
 ): WhatIfResult {
@@ -337,7 +337,7 @@ function combineResults(
     keys: sumKeys(replays),
     coverage: {
       ...measureCoverage(plan, sources, replays),
-      missing: uniqueNames([...podNames(missing), ...away]),
+      missing: uniqueNames([...podNames(missing), ...absent]),
       pods: podNames(sessions.filter(session => used.has(session))).length,
     },
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createAcknowledgements, defaultAcknowledgementLimits } from './acknowledgements.ts'
+import { Acknowledgements, defaultAcknowledgementLimits } from './acknowledgements.ts'
 import { type ClientState, clientId } from './client-state.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import type { ResponseRejection } from './stream.ts'
@@ -27,7 +27,7 @@ function rejectionOf(snapshot: string, text: string, ...names: readonly string[]
 
 function start(limits = {}) {
   let nowMs = 0
-  const acknowledgements = createAcknowledgements(
+  const acknowledgements = new Acknowledgements(
     { nowMs: () => nowMs, monotonicMs: () => nowMs },
     { forgetAfterMs: 1000, maxEndedClients: 2, maxGoodContents: 2, ...limits },
   )
@@ -49,53 +49,53 @@ function start(limits = {}) {
   const pass = (ms: number) => {
     nowMs += ms
   }
-  return { ...acknowledgements, open, ask, good, pass }
+  return { acknowledgements, open, ask, good, pass }
 }
 
 test('a client enforces exactly its last acknowledged version', () => {
-  const { open, acknowledged, ask } = start()
+  const { acknowledgements, open, ask } = start()
   open('1')
   open('2')
   assert.equal(ask('a=1', '1', '2', 'stranger'), 'pending: 1 2 stranger')
-  acknowledged('1', parse('a=1 b=1'))
+  acknowledgements.acknowledged('1', parse('a=1 b=1'))
   assert.equal(ask('a=1', '1', '2'), 'ok: 1; pending: 2')
   assert.equal(ask('a=2', '1', '2'), 'pending: 1 2')
-  acknowledged('1', parse('b=1'))
+  acknowledgements.acknowledged('1', parse('b=1'))
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
 test('a rejection counts for the contents that it names, until they are acknowledged', () => {
-  const { open, acknowledged, rejected, ask } = start()
+  const { acknowledgements, open, ask } = start()
   open('1')
-  rejected('1', rejectionOf('a=1 b=1', 'bad', 'a'))
+  acknowledgements.rejected('1', rejectionOf('a=1 b=1', 'bad', 'a'))
   assert.equal(ask('a=1', '1'), 'rejected: pod-1 (bad)')
   assert.equal(ask('a=2', '1'), 'pending: 1')
   assert.equal(ask('b=1', '1'), 'pending: 1')
-  acknowledged('1', parse('b=1'))
+  acknowledgements.acknowledged('1', parse('b=1'))
   assert.equal(ask('a=1', '1'), 'rejected: pod-1 (bad)')
-  acknowledged('1', parse('a=1 b=1'))
-  acknowledged('1', parse('b=1'))
+  acknowledgements.acknowledged('1', parse('a=1 b=1'))
+  acknowledgements.acknowledged('1', parse('b=1'))
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
 test('a rejection that names nothing counts for the new contents of its version', () => {
-  const { open, acknowledged, rejected, ask } = start()
+  const { acknowledgements, open, ask } = start()
   open('1')
-  acknowledged('1', parse('a=1 b=1'))
-  rejected('1', rejectionOf('a=2 b=1 c=1', 'bad'))
+  acknowledgements.acknowledged('1', parse('a=1 b=1'))
+  acknowledgements.rejected('1', rejectionOf('a=2 b=1 c=1', 'bad'))
   assert.equal(ask('a=2', '1'), 'rejected: pod-1 (bad)')
   assert.equal(ask('b=1', '1'), 'ok: 1')
   assert.equal(ask('c=1', '1'), 'rejected: pod-1 (bad)')
 })
 
 test('a reconnection changes nothing, and a process without an acknowledgement enforces nothing', () => {
-  const { open, acknowledged, closed, ask, good } = start()
+  const { acknowledgements, open, ask, good } = start()
   open('1')
-  acknowledged('1', parse('a=1'))
+  acknowledgements.acknowledged('1', parse('a=1'))
   open('1', 'some-version')
-  closed('1')
+  acknowledgements.closed('1')
   assert.equal(ask('a=1', '1'), 'ok: 1')
-  closed('1')
+  acknowledgements.closed('1')
   assert.equal(ask('a=1', '1'), 'ok: 1')
   open('1', '')
   assert.equal(ask('a=1', '1'), 'pending: 1')
@@ -103,12 +103,12 @@ test('a reconnection changes nothing, and a process without an acknowledgement e
 })
 
 test('clients without a stream are forgotten by age and by number', () => {
-  const { open, acknowledged, closed, ask, pass } = start()
+  const { acknowledgements, open, ask, pass } = start()
   for (const uid of ['1', '2', '3']) {
     open(uid)
-    acknowledged(uid, parse('a=1'))
+    acknowledgements.acknowledged(uid, parse('a=1'))
   }
-  for (const uid of ['2', '3', '1']) closed(uid)
+  for (const uid of ['2', '3', '1']) acknowledgements.closed(uid)
   assert.equal(ask('a=1', '1', '2', '3'), 'ok: 1 3; pending: 2')
   pass(1001)
   open('4')
@@ -116,50 +116,50 @@ test('clients without a stream are forgotten by age and by number', () => {
 })
 
 test('the good contents of a client are its own, else those of any client, while published', () => {
-  const { open, acknowledged, retain, good } = start()
+  const { acknowledgements, open, good } = start()
   for (const uid of ['1', '2', '3']) open(uid)
   assert.deepEqual(good('1', 'a'), [])
-  acknowledged('1', parse('a=1'))
-  acknowledged('2', parse('a=2'))
+  acknowledgements.acknowledged('1', parse('a=1'))
+  acknowledgements.acknowledged('2', parse('a=2'))
   assert.deepEqual(good('1', 'a'), ['a=1', 'a=2', 'a=1'])
   assert.deepEqual(good('3', 'a'), ['a=2', 'a=1'])
-  acknowledged('2', parse('a=3'))
+  acknowledgements.acknowledged('2', parse('a=3'))
   assert.deepEqual(good('3', 'a'), ['a=3', 'a=2'])
-  retain(parse('b=1'))
+  acknowledgements.retain(parse('b=1'))
   assert.deepEqual(good('3', 'a'), [])
 })
 
 test('reports about an unknown client are ignored', () => {
-  const { acknowledged, rejected, closed, ask } = start()
-  acknowledged('1', parse('a=1'))
-  rejected('1', rejectionOf('a=1', 'bad', 'a'))
-  closed('1')
+  const { acknowledgements, ask } = start()
+  acknowledgements.acknowledged('1', parse('a=1'))
+  acknowledgements.rejected('1', rejectionOf('a=1', 'bad', 'a'))
+  acknowledgements.closed('1')
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
 test('a pod of several workers enforces what all of them acknowledged', () => {
-  const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
+  const acknowledgements = new Acknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
   const [first, second] = [0, 1].map(index => ({ uid: 'a', pod: 'pod-a', ...node, worker: { index, of: 2 } }))
   assert.ok(first && second)
   const snapshot = parse('x=1')
   const resource = snapshot.resources.get('x')
   assert.ok(resource)
-  const told = () => {
+  const describe = () => {
     const { acknowledged, rejections, pending } = acknowledgements.enforcement(['a'])(resource)
     return [acknowledged.size, rejections.length, pending.length]
   }
   acknowledgements.opened(second, '')
   acknowledgements.acknowledged(clientId(second), snapshot)
-  assert.deepEqual(told(), [0, 0, 1], 'the other worker is unknown')
+  assert.deepEqual(describe(), [0, 0, 1], 'the other worker is unknown')
   acknowledgements.opened(first, '')
-  assert.deepEqual(told(), [0, 0, 1])
+  assert.deepEqual(describe(), [0, 0, 1])
   acknowledgements.rejected(clientId(first), { snapshot, named: [], text: 'no' })
-  assert.deepEqual(told(), [0, 1, 0])
+  assert.deepEqual(describe(), [0, 1, 0])
   acknowledgements.acknowledged(clientId(first), snapshot)
-  assert.deepEqual(told(), [1, 0, 0])
+  assert.deepEqual(describe(), [1, 0, 0])
   acknowledgements.closed(clientId(first))
   acknowledgements.opened(first, '')
-  assert.deepEqual(told(), [0, 0, 1], 'a restarted process enforces nothing yet')
+  assert.deepEqual(describe(), [0, 0, 1], 'a restarted process enforces nothing yet')
 })
 
 test('reports of another operator count if its stream is newer, or carries over', () => {
@@ -171,7 +171,7 @@ test('reports of another operator count if its stream is newer, or carries over'
     inForce: parse('a=1'),
     rejections: new Map([['b', { hash: parse('b=1').resources.get('b')?.hash ?? '', message: 'bad' }]]),
   }
-  const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])
+  const acknowledgements = new Acknowledgements(clock, defaultAcknowledgementLimits, () => [there])
   const ask = (content: string) => {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
@@ -200,7 +200,7 @@ test('a client that moves to this operator keeps its acknowledgements until it s
     ...{ inForce: parse('a=1'), rejections: new Map() },
   }
   const clock = { nowMs: () => 20, monotonicMs: () => 20 }
-  const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])
+  const acknowledgements = new Acknowledgements(clock, defaultAcknowledgementLimits, () => [there])
   const [resource] = parse('a=1').resources.values()
   assert.ok(resource)
   const enforced = () => acknowledgements.enforcement(['1'])(resource).acknowledged.size

@@ -13,36 +13,6 @@ import {
 import type { Resource, Snapshot } from './snapshot.ts'
 import type { ResponseRejection } from './stream.ts'
 
-/**
- * The acknowledged and rejected contents of each client of the feed, for one type. A client is a process, not
- * a stream: an acknowledgement outlives a reconnection.
- */
-export interface Acknowledgements {
-  /** Records a stream that requests the type. A client that names no version has nothing in force. */
-  opened(client: FeedClient, claimedVersion: string): void
-  /** @param id the `clientId` of a client that was opened; likewise below */
-  closed(id: string): void
-  acknowledged(id: string, snapshot: Snapshot): void
-  rejected(id: string, rejection: ResponseRejection): void
-  /** Forgets the contents and rejections of resources that are no longer published. */
-  retain(published: Snapshot): void
-  /** Returns the contents that may replace a rejected one: those of this client, then those of any client. */
-  lastGood(id: string, name: string): readonly Resource[]
-  /**
-   * Looks up these pods or processes once. The result returns for any resource which of them enforce exactly
-   * that content, with all their workers. Reports of other operators count: the newest stream of each client
-   * decides. The result describes the present, so the caller must not keep it.
-   */
-  enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement
-  /**
-   * Returns the version that a client enforces, by its newest stream to any operator; empty if it enforces
-   * none, and undefined if it has not requested the type.
-   */
-  versionOf(id: string): string | undefined
-  /** The state of each client by the streams of this operator alone. */
-  clientStates(): readonly OwnClientState[]
-}
-
 /** A resource without its bytes. */
 export type EnforcedResource = Pick<Resource, 'name' | 'hash' | 'features'>
 
@@ -67,7 +37,7 @@ export interface AcknowledgementLimits {
   readonly forgetAfterMs: number
   /** The maximum of remembered clients without a stream. The oldest are forgotten first. */
   readonly maxEndedClients: number
-  /** How many acknowledged contents of a resource are kept: a client may reject the newest one. */
+  /** The number of acknowledged contents of a resource that are stored: a client may reject the newest one. */
   readonly maxGoodContents: number
 }
 
@@ -83,130 +53,168 @@ interface ClientRecord extends OwnClientState {
   connected: boolean
   endedMs: number
   inForce: Snapshot | undefined
-  /** The same as `inForce`, but kept when the client begins anew. */
+  /** The same as `inForce`, but not reset when the client names no version. */
   lastGood: Snapshot | undefined
   readonly rejections: Map<string, RejectedContent>
 }
 
-/** @param remotePeers returns the states of a client at other operators */
-export function createAcknowledgements(
-  clock: Clock,
-  limits: AcknowledgementLimits = defaultAcknowledgementLimits,
-  remotePeers: (id: string) => readonly ClientState[] = () => [],
-): Acknowledgements {
-  const clients = new Map<string, ClientRecord>()
-  let revisions = 0
-  const goodContents = createGoodContents(limits.maxGoodContents)
+/**
+ * The acknowledged and rejected contents of each client of the feed, for one type. A client is a process, not
+ * a stream: an acknowledgement outlives a reconnection.
+ */
+export class Acknowledgements {
+  readonly #clock: Clock
+  readonly #limits: AcknowledgementLimits
+  readonly #remotePeers: (id: string) => readonly ClientState[]
+  /** Clients without a stream are in the order of the end of their last one. */
+  readonly #clients = new Map<string, ClientRecord>()
+  readonly #goodContents: GoodContents
+  #revisions = 0
 
-  /** Clients without a stream are in the order of their end. */
-  function forgetEnded(): void {
-    const ended = [...clients].filter(([, { streams }]) => streams === 0)
-    const oldestMs = clock.monotonicMs() - limits.forgetAfterMs
-    for (const [index, [uid, { endedMs }]] of ended.entries()) {
-      if (endedMs < oldestMs || ended.length - index > limits.maxEndedClients) clients.delete(uid)
+  /** @param remotePeers returns the states of a client at other operators */
+  constructor(
+    clock: Clock,
+    limits: AcknowledgementLimits = defaultAcknowledgementLimits,
+    remotePeers: (id: string) => readonly ClientState[] = () => [],
+  ) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#remotePeers = remotePeers
+    this.#goodContents = new GoodContents(limits.maxGoodContents)
+  }
+
+  /** Records a stream that requests the type. A client that names no version has nothing in force. */
+  opened(client: FeedClient, claimedVersion: string): void {
+    this.#forgetEnded()
+    const known = this.#clients.get(clientId(client))
+    this.#clients.set(clientId(client), {
+      client,
+      revision: this.#nextRevision(),
+      streams: (known?.streams ?? 0) + 1,
+      connected: true,
+      openedMs: this.#clock.monotonicMs(),
+      endedMs: 0,
+      carriesOver: claimedVersion !== '',
+      inForce: claimedVersion === '' ? undefined : known?.inForce,
+      lastGood: known?.lastGood,
+      rejections: known?.rejections ?? new Map(),
+    })
+  }
+
+  /** @param id the `clientId` of a client that was opened; likewise below */
+  closed(id: string): void {
+    const known = this.#clients.get(id)
+    if (known === undefined) return
+    known.streams -= 1
+    if (known.streams > 0) return
+    known.connected = false
+    known.revision = this.#nextRevision()
+    known.endedMs = this.#clock.monotonicMs()
+    this.#clients.delete(id)
+    this.#clients.set(id, known)
+    this.#forgetEnded()
+  }
+
+  acknowledged(id: string, snapshot: Snapshot): void {
+    this.#goodContents.add(snapshot)
+    const known = this.#clients.get(id)
+    if (known === undefined) return
+    known.inForce = snapshot
+    known.lastGood = snapshot
+    known.revision = this.#nextRevision()
+    for (const [name, { hash }] of known.rejections) {
+      if (snapshot.resources.get(name)?.hash === hash) known.rejections.delete(name)
     }
   }
 
-  const nextRevision = () => {
-    revisions += 1
-    return revisions
+  rejected(id: string, { snapshot, named, text }: ResponseRejection): void {
+    const known = this.#clients.get(id)
+    if (known === undefined) return
+    known.revision = this.#nextRevision()
+    for (const { resource, text } of named) {
+      known.rejections.set(resource.name, { hash: resource.hash, message: text })
+    }
+    if (named.length > 0) return
+    for (const { name, hash } of snapshot.resources.values()) {
+      if (!enforces([known], { name, hash })) known.rejections.set(name, { hash, message: text })
+    }
   }
 
-  function statesOf(id: string): readonly ClientState[] {
-    const own = clients.get(id)
-    return effectiveStates(own ? [own, ...remotePeers(id)] : remotePeers(id))
+  /** Forgets the contents and rejections of resources that are no longer published. */
+  retain(published: Snapshot): void {
+    this.#goodContents.retain(published)
+    for (const known of this.#clients.values()) {
+      const removed = [...known.rejections.keys()].filter(name => !published.resources.has(name))
+      for (const name of removed) known.rejections.delete(name)
+      if (removed.length > 0) known.revision = this.#nextRevision()
+    }
+  }
+
+  /** Returns the contents that may replace a rejected one: those of this client, then those of any client. */
+  lastGood(id: string, name: string): readonly Resource[] {
+    const own = this.#clients.get(id)?.lastGood?.resources.get(name)
+    const ofAny = this.#goodContents.find(name)
+    return own ? [own, ...ofAny] : ofAny
+  }
+
+  /**
+   * Looks up these pods or processes once. The result returns for any resource which of them enforce exactly
+   * that content, with all their workers. Reports of other operators count: the newest stream of each client
+   * decides. The result describes the present: use it at once.
+   */
+  enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
+    const clients = uids.map(uid => ({ uid, parts: this.#findParts(uid) }))
+    const byAll: Enforcement = { acknowledged: new Set(uids), rejections: [], pending: [], lacking: [] }
+    return resource => {
+      const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
+      return isByAll ? byAll : computeEnforcement(clients, resource)
+    }
+  }
+
+  /**
+   * Returns the version that a client enforces, by its newest stream to any operator; empty if it enforces
+   * none, and undefined if it has not requested the type.
+   */
+  findVersion(id: string): string | undefined {
+    const states = this.#findStates(id)
+    if (states.length === 0) return undefined
+    return states.find(({ inForce }) => inForce !== undefined)?.inForce?.version ?? ''
+  }
+
+  /** Returns the state of each client by the streams of this operator alone. */
+  clientStates(): readonly OwnClientState[] {
+    return [...this.#clients.values()]
+  }
+
+  #forgetEnded(): void {
+    const ended = [...this.#clients].filter(([, { streams }]) => streams === 0)
+    const oldestMs = this.#clock.monotonicMs() - this.#limits.forgetAfterMs
+    for (const [index, [id, { endedMs }]] of ended.entries()) {
+      if (endedMs < oldestMs || ended.length - index > this.#limits.maxEndedClients) this.#clients.delete(id)
+    }
+  }
+
+  #nextRevision(): number {
+    this.#revisions += 1
+    return this.#revisions
+  }
+
+  #findStates(id: string): readonly ClientState[] {
+    const own = this.#clients.get(id)
+    const remote = this.#remotePeers(id)
+    return effectiveStates(own ? [own, ...remote] : remote)
   }
 
   /** Returns the states of the client of this uid, or of each of its workers; empty for unknown clients. */
-  function partsOf(uid: string): readonly (readonly ClientState[])[] {
-    const alone = statesOf(uid)
+  #findParts(uid: string): readonly (readonly ClientState[])[] {
+    const alone = this.#findStates(uid)
     if (alone.length > 0) return [alone]
     for (let index = 0; index < maxWorkers; index++) {
-      const [state] = statesOf(workerId(uid, index))
+      const [state] = this.#findStates(workerId(uid, index))
       const of = state?.client.worker?.of
-      if (of !== undefined) return Array.from({ length: of }, (_, at) => statesOf(workerId(uid, at)))
+      if (of !== undefined) return Array.from({ length: of }, (_, at) => this.#findStates(workerId(uid, at)))
     }
     return [[]]
-  }
-
-  return {
-    opened(client, claimedVersion) {
-      forgetEnded()
-      const known = clients.get(clientId(client))
-      clients.set(clientId(client), {
-        client,
-        revision: nextRevision(),
-        streams: (known?.streams ?? 0) + 1,
-        connected: true,
-        openedMs: clock.monotonicMs(),
-        endedMs: 0,
-        carriesOver: claimedVersion !== '',
-        inForce: claimedVersion === '' ? undefined : known?.inForce,
-        lastGood: known?.lastGood,
-        rejections: known?.rejections ?? new Map(),
-      })
-    },
-    closed(id) {
-      const known = clients.get(id)
-      if (known === undefined) return
-      known.streams -= 1
-      if (known.streams > 0) return
-      known.connected = false
-      known.revision = nextRevision()
-      known.endedMs = clock.monotonicMs()
-      clients.delete(id)
-      clients.set(id, known)
-      forgetEnded()
-    },
-    acknowledged(id, snapshot) {
-      goodContents.add(snapshot)
-      const known = clients.get(id)
-      if (known === undefined) return
-      known.inForce = snapshot
-      known.lastGood = snapshot
-      known.revision = nextRevision()
-      for (const [name, { hash }] of known.rejections) {
-        if (snapshot.resources.get(name)?.hash === hash) known.rejections.delete(name)
-      }
-    },
-    rejected(id, { snapshot, named, text }) {
-      const known = clients.get(id)
-      if (known === undefined) return
-      known.revision = nextRevision()
-      for (const { resource, text } of named) {
-        known.rejections.set(resource.name, { hash: resource.hash, message: text })
-      }
-      if (named.length > 0) return
-      for (const { name, hash } of snapshot.resources.values()) {
-        if (!enforces([known], { name, hash })) known.rejections.set(name, { hash, message: text })
-      }
-    },
-    retain(published) {
-      goodContents.retain(published)
-      for (const known of clients.values()) {
-        const gone = [...known.rejections.keys()].filter(name => !published.resources.has(name))
-        for (const name of gone) known.rejections.delete(name)
-        if (gone.length > 0) known.revision = nextRevision()
-      }
-    },
-    lastGood(id, name) {
-      const own = clients.get(id)?.lastGood?.resources.get(name)
-      return own ? [own, ...goodContents.of(name)] : goodContents.of(name)
-    },
-    enforcement(uids) {
-      const clients = uids.map(uid => ({ uid, parts: partsOf(uid) }))
-      const byAll: Enforcement = { acknowledged: new Set(uids), rejections: [], pending: [], lacking: [] }
-      return resource => {
-        const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
-        return isByAll ? byAll : computeEnforcement(clients, resource)
-      }
-    },
-    versionOf(id) {
-      const states = statesOf(id)
-      if (states.length === 0) return undefined
-      return states.find(({ inForce }) => inForce !== undefined)?.inForce?.version ?? ''
-    },
-    clientStates: () => [...clients.values()],
   }
 }
 
@@ -248,23 +256,31 @@ function findNewestRejection(
 }
 
 /** The contents of each resource that any client acknowledged, the last acknowledged first. */
-function createGoodContents(maxContents: number) {
-  const contents = new Map<string, readonly Resource[]>()
-  let lastVersion = ''
-  return {
-    add({ version, resources }: Snapshot): void {
-      // Every client acknowledges the same snapshot, one after the other.
-      if (version === lastVersion) return
-      lastVersion = version
-      for (const [name, resource] of resources) {
-        const others = (contents.get(name) ?? []).filter(({ hash }) => hash !== resource.hash)
-        contents.set(name, [resource, ...others].slice(0, maxContents))
-      }
-    },
-    retain({ resources }: Snapshot): void {
-      lastVersion = ''
-      for (const name of contents.keys()) if (!resources.has(name)) contents.delete(name)
-    },
-    of: (name: string): readonly Resource[] => contents.get(name) ?? [],
+class GoodContents {
+  readonly #contents = new Map<string, readonly Resource[]>()
+  readonly #maxContents: number
+  #lastVersion = ''
+
+  constructor(maxContents: number) {
+    this.#maxContents = maxContents
+  }
+
+  add({ version, resources }: Snapshot): void {
+    // Every client acknowledges the same snapshot, one after the other.
+    if (version === this.#lastVersion) return
+    this.#lastVersion = version
+    for (const [name, resource] of resources) {
+      const others = this.find(name).filter(({ hash }) => hash !== resource.hash)
+      this.#contents.set(name, [resource, ...others].slice(0, this.#maxContents))
+    }
+  }
+
+  retain({ resources }: Snapshot): void {
+    this.#lastVersion = ''
+    for (const name of this.#contents.keys()) if (!resources.has(name)) this.#contents.delete(name)
+  }
+
+  find(name: string): readonly Resource[] {
+    return this.#contents.get(name) ?? []
   }
 }

@@ -58,9 +58,9 @@ export function openSession(
   let hasReportedUnknownType = false
   let closed = false
 
-  function take(request: DiscoveryRequest): void {
+  function handle(request: DiscoveryRequest): void {
     if (closed) return
-    client ??= introduce(request)
+    client ??= identify(request)
     const { typeUrl, versionInfo, responseNonce, errorDetail } = request
     const type = types.get(typeUrl)
     if (type === undefined) {
@@ -71,28 +71,28 @@ export function openSession(
       states.get(typeUrl) ??
       createStreamState(`${id}-${states.size}`, type.snapshot, new Set(client.features))
     const { state, outcome } = receive(before, { versionInfo, responseNonce, error: errorDetail?.message })
-    note(outcome, client, type.acknowledgements)
+    record(outcome, client, type.acknowledgements)
     if (outcome.kind === 'ignored') return
     send(typeUrl, type, state, client)
     options.onChange()
   }
 
-  function introduce(request: DiscoveryRequest): FeedClient {
-    const introduced = readClient(request, id, call.peer)
-    if (!options.admit(introduced)) {
-      log.warn('reject a client of the feed', { ...introduced })
+  function identify(request: DiscoveryRequest): FeedClient {
+    const identified = readClient(request, id, call.peer)
+    if (!options.admit(identified)) {
+      log.warn('reject feed client', { ...identified })
       throw new GrpcError(
         'PERMISSION_DENIED',
-        `the feed has nothing for the node with the uid ${introduced.uid}`,
+        `the feed has nothing for the node with the uid ${identified.uid}`,
       )
     }
-    return introduced
+    return identified
   }
 
   function reportUnknownType(typeUrl: string): void {
     if (hasReportedUnknownType) return
     hasReportedUnknownType = true
-    log.warn('ignore the request of a client: the feed has no such type', { pod: client?.pod, typeUrl })
+    log.warn('ignore request for an unknown type', { pod: client?.pod, typeUrl })
   }
 
   function send(typeUrl: string, type: PublishedType, from: StreamState, to: FeedClient): void {
@@ -101,32 +101,32 @@ export function openSession(
     if (response) outbox.put(response)
   }
 
-  function note(outcome: RequestOutcome, from: FeedClient, acknowledgements: Acknowledgements): void {
+  function record(outcome: RequestOutcome, from: FeedClient, acknowledgements: Acknowledgements): void {
     const { pod } = from
     switch (outcome.kind) {
       case 'opened':
         acknowledgements.opened(from, outcome.claimedVersion)
-        log.debug('a client asks for the feed', { pod, version: outcome.claimedVersion })
+        log.debug('open feed stream', { pod, version: outcome.claimedVersion })
         break
       case 'acknowledged':
         acknowledgements.acknowledged(clientId(from), outcome.snapshot)
-        log.debug('acknowledged', { pod, version: outcome.snapshot.version })
+        log.debug('receive acknowledgement', { pod, version: outcome.snapshot.version })
         break
       case 'rejected': {
         const { snapshot, named, text } = outcome.rejection
         acknowledgements.rejected(clientId(from), outcome.rejection)
         const resources = named.map(({ resource }) => resource.name)
-        log.warn('refused', { pod, version: snapshot.version, resources, reason: text })
+        log.warn('receive rejection', { pod, version: snapshot.version, resources, reason: text })
         break
       }
       case 'ignored':
-        log.debug('a stale answer', { pod })
+        log.debug('ignore stale answer', { pod })
     }
   }
 
   async function read(): Promise<void> {
     try {
-      for await (const request of requests) take(request)
+      for await (const request of requests) handle(request)
       outbox.end()
     } catch (error) {
       outbox.end(error as Error)

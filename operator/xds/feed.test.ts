@@ -187,7 +187,7 @@ test('a client that reconnects with a stale nonce gets a response, and acknowled
   first.ask()
   await first.receives(1)
   first.stream.cancel()
-  await until('the stream is gone', () => feed.clients().length === 0)
+  await until('the end of the stream', () => feed.clients().length === 0)
 
   const second = connect(t, address, 'one')
   second.ask({ versionInfo: parse('a=1').version, responseNonce: first.latest().nonce })
@@ -258,7 +258,7 @@ test('a type that the feed does not have is reported once, and gets no response'
   client.ask({ typeUrl: 'type.googleapis.com/other' })
   client.ask()
   assert.equal(await client.receives(1), 'a=1')
-  assert.deepEqual(warnings, ['ignore the request of a client: the feed has no such type'])
+  assert.deepEqual(warnings, ['ignore request for an unknown type'])
 })
 
 test('a client that is not admitted gets nothing', async t => {
@@ -268,7 +268,7 @@ test('a client that is not admitted gets nothing', async t => {
   stranger.ask()
   known.ask()
   assert.equal(await known.receives(1), 'a=1')
-  await until('the stranger is sent away', () => stranger.ended() !== undefined)
+  await until('the rejection of the stranger', () => stranger.ended() !== undefined)
   assert.equal(stranger.ended()?.code, status.PERMISSION_DENIED)
   assert.deepEqual(
     feed.clients().map(({ uid, pod, namespace, nodeId }) => [uid, pod, namespace, nodeId]),
@@ -282,7 +282,7 @@ test('a stream beyond the maximum is closed with a message', async t => {
   await until('the first is there', () => feed.clients().length === 1)
   const second = connect(t, address, 'two')
   second.ask()
-  await until('the second is sent away', () => second.ended() !== undefined)
+  await until('the rejection of the second', () => second.ended() !== undefined)
   assert.equal(second.ended()?.code, status.RESOURCE_EXHAUSTED)
 })
 

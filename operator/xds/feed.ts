@@ -6,7 +6,7 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import {
   type AcknowledgementLimits,
-  createAcknowledgements,
+  Acknowledgements,
   defaultAcknowledgementLimits,
   type EnforcedResource,
   type Enforcement,
@@ -75,7 +75,7 @@ export class Feed {
     this.#types = new Map(
       typeUrls.map(typeUrl => {
         const known = (id: string) => remotePeers?.clientStates(typeUrl, id) ?? []
-        const acknowledgements = createAcknowledgements(clock, this.#limits, known)
+        const acknowledgements = new Acknowledgements(clock, this.#limits, known)
         return [typeUrl, { snapshot: undefined, acknowledgements }]
       }),
     )
@@ -92,7 +92,7 @@ export class Feed {
   publish(snapshot: Snapshot): void {
     const { maxSnapshotBytes } = this.#limits
     const { typeUrl, version, bytes, resources } = snapshot
-    const type = this.#typeOf(typeUrl)
+    const type = this.#requireType(typeUrl)
     if (bytes > maxSnapshotBytes) {
       const size = `${bytes} bytes in ${resources.size} resources`
       throw new Error(`the snapshot has ${size}, at most ${maxSnapshotBytes} bytes are allowed`)
@@ -100,18 +100,18 @@ export class Feed {
     if (version === type.snapshot?.version) return
     type.snapshot = snapshot
     type.acknowledgements.retain(snapshot)
-    this.#options.log.info('published', { version, resources: resources.size })
+    this.#options.log.info('publish snapshot', { version, resources: resources.size })
     for (const session of this.#sessions) session.publish(snapshot)
   }
 
   /** Returns the last published snapshot; undefined before the sources have synced. */
   published(typeUrl: string): Snapshot | undefined {
-    return this.#typeOf(typeUrl).snapshot
+    return this.#requireType(typeUrl).snapshot
   }
 
   /** Returns for any resource which of these clients enforce exactly that content, and which rejected it. */
   enforcement(typeUrl: string, uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
-    return this.#typeOf(typeUrl).acknowledgements.enforcement(uids)
+    return this.#requireType(typeUrl).acknowledgements.enforcement(uids)
   }
 
   /** Calls the listener after each change of `enforcement` or `clients`, without details. */
@@ -132,10 +132,10 @@ export class Feed {
    * for pods that enforce none. A pod with several workers counts with each version that one of them has.
    */
   podsByVersion(typeUrl: string): ReadonlyMap<string, ReadonlySet<string>> {
-    const { acknowledgements } = this.#typeOf(typeUrl)
+    const { acknowledgements } = this.#requireType(typeUrl)
     const pods = new Map<string, Set<string>>()
     for (const client of this.clients()) {
-      const version = acknowledgements.versionOf(clientId(client))
+      const version = acknowledgements.findVersion(clientId(client))
       if (version === undefined) continue
       pods.set(version, (pods.get(version) ?? new Set()).add(client.uid))
     }
@@ -174,7 +174,7 @@ export class Feed {
     const { maxStreams } = this.#limits
     if (this.#closed) throw shuttingDown()
     if (this.#sessions.size < maxStreams) return
-    this.#options.log.warn('reject a stream of the feed: too many', { maxStreams })
+    this.#options.log.warn('reject feed stream', { reason: 'too many streams', maxStreams })
     throw new GrpcError('RESOURCE_EXHAUSTED', `the feed has ${maxStreams} streams already`)
   }
 
@@ -202,7 +202,7 @@ export class Feed {
     }
   }
 
-  #typeOf(typeUrl: string): PublishedType {
+  #requireType(typeUrl: string): PublishedType {
     const type = this.#types.get(typeUrl)
     if (type) return type
     throw new Error(`the feed has no type ${typeUrl}, only ${this.#options.typeUrls.join(', ')}`)

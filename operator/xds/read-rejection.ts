@@ -1,6 +1,6 @@
 /** The maximum length of a rejection; longer ones are truncated. */
 const maxMessageChars = 16 * 1024
-/** The maximum length of each kept text. */
+/** The maximum length of the text of a resource. */
 const maxTextChars = 1024
 
 const partOfName = /[\w./-]/
@@ -26,8 +26,8 @@ export function readRejection(message: string, names: Iterable<string>): Readonl
   const texts = new Map<string, string>()
   for (const [line, { name, at }] of byLine) {
     const end = text.indexOf('\n', line)
-    const said = text.slice(at + name.length + 2, end === -1 ? undefined : end)
-    texts.set(name, rejectionText(texts.has(name) ? `${texts.get(name)}; ${said}` : said))
+    const reason = text.slice(at + name.length + 2, end === -1 ? undefined : end)
+    texts.set(name, rejectionText(texts.has(name) ? `${texts.get(name)}; ${reason}` : reason))
   }
   return texts
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Acknowledgements, createAcknowledgements } from './acknowledgements.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import {
   createStreamState,
@@ -187,7 +187,7 @@ function toContent(snapshot: Snapshot): Content {
 /** Runs each action in the state machine and in the model, and compares what they send. */
 function createComparison() {
   const model = createModel()
-  const acknowledgements: Acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
+  const acknowledgements = new Acknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
   const streams = new Map<string, StreamState>()
   const rejectedVersions = new Map<string, Set<string>>()
   let streamCount = 0

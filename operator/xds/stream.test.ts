@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createAcknowledgements } from './acknowledgements.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import { createStreamState, offer, receive, renew, type StreamRequest, streamLimits } from './stream.ts'
 
@@ -176,7 +176,7 @@ function show({ resources }: Snapshot): string {
 }
 
 function play() {
-  const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
+  const acknowledgements = new Acknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
   for (const uid of ['me', 'other']) {
     acknowledgements.opened({ uid, pod: uid, nodeId: '', namespace: '', features: [], peer: '' }, '')
   }

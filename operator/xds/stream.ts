@@ -193,6 +193,6 @@ function withContents(state: StreamState, added: readonly string[]): ReadonlySet
   const all = new Set([...state.rejectedContents, ...added])
   if (all.size <= streamLimits.maxRejectedContents) return all
   const present = new Set([...(state.snapshot?.resources.values() ?? [])].map(contentKey))
-  const kept = new Set([...all].filter(key => present.has(key) || added.includes(key)))
-  return kept.size <= streamLimits.maxRejectedContents ? kept : state.rejectedContents
+  const retained = new Set([...all].filter(key => present.has(key) || added.includes(key)))
+  return retained.size <= streamLimits.maxRejectedContents ? retained : state.rejectedContents
 }

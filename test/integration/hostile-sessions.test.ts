@@ -10,7 +10,11 @@ import {
 } from '@tollway/proto/tollway/operator/v1/counters'
 import fc from 'fast-check'
 import { encodedCodec } from '../../operator/pods/session-table.ts'
-import { type ProcessReport, type ProcessRequest, processSessionPath } from '../../operator/ratelimit-queries/process-session.ts'
+import {
+  type ProcessReport,
+  type ProcessRequest,
+  processSessionPath,
+} from '../../operator/ratelimit-queries/process-session.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 

@@ -216,7 +216,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
 
   test('a killed pod counts as silent, and is named by a reset, until it is known to be gone', async t => {
     const gone = new Set<string>()
-    const options = { isGone: (uid: string) => gone.has(uid) }
+    const options = { isRemoved: (uid: string) => gone.has(uid) }
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3), options)
     const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
     await connected(sessions, 2)

@@ -37,7 +37,7 @@ export async function startReportingOperator(
   t: Cleanup,
   config: string | RateLimitDomain,
   options: Partial<PodSessionsOptions> &
-    Pick<SessionTableOptions, 'isGone'> & {
+    Pick<SessionTableOptions, 'isRemoved'> & {
       readonly port?: number
       /** The methods that replace the sessions of processes. */
       readonly methods?: readonly AnyMethod[]
@@ -46,7 +46,7 @@ export async function startReportingOperator(
   const ids = () => `${++streams}`
   const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const table = createSessionTable(processSessions(systemClock), {
-    ...{ clock: systemClock, log: silentLog, isGone: options.isGone },
+    ...{ clock: systemClock, log: silentLog, isRemoved: options.isRemoved },
   })
   const sessions = createPodSessions({ table, clock: systemClock, ...options })
   const server = createGrpcServer({
