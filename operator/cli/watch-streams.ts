@@ -64,7 +64,7 @@ export async function watchInLines(options: WatchOptions, nowText: () => string)
     for (const broker of brokers) if ('page' in broker) pages.set(broker.address, broker)
     const found = mergeRows({ brokers: [...pages.values()] })
     const omissions = describeOmissions({ brokers })
-    const lines = [...omissions.filter(line => !printed.includes(line)), ...changesOf(rows, found)]
+    const lines = [...omissions.filter(line => !printed.includes(line)), ...describeChanges(rows, found)]
     if (lines.length > 0) options.print(lines.map(line => `${nowText()} ${printable(line)}\n`).join(''))
     rows = found
     printed = omissions
