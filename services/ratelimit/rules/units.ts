@@ -19,10 +19,11 @@ export type Unit = keyof typeof unitSeconds
 
 export const units = Object.keys(unitSeconds) as readonly Unit[]
 
+const unitsByUpperCase: ReadonlyMap<string, Unit> = new Map(units.map(unit => [unit.toUpperCase(), unit]))
+
 /** Parses the unit of a configuration, in any case; undefined for an unknown name. */
 export function parseUnit(text: string): Unit | undefined {
-  const upper = text.toUpperCase()
-  return units.find(unit => unit.toUpperCase() === upper)
+  return unitsByUpperCase.get(text.toUpperCase())
 }
 
 /** The fields of a calendar that say where its windows begin. */
