@@ -22,7 +22,8 @@ async function start(values: Settings, log: Log): Promise<RunningService> {
   if (workerIndex !== undefined) {
     return startService(toWorkerSettings(values, workerIndex), log, createWorkerLink(process))
   }
-  for (const { name, reason } of findIneffective(settings, process.env)) log.warn(`ignore ${name}: ${reason}`)
+  for (const { name, reason } of findIneffective(settings, process.env))
+    log.warn('ignore setting', { name, reason })
   return values.workers > 1 ? startSupervisor(values, log, forkWorker) : startService(values, log)
 }
 

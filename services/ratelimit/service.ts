@@ -106,7 +106,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     log,
     onWait: reason => (worker ? worker.reportWait(reason) : reportHealth(false, reason)),
   })
-  log.debug('warm-up calls answered', { calls: await warm })
+  log.debug('answer warm-up calls', { calls: await warm })
   const servers = await openServers(settings, {
     limiter,
     stats,
@@ -138,7 +138,10 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
 /** Opens the parts that decide calls. No port is open yet. */
 function openDecisions(settings: Settings, stats: Stats, log: Log) {
   const limitStats = createLimitStats(stats, what =>
-    log.warn(`too many names of statistics: further ${what} are counted together as "overflow"`),
+    log.warn('add statistic failed', {
+      what,
+      reason: 'too many names; more are counted together as "overflow"',
+    }),
   )
   const counters = openBackend(settings, stats, log)
   const configuration = openConfiguration(settings, {
@@ -184,8 +187,8 @@ function openErrorWatch(log: Log): ErrorWatch {
   const errors = createErrorWatch(systemClock)
   errors.onChange(() => {
     const { problem } = errors
-    if (problem === '') log.warn('count hits: the backend answers calls again')
-    else log.warn(`count hits: the backend answers every call with an error: ${problem}`)
+    if (problem === '') log.warn('resume counting hits')
+    else log.warn('count hits failed', { reason: `the backend answers every call with an error: ${problem}` })
   })
   return errors
 }
@@ -216,7 +219,7 @@ async function openServers(
 ) {
   const healthy = () => health.healthy() && (worker?.serviceHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
-    log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) })
+    log.error('answer call failed', { path, error: (error as Error).stack ?? String(error) })
   const table = createHealthTable()
   const memory = new MemoryBudget(settings.requestMemoryBytes)
   const grpc = createGrpcServer({
@@ -239,7 +242,7 @@ async function openServers(
     healthy,
     draining: health.terminating,
     onDefect,
-    onRejected: problem => log.debug('reject call of /json', { problem }),
+    onRejected: reason => log.debug('reject call of /json', { reason }),
   })
   const updateTable = () => table.set(healthName, healthy())
   table.set('', true)
@@ -286,8 +289,6 @@ function watchCounters(
   return watch
 }
 
-const pickProblem = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
-
 /** Logs when the backend is lost and when it answers again: callers see only errors. */
 function logBackend(
   counters: Counters,
@@ -296,14 +297,13 @@ function logBackend(
   log: Log,
 ): void {
   counters.onHealth(healthy => {
-    if (healthy) log.info('the backend of the counters answers')
+    if (healthy) log.info('reach backend')
     // The process closes its connections when it shuts down.
-    else if (!health.terminating())
-      log.warn('use the backend of the counters: it does not answer', pickProblem(counters))
+    else if (!health.terminating()) log.warn('reach backend failed', { reason: counters.problem })
   })
   const patience = setTimeout(() => {
     if (backendHealth.healthy) return
-    log.warn('wait for the backend of the counters', pickProblem(backendHealth))
+    log.warn('wait for backend', { reason: backendHealth.problem })
   }, backendWarningMs)
   patience.unref()
 }

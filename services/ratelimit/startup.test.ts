@@ -98,14 +98,14 @@ for (const workers of ['1', '2']) {
     await service.serves()
     assert.deepEqual(await probe(service, '/healthcheck'), { status: 200, text: 'OK' })
     assert.equal(await service.ask('shop', 'user', 'alice'), 200)
-    assert.equal(service.program.output().split('ignore REDIS_POOL_SIZE: ').length, 2, 'it is logged once')
+    assert.equal(service.program.output().split('name=REDIS_POOL_SIZE ').length, 2, 'it is logged once')
   })
 
   test(`SIGTERM ends a process that waits for its backend, WORKERS=${workers}`, async t => {
     const [nothing = 0] = await freePorts(1)
     const service = await startRateLimit(t, { ...onRedis(nothing), WORKERS: workers, DRAIN_DELAY: '1h' })
     await waitsFor(service, /ECONNREFUSED|starting|waits/)
-    if (workers === '2') await service.program.said(/no call is taken yet.*worker=1/, 30_000)
+    if (workers === '2') await service.program.said(/wait for readiness.*worker=1/, 30_000)
     assert.equal(await service.program.end('SIGTERM'), 0)
   })
 }

@@ -41,7 +41,7 @@ export async function waitUntilReady(options: StartupOptions): Promise<void> {
   options.counters.onHealth(check)
   const checks = setInterval(check, checkIntervalMs)
   const warning = setTimeout(() => {
-    options.log.warn(`no call is taken yet: the service ${waitReason(options)}`)
+    options.log.warn('wait for readiness', { reason: `the service ${waitReason(options)}` })
   }, quietWaitMs)
   check()
   await ready

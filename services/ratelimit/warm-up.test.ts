@@ -20,7 +20,7 @@ test('a process warms up before it takes calls, and counts nothing of it', async
     LOG_LEVEL: 'debug',
   })
   await service.serves()
-  assert.match(service.program.output(), /warm-up calls answered" calls=40\n.* msg="start service" /)
+  assert.match(service.program.output(), /answer warm-up calls" calls=40\n.* msg="start service" /)
   const stats = await service.stats()
   assert.equal(stats['ratelimit_server.ShouldRateLimit.total_requests'], 0)
   assert.equal(stats['ratelimit.service.rate_limit.warm-up.key.total_hits'], undefined)

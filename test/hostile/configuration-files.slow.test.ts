@@ -51,7 +51,7 @@ test('hostile files are rejected, and the active configuration stays in force', 
       assert.equal(statuses[0]?.limitRemaining, 4)
       rmSync(path)
       await waitFor('the file to be removed', () =>
-        program.output().slice(earlier).includes('configuration loaded'),
+        program.output().slice(earlier).includes('load configuration"'),
       )
     })
   }

@@ -67,6 +67,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
+  /** The text is the reference's, for which its users search. */
   function reject(problems: readonly ConfigProblem[]): void {
     failures.value += 1
     for (const problem of problems.slice(0, maxLoggedProblems)) {
@@ -82,8 +83,9 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     inForce = changes.parts
     fingerprints = new Map(listFingerprints(reading, changes.parts))
     successes.value += 1
-    for (const warning of changes.warnings.slice(0, maxLoggedProblems)) log.warn(formatProblem(warning))
-    log.info('configuration loaded', { domains: domains.size, changed: changes.tables.length })
+    for (const warning of changes.warnings.slice(0, maxLoggedProblems))
+      log.warn('report configuration warning', { reason: formatProblem(warning) })
+    log.info('load configuration', { domains: domains.size, changed: changes.tables.length })
     for (const listener of listeners) listener()
   }
 

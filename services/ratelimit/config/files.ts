@@ -75,7 +75,7 @@ export function createFileFeed(options: FileFeedOptions): ConfigFeed {
   function watchFolder(path: string): void {
     const failed = (error: unknown) => {
       const reason = (error as Error).message
-      log.warn(`watch failed: changes are found by polling every ${pollMs} ms`, { path, reason })
+      log.warn('watch folder failed', { path, reason, pollMs })
     }
     try {
       watcher = watch(path, checkSoon).on('error', failed)

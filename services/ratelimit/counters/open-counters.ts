@@ -65,7 +65,7 @@ function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
     deadlineMs: settings.backendDeadlineMs,
     busyPoll: settings.backendBusyPoll,
     random: Math.random,
-    onWarning: text => log.warn(text),
+    onWarning: (message, fields) => log.warn(message, fields),
   }
 }
 

@@ -104,7 +104,7 @@ export async function startSupervisor(
   function onEnd(worker: number, { how, byItself }: Ending, waitMs: number): void {
     if (stopping) return
     if (serviceState.started || !byItself) {
-      log.warn('restart worker: it ended', { worker, how, waitMs: Math.round(waitMs) })
+      log.warn('restart worker', { worker, reason: how, waitMs: Math.round(waitMs) })
       return
     }
     endAll(0).then(() => started.reject(new Error(`worker ${worker} ${how}`)))
@@ -117,7 +117,7 @@ export async function startSupervisor(
       clock: systemClock,
       random: Math.random,
       onChange: update,
-      onSilent: ms => log.warn('kill worker: it sends no sign of life', { worker: index, ms }),
+      onSilent: ms => log.warn('kill worker', { worker: index, reason: `no message for ${ms} ms` }),
       onEnd: (ending, waitMs) => onEnd(index, ending, waitMs),
     })
     workers.push(worker)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
+import type { LogFields } from '@tollway/chassis/log/log.ts'
 import { startMemcached } from '../../../../test/support/memcached-server.ts'
 import { startRedisCluster } from '../../../../test/support/redis-cluster.ts'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
@@ -23,7 +24,11 @@ test('the silence is at least 100 ms, and at least the deadline of a call', () =
 test('breakers of one pool share their statistics, and each opening and closing is one line', () => {
   const stats = createStats()
   const lines: string[] = []
-  const create = createBreakers({ stats, prefix: 'pool', onWarning: text => lines.push(text) })
+  const create = createBreakers({
+    stats,
+    prefix: 'pool',
+    onWarning: (message, { server, reason }) => lines.push(`${message} ${server}: ${reason}`),
+  })
   const shown = () => stats.entries().map(({ name, value }) => `${name} ${value}`)
   const [one, other] = [create('Redis a:1'), create('Redis b:2')]
   one.close('never opened')
@@ -35,9 +40,9 @@ test('breakers of one pool share their statistics, and each opening and closing 
   assert.equal(one.problem, undefined)
   assert.deepEqual(shown(), ['pool.breaker_open 1', 'pool.breaker_opened 2'])
   assert.deepEqual(lines, [
-    'open circuit breaker of Redis a:1: silent',
-    'open circuit breaker of Redis b:2: silent',
-    'close circuit breaker of Redis a:1: Redis answers again',
+    'open circuit breaker Redis a:1: silent',
+    'open circuit breaker Redis b:2: silent',
+    'close circuit breaker Redis a:1: Redis answers again',
   ])
 })
 
@@ -49,7 +54,11 @@ function watched(prefix: string) {
   const lines: string[] = []
   const read = (name: string) => stats.entries().find(entry => entry.name === `${prefix}.${name}`)?.value
   return {
-    options: { stats, onWarning: (text: string) => void lines.push(text) },
+    options: {
+      stats,
+      onWarning: (message: string, { server, reason }: LogFields) =>
+        void lines.push(`${message} ${server}: ${reason}`),
+    },
     lines,
     openNow: () => read('breaker_open'),
     opened: () => read('breaker_opened') ?? 0,
@@ -128,8 +137,8 @@ describe('the circuit breaker of each server', { skip }, () => {
     assert.equal(counters.healthy, true)
     const server = `Redis 127.0.0.1:${redis.port}`
     assert.deepEqual(breakers.lines.slice(0, 2), [
-      `open circuit breaker of ${server}: Redis owed replies and sent nothing for 100 ms`,
-      `close circuit breaker of ${server}: Redis answers again`,
+      `open circuit breaker ${server}: Redis owed replies and sent nothing for 100 ms`,
+      `close circuit breaker ${server}: Redis answers again`,
     ])
   })
 

@@ -1,3 +1,4 @@
+import type { LogFields } from '@tollway/chassis/log/log.ts'
 import type { BackendStats } from '../backend-stats.ts'
 
 /**
@@ -33,8 +34,8 @@ interface BreakersOptions {
   readonly stats: BackendStats
   /** The prefix of the statistics' names, such as `ratelimit.redis_pool`. */
   readonly prefix: string
-  /** Called with the text of a log line when a breaker opens or closes. */
-  readonly onWarning: (text: string) => void
+  /** Called with a log line when a breaker opens or closes. */
+  readonly onWarning: (message: string, fields: LogFields) => void
 }
 
 /** Breakers that share the gauge `<prefix>.breaker_open` and the counter `<prefix>.breaker_opened`. */
@@ -50,13 +51,13 @@ export function createBreakers({ stats, prefix, onWarning }: BreakersOptions): C
         breaker.problem = problem
         openNow += 1
         opened.value += 1
-        onWarning(`open circuit breaker of ${server}: ${problem}`)
+        onWarning('open circuit breaker', { server, reason: problem })
       },
       close(cause) {
         if (breaker.problem === undefined) return
         breaker.problem = undefined
         openNow -= 1
-        onWarning(`close circuit breaker of ${server}: ${cause}`)
+        onWarning('close circuit breaker', { server, reason: cause })
       },
     }
     return breaker

@@ -1,6 +1,6 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log/log.ts'
+import type { Log, LogFields } from '@tollway/chassis/log/log.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { addSplit } from '../batching/split-batch.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
@@ -57,7 +57,7 @@ export interface MemcachedCountersOptions {
   /**
    * Called when a server is lost or is back or cannot be reached at first, and when the record is not found.
    */
-  readonly onWarning?: (text: string) => void
+  readonly onWarning?: (message: string, fields: LogFields) => void
 }
 
 export interface MemcachedCounters extends Counters {
@@ -99,7 +99,7 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
           onServers: servers => nodes.set(servers),
           onProblem(problem) {
             nodes.setProblem(problem)
-            onWarning(problem)
+            onWarning('look up memcached servers failed', { reason: problem })
           },
         })
   if (watch === undefined) nodes.set(parseServerList(hostPort))
@@ -190,8 +190,8 @@ export function openMemcached(settings: MemcachedSettings, stats: BackendStats, 
       busyPoll: settings.backendBusyPoll,
       stats,
       random: Math.random,
-      onWarning: text => log.warn(text),
-      onUncounted: (hits, problem) => log.warn('count hits: calls were answered without', { hits, problem }),
+      onWarning: (message, fields) => log.warn(message, fields),
+      onUncounted: (hits, problem) => log.warn('count hits after answer failed', { hits, reason: problem }),
       ...(tls && { tls }),
     })
   } catch (error) {

@@ -1,9 +1,10 @@
+import type { LogFields } from '@tollway/chassis/log/log.ts'
 import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer, type ServerAddress } from './server-list.ts'
 
 interface NodeListOptions extends NodeOptions {
   /** Called when a server is lost or is back or cannot be reached at first. */
-  readonly onWarning: (text: string) => void
+  readonly onWarning: (message: string, fields: LogFields) => void
 }
 
 /** The connected servers in their order. */
@@ -83,8 +84,8 @@ export class NodeList {
     const { onWarning } = this.#options
     if (!node.connection.healthy) {
       this.#lost.add(node)
-      onWarning(`${node.problem()}; calls with a key of this server fail until it is back`)
-    } else if (this.#lost.delete(node)) onWarning(`memcached ${node.address.text} is back`)
+      onWarning('connect memcached failed', { server: node.address.text, reason: node.problem() })
+    } else if (this.#lost.delete(node)) onWarning('reconnect memcached', { server: node.address.text })
   }
 
   #checkHealth(): void {

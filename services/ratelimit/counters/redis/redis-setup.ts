@@ -1,5 +1,6 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { LogFields } from '@tollway/chassis/log/log.ts'
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
@@ -65,7 +66,7 @@ export interface RedisCountersOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number
   /** Called once when the server's settings may lose counters, and when a circuit breaker opens or closes. */
-  readonly onWarning?: (text: string) => void
+  readonly onWarning?: (message: string, fields: LogFields) => void
 }
 
 export interface RedisCounters extends Counters {
@@ -136,16 +137,16 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
  */
 function createEvictionWarning(
   session: Omit<RedisSessionOptions, 'endpoint'>,
-  onWarning: ((text: string) => void) | undefined,
+  onWarning: RedisCountersOptions['onWarning'],
 ): (connection: RespConnection) => void {
   let asked = false
-  async function check(connection: RespConnection, warn: (text: string) => void): Promise<void> {
+  async function check(connection: RespConnection, warn: NonNullable<typeof onWarning>): Promise<void> {
     const { endpoint } = connection
     if (asked || endpoint === undefined) return
     asked = true
     const memory = await sendCommandOnce({ ...session, endpoint }, 'INFO', 'memory')
-    const text = typeof memory === 'string' ? evictionWarning(memory) : undefined
-    if (text !== undefined) warn(text)
+    const reason = typeof memory === 'string' ? findEvictionRisk(memory) : undefined
+    if (reason !== undefined) warn('check memory of Redis failed', { reason })
   }
 
   return connection => {
@@ -157,7 +158,7 @@ function createEvictionWarning(
 }
 
 /** @param memory the section `memory` of the reply to INFO */
-function evictionWarning(memory: string): string | undefined {
+function findEvictionRisk(memory: string): string | undefined {
   const limitBytes = /^maxmemory:(\d+)/m.exec(memory)?.[1] ?? '0'
   const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1] ?? 'noeviction'
   if (limitBytes === '0' || policy === 'noeviction') return undefined

@@ -124,10 +124,10 @@ async function prometheus(
     mappings: await readMappings(settings.pullStatsMapperFile, log),
     extraTags,
     timersInMilliseconds: pullStatsTimersInMilliseconds,
-    onProblem: message => log.warn(message),
+    onProblem: reason => log.warn('expose metric failed', { reason }),
   })
   const onDefect = (error: unknown) =>
-    log.error('write metrics failed: internal error', { error: (error as Error).stack ?? String(error) })
+    log.error('write metrics failed', { error: (error as Error).stack ?? String(error) })
   const expose = async () => {
     await refresh?.()
     return write()
@@ -142,6 +142,6 @@ async function readMappings(path: string, log: Log): Promise<readonly Mapping[]>
   })
   const read = parseMappingFile('PULLSTATS_MAPPER_YAML', text)
   if ('problems' in read) throw new Error(read.problems.map(formatProblem).join('\n'))
-  for (const warning of read.warnings) log.warn(formatProblem(warning))
+  for (const warning of read.warnings) log.warn('report mapping warning', { reason: formatProblem(warning) })
   return read.value
 }

@@ -62,8 +62,7 @@ export function createReconnect(
   return {
     lost(reason) {
       stop()
-      if (!away)
-        log.warn('send statistics failed: they are kept until the receiver is back', { host, port, reason })
+      if (!away) log.warn('send statistics failed', { host, port, reason })
       away = true
       retry = setTimeout(connect, backoff.nextMs())
     },
@@ -73,7 +72,7 @@ export function createReconnect(
         away = false
         settled = undefined
         backoff.reset()
-        log.info('the receiver of statistics is back', { host, port })
+        log.info('resume sending statistics', { host, port })
       }, settledMs)
     },
     stop,
