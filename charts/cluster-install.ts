@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   type ArchivedImage,
-  type ClusterNode,
   hasProgram,
   InstallError,
   type KnownCluster,
+  type KubeNode,
   makeImages,
   readOutput,
   requireProgram,
@@ -107,7 +107,7 @@ async function findCluster(): Promise<KnownCluster> {
   )
   const { items } = JSON.parse(answer) as { readonly items: readonly NodeObject[] }
   const nodes = items.map(
-    ({ metadata, spec, status }): ClusterNode => ({
+    ({ metadata, spec, status }): KubeNode => ({
       labels: metadata.labels ?? {},
       providerId: spec.providerID ?? '',
       architecture: status.nodeInfo.architecture,

@@ -9,7 +9,7 @@ import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Fields, isFields, notRequired } from './schema.ts'
 
 /** The limits of an AnimationStreamRoute. Lengths are in characters. */
-export const animationStreamRouteLimits = {
+const limits = {
   /** The limit of brokers: a longer id matches no request. */
   maxIdLength: 100,
   maxAudioFormats: 16,
@@ -22,16 +22,9 @@ export const animationStreamRouteLimits = {
   maxUrlLength: 2048,
 } as const
 
-const limits = animationStreamRouteLimits
 const mebibyte = 1024 * 1024
 
 export type AnimationStreamRouteSpec = DeepReadonly<Static<typeof spec>>
-
-export type AnimationStreamRoute = ResourceManifest<
-  typeof apiVersion,
-  'AnimationStreamRoute',
-  AnimationStreamRouteSpec
->
 
 const secondsOfLast: FieldRule = {
   cel: {

@@ -19,7 +19,7 @@ import {
   serviceLabel,
   settingsOfService,
 } from './service-plan.ts'
-import { type Validated, validate } from './validation/validate.ts'
+import { type Validated, validateValue } from './validation/validate.ts'
 
 /**
  * The configuration file of the operator in a cluster. The values of the chart have the same names. The
@@ -27,11 +27,11 @@ import { type Validated, validate } from './validation/validate.ts'
  */
 export type ClusterConfig = DeepReadonly<Static<typeof config>>
 /** The section of the rate limit service. */
-export type RateLimitPlan = ClusterConfig['rateLimit']
+type RateLimitPlan = ClusterConfig['rateLimit']
 /** The section of the broker of animation streams. */
-export type BrokerPlan = ClusterConfig['broker']
+type BrokerPlan = ClusterConfig['broker']
 /** The section of the payments service. */
-export type PaymentsPlan = ClusterConfig['payments']
+type PaymentsPlan = ClusterConfig['payments']
 /** The properties of a service's pods and objects that only exist in a cluster. */
 export type PodShape = RateLimitPlan['pods'] &
   Pick<RateLimitPlan, 'objects'> &
@@ -267,7 +267,7 @@ export const clusterConfigSchema: Schema = config
 
 /** The configuration with its defaults, or every problem that it has, each with its field. */
 export function validateClusterConfig(found: unknown): Validated<ClusterConfig> {
-  const judged = validate(clusterConfigSchema, found)
+  const judged = validateValue(clusterConfigSchema, found)
   if ('problems' in judged) return judged
   const value = judged.value as ClusterConfig
   const problems = betweenFields(value)

@@ -42,7 +42,7 @@ export function describeAllowed(schema: Schema): string {
 }
 
 /** Joins the path of an object and the name of its field: `spec` and `domain` make `spec.domain`. */
-export function fieldPath(parent: string, name: string): string {
+export function joinFieldPath(parent: string, name: string): string {
   const plain = /^[A-Za-z_$][\w$-]*$/.test(name) && name.length <= maxShownCharacters
   if (!plain) return `${parent}[${show(JSON.stringify(name))}]`
   return parent === '' ? name : `${parent}.${name}`

@@ -8,7 +8,7 @@ import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 
 /** The limits of a Merchant. Lengths are in characters. */
-export const merchantLimits = {
+const limits = {
   maxNameLength: 100,
   maxEmailLength: 254,
   maxUrlLength: 2048,
@@ -16,8 +16,6 @@ export const merchantLimits = {
   maxUsers: 100,
   maxWebhooks: 20,
 } as const
-
-const limits = merchantLimits
 
 /** The events that a merchant's webhooks can receive, by the names of the payments service. */
 export const merchantEvents = [
@@ -38,19 +36,10 @@ export const merchantEvents = [
 ] as const
 
 /** The entries of the Secret, named for the value that each one has. */
-export const credentialEntries = [
-  'apiKey',
-  'appId',
-  'merchantId',
-  'publicKey',
-  'baseUrl',
-  'payPageUrl',
-] as const
-export type CredentialEntry = (typeof credentialEntries)[number]
+const credentialEntries = ['apiKey', 'appId', 'merchantId', 'publicKey', 'baseUrl', 'payPageUrl'] as const
+type CredentialEntry = (typeof credentialEntries)[number]
 
 export type MerchantSpec = DeepReadonly<Static<typeof spec>>
-
-export type Merchant = ResourceManifest<typeof apiVersion, 'Merchant', MerchantSpec>
 
 /**
  * Makes a field immutable, because the payments service never changes it. Only an API server, which knows the

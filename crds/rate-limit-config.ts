@@ -47,8 +47,6 @@ export interface Descriptor extends DescriptorFields {
 
 export type RateLimitConfigSpec = Readonly<Static<typeof spec>>
 
-export type RateLimitConfig = ResourceManifest<typeof apiVersion, 'RateLimitConfig', RateLimitConfigSpec>
-
 type DescriptorFields = {
   readonly [Name in keyof WrittenFields]: Name extends 'metadata'
     ? JsonObject

@@ -28,25 +28,6 @@ export interface PrinterColumn {
   readonly description: string
 }
 
-/** The metadata of a resource that its author can set. */
-export interface ObjectMeta {
-  readonly name: string
-  readonly namespace?: string
-  readonly labels?: Readonly<Record<string, string>>
-  readonly annotations?: Readonly<Record<string, string>>
-  /** Fields that the API server adds. */
-  readonly [added: string]: Json | undefined
-}
-
-/** A resource as it is written, with the spec of its kind. */
-export interface ResourceManifest<ApiVersion extends string, Kind extends string, Spec> {
-  readonly apiVersion: ApiVersion
-  readonly kind: Kind
-  readonly metadata: ObjectMeta
-  readonly spec: Spec
-  readonly status?: JsonObject
-}
-
 /**
  * Returns the schema of a whole resource as a user writes it. Users do not write the status, so any status is
  * accepted and ignored, as by the API server.

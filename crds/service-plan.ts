@@ -275,7 +275,7 @@ export const secretKey = (key: string, description: string) =>
   )
 
 /** The fields of a service's section that are validated together. */
-export interface ServicePlan {
+interface ServicePlan {
   readonly enabled: boolean
   readonly replicas: number
   readonly autoscaling: {
@@ -288,7 +288,7 @@ export interface ServicePlan {
   readonly pods: { readonly maxUnavailable: string }
 }
 
-export interface ServiceCheck {
+interface ServiceCheck {
   /** The section's name: `rateLimit`. */
   readonly field: string
   /** The storage that the pods share, and the name of its section. Undefined if it is always shared. */

@@ -3,14 +3,14 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
-import { type ClusterNode, selectLoader } from './load-images.ts'
+import { type KubeNode, selectLoader } from './load-images.ts'
 
 const image = {
   archive: '/tmp/operator.tar',
   reference: 'tollway/operator:dev',
   digest: 'sha256:0123456789abcdef',
 }
-const node: ClusterNode = { labels: {}, providerId: '', architecture: 'amd64' }
+const node: KubeNode = { labels: {}, providerId: '', architecture: 'amd64' }
 const load = ['kind load image-archive --name', '/tmp/operator.tar']
 
 /** Settings, the programs of the machine, the context and node; what is run, and the reference for pods. */
@@ -18,7 +18,7 @@ const ways: readonly (readonly [
   env: Readonly<Record<string, string>>,
   programs: readonly string[],
   context: string,
-  node: Partial<ClusterNode>,
+  node: Partial<KubeNode>,
   ran: readonly string[],
   reference?: string,
 ])[] = [

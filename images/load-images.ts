@@ -28,10 +28,10 @@ export interface ImageLoader {
 /** What is known of the cluster of the kubeconfig's context. */
 export interface KnownCluster {
   readonly context: string
-  readonly nodes: readonly ClusterNode[]
+  readonly nodes: readonly KubeNode[]
 }
 
-export interface ClusterNode {
+export interface KubeNode {
   readonly labels: Readonly<Record<string, string>>
   readonly providerId: string
   readonly architecture: string
@@ -75,7 +75,7 @@ export function commandLoader(command: string): ImageLoader {
   return {
     title: command,
     async load({ archive, reference }) {
-      await runCommand('bash', '-c', `${command} "$1"`, 'bash', archive)
+      await executeCommand('bash', '-c', `${command} "$1"`, 'bash', archive)
       return reference
     },
   }
@@ -89,7 +89,7 @@ function programLoader(program: string, argumentsOf: (archive: string) => readon
   return {
     title: `${program} ${argumentsOf('ARCHIVE').join(' ')}`,
     async load({ archive, reference }) {
-      await runCommand(program, ...argumentsOf(archive))
+      await executeCommand(program, ...argumentsOf(archive))
       return reference
     },
   }
@@ -114,7 +114,7 @@ function registryLoader(registry: string): ImageLoader {
       const pushed = `${registry}/${repository}:${digest.replace('sha256:', '').slice(0, digestDigits)}`
       try {
         if (pushes === 'skopeo') {
-          await runCommand(
+          await executeCommand(
             'skopeo',
             'copy',
             '--preserve-digests',
@@ -122,9 +122,9 @@ function registryLoader(registry: string): ImageLoader {
             `docker://${pushed}`,
           )
         } else {
-          await runCommand('docker', 'load', '--input', archive)
-          await runCommand('docker', 'tag', reference, pushed)
-          await runCommand('docker', 'push', pushed)
+          await executeCommand('docker', 'load', '--input', archive)
+          await executeCommand('docker', 'tag', reference, pushed)
+          await executeCommand('docker', 'push', pushed)
         }
       } catch (error) {
         const login = `${pushes} login ${registry.split('/')[0]}`
@@ -144,7 +144,7 @@ function registryLoader(registry: string): ImageLoader {
  */
 export async function makeImages(...names: readonly string[]): Promise<readonly ArchivedImage[]> {
   const list = join(root, 'out/images/images.json')
-  await runCommand(process.execPath, 'images/main.ts', '--list', list, ...names)
+  await executeCommand(process.execPath, 'images/main.ts', '--list', list, ...names)
   return JSON.parse(readFileSync(list, 'utf8')) as readonly ArchivedImage[]
 }
 
@@ -167,7 +167,7 @@ export function hasProgram(name: string): boolean {
 }
 
 /** Runs a command that inherits the output. Rejects when it fails. */
-export async function runCommand(program: string, ...args: readonly string[]): Promise<void> {
+export async function executeCommand(program: string, ...args: readonly string[]): Promise<void> {
   const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
   const [code, signal] = await once(child, 'exit')
   if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}`)

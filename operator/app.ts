@@ -39,7 +39,7 @@ export interface PublishedContents<Content> {
 }
 
 /** The parts that an environment uses for its controllers. */
-export interface OperatorParts {
+interface OperatorParts {
   readonly feed: Feed
   readonly loads: StreamLoads
   readonly backends: BackendFailures
@@ -168,9 +168,9 @@ export function openApp<Kind extends Controller>(
 }
 
 /** The server's side of the sessions of rate limit processes and brokers. */
-export type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
+type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
 
-export interface OpenedSessions {
+interface OpenedSessions {
   readonly sessions: Sessions
   readonly podSessions: PodSessions
   readonly brokers: Brokers
@@ -202,11 +202,16 @@ export function openSessions(
     return admitReplicas({ infrastructure, workload, others, admitsOthers: operatorName === undefined })
   }
   const rateLimitSessions = createSessionTable(processSessions(clock), {
-    ...{ clock, log, isRemoved, admit: admitReplicasOnly('ratelimit') },
+    clock,
+    log,
+    isRemoved,
+    admit: admitReplicasOnly('ratelimit'),
     relay: leader?.relay('PassRateLimitSession'),
   })
   const brokerSessionTable = createSessionTable(brokerSessions, {
-    ...{ clock, log, admit: admitReplicasOnly('broker') },
+    clock,
+    log,
+    admit: admitReplicasOnly('broker'),
     relay: leader?.relay('PassBrokerSession'),
   })
   const expected = () => infrastructure.observe('broker')
@@ -221,7 +226,12 @@ export function openSessions(
     operatorName === undefined || peers === undefined
       ? []
       : leaderMethods({
-          ...{ operatorName, peers, loads, rateLimitSessions, brokerSessions: brokerSessionTable, log },
+          operatorName,
+          peers,
+          loads,
+          rateLimitSessions,
+          brokerSessions: brokerSessionTable,
+          log,
           queried: { pods, brokers, feedStates },
         })
   return {

@@ -54,7 +54,7 @@ export interface MerchantAccount {
   readonly adopt?: { readonly merchantId: string; readonly apiKey: SecretEntry }
 }
 
-export interface MerchantWebhook {
+interface MerchantWebhook {
   readonly url: string
   /** The types of events; empty for all. */
   readonly events: readonly string[]
@@ -63,7 +63,7 @@ export interface MerchantWebhook {
 }
 
 /** The values in a merchant's Secret. */
-export type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
+type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
 
 /** The services that the operator runs. */
 export const serviceNames = ['ratelimit', 'broker', 'payments'] as const
@@ -96,7 +96,7 @@ export interface Workload {
   readonly stopGraceMs: number
 }
 
-export interface Autoscaling {
+interface Autoscaling {
   readonly minReplicas: number
   readonly maxReplicas: number
   /** The average use of the requested CPU in percent; 0 to scale by `metrics` alone. */

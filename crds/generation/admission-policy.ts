@@ -8,7 +8,7 @@ import {
 import { apiGroup } from '../resource-kind.ts'
 
 /** The name of the policy, and of its binding. */
-export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
+const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
  * The rules of descriptors that a definition cannot have in CEL, most of them below the first level: a

@@ -7,7 +7,7 @@ import { resourceKinds } from '../resource-kinds.ts'
 import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition } from './definition.ts'
 
-export interface DefinitionFile {
+interface DefinitionFile {
   /** `tollway.dev_ratelimitconfigs.yaml`. */
   readonly name: string
   readonly text: string

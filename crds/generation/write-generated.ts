@@ -7,7 +7,7 @@ export interface GeneratedFile {
   readonly text: string
 }
 
-export interface GenerationOptions {
+interface GenerationOptions {
   readonly folder: string
   /** Write nothing: print the files that are not up to date, and exit with 1 if there are any. */
   readonly check: boolean

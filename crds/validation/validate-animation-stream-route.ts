@@ -1,6 +1,6 @@
 import { type AnimationStreamRouteSpec, animationStreamRouteKind } from '../animation-stream-route.ts'
 import { wholeResource } from '../resource-kind.ts'
-import { type Validated, validate } from './validate.ts'
+import { type Validated, validateValue } from './validate.ts'
 
 const schema = wholeResource(animationStreamRouteKind)
 
@@ -9,7 +9,7 @@ const schema = wholeResource(animationStreamRouteKind)
  * definition does. Returns its spec with the defaults filled in, or all its problems.
  */
 export function validateAnimationStreamRoute(resource: unknown): Validated<AnimationStreamRouteSpec> {
-  const judged = validate(schema, resource)
+  const judged = validateValue(schema, resource)
   if ('problems' in judged) return judged
   return { value: (judged.value as { readonly spec: AnimationStreamRouteSpec }).spec }
 }

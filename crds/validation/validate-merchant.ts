@@ -1,6 +1,6 @@
 import { type MerchantSpec, merchantKind } from '../merchant.ts'
 import { wholeResource } from '../resource-kind.ts'
-import { type Validated, validate } from './validate.ts'
+import { type Validated, validateValue } from './validate.ts'
 
 const schema = wholeResource(merchantKind)
 
@@ -9,7 +9,7 @@ const schema = wholeResource(merchantKind)
  * when no Merchant of this name exists. Returns its spec with the defaults filled in, or all its problems.
  */
 export function validateMerchant(resource: unknown): Validated<MerchantSpec> {
-  const judged = validate(schema, resource)
+  const judged = validateValue(schema, resource)
   if ('problems' in judged) return judged
   return { value: (judged.value as { readonly spec: MerchantSpec }).spec }
 }

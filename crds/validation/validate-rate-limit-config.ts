@@ -1,7 +1,7 @@
 import { type RateLimitConfigSpec, rateLimitConfigKind } from '../rate-limit-config.ts'
 import { wholeResource } from '../resource-kind.ts'
 import type { SchemaProblem } from '../schema.ts'
-import { type Validated, validate } from './validate.ts'
+import { type Validated, validateValue } from './validate.ts'
 
 const schema = wholeResource(rateLimitConfigKind)
 
@@ -13,7 +13,7 @@ const schema = wholeResource(rateLimitConfigKind)
  * that is larger than etcd takes is rejected here with its size.
  */
 export function validateRateLimitConfig(resource: unknown): Validated<RateLimitConfigSpec> {
-  const judged = validate(schema, resource)
+  const judged = validateValue(schema, resource)
   if ('problems' in judged) return judged
   const { spec } = judged.value as { readonly spec: RateLimitConfigSpec }
   const bytes = countStoredBytes((resource as { readonly spec: unknown }).spec)

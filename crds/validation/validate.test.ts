@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { maxShownCharacters } from '../describe.ts'
 import type { Schema } from '../schema.ts'
-import { maxFreeDepth, validate } from './validate.ts'
+import { maxFreeDepth, validateValue } from './validate.ts'
 
 function problemsOf(schema: Schema, value: unknown): string[] {
-  const judged = validate(schema, value, 'spec')
+  const judged = validateValue(schema, value, 'spec')
   return 'problems' in judged ? judged.problems.map(({ path, message }) => `${path}: ${message}`) : []
 }
 
@@ -14,7 +14,7 @@ const free: Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': t
 describe('validation of any schema', () => {
   it('accepts any JSON value in a free field', () => {
     const value = { a: [1, 'b', null, { c: true }] }
-    assert.deepEqual(validate(free, value), { value })
+    assert.deepEqual(validateValue(free, value), { value })
     assert.deepEqual(problemsOf(free, { a: [Infinity], b: new Date(0), c: 1n, 'd e': Number.NaN }), [
       'spec.a[0]: Infinity is not allowed; expected a value that JSON has',
       'spec.b: an object that JSON does not have is not allowed; expected a value that JSON has',

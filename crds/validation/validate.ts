@@ -1,9 +1,9 @@
 import { nearestName } from '@tollway/chassis/nearest-name.ts'
-import { describeAllowed, describeFound, fieldPath } from '../describe.ts'
+import { describeAllowed, describeFound, joinFieldPath } from '../describe.ts'
 import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
 
 /** Further problems are only counted. */
-export const maxProblems = 100
+const maxProblems = 100
 
 /** The maximum nesting of maps and lists in a free field. */
 export const maxFreeDepth = 64
@@ -15,7 +15,7 @@ export type Validated<Value> = { readonly value: Value } | { readonly problems: 
  * that was left out, defaults are filled in, and an unknown field is a problem. Reports every problem up to
  * `maxProblems`, then the number of the others.
  */
-export function validate(schema: Schema, value: unknown, path = ''): Validated<unknown> {
+export function validateValue(schema: Schema, value: unknown, path = ''): Validated<unknown> {
   const problems: SchemaProblem[] = []
   let unlisted = 0
   const report: Report = (place, message) => {
@@ -92,17 +92,17 @@ function judgeObject(schema: Schema, value: unknown, path: string, report: Repor
   const judged: [string, unknown][] = []
   for (const [name, field] of written) {
     const known = findProperty(schema, name)
-    if (known === undefined) report(fieldPath(path, name), describeUnknown(schema, name))
-    else if (field !== null) judged.push([name, judge(known, field, fieldPath(path, name), report)])
+    if (known === undefined) report(joinFieldPath(path, name), describeUnknown(schema, name))
+    else if (field !== null) judged.push([name, judge(known, field, joinFieldPath(path, name), report)])
   }
   const present = new Map(written.filter(([, field]) => field !== null))
   for (const [name, known] of Object.entries(schema.properties ?? {})) {
     if (present.has(name)) continue
     // The default of a field gets the defaults of its own fields, as in the API server.
     if (known.default !== undefined) {
-      judged.push([name, judge(known, known.default, fieldPath(path, name), report)])
+      judged.push([name, judge(known, known.default, joinFieldPath(path, name), report)])
     } else if (schema.required?.includes(name)) {
-      report(fieldPath(path, name), `is missing; expected ${describeAllowed(known)}`)
+      report(joinFieldPath(path, name), `is missing; expected ${describeAllowed(known)}`)
     }
   }
   const fields = Object.fromEntries(present)
@@ -213,7 +213,7 @@ function judgeFree(value: unknown, path: string, report: Report, depth: number):
 
 function judgeFreeFields(fields: Fields, path: string, report: Report, depth: number): void {
   for (const [name, field] of Object.entries(fields)) {
-    judgeFree(field, fieldPath(path, name), report, depth + 1)
+    judgeFree(field, joinFieldPath(path, name), report, depth + 1)
   }
 }
 

@@ -10,8 +10,15 @@ const slowReaderMs = 300
 test('a client that stops reading is disconnected after a while, and its stream ends', async t => {
   const { port, pods } = await serveApi(t, { limits: { slowReaderMs } })
   const decision = {
-    ...{ atMs: 0, pod: 'pod-a', rule: 'checkout.user', over: false, reason: 'r'.repeat(100_000) },
-    ...{ hits: 1, limit: 1, remaining: 0, entries: [] },
+    atMs: 0,
+    pod: 'pod-a',
+    rule: 'checkout.user',
+    over: false,
+    reason: 'r'.repeat(100_000),
+    hits: 1,
+    limit: 1,
+    remaining: 0,
+    entries: [],
   }
   let batches = 0
   let open = 0
@@ -47,8 +54,15 @@ test('a client that reads gets all events, and their end', async t => {
   const batches = 200
   pods.tap = async function* () {
     const decision = {
-      ...{ atMs: 0, pod: 'pod-a', rule: '', over: false, reason: 'r'.repeat(50_000) },
-      ...{ hits: 1, limit: 1, remaining: 0, entries: [] },
+      atMs: 0,
+      pod: 'pod-a',
+      rule: '',
+      over: false,
+      reason: 'r'.repeat(50_000),
+      hits: 1,
+      limit: 1,
+      remaining: 0,
+      entries: [],
     }
     for (let batch = 0; batch < batches; batch++) yield { decisions: [decision], skipped: 0, hashed: false }
   }

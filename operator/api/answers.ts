@@ -57,13 +57,13 @@ const heartbeatMs = 15_000
  * Sends items as events of the given name until the source ends, with an event `error` or `end` as the last
  * one. A client that reads nothing for `slowMs` is disconnected.
  *
- * @param reasonOf returns why the signal of the source was aborted
+ * @param endReason returns why the signal of the source was aborted
  */
 export async function sendEvents(
   response: ServerResponse,
   event: string,
   items: AsyncIterable<unknown>,
-  { reasonOf, slowMs }: { readonly reasonOf: () => StreamEnd; readonly slowMs: number },
+  { endReason, slowMs }: { readonly endReason: () => StreamEnd; readonly slowMs: number },
 ): Promise<void> {
   response.write(`retry: ${reconnectMs}\n\n`)
   const heartbeat = setInterval(() => response.write(': the stream is open\n\n'), heartbeatMs).unref()
@@ -72,7 +72,7 @@ export async function sendEvents(
       if (response.destroyed) return
       if (!response.write(eventText(event, item))) await drained(response, slowMs)
     }
-    response.end(eventText('end', { reason: reasonOf() }))
+    response.end(eventText('end', { reason: endReason() }))
   } catch (error) {
     if (response.destroyed) return
     const known = toApiError(error)

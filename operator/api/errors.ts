@@ -1,5 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-import { type FieldProblem, formatFieldProblem } from '../kinds/kind-adapter.ts'
+import { formatProblem, type ResourceProblem } from '../kinds/kind-adapter.ts'
 import { QueryError, type QueryErrorCode } from '../pods/query-error.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
@@ -157,7 +157,7 @@ export class ApiError extends ExpectedError {
   override readonly name = 'ApiError'
   readonly code: ApiErrorCode
   readonly status: number
-  readonly problems: readonly FieldProblem[]
+  readonly problems: readonly ResourceProblem[]
   readonly headers: Readonly<Record<string, string>>
 
   constructor(
@@ -165,7 +165,7 @@ export class ApiError extends ExpectedError {
     message: string,
     more: {
       readonly status?: number
-      readonly problems?: readonly FieldProblem[]
+      readonly problems?: readonly ResourceProblem[]
       readonly headers?: Readonly<Record<string, string>>
     } = {},
   ) {
@@ -178,9 +178,9 @@ export class ApiError extends ExpectedError {
 }
 
 /** The error of invalid input. Its message names the first field, the value found and the values allowed. */
-export function invalidInput(problems: readonly FieldProblem[]): ApiError {
+export function invalidInput(problems: readonly ResourceProblem[]): ApiError {
   const [first = { path: '', message: 'is invalid' }] = problems
-  return new ApiError('invalid', formatFieldProblem(first), { problems })
+  return new ApiError('invalid', formatProblem(first), { problems })
 }
 
 /** The error of one field, whose message names it already. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Schema } from '@tollway/crds/schema.ts'
-import { validate } from '@tollway/crds/validation/validate.ts'
+import { validateValue } from '@tollway/crds/validation/validate.ts'
 import type { Parameter } from './endpoints.ts'
 import { ApiError, invalidInput } from './errors.ts'
 
@@ -26,7 +26,7 @@ export function readParameters(
       throw invalidInput([{ path: name, message: `is given ${values.length} times; expected one value` }])
     else given[name] = known === undefined ? values[0] : readValue(known, values[0] ?? '')
   }
-  const checked = validate(toObjectSchema(parameters), given)
+  const checked = validateValue(toObjectSchema(parameters), given)
   if ('problems' in checked) throw invalidInput(checked.problems)
   return checked.value as CallParameters
 }
@@ -120,7 +120,7 @@ export async function readRequestBody(
     throw new ApiError('content-type', `Content-Type: ${found}; expected application/json`)
   }
   const text = await readText(request, maxBytes)
-  const checked = validate(schema as Schema, parseJson(text))
+  const checked = validateValue(schema as Schema, parseJson(text))
   if ('problems' in checked) throw invalidInput(checked.problems)
   return checked.value
 }

@@ -160,8 +160,8 @@ export class OperatorApi {
     if (!('stream' in handler)) return sendJson(response, 200, await handler.answer(call))
     await handler.check(call)
     response.writeHead(200, { ...answerHeaders, ...streamHeaders })
-    const reasonOf = (): StreamEnd => (closing.aborted ? 'stopping' : renew?.aborted ? 'renew' : 'finished')
-    await sendEvents(response, handler.event, handler.stream(call), { reasonOf, slowMs })
+    const endReason = (): StreamEnd => (closing.aborted ? 'stopping' : renew?.aborted ? 'renew' : 'finished')
+    await sendEvents(response, handler.event, handler.stream(call), { endReason, slowMs })
   }
 
   #changed(change: CounterChangeEvent): void {

@@ -8,8 +8,16 @@ const routes = numbers.map(index => playedResource('AnimationStreamRoute', `spac
 const merchants = numbers.map(index => playedResource('Merchant', 'shop', `m${index}`))
 
 const requestOf = (index: number) => ({
-  ...{ key: `k${index}`, streamId: `s${index}`, requestId: 'r', targetObjectId: '', sourceServiceId: '' },
-  ...{ route: '', ageMs: index, ended: false, producer: null, consumers: [] },
+  key: `k${index}`,
+  streamId: `s${index}`,
+  requestId: 'r',
+  targetObjectId: '',
+  sourceServiceId: '',
+  route: '',
+  ageMs: index,
+  ended: false,
+  producer: null,
+  consumers: [],
 })
 const page = { waitingPulls: 0, total: count, streams: numbers.map(requestOf) }
 

@@ -24,7 +24,11 @@ function start(t: TestContext, store: StoreInMemory, options: Partial<Certificat
   }
   const log: Log = { ...silentLog, info: note, warn: note }
   const certificates = new Certificates({
-    ...{ store, secretNames, dnsNames, log, timing },
+    store,
+    secretNames,
+    dnsNames,
+    log,
+    timing,
     mayWrite: () => true,
     clock: systemClock,
     random: Math.random,

@@ -204,7 +204,13 @@ function planLeaf(
   const isTold = secret !== undefined && publishesAuthorities(secret, authority)
   const trustedSinceMs = isTold && secret.trustedSinceMs !== undefined ? secret.trustedSinceMs : nowMs
   const write = (certificate: 'new' | 'keep', why: string): CertificateAction => ({
-    ...{ kind: 'write-leaf', name, certificate, authority, expiresAtMs, trustedSinceMs, why },
+    kind: 'write-leaf',
+    name,
+    certificate,
+    authority,
+    expiresAtMs,
+    trustedSinceMs,
+    why,
   })
   const reason = reasonToIssue(secret, issuing, expiresAtMs, nowMs, timing)
   if (reason !== undefined) return write('new', reason)

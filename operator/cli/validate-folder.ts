@@ -4,7 +4,7 @@ import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { type ChosenResource, chooseContents, translateResource } from '../kinds/choose-contents.ts'
 import type { Advisory, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
-import { type FieldProblem, formatFieldProblem } from '../kinds/kind-adapter.ts'
+import { formatProblem, type ResourceProblem } from '../kinds/kind-adapter.ts'
 import { translateMerchant } from '../kinds/merchant/translate-merchant.ts'
 import { gather } from '../kinds/published-resources.ts'
 import { isOurs, knownKinds } from '../kinds/registry.ts'
@@ -115,7 +115,7 @@ function diagnoseChosen(
   unmet: UnmetDependency | undefined,
 ): readonly Diagnostic[] {
   const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
-  const toDiagnostic = (severity: Diagnostic['severity']) => (one: FieldProblem) => ({
+  const toDiagnostic = (severity: Diagnostic['severity']) => (one: ResourceProblem) => ({
     severity,
     ...place,
     ...one,
@@ -145,5 +145,5 @@ function diagnoseChosen(
 /** Formats a diagnostic in one line. */
 export function formatDiagnostic({ severity, origin, resource, ...problem }: Diagnostic): string {
   const places = [severity === 'warning' ? 'warning' : '', origin, resource].filter(place => place !== '')
-  return `${printable([...places, formatFieldProblem(problem)].join(': '))}\n`
+  return `${printable([...places, formatProblem(problem)].join(': '))}\n`
 }

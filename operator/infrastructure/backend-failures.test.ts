@@ -23,7 +23,12 @@ function open(t: TestContext) {
   failures.onChange(workload => changes.push(failures.get(workload) === undefined ? 'answers' : 'fails'))
   function report(problems: readonly (string | undefined)[], ready = true): void {
     replicas = problems.map((problem, index) => ({
-      ...{ name: `ratelimit-${index}`, uid: `${index}`, ready, reason: '', restarts: 0, addresses: {} },
+      name: `ratelimit-${index}`,
+      uid: `${index}`,
+      ready,
+      reason: '',
+      restarts: 0,
+      addresses: {},
       ...(problem !== undefined && { backendProblem: problem }),
     }))
     changed('ratelimit')

@@ -25,7 +25,12 @@ test('a replica counts as gone once the infrastructure no longer has it, and an 
   let uids = ['a', 'b']
   const listeners: ((workload: string) => void)[] = []
   const replica = (uid: string): Replica => ({
-    ...{ name: uid, uid, ready: true, reason: '', restarts: 0, addresses: {} },
+    name: uid,
+    uid,
+    ready: true,
+    reason: '',
+    restarts: 0,
+    addresses: {},
   })
   const isGone = watchRemovedReplicas(
     { observe: () => uids.map(replica), onChange: listener => void listeners.push(listener) },

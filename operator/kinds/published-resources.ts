@@ -154,7 +154,8 @@ export function createPublishedResources<Content extends Named, Published extend
         // Statuses and memories are stored independently: a failure to write the statuses does not prevent
         // the memories.
         memories = await updateMemories(all, departed, memories, {
-          ...{ claims, slices },
+          claims,
+          slices,
           published: failure === undefined,
         })
         remembered.replace(memories)

@@ -1,8 +1,8 @@
 import type { ClaimDenial } from '../kinds/claims.ts'
 import {
   type Advisory,
-  type FieldProblem,
-  formatFieldProblem,
+  formatProblem,
+  type ResourceProblem,
   type UnmetDependency,
 } from '../kinds/kind-adapter.ts'
 import { pausedAnnotation } from '../kinds/source.ts'
@@ -26,7 +26,7 @@ export interface ResourceStatus {
   readonly counts: Readonly<Record<string, number>>
   /** The processes that enforce the content in force, of those that accept calls: `2/2`. */
   readonly enforced: string
-  readonly problems: readonly FieldProblem[]
+  readonly problems: readonly ResourceProblem[]
   /** The details of its kind, by their names in the status. They contain no secret. */
   readonly details?: Readonly<Record<string, string>>
   readonly conditions: readonly StatusCondition[]
@@ -36,7 +36,7 @@ export interface ResourceStatus {
 
 /** The facts from which the conditions are derived. */
 export interface StatusFacts {
-  readonly problems: readonly FieldProblem[]
+  readonly problems: readonly ResourceProblem[]
   /** Why the claim of the resource is denied. */
   readonly denial: ClaimDenial | undefined
   /** Whether the resource requests that the content in force stays. */
@@ -138,13 +138,13 @@ function acceptedCondition({ problems, denial, inForce }: StatusFacts): NewCondi
   const type = 'Accepted'
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
-    const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
+    const shown = problems.slice(0, maxShownProblems).map(formatProblem)
     if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} more problems`)
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
   if (denial !== undefined) {
     const { reason, path, message } = denial
-    return { type, status: 'False', reason, message: formatFieldProblem({ path, message }) + stays }
+    return { type, status: 'False', reason, message: formatProblem({ path, message }) + stays }
   }
   return { type, status: 'True', reason: 'Valid', message: 'The resource is valid' }
 }

@@ -50,7 +50,7 @@ export function groupResources(report: StatusReport): StatusReport {
   const groups = new Map<string, ResourceStatus>()
   for (const { kind, conditions } of report.resources) {
     const shown = conditions
-      .map(({ type, status, reason }) => ({ ...{ type, status, reason, message: '' }, ...noTimes }))
+      .map(({ type, status, reason }) => ({ type, status, reason, message: '', ...noTimes }))
       .toSorted((a, b) => (a.type < b.type ? -1 : 1))
     const key = JSON.stringify([kind, shown])
     const resources = (groups.get(key)?.resources ?? 0) + 1
@@ -61,8 +61,15 @@ export function groupResources(report: StatusReport): StatusReport {
 
 const noTimes = { observedGeneration: 0, lastTransitionTime: '' }
 const nameless = {
-  ...{ namespace: '', name: '', uid: '', origin: '', subject: '', enforced: '' },
-  ...{ observedGeneration: 0, counts: {}, problems: [] },
+  namespace: '',
+  name: '',
+  uid: '',
+  origin: '',
+  subject: '',
+  enforced: '',
+  observedGeneration: 0,
+  counts: {},
+  problems: [],
 }
 
 export function findCondition(

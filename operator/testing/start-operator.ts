@@ -56,7 +56,10 @@ export async function startOperator(t: Cleanup, options: StartedOptions = {}) {
   const loads = new StreamLoads({ operatorName, limits: { paceMs: 5, ...limits } })
   let unreachable = 0
   const leader = new LeaderConnection({
-    ...{ tls: tlsOf('operator'), log, random: Math.random, backoff: { initialMs: 10, maxMs: 50 } },
+    tls: tlsOf('operator'),
+    log,
+    random: Math.random,
+    backoff: { initialMs: 10, maxMs: 50 },
     onUnreachable() {
       unreachable += 1
     },

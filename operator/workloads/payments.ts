@@ -239,7 +239,10 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     secretFiles: [
       makeFeedFiles(name),
       {
-        ...{ name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
+        name: 'database',
+        secretName: urlSecret.name,
+        keys: [urlSecret.key],
+        folder: databaseFolder,
         namedBy: 'payments.database.urlSecret',
       },
       { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },

@@ -9,11 +9,11 @@ import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
 import {
   commandLoader,
+  executeCommand,
   type ImageLoader,
   kindLoader,
   makeImages,
   readOutput,
-  runCommand,
 } from '../../images/load-images.ts'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
@@ -216,8 +216,8 @@ async function loadPreviousImages({ loader }: Cluster): Promise<void> {
 /** Removes what single files of tests leave. */
 async function removeRelease(keep: boolean): Promise<void> {
   if (keep) return
-  await runCommand('helm', 'uninstall', 'tollway', '-n', 'tollway-system', '--ignore-not-found', '--wait')
-  await runCommand('kubectl', 'delete', 'namespace', 'databases', '--ignore-not-found', '--wait=false')
+  await executeCommand('helm', 'uninstall', 'tollway', '-n', 'tollway-system', '--ignore-not-found', '--wait')
+  await executeCommand('kubectl', 'delete', 'namespace', 'databases', '--ignore-not-found', '--wait=false')
 }
 
 function givenCluster(kubeconfig: string, loadCommand: string): Cluster {
@@ -240,12 +240,12 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
       say(`the cluster is kept: KUBECONFIG=${kubeconfig}; remove it: ${command}`)
       return
     }
-    await runCommand('kind', 'delete', 'cluster', ...named)
+    await executeCommand('kind', 'delete', 'cluster', ...named)
     rmSync(folder, { recursive: true, force: true })
   }
   try {
     const config = join(import.meta.dirname, 'kind.yaml')
-    await runCommand(
+    await executeCommand(
       'kind',
       'create',
       'cluster',
@@ -279,7 +279,7 @@ async function routeToPods(kubeconfig: string): Promise<void> {
   for (const node of nodes.trim().split('\n')) {
     const [cidr = '', address = ''] = node.split(' ')
     const route = ['route', 'replace', cidr, 'via', address]
-    await runCommand(
+    await executeCommand(
       'docker',
       'run',
       '--rm',

@@ -1,6 +1,6 @@
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import type { FieldProblem } from '../../kinds/kind-adapter.ts'
+import type { ResourceProblem } from '../../kinds/kind-adapter.ts'
 import { encodeRateLimitDomain, openDomainClaims } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
 import type { RuleOutcome, WhatIfResult } from '../../ratelimit-queries/pod-sessions.ts'
@@ -96,7 +96,7 @@ const proposals = new WeakMap<object, Proposal>()
 interface Proposal {
   readonly domain: RateLimitDomain
   /** Settings that are valid and probably mistakes. */
-  readonly warnings: readonly FieldProblem[]
+  readonly warnings: readonly ResourceProblem[]
 }
 
 /**

@@ -105,8 +105,15 @@ export function playPods(): PlayedPods {
             { entries: [{ key: 'user', value: 'alice' }], hits: 15, refusedNow: 3, refusedProposed: 10 },
           ],
           coverage: {
-            ...{ fromMs: 1000, recordedCalls: 15, calls: 15, share: 1, resolutionMs: 1, clocksMs: 2 },
-            ...{ pods: 2, started: [], missing: pods.missing },
+            fromMs: 1000,
+            recordedCalls: 15,
+            calls: 15,
+            share: 1,
+            resolutionMs: 1,
+            clocksMs: 2,
+            pods: 2,
+            started: [],
+            missing: pods.missing,
           },
         },
       }
@@ -117,8 +124,19 @@ export function playPods(): PlayedPods {
 
 function describePod(pod: string) {
   return {
-    ...{ uid: `uid-of-${pod}`, pod, namespace: 'tollway', workers: 1, expectedWorkers: 1 },
-    ...{ isReporting: true, lastReportMsAgo: 100, backend: 'redis', backendProblem: '' },
-    ...{ decisionsPerSecond: 3, p50Ms: 0.3, p99Ms: 1.5, droppedReports: 0, features: [] },
+    uid: `uid-of-${pod}`,
+    pod,
+    namespace: 'tollway',
+    workers: 1,
+    expectedWorkers: 1,
+    isReporting: true,
+    lastReportMsAgo: 100,
+    backend: 'redis',
+    backendProblem: '',
+    decisionsPerSecond: 3,
+    p50Ms: 0.3,
+    p99Ms: 1.5,
+    droppedReports: 0,
+    features: [],
   }
 }

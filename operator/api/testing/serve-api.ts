@@ -18,26 +18,44 @@ import type { ApiSources, CounterChangeEvent, NamedResource } from '../sources.t
 import { playPods } from './played-pods.ts'
 
 const rule = (key: string, unlimited = false) => ({
-  ...{ key, value: '', descriptors: [] },
+  key,
+  value: '',
+  descriptors: [],
   rateLimit: { unit: 'minute', requestsPerUnit: unlimited ? 0 : 10, unlimited, name: '', replaces: [] },
-  ...{ shadowMode: false, detailedMetric: false, quotaMode: false },
-  ...{ valueToMetric: false, shareThreshold: false },
+  shadowMode: false,
+  detailedMetric: false,
+  quotaMode: false,
+  valueToMetric: false,
+  shareThreshold: false,
 })
 
 const checkout: RateLimitDomain = {
-  ...{ name: 'shop/checkout', domain: 'checkout' },
+  name: 'shop/checkout',
+  domain: 'checkout',
   descriptors: [rule('user'), rule('path'), rule('staff', true)],
 }
 
 const condition = (type: string) => ({
-  ...{ type, status: 'True' as const, reason: 'Enforced', message: '2 of 2 processes enforce it' },
-  ...{ observedGeneration: 1, lastTransitionTime: '2026-01-01T00:00:00Z' },
+  type,
+  status: 'True' as const,
+  reason: 'Enforced',
+  message: '2 of 2 processes enforce it',
+  observedGeneration: 1,
+  lastTransitionTime: '2026-01-01T00:00:00Z',
 })
 
 /** A resource whose processes all enforce it. */
 export const playedResource = (kind: string, namespace: string, name: string) => ({
-  ...{ kind, namespace, name, uid: `uid-of-${name}`, origin: `${name}.yaml`, observedGeneration: 1 },
-  ...{ subject: name, counts: { rules: 1 }, enforced: '2/2', problems: [] },
+  kind,
+  namespace,
+  name,
+  uid: `uid-of-${name}`,
+  origin: `${name}.yaml`,
+  observedGeneration: 1,
+  subject: name,
+  counts: { rules: 1 },
+  enforced: '2/2',
+  problems: [],
   conditions: [condition('Ready'), condition('CredentialsReady')],
 })
 
@@ -66,17 +84,24 @@ interface ServedApi {
 }
 
 const notWritten: ApiSources['apply'] = async () => ({
-  ...{ created: false, origin: 'checkout.yaml', version: '2' },
+  created: false,
+  origin: 'checkout.yaml',
+  version: '2',
 })
 const written: ApiSources['manifest'] = async () => ({
-  ...{ manifest: 'kind: RateLimitConfig\n', version: '1', origin: 'checkout.yaml' },
+  manifest: 'kind: RateLimitConfig\n',
+  version: '1',
+  origin: 'checkout.yaml',
 })
 
 const money = (currency: string, amount: string) => ({ currency, amount, exponent: 2 })
 const cafeBooks: ApiSources['books'] = async () => ({
   balances: new Map([['uid-of-cafe', { available: money('DKK', '49165'), pending: [money('EUR', '5')] }]]),
   lastVerify: {
-    ...{ beganMs: 1_000, endedMs: 2_500, records: { merchants: 2 }, findings: 2 },
+    beganMs: 1_000,
+    endedMs: 2_500,
+    records: { merchants: 2 },
+    findings: 2,
     shown: [
       { uid: 'uid-of-cafe', record: 'merchant 1', message: 'its balance is 2; its lines make it 1' },
       { uid: undefined, record: 'merchant 2', message: 'its balance is 4; its lines make it 3' },

@@ -6,7 +6,7 @@ import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import { formatDescriptorEntries } from '../../api/entries.ts'
 import { describeCaveats, formatBounds } from '../../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
-import { formatFieldProblem } from '../../kinds/kind-adapter.ts'
+import { formatProblem } from '../../kinds/kind-adapter.ts'
 import { parseYamlDocument } from '../../yaml.ts'
 import { callApi } from '../call-api.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
@@ -52,7 +52,7 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
     output.print(format === 'table' ? describe(answer) : render(answer, format))
     // Older operators send no warnings.
     for (const { field, message } of answer.warnings ?? [])
-      output.printError(`warning: ${printable(formatFieldProblem({ path: field, message }))}\n`)
+      output.printError(`warning: ${printable(formatProblem({ path: field, message }))}\n`)
     const { missing } = answer.coverage
     for (const pod of missing)
       output.printError(`${printable(pod)}: did not answer, has no recording, or has an older version\n`)

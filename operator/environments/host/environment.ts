@@ -49,7 +49,11 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
     routeSecrets: folderSecrets(source),
     openKind: (kind, { feed, backends }) =>
       openHostController(kind, {
-        ...{ source, infrastructure, log, remembered, feed },
+        source,
+        infrastructure,
+        log,
+        remembered,
+        feed,
         switchedOff: options.whySwitchedOff(kind.workload),
         backendFailure: backends.get,
         writeStatus: ofKind => write(kind.definition.kind, ofKind),

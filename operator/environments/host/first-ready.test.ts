@@ -12,8 +12,12 @@ function oneProcess(t: TestContext) {
   const listeners: ((workload: string) => void)[] = []
   const stopping = new AbortController()
   const replica = (): Replica => ({
-    ...{ name: 'ratelimit-0', uid: 'a', restarts: 0, addresses: {} },
-    ...{ ready: state.ready, reason: state.ready ? '' : 'waits for its configuration' },
+    name: 'ratelimit-0',
+    uid: 'a',
+    restarts: 0,
+    addresses: {},
+    ready: state.ready,
+    reason: state.ready ? '' : 'waits for its configuration',
   })
   const options: FirstReadyOptions = {
     host: { observe: () => [replica()], onChange: listener => void listeners.push(listener) },

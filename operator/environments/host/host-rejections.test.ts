@@ -34,7 +34,9 @@ test('resources that the feed rejects at the start are reported, and enforced on
   t.after(() => source.stop())
   const errors: string[] = []
   const log = {
-    ...{ debug() {}, info() {}, warn() {} },
+    debug() {},
+    info() {},
+    warn() {},
     error: (text: string, details?: object) => void errors.push(`${text} ${JSON.stringify(details)}`),
   }
   let statuses: readonly ResourceStatus[] = []

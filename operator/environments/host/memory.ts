@@ -124,7 +124,8 @@ function readEntry(
   if (!Number.isFinite(firstSeenMs) || (lastGoodGeneration !== undefined && !isGeneration)) return undefined
   if (lastGood !== undefined && !kind.isContent(lastGood)) return undefined
   const memory = {
-    ...{ firstSeenMs, origin },
+    firstSeenMs,
+    origin,
     ...(lastGood !== undefined && { lastGood }),
     ...(isGeneration && { lastGoodGeneration }),
     ...(typeof goneSinceMs === 'number' && Number.isFinite(goneSinceMs) && { goneSinceMs }),

@@ -129,7 +129,13 @@ function toMerchant(sourced: SourcedResource): HostMerchant {
   const { apiVersion, kind, namespace, name, uid, spec, paused, generation, rotation = '' } = sourced
   return {
     key: uid,
-    ...{ uid, namespace, name, generation, paused, rotation, sourced },
+    uid,
+    namespace,
+    name,
+    generation,
+    paused,
+    rotation,
+    sourced,
     revision: JSON.stringify([generation, paused, rotation]),
     manifest: { apiVersion, kind, spec, metadata: { name, namespace } },
   }
@@ -139,8 +145,14 @@ function toDeleted(uid: string, { place, onDeletion }: Remembered): HostMerchant
   const { namespace, owner } = place
   return {
     key: uid,
-    ...{ uid, namespace, name: owner.name, paused: false, rotation: '' },
-    ...{ generation: undefined, manifest: undefined, sourced: undefined },
+    uid,
+    namespace,
+    name: owner.name,
+    paused: false,
+    rotation: '',
+    generation: undefined,
+    manifest: undefined,
+    sourced: undefined,
     revision: 'deleted',
     deletion: onDeletion,
   }
@@ -179,7 +191,12 @@ function toStatus(
 ): ResourceStatus {
   return {
     kind: kind.definition.kind,
-    ...{ namespace, name, uid, origin, details, ...status },
+    namespace,
+    name,
+    uid,
+    origin,
+    details,
+    ...status,
     subject: merchantSubject(spec),
     counts: {},
     enforced: '',

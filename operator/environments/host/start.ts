@@ -237,7 +237,12 @@ function openApi(
 ): OperatorApi {
   return new OperatorApi({
     sources: {
-      ...{ clock: systemClock, pods, brokers, feedStates, domainGrants, domains: limits.inForce },
+      clock: systemClock,
+      pods,
+      brokers,
+      feedStates,
+      domainGrants,
+      domains: limits.inForce,
       ...answering,
     },
     access: openAccess,

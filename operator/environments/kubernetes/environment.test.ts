@@ -63,7 +63,12 @@ async function startCluster(): Promise<EnvironmentUnderTest> {
       const client = createKubeClient(access, { random: Math.random })
       const tenants = openTenantSecrets({ client, config, ownNamespace: namespace, log: silentLog })
       const environment = kubernetesEnvironment({
-        ...{ config, namespace, client, tenants, provisioner, operatorName },
+        config,
+        namespace,
+        client,
+        tenants,
+        provisioner,
+        operatorName,
         installation: { name: config.name, namespace, revision: 'first', owner },
         infrastructure: { observe: () => [], obstacle: () => undefined, onChange() {} },
         peers: new Peers({ ids: randomUUID, clock: systemClock, log: silentLog }),

@@ -50,7 +50,12 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
     leader,
     openKind: (kind, { feed, backends }) =>
       openClusterController(kind, {
-        ...{ client, watchNamespaces, feed, infrastructure, backends, log },
+        client,
+        watchNamespaces,
+        feed,
+        infrastructure,
+        backends,
+        log,
         mayWrite: options.mayWrite,
         metrics: options.metrics,
         events: options.events,
@@ -59,7 +64,9 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
       }),
     openMerchants: ({ backends }) =>
       openClusterMerchants({
-        ...{ client, watchNamespaces, log },
+        client,
+        watchNamespaces,
+        log,
         provisioner: config.payments.enabled ? options.provisioner : undefined,
         addresses: readPaymentAddresses(config, namespace),
         mayWrite: options.mayWrite,

@@ -84,7 +84,11 @@ describe('the deletion of a Merchant whose policy is Delete', {
   /** Starts an operator; undefined stands for payments that are disabled. Resolves with what stops it. */
   async function startOperator(t: TestContext, provisioner: Provisioner | undefined) {
     const operator = openClusterMerchants({
-      ...{ client, watchNamespaces: [], provisioner, addresses, log: silentLog },
+      client,
+      watchNamespaces: [],
+      provisioner,
+      addresses,
+      log: silentLog,
       mayWrite: () => true,
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
@@ -189,7 +193,9 @@ describe('the deletion of a Merchant whose policy is Delete', {
       'PATCH',
       `${merchants}/stuck?fieldManager=somebody&force=true`,
       {
-        ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant', metadata: { name: 'stuck' } },
+        apiVersion: 'tollway.dev/v1alpha1',
+        kind: 'Merchant',
+        metadata: { name: 'stuck' },
         spec: { deletionPolicy: 'Retain' },
       },
       200,
@@ -222,7 +228,9 @@ describe('the deletion of a Merchant whose policy is Delete', {
 
 function resource(name: string, changes: object, annotations: object) {
   return {
-    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant', metadata: { name, annotations } },
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'Merchant',
+    metadata: { name, annotations },
     spec: {
       currency: 'DKK',
       email: 'shop@example.org',

@@ -162,7 +162,9 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   it('gets another key on demand, and keeps other entries of its Secret', async () => {
     const before = await credentials('shop')
     await api.call('PATCH', `${secrets}/shop?fieldManager=somebody&force=true`, {
-      ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'shop' } },
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'shop' },
       data: { theirs: Buffer.from('x').toString('base64') },
     })
     await annotate('shop', { 'tollway.dev/rotate-key': '1' })
@@ -294,7 +296,11 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     const reads: string[] = []
     const granted = createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway')
     const reader = openClusterMerchants({
-      ...{ client, watchNamespaces: [], provisioner: service.provisioner, addresses, log: silentLog },
+      client,
+      watchNamespaces: [],
+      provisioner: service.provisioner,
+      addresses,
+      log: silentLog,
       ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
       granted: {

@@ -141,7 +141,13 @@ function toMerchant(stored: StoredResource): ClusterMerchant {
   const closes = deletionPolicy === 'Delete' && isHeld(stored)
   return {
     key: `${namespace}/${name}`,
-    ...{ uid, namespace, name, generation, paused, rotation, stored },
+    uid,
+    namespace,
+    name,
+    generation,
+    paused,
+    rotation,
+    stored,
     manifest: { apiVersion, kind: resourceKind.kind, metadata: { name, namespace }, spec },
     revision: JSON.stringify([uid, generation, deletionTimestamp, paused, rotation]),
     ...(deletionTimestamp !== undefined && { deletion: closes ? 'close' : 'retain' }),

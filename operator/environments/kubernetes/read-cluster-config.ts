@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
-import { formatFieldProblem } from '../../kinds/kind-adapter.ts'
+import { formatProblem } from '../../kinds/kind-adapter.ts'
 import { validateServiceSettings } from '../../workloads/registry.ts'
 
 /** The maximum size of the file, more than any list of grants needs. */
@@ -24,7 +24,7 @@ export function readClusterConfig(
     return { problems: [`${line}${error.reason}`] }
   }
   const validated = validateClusterConfig(found)
-  if ('problems' in validated) return { problems: validated.problems.map(formatFieldProblem) }
+  if ('problems' in validated) return { problems: validated.problems.map(formatProblem) }
   const problems = validateServiceSettings(validated.value)
   return problems.length > 0 ? { problems } : validated
 }

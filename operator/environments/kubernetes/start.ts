@@ -98,8 +98,20 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const provisioner = openProvisioner(certificates, options)
   started.defer(async () => provisioner.end())
   const environment = kubernetesEnvironment({
-    ...{ config, namespace: pod.namespace, client, installation, infrastructure, tenants, provisioner },
-    ...{ operatorName, peers, leader, mayWrite, metrics, events, log },
+    config,
+    namespace: pod.namespace,
+    client,
+    installation,
+    infrastructure,
+    tenants,
+    provisioner,
+    operatorName,
+    peers,
+    leader,
+    mayWrite,
+    metrics,
+    events,
+    log,
   })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
@@ -129,7 +141,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   workloads.start()
   started.defer(
     watchSecrets({
-      ...{ client, namespace: pod.namespace, random: Math.random },
+      client,
+      namespace: pod.namespace,
+      random: Math.random,
       names: [...Object.values(secretNames(config)), ...workloads.secretNames],
       onChange() {
         certificates.checkNow()
@@ -356,7 +370,9 @@ function makeReport(
         problem() === '' ? [] : [{ origin: kind.definition.kind, message: problem() }],
       ),
       ...infrastructure.contestedObjects().map(({ object, message }) => ({
-        ...{ origin: object.metadata.name, message, isWarning: true },
+        origin: object.metadata.name,
+        message,
+        isWarning: true,
       })),
       ...(certificateProblem === '' ? [] : [{ origin: 'certificates', message: certificateProblem }]),
     ],
@@ -386,8 +402,16 @@ function openApi(
   const manifest = readAsCaller(access, { random: Math.random })
   return new OperatorApi({
     sources: {
-      ...{ clock: systemClock, pods, brokers, feedStates, domainGrants, domains: limits.inForce, report },
-      ...{ books, apply, manifest },
+      clock: systemClock,
+      pods,
+      brokers,
+      feedStates,
+      domainGrants,
+      domains: limits.inForce,
+      report,
+      books,
+      apply,
+      manifest,
     },
     access: reviewedAccess({ client, clock: systemClock }),
     onCounterChange: change => recordCounterChange(events, limits, systemClock, change),

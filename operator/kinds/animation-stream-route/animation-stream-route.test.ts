@@ -18,7 +18,12 @@ function openWorld() {
   const path = join(reference, 'remembered.json')
   const resources = new Map<string, SourcedResource>()
   const replicas = ['first', 'second'].map(uid => ({
-    ...{ name: `broker-${uid}`, uid, ready: true, reason: '', restarts: 0, addresses: {} },
+    name: `broker-${uid}`,
+    uid,
+    ready: true,
+    reason: '',
+    restarts: 0,
+    addresses: {},
   }))
   let [generation, nowMs] = [0, 0]
   const encoded = new Map<Resource, OpenedStreamRoute>()
@@ -76,7 +81,14 @@ function openWorld() {
     const apiVersion = kind === 'Secret' ? 'v1' : 'tollway.dev/v1alpha1'
     generation += 1
     resources.set(`${kind} ${id}`, {
-      ...{ apiVersion, kind, namespace, name, uid: `${kind} ${id}`, generation, paused: false, spec },
+      apiVersion,
+      kind,
+      namespace,
+      name,
+      uid: `${kind} ${id}`,
+      generation,
+      paused: false,
+      spec,
       origin: `${id}.yaml`,
     })
   }

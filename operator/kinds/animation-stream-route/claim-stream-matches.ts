@@ -27,7 +27,7 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
       const overlap = stranger.prefix === prefix ? '' : ` overlaps "${stranger.prefix}", which`
       return denyReserved('spec.match.streamIdPrefix', `"${prefix}"${overlap}`, stranger)
     }
-    const keeper = keptMatches.get(keyOf(match))
+    const keeper = keptMatches.get(toMatchKey(match))
     if (keeper === undefined || keeper.namespace === namespace) return undefined
     return denyReserved('spec.match', 'this match', keeper)
   }
@@ -42,21 +42,21 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
         const message = `"${prefix}"${overlap} ${whose}; name another`
         return { reason: 'PrefixConflict', path: 'spec.match.streamIdPrefix', message, owner: stranger.name }
       }
-      const owner = byMatch.get(keyOf(match))
+      const owner = byMatch.get(toMatchKey(match))
       if (owner === undefined) return keptFor({ match }, namespace)
       const message = `${owner}, which is older, matches exactly the same; match something else`
       return { reason: 'MatchConflict', path: 'spec.match', message, owner }
     },
     grant({ match }, claimant) {
       const { streamIdPrefix: prefix } = match
-      byMatch.set(keyOf(match), claimant.name)
+      byMatch.set(toMatchKey(match), claimant.name)
       prefixes.add({ ...claimant, prefix })
     },
     reserve({ match }, claimant, until) {
-      keptMatches.set(keyOf(match), { ...claimant, until })
+      keptMatches.set(toMatchKey(match), { ...claimant, until })
       keptPrefixes.add({ ...claimant, until, prefix: match.streamIdPrefix })
     },
-    toKey: ({ match }) => keyOf(match),
+    toKey: ({ match }) => toMatchKey(match),
   }
 }
 
@@ -98,7 +98,7 @@ function listPrefixes(prefix: string): readonly string[] {
   return Array.from({ length: prefix.length }, (_, index) => prefix.slice(0, index + 1))
 }
 
-function keyOf({ sourceServiceId, streamIdPrefix, targetObjectId }: StreamRoute['match']): string {
+function toMatchKey({ sourceServiceId, streamIdPrefix, targetObjectId }: StreamRoute['match']): string {
   return JSON.stringify([sourceServiceId, streamIdPrefix, targetObjectId])
 }
 

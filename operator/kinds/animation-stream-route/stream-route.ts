@@ -5,7 +5,7 @@ import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
-import type { FieldProblem, Translation } from '../kind-adapter.ts'
+import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
 /** Shown instead of a secret. */
 const hiddenSecret = '(hidden)'
@@ -166,7 +166,7 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
 }
 
 /** Returns warnings for settings that are valid and have no effect. */
-function doubtful({ rules }: AnimationStreamRouteSpec): readonly FieldProblem[] {
+function doubtful({ rules }: AnimationStreamRouteSpec): readonly ResourceProblem[] {
   if (rules.audio !== 'off' || rules.audioFormats.length === 0) return []
   const message = 'the formats have no effect, since the rule audio is off'
   return [{ path: 'spec.rules.audioFormats', message }]

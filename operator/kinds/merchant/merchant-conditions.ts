@@ -1,11 +1,11 @@
 import type { NewCondition } from '../../status/conditions.ts'
-import { type FieldProblem, formatFieldProblem } from '../kind-adapter.ts'
+import { formatProblem, type ResourceProblem } from '../kind-adapter.ts'
 import { pausedAnnotation } from '../source.ts'
 
 /** The facts from which the conditions of a Merchant are derived. */
 export interface MerchantFacts {
   /** The problems of the spec. */
-  readonly problems: readonly FieldProblem[]
+  readonly problems: readonly ResourceProblem[]
   /** The obstacle of the last reconcile; undefined if it completed all steps. */
   readonly obstacle: MerchantObstacle | undefined
   /** Whether the merchant exists and is as specified, although a later step failed. */
@@ -48,10 +48,16 @@ export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCond
 }
 
 const isTrue = (type: string, reason: string, message: string): NewCondition => ({
-  ...{ type, status: 'True', reason, message },
+  type,
+  status: 'True',
+  reason,
+  message,
 })
 const isFalse = (type: string, reason: string, message: string): NewCondition => ({
-  ...{ type, status: 'False', reason, message },
+  type,
+  status: 'False',
+  reason,
+  message,
 })
 
 /**
@@ -74,7 +80,7 @@ const paused = isTrue(
 
 function acceptedCondition({ problems }: MerchantFacts): NewCondition {
   if (problems.length === 0) return isTrue('Accepted', 'Valid', 'The resource is valid')
-  const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
+  const shown = problems.slice(0, maxShownProblems).map(formatProblem)
   if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} more problems`)
   return isFalse('Accepted', 'Invalid', `${shown.join('; ')}. The merchant is unchanged`)
 }

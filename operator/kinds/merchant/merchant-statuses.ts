@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { MerchantAccount } from '../../model.ts'
 import { type NewCondition, type StatusCondition, withTransitionTimes } from '../../status/conditions.ts'
 import { degraded } from '../../status/resource-status.ts'
-import type { FieldProblem } from '../kind-adapter.ts'
+import type { ResourceProblem } from '../kind-adapter.ts'
 import { type MerchantDetails, makeDetails } from './merchant.ts'
 import {
   deriveMerchantConditions,
@@ -19,7 +19,7 @@ export interface MerchantStatus {
   readonly observedGeneration: number
   readonly conditions: readonly StatusCondition[]
   /** The problems of the spec. */
-  readonly problems: readonly FieldProblem[]
+  readonly problems: readonly ResourceProblem[]
   readonly details: MerchantDetails
 }
 

@@ -1,6 +1,6 @@
 import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import type { SecretEntry } from '../../model.ts'
-import { formatFieldProblem } from '../kind-adapter.ts'
+import { formatProblem } from '../kind-adapter.ts'
 import { SecretForbiddenError } from '../source.ts'
 import type { CredentialReference } from './credential-store.ts'
 import { immutableFieldChanged, type MerchantObstacle } from './merchant-conditions.ts'
@@ -105,7 +105,7 @@ export function invalidSecret(
 const reasons = { closed: 'MerchantClosed', key: 'KeyRefused', invalid: 'Refused' } as const
 
 export function toObstacle({ rejected: { why, problems, message } }: ProvisionRejection): MerchantObstacle {
-  const said = problems.length > 0 ? problems.map(formatFieldProblem).join('; ') : message
+  const said = problems.length > 0 ? problems.map(formatProblem).join('; ') : message
   if (why === 'immutable') {
     const advice = 'the merchant is unchanged; change the field back, or create another Merchant'
     return { step: 'Synced', reason: immutableFieldChanged, message: `${said}; ${advice}`, stalled: true }

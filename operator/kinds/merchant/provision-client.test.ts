@@ -172,8 +172,15 @@ async function serveTls(
     onReloadFailed: text => assert.fail(text),
   })
   const server = createProvisionServer({
-    ...{ payments, clock, randomBytes, tls, log: silentLog, onAnswer: () => {} },
-    ...{ token: null, demandsCertificate: true, clientName: operatorName },
+    payments,
+    clock,
+    randomBytes,
+    tls,
+    log: silentLog,
+    onAnswer: () => {},
+    token: null,
+    demandsCertificate: true,
+    clientName: operatorName,
   })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
   t.after(async () => {

@@ -5,7 +5,7 @@ import { merchantFieldNames } from '@tollway/payments/domain/merchant/merchant.t
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
 import type { FieldError } from '@tollway/payments/domain/rejections.ts'
 import type { MerchantAccount } from '../../model.ts'
-import type { FieldProblem, Translation } from '../kind-adapter.ts'
+import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
 /**
  * Translates a Merchant to its account for provisioning. Validates with the functions of the payments
@@ -39,7 +39,7 @@ function toAccountFields(name: string, spec: MerchantSpec): Omit<MerchantAccount
   }
 }
 
-function validateUsers({ users }: MerchantSpec): readonly FieldProblem[] {
+function validateUsers({ users }: MerchantSpec): readonly ResourceProblem[] {
   return users.flatMap((email, index) => {
     const parsed = parseMember({ email }, 'json')
     if (parsed.ok) return []
@@ -48,7 +48,7 @@ function validateUsers({ users }: MerchantSpec): readonly FieldProblem[] {
 }
 
 /** The spec uses the payments service's own names of fields. */
-function toProblems(fields: readonly FieldError[]): readonly FieldProblem[] {
+function toProblems(fields: readonly FieldError[]): readonly ResourceProblem[] {
   return fields.map(({ field, message }) => ({ path: `spec.${field}`, message }))
 }
 
@@ -60,7 +60,7 @@ function toMs(duration: string): number {
 }
 
 /** Returns warnings for settings that are valid and probably not intended. */
-function doubtful({ app }: MerchantSpec): readonly FieldProblem[] {
+function doubtful({ app }: MerchantSpec): readonly ResourceProblem[] {
   if (app.rotateAfter === undefined || toMs(app.rotateAfter) > toMs(app.keyGrace)) return []
   const message = `the key before is still valid when the next one comes, after ${app.rotateAfter}`
   return [{ path: 'spec.app.keyGrace', message }]

@@ -9,7 +9,7 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { nearlyRightResource } from '../../../crds/testing/arbitrary-rate-limit-config.ts'
 import { decodeDomain } from '../../../services/ratelimit/config/domain-codec.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
-import { formatFieldProblem } from '../kind-adapter.ts'
+import { formatProblem } from '../kind-adapter.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
@@ -44,8 +44,8 @@ test('every accepted resource can be encoded, and is accepted by a process', () 
 })
 
 test('a problem of the whole resource has no path', () => {
-  assert.equal(formatFieldProblem({ path: '', message: 'is wrong' }), 'is wrong')
-  assert.equal(formatFieldProblem({ path: 'spec.domain', message: 'is wrong' }), 'spec.domain: is wrong')
+  assert.equal(formatProblem({ path: '', message: 'is wrong' }), 'is wrong')
+  assert.equal(formatProblem({ path: 'spec.domain', message: 'is wrong' }), 'spec.domain: is wrong')
 })
 
 test('a resource accepts every unit of the language, and a wrong unit is rejected with the list', () => {

@@ -8,7 +8,7 @@ import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-
 import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
-import type { FieldProblem, Translation } from '../kind-adapter.ts'
+import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
 /**
  * Translates a RateLimitConfig to the content of the feed. The schema is validated as by an API server, then
@@ -32,7 +32,7 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
  * Warns of limits that lose costs which others on the same descriptor count. Whether costs are reported after their
  * requests is only known to the callers, so the author of a list has thought of it if one of its limits counts them.
  */
-function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): readonly FieldProblem[] {
+function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): readonly ResourceProblem[] {
   return rules.flatMap(({ limits = [], descriptors }, index) => {
     const path = `${parent}descriptors[${index}]`
     const counting = limits.findIndex(({ countRejected }) => countRejected)

@@ -34,7 +34,9 @@ spec:
 function request(name: string, requestsPerUnit: number, more: Partial<ApplyRequest> = {}): ApplyRequest {
   const rateLimit = { unit: 'minute', requestsPerUnit }
   const resource = {
-    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name } },
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name },
     spec: { domain: name, descriptors: [{ key: 'user', rateLimit }] },
   }
   const place = { namespace: 'default', name }

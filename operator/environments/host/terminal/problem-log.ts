@@ -1,6 +1,6 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { failingReplicas } from '../../../infrastructure/backend-failures.ts'
-import { formatFieldProblem } from '../../../kinds/kind-adapter.ts'
+import { formatProblem } from '../../../kinds/kind-adapter.ts'
 import { qualifiedName } from '../../../kinds/source.ts'
 import { isTransient } from '../../../status/resource-status.ts'
 import { findCondition, type StatusReport } from '../../../status/status-report.ts'
@@ -25,7 +25,7 @@ export function listProblems({ resources, replicas, problems }: StatusReport): r
     if (ready.status === 'True') return []
     const { kind, resources } = resource
     const place = resources === undefined ? `${resource.origin}: ${kind} ${qualifiedName(resource)}` : kind
-    const messages = resource.problems.map(formatFieldProblem)
+    const messages = resource.problems.map(formatProblem)
     if (resources !== undefined) messages.push(`${resources} not ready: ${ready.reason}`)
     else if (messages.length === 0) messages.push(`${ready.reason}: ${ready.message}`)
     else if (findCondition(resource, 'Programmed').reason === 'LastGoodInForce') {
@@ -35,7 +35,9 @@ export function listProblems({ resources, replicas, problems }: StatusReport): r
     return messages.map(message => ({ place, message, passing }))
   })
   const ofReplicas = failingReplicas(replicas).map(({ name, backendProblem }) => ({
-    ...{ place: name, message: `its backend fails: ${backendProblem}`, passing: false },
+    place: name,
+    message: `its backend fails: ${backendProblem}`,
+    passing: false,
   }))
   return [...ofFiles, ...ofResources, ...ofReplicas]
 }

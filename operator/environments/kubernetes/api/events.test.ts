@@ -13,7 +13,9 @@ async function losses(events: number, create: () => Promise<never>, settleEach =
   const lost: string[] = []
   let ids = 0
   const recorder = createEventRecorder({
-    ...{ client: { create }, reportingInstance: 'operator-0', newId: () => `${++ids}` },
+    client: { create },
+    reportingInstance: 'operator-0',
+    newId: () => `${++ids}`,
     onLost: (count, cause) => lost.push(`${count}: ${cause}`),
     clock: { nowMs: () => 0, monotonicMs: () => 0 },
   })

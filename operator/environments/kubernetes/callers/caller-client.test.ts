@@ -73,7 +73,8 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
   function request(name: string, requestsPerUnit: number, more: Partial<ApplyRequest> = {}): ApplyRequest {
     const descriptors = [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit } }]
     const resource = {
-      ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig' },
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
       // What a manager wrote before is not part of an apply.
       metadata: { name, namespace: 'default', resourceVersion: '1', managedFields: [] },
       spec: { domain: name, descriptors },
@@ -164,7 +165,9 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
     read({ kind: 'RateLimitConfig', namespace: 'default', name, token, signal: AbortSignal.timeout(10_000) })
   const edit = (name: string, labels: Readonly<Record<string, string>>) =>
     kube.call('PATCH', `${path}/${name}?fieldManager=kubectl`, {
-      ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name, labels } },
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+      metadata: { name, labels },
     })
 
   test('is read without fields of the API server', async () => {

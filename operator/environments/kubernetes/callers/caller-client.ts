@@ -63,7 +63,9 @@ function write(
   const { uid, resourceVersion } = before?.metadata ?? {}
   const expected = version === undefined ? {} : { uid, resourceVersion }
   const object = {
-    ...{ apiVersion, kind, spec },
+    apiVersion,
+    kind,
+    spec,
     metadata: { namespace, name, labels, annotations, ...expected },
   }
   const how = { owner: fieldManager, dryRun, force, signal }
@@ -157,9 +159,11 @@ function toWrittenResource({ apiVersion, kind, metadata, ...content }: KubeObjec
   }
   const { [lastApplied]: _, ...own } = annotations ?? {}
   const written = {
-    ...{ apiVersion, kind },
+    apiVersion,
+    kind,
     metadata: {
-      ...{ name, namespace },
+      name,
+      namespace,
       ...(labels && { labels }),
       ...(Object.keys(own).length > 0 && { annotations: own }),
     },

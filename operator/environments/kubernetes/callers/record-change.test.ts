@@ -22,7 +22,9 @@ test('a reset and a raise, and one with an unknown outcome, create Events with t
   await kube.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
   await waitFor('the kind to be served', async () => (await kube.call('GET', path)).status === 200)
   const { body: stored } = await kube.call('POST', path, {
-    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name: 'checkout' } },
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'checkout' },
     spec: {
       domain: 'checkout',
       descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 1 } }],
@@ -36,7 +38,9 @@ test('a reset and a raise, and one with an unknown outcome, create Events with t
   const lost: string[] = []
   let ids = 0
   const events = createEventRecorder({
-    ...{ client, reportingInstance: 'operator-0', newId: () => `${++ids}` },
+    client,
+    reportingInstance: 'operator-0',
+    newId: () => `${++ids}`,
     onLost: (count, cause) => lost.push(`${count} ${cause}`),
   })
   const limits = { list: () => [stored as StoredResource] }

@@ -122,7 +122,8 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
 
   const descriptors = [entries]
   const proposal = (domain: string) => ({
-    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig' },
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
     metadata: { namespace: 'shop', name: 'limits' },
     spec: { domain, descriptors: [{ key: 'user' }] },
   })

@@ -70,9 +70,15 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
     const [resource, subresource] = right.resource.split('/')
     const { username, uid, groups = [], extra = {} } = user
     const status = await review(accessReviews, 'SubjectAccessReview', {
-      ...{ user: username, uid, groups, extra },
+      user: username,
+      uid,
+      groups,
+      extra,
       resourceAttributes: {
-        ...{ group: apiGroup, verb: right.verb, resource, subresource },
+        group: apiGroup,
+        verb: right.verb,
+        resource,
+        subresource,
         ...(scope.namespace !== undefined && { namespace: scope.namespace }),
         ...(scope.name !== undefined && { name: scope.name }),
       },

@@ -95,7 +95,11 @@ export class KubernetesInfrastructure implements Infrastructure {
       options.onContested?.(contested)
     })
     this.#writer = new ObjectWriter({
-      ...{ client, clock, mayWrite, onProblem, contestedObjects: this.#contestedObjects },
+      client,
+      clock,
+      mayWrite,
+      onProblem,
+      contestedObjects: this.#contestedObjects,
       find: this.#own.get,
       signal: () => this.#term.signal,
     })

@@ -113,7 +113,9 @@ const refused = 'connect ECONNREFUSED 10.0.0.1:5432'
 
 /** A container's status after it has ended with this code and this message. */
 const endedWith = (exitCode: number, message: string, restartCount = 1) => ({
-  ...{ name: 'payments', image: 'payments:1', restartCount },
+  name: 'payments',
+  image: 'payments:1',
+  restartCount,
   state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s' } },
   lastState: { terminated: { exitCode, message } },
 })

@@ -104,7 +104,10 @@ export class LastGoodConfigMaps {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: {
-        ...{ name, namespace: installation.namespace, labels, ownerReferences: [installation.owner] },
+        name,
+        namespace: installation.namespace,
+        labels,
+        ownerReferences: [installation.owner],
         ...(uid && { uid }),
         ...(resourceVersion && { resourceVersion }),
       },

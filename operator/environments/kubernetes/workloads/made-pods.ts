@@ -37,12 +37,17 @@ function everyChoice(): readonly ClusterConfig[] {
     const judged = validateClusterConfig({
       rateLimit: { replicas: 1, backend: storage },
       broker: {
-        ...{ enabled: true, replicas: 1, streamLog: storage, tlsSecret: secret },
+        enabled: true,
+        replicas: 1,
+        streamLog: storage,
+        tlsSecret: secret,
         admin: { enabled: true, tokenSecret: secret },
       },
       payments: {
-        ...{ enabled: true, baseUrl: 'https://pay.example.org' },
-        ...{ database: { urlSecret: secret }, mail: { urlSecret: secret } },
+        enabled: true,
+        baseUrl: 'https://pay.example.org',
+        database: { urlSecret: secret },
+        mail: { urlSecret: secret },
       },
     })
     if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))

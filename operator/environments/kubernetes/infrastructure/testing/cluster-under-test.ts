@@ -77,8 +77,11 @@ export const rateLimit = (more: Partial<Workload> = {}): Workload => ({
 })
 
 export const autoscaling = {
-  ...{ minReplicas: 2, maxReplicas: 9, targetCpuPercent: 70 },
-  ...{ metrics: [], behavior: {} },
+  minReplicas: 2,
+  maxReplicas: 9,
+  targetCpuPercent: 70,
+  metrics: [],
+  behavior: {},
 } as const
 
 export function podShape(pods: Readonly<Record<string, unknown>> = {}) {
