@@ -1,4 +1,6 @@
-/** `make cluster-install`: makes the images, brings them to the nodes of a cluster, and installs the chart. */
+/**
+ * `make cluster-install`: makes the images, brings them to the nodes of a cluster, and installs the chart.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -131,7 +133,10 @@ interface NodeObject {
 
 type Values = { readonly [name: string]: Values | string | boolean }
 
-/** Names the images, and their contents, so that pods are replaced when the image of the same name is another one. */
+/**
+ * Names the images, and their contents, so that pods are replaced when the image of the same name is another
+ * one.
+ */
 function toValues(loaded: ReadonlyMap<ArchivedImage, string>): Values {
   let values: Values = {}
   for (const [{ name, digest }, reference] of loaded) {

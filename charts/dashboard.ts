@@ -20,7 +20,7 @@ interface Row {
   readonly panels: readonly Panel[]
 }
 
-/** A metric of the chosen namespace, with more conditions where there are any. */
+/** Returns a selector of a metric in the chosen namespace, with further label matchers. */
 const of = (metric: string, ...labels: readonly string[]) =>
   `${metric}{${['namespace="$namespace"', ...labels].join(', ')}}`
 const rate = (...metric: Parameters<typeof of>) => `rate(${of(...metric)}[$__rate_interval])`
@@ -48,7 +48,7 @@ const operatorRow: Row = {
     },
     {
       title: 'Resources',
-      description: 'Those that are not ready are wrong, or not enforced by every pod.',
+      description: 'Resources that are not ready are invalid, or not enforced by every pod.',
       queries: [
         { expr: `max(${of('tollway_resources', 'ready="true"')})`, legend: 'ready' },
         { expr: `max(${of('tollway_resources', 'ready="false"')})`, legend: 'not ready' },
@@ -56,7 +56,7 @@ const operatorRow: Row = {
     },
     {
       title: 'Statuses and certificates',
-      description: 'Statuses that wait to be written, and whether the certificates are in trouble.',
+      description: 'Statuses that wait to be written, and whether the certificates have a problem.',
       queries: [
         { expr: sum(of('tollway_status_queue')), legend: 'statuses waiting' },
         { expr: `max(${of('tollway_certificate_problem')})`, legend: 'certificate problem' },
@@ -64,7 +64,7 @@ const operatorRow: Row = {
     },
     {
       title: 'Reconciles',
-      description: 'Looks at all resources, and those that failed.',
+      description: 'Reconciles of all resources, and failed ones.',
       unit: 'ops',
       queries: [
         { expr: sum(rate('tollway_reconcile_seconds_count')), legend: 'all' },
@@ -73,13 +73,13 @@ const operatorRow: Row = {
     },
     {
       title: 'Time of a reconcile',
-      description: 'Of one look at all resources.',
+      description: 'The duration of one reconcile of all resources.',
       unit: 's',
       queries: quantiles('tollway_reconcile_seconds'),
     },
     {
       title: 'Memory',
-      description: 'What the operators have in memory.',
+      description: 'The resident memory of the operators.',
       unit: 'bytes',
       queries: [{ expr: of('tollway_operator_process_resident_memory_bytes'), legend: '{{pod}}' }],
     },
@@ -102,7 +102,7 @@ const feedRow: Row = {
     },
     {
       title: 'Configurations',
-      description: 'What the pods loaded, and what they rejected.',
+      description: 'Configurations that the pods loaded or rejected.',
       unit: 'ops',
       queries: [
         { expr: sum(rate('ratelimit_service_config_load_success')), legend: 'loaded' },
@@ -134,13 +134,13 @@ const decisionsRow: Row = {
     },
     {
       title: 'Outcomes',
-      description: 'Of the hits of the chosen domains. Those near a limit are within it.',
+      description: 'The hits of the chosen domains. Hits near a limit are within it.',
       unit: 'ops',
       queries: [
         { expr: sum(hits('within_limit')), legend: 'within the limit' },
         { expr: sum(hits('near_limit')), legend: 'near the limit' },
         { expr: sum(hits('over_limit')), legend: 'over the limit' },
-        { expr: sum(hits('shadow_mode')), legend: 'let pass by shadow mode' },
+        { expr: sum(hits('shadow_mode')), legend: 'allowed by shadow mode' },
       ],
     },
     {
@@ -162,19 +162,19 @@ const latencyRow: Row = {
   panels: [
     {
       title: 'Calls',
-      description: 'Calls by gRPC, by pod: they should be alike.',
+      description: 'gRPC calls by pod, which should be balanced.',
       unit: 'ops',
       queries: [{ expr: sum(rate('ratelimit_service_total_requests'), 'pod'), legend: '{{pod}}' }],
     },
     {
       title: 'Time of a decision',
-      description: 'Inside the pods. Envoy waits 20 ms by default.',
+      description: 'The time inside the pods. Envoy waits 20 ms by default.',
       unit: 's',
       queries: quantiles(responseTime),
     },
     {
       title: 'Within 5 ms',
-      description: 'The share of decisions that took no longer.',
+      description: 'The share of decisions within 5 ms.',
       unit: 'percentunit',
       queries: [
         {
@@ -191,7 +191,7 @@ const backendRow: Row = {
   panels: [
     {
       title: 'Errors',
-      description: 'redis_error: a hit could not be counted. service_error: a call could not be understood.',
+      description: 'redis_error: a hit could not be counted. service_error: a call was invalid.',
       unit: 'ops',
       queries: [
         {
@@ -202,12 +202,12 @@ const backendRow: Row = {
     },
     {
       title: 'Connections',
-      description: 'To the Redis, by pod.',
+      description: 'Connections to Redis, by pod.',
       queries: [{ expr: of('ratelimit_redis_pool_cx_active'), legend: '{{pod}}' }],
     },
     {
       title: 'New connections',
-      description: 'Many of them mean that connections break.',
+      description: 'A high rate means that connections break.',
       unit: 'ops',
       queries: [{ expr: sum(rate('ratelimit_redis_pool_cx_total'), 'pod'), legend: '{{pod}}' }],
     },
@@ -221,7 +221,7 @@ const streamsRow: Row = {
   panels: [
     {
       title: 'Producers and consumers',
-      description: 'Those that are connected to the brokers now.',
+      description: 'Connected producers and consumers.',
       queries: [
         { expr: sum(of(broker('producers_active'))), legend: 'producers' },
         { expr: sum(of(broker('consumers_active'))), legend: 'consumers' },
@@ -229,7 +229,7 @@ const streamsRow: Row = {
     },
     {
       title: 'Messages',
-      description: 'Those of producers, and those that consumers got: each of them counts.',
+      description: 'Messages from producers, and messages to each consumer.',
       unit: 'ops',
       queries: [
         { expr: sum(rate(broker('messages_in_total'))), legend: 'in' },
@@ -238,31 +238,31 @@ const streamsRow: Row = {
     },
     {
       title: 'Delivered',
-      description: 'Bytes for consumers a second, by pod.',
+      description: 'Bytes to consumers per second, by pod.',
       unit: 'bytes',
       queries: [{ expr: sum(rate(broker('bytes_out_total')), 'pod'), legend: '{{pod}}' }],
     },
     {
       title: 'Time to the first message',
-      description: 'From a pull, or from the beginning of its request where that is later.',
+      description: 'From a pull, or from the start of its request if that is later.',
       unit: 'ms',
       queries: quantiles(broker('time_to_first_message_ms')),
     },
     {
       title: 'Lag',
-      description: 'How long after the moment that it is for a message reaches the broker.',
+      description: 'The delay of a message at the broker, compared with its time code.',
       unit: 'ms',
       queries: quantiles(broker('lag_ms')),
     },
     {
       title: 'Waiting for consumers',
-      description: 'What consumers have not taken yet, by pod.',
+      description: 'Bytes that consumers have not read yet, by pod.',
       unit: 'bytes',
       queries: [{ expr: of(broker('queue_bytes')), legend: '{{pod}}' }],
     },
     {
       title: 'Losses',
-      description: 'What ended otherwise than producers and consumers meant it, and what was left out.',
+      description: 'Producers and consumers that were disconnected, and messages that were dropped.',
       unit: 'ops',
       queries: [
         { expr: sum(rate(broker('producers_lost_total'))), legend: 'producers lost' },
@@ -273,7 +273,7 @@ const streamsRow: Row = {
     },
     {
       title: 'Errors',
-      description: 'Calls that ended with an error of gRPC, and rules of streams that were broken.',
+      description: 'Calls that ended with a gRPC error, and violations of stream rules.',
       unit: 'ops',
       queries: [
         {
@@ -285,7 +285,7 @@ const streamsRow: Row = {
     },
     {
       title: 'Stream log',
-      description: 'Whether a broker reaches the place of its streams.',
+      description: 'Whether a broker reaches its stream log.',
       queries: [{ expr: of(broker('log_healthy')), legend: '{{pod}}' }],
     },
   ],
@@ -300,29 +300,29 @@ const paymentsRow: Row = {
   panels: [
     {
       title: 'Requests',
-      description: 'Of the API, the payment page and the operator, by status.',
+      description: 'Requests of the API, the payment page and the operator, by status.',
       unit: 'ops',
       queries: [{ expr: sum(rate(requests), 'status'), legend: '{{status}}' }],
     },
     {
       title: 'Server errors',
-      description: 'The share of all requests that the service failed to answer.',
+      description: 'The share of requests that failed.',
       unit: 'percentunit',
       queries: [{ expr: `${sum(rate(requests, serverErrors))} / ${sum(rate(requests))}`, legend: '5xx' }],
     },
     {
       title: 'Time of a request',
-      description: 'Inside the pods, of all routes.',
+      description: 'The time inside the pods, of all routes.',
       unit: 's',
       queries: quantiles(payments('http_request_seconds')),
     },
     {
-      title: 'Deliveries that wait',
+      title: 'Pending deliveries',
       description: 'Mail, webhook events and instructions for the processor that are not delivered yet.',
       queries: [{ expr: `max by (outbox) (${of(payments('outbox_waiting'))})`, legend: '{{outbox}}' }],
     },
     {
-      title: 'How late it is',
+      title: 'Overdue deliveries',
       description:
         'The time since the next entry was due. A few seconds at most while a process delivers them.',
       unit: 's',
@@ -331,8 +331,8 @@ const paymentsRow: Row = {
       ],
     },
     {
-      title: 'Told to others',
-      description: 'Tries to deliver events, to send mail and to instruct the processor, by outcome.',
+      title: 'Delivery attempts',
+      description: 'Attempts to deliver events, to send mail and to instruct the processor, by outcome.',
       unit: 'ops',
       queries: [
         { expr: sum(rate(payments('webhook_tries_total')), 'outcome'), legend: 'webhook {{outcome}}' },
@@ -358,8 +358,8 @@ const paymentsRow: Row = {
       queries: quantiles(payments('database_transaction_seconds')),
     },
     {
-      title: 'Answers given again',
-      description: 'Requests that came once more with their Idempotency-Key.',
+      title: 'Idempotent replays',
+      description: 'Requests that were repeated with their Idempotency-Key.',
       unit: 'ops',
       queries: [{ expr: sum(rate(payments('idempotency_replays_total')), 'pod'), legend: '{{pod}}' }],
     },
@@ -396,14 +396,14 @@ const variables: readonly JsonObject[] = [
   },
 ]
 
-/** It is asked for anew whenever the range of time changes. */
+/** Returns a variable that is queried again when the time range changes. */
 function variable(name: string, label: string, query: string): JsonObject {
   return { name, label, type: 'query', datasource, query: { query, refId: name }, refresh: 2 }
 }
 
 const [columns, panelWidth, panelHeight, rowHeight] = [24, 8, 8, 1]
 
-/** Rows under each other, and in each the panels from left to right, as many as there is place for. */
+/** Places the rows below each other, and the panels of a row from left to right. */
 function layOut(rows: readonly Row[]): readonly JsonObject[] {
   const perLine = columns / panelWidth
   const laid: JsonObject[] = []

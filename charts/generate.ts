@@ -1,7 +1,7 @@
 /**
- * `node charts/generate.ts [--check]` writes what of the chart follows from the code: the definitions, what
- * the operator may do, the dashboard, and the schema of the values. With --check it writes nothing, names the
- * files that are not up to date, and ends with 1 when there are any.
+ * `node charts/generate.ts [--check]` writes the files of the chart that are generated from code: the custom
+ * resource definitions, the permissions of the operator, the dashboard, and the schema of the values. With
+ * --check it writes nothing, prints the files that are not up to date, and exits with 1 if there are any.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -21,10 +21,10 @@ import { valuesSchema } from './values-schema.ts'
 const chart = join(import.meta.dirname, 'tollway')
 const note = '# Made by charts/generate.ts from the code; run: make generate\n'
 
-/** Stands in the rules where the chart puts the name of the installation. */
+/** The placeholder that the chart replaces by the name of the installation. */
 const installation = '$NAME'
 const prefixNames = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
-/** The names of the objects of a resource that the operator creates and updates in its namespace. */
+/** Returns the names of the objects of a resource that the operator may update in its namespace. */
 const updatedNames = (resource: string) =>
   permissions
     .filter(one => one.resource === resource && one.scope === 'own' && one.verbs.includes('update'))
@@ -49,7 +49,7 @@ const files: readonly GeneratedFile[] = [
   { name: 'values.schema.json', text: toText(valuesSchema()) },
 ]
 
-/** Formats as biome does: a list without lists or maps takes one line. */
+/** Formats JSON as biome does: a list without nested lists and maps is on one line. */
 function toText(json: JsonObject): string {
   const inLine = (_: string, items: string) => `[${items.replaceAll(/,\s+/g, ', ')}]`
   const expanded = JSON.stringify(json, undefined, 2)

@@ -4,7 +4,7 @@ import { describeFound } from './describe.ts'
 import type { FieldRule } from './field-rule.ts'
 import { withRules } from './field-rule.ts'
 import { feedColumns } from './generation/printer-columns.ts'
-import type { apiVersion, ResourceKind, ResourceManifest } from './resource-kind.ts'
+import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Fields, isFields, notRequired } from './schema.ts'
 

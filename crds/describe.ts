@@ -7,7 +7,7 @@ export const maxShownCharacters = 64
 /** Characters that break the line or control a terminal, and lone surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** A value as messages show it: `"minuet"`, `4294967296`, `a list`. */
+/** Returns a value for messages: `"minuet"`, `4294967296`, `a list`. */
 export function describeFound(value: unknown): string {
   if (value === null || value === undefined) return 'null'
   if (typeof value === 'string') return show(JSON.stringify(value))
@@ -16,7 +16,7 @@ export function describeFound(value: unknown): string {
   return show(String(value))
 }
 
-/** The values that a schema allows, as messages show them: `a string of 1 to 253 characters`. */
+/** Returns the values that a schema allows, for messages: `a string of 1 to 253 characters`. */
 export function describeAllowed(schema: Schema): string {
   const { type, minLength = 0, maxLength, minimum, maximum, minItems, maxItems } = schema
   if (schema.enum !== undefined) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`

@@ -9,10 +9,10 @@ export interface FieldRule {
 /** A rule that the admission policy has for nested descriptors. */
 export interface PolicyRule extends FieldRule {
   /**
-   * The rule once more: CEL expressions that are all true. `self` may be an optional value, and `a <= b` is
-   * "a implies b". The policy evaluates them for thousands of descriptors in a loop, and there the accounting
-   * of costs in an API server searches a stack that grows with the loop for each `||`, `&&` and `? :`. A
-   * definition cannot have this form, because the cost of optional values is estimated as unlimited.
+   * The same rule as CEL expressions that must all be true. `self` may be an optional value, and `a <= b`
+   * means "a implies b". The policy evaluates them in a loop over thousands of descriptors, in which the cost
+   * accounting of an API server becomes slow with `||`, `&&` and `? :`. A definition cannot have this form,
+   * because the estimated cost of optional values is unlimited.
    */
   readonly inPolicy: readonly string[]
   /**

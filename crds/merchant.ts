@@ -3,7 +3,7 @@ import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import { type FieldRule, withRules } from './field-rule.ts'
 import { ageColumn, readyColumn } from './generation/printer-columns.ts'
-import type { apiVersion, ResourceKind, ResourceManifest } from './resource-kind.ts'
+import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 

@@ -14,7 +14,7 @@ import {
   rateLimitSchema,
   withRulesOfLevel,
 } from './rate-limit/limit-schema.ts'
-import type { apiVersion, ResourceKind, ResourceManifest } from './resource-kind.ts'
+import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Schema, typed } from './schema.ts'
 
@@ -161,9 +161,8 @@ function descriptorList(level: number): Schema {
 }
 
 /**
- * The field also exists on the last level, and must be empty there: clients without strict validation drop an
- * unknown field silently, which would turn a parent of rules into
- * a rule.
+ * The field also exists on the last level, and must be empty there: without strict validation an unknown
+ * field would be dropped silently, and a parent of rules would become a rule.
  */
 const endOfLevels: Schema = {
   type: 'array',

@@ -1,4 +1,3 @@
-import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import type { Schema } from './schema.ts'
 
 /** The API group of all kinds. */

@@ -2,8 +2,8 @@ import type { Json } from '@tollway/chassis/json.ts'
 import Type, { type TUnsafe } from 'typebox'
 
 /**
- * The part of JSON Schema that our custom resources are described in: what a structural schema of
- * Kubernetes allows, and of that only what `validate` judges. TypeBox's objects fit it as they are.
+ * The keywords of JSON Schema that custom resources use: those of structural schemas of Kubernetes that
+ * `validateValue` implements. Schemas of TypeBox are assignable to it.
  */
 export interface Schema {
   /** Undefined for any value. */
@@ -48,8 +48,8 @@ export interface CelRule {
 }
 
 /**
- * A rule between the fields of one object. It is given the object as it was written, so that it must expect
- * any value in any field, and answers with a problem a field; its paths begin below the object (`unit`).
+ * A rule between the fields of one object. Its argument is the object as it was written, so that any field
+ * may have any value. It returns a problem for each wrong field, with paths relative to the object (`unit`).
  */
 export type Rule = (fields: Fields) => readonly SchemaProblem[]
 
@@ -75,7 +75,7 @@ export function typed<Value>(schema: Schema): TUnsafe<Value> & Schema {
   return Type.Unsafe<Value>(schema) as TUnsafe<Value> & Schema
 }
 
-/** A map, and not a list, null, or an object of a class. */
+/** Returns whether the value is a map: not a list, not null, and not an instance of a class. */
 export function isFields(value: unknown): value is Fields {
   if (typeof value !== 'object' || value === null) return false
   const prototype: unknown = Object.getPrototypeOf(value)

@@ -8,14 +8,14 @@ export const pageEntry = 'main.ts'
 export interface PageBundle {
   /** Name and content of each file, sorted by name. */
   readonly files: readonly (readonly [string, Uint8Array])[]
-  /** The source files that went in, as paths below the root. */
+  /** The bundled source files, as paths below the root. */
   readonly inputs: readonly string[]
 }
 
 const assets = ['icon.svg', 'style.css']
 const plotStyles = 'node_modules/uplot/dist/uPlot.min.css'
 
-/** Bundles the page of a folder for browsers: one script, and its styles beside it. */
+/** Bundles the page in a folder for browsers: one script, its style sheets and its icon. */
 export async function bundlePage(root: string, folder: string): Promise<PageBundle> {
   const made = await build({
     absWorkingDir: root,

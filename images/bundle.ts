@@ -3,30 +3,30 @@ import { basename, dirname, join, relative } from 'node:path'
 import { type BuildOptions, build, type OutputFile, type Plugin } from 'esbuild'
 import { bundlePage, type PageBundle, pageEntry } from './bundle-page.ts'
 
-/** Programs as plain JavaScript that needs nothing but Node. */
+/** Programs as plain JavaScript, with all their packages: only Node is needed to run them. */
 interface Bundle {
   /** Content by name; all files lie in one folder. */
   readonly files: ReadonlyMap<string, Uint8Array>
-  /** The source files that went in, as paths below the root. */
+  /** The bundled source files, as paths below the root. */
   readonly inputs: readonly string[]
 }
 
-/** Packages of CommonJS ask for Node's own modules by `require`, which a module does not have. */
+/** Packages in CommonJS load Node's modules by `require`, which ECMAScript modules do not have. */
 const requireOfNode =
   "import { createRequire as createRequireOfBundle } from 'node:module';" +
   'const require = createRequireOfBundle(import.meta.url);'
 
-/** Programs that start others that start others, so deep at most. */
+/** The maximum depth of programs that start other programs. */
 const maxRounds = 10
 
 /**
- * Bundles a program with every other one that it starts: what they share is there once, and what is imported
- * when it is needed stays a file of its own. Names and lines are kept, so that a stack can be read; source
- * maps lie beside, for `--enable-source-maps`.
+ * Bundles a program with all programs that it starts. Shared modules are in the bundle once, and modules that
+ * are imported lazily stay separate files. Names and lines are kept, so that stacks can be read; the source
+ * maps are for `--enable-source-maps`.
  *
  * @param root the repository
- * @param name of the file that is run: `tollway` becomes `tollway.mjs`
- * @param source of it, as a path below the root
+ * @param name the name of the program: `tollway` becomes `tollway.mjs`
+ * @param source its source file, as a path below the root
  * @throws Error with every problem and warning.
  */
 export async function bundle(root: string, name: string, source: string): Promise<Bundle> {
@@ -58,14 +58,15 @@ export async function bundle(root: string, name: string, source: string): Promis
 }
 
 /**
- * Files that sources name relative to their own place: from the path of a source to the name in the bundle.
+ * The files and folders that sources refer to by paths relative to themselves: the name in the bundle, by
+ * path.
  */
 interface BundledPaths {
   readonly programs: Map<string, string>
   readonly folders: Map<string, string>
 }
 
-/** A folder of a page becomes its bundle; the files of another one are copied. */
+/** Bundles the folder of a page; copies the files of any other folder. */
 async function filesIn(root: string, path: string, folder: string): Promise<PageBundle> {
   const isPage = existsSync(join(path, pageEntry))
   const { files, inputs } = isPage ? await bundlePage(root, path) : { files: readFolder(path), inputs: [] }
@@ -128,7 +129,7 @@ const bundleLateRequires: Plugin = {
 function common(root: string, beside: BundledPaths) {
   return {
     absWorkingDir: root,
-    // Source maps name the sources from here: in the image they are those of the repository, below /.
+    // Source maps have paths relative to this folder, so that in an image the repository appears to be at /.
     outdir: join(root, 'app'),
     entryPoints: [...beside.programs].map(([path, name]) => ({ in: path, out: name })),
     write: false,
@@ -149,11 +150,11 @@ const folderBeside = /new URL\('([^'.]+)\/', import\.meta\.url\)/g
 const moduleLocation = /import\.meta\.(url|dirname|filename)/
 
 /**
- * A source that starts another one, as a process or a thread, names it by its place beside itself. That one
- * becomes a program of the bundle, and is named there; so does a folder of files that it reads. Anything else
- * that depends on where a source lies would break in a bundle, and is rejected.
+ * Replaces references of sources to files beside them. A source that is started as a process or a thread
+ * becomes a program of the bundle, and a folder of files becomes a folder of it. Any other use of the
+ * location of a source would break in a bundle, and is rejected.
  *
- * @param beside what is found is added
+ * @param paths the programs and folders that were found so far, to which more are added
  */
 function findReferencedFiles(root: string, { programs, folders }: BundledPaths): Plugin {
   const nameIn = (path: string) => relative(root, path).replace(/\.ts$/, '').replaceAll('/', '-')

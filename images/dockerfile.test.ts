@@ -9,7 +9,10 @@ import { bundle } from './bundle.ts'
 import { createMaker } from './make-image.ts'
 import { ourRecipes } from './our-images.ts'
 
-/** The Dockerfile makes the images that `make images` makes: the same files, entry points, variables and ports. */
+/**
+ * The Dockerfile makes the images that `make images` makes: the same files, entry points, variables and
+ * ports.
+ */
 
 const root = join(import.meta.dirname, '..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')

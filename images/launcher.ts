@@ -1,15 +1,14 @@
 import { nodePath } from './node-layer.ts'
 
 /**
- * The script that runs a program of an image, so that `kubectl exec` finds it by its name, too; there is no
- * shell in the image.
+ * Returns the script that runs a program of an image, which `kubectl exec` finds by its name; the image has
+ * no shell.
  *
- * The first process of a container is not ended by a signal that it does not handle, and loading a program
- * takes a part of a second in which it handles none: a pod that was deleted right then stayed for as long as
- * its grace lasted, and an operator held the lease. So the script ends it as long as the program does not do
- * so itself.
+ * The kernel does not end the first process of a container by a signal without a handler, and a program has
+ * no handler while it loads: a pod that was deleted at that moment would stay until its grace period ends.
+ * Therefore the script handles the signals until the program does.
  *
- * @param module the program's, as an absolute path
+ * @param module the absolute path of the program
  */
 export function makeLauncher(module: string): string {
   return `#!${nodePath}

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 const root = join(import.meta.dirname, '..')
 const maxOutputBytes = 64 * 1024 * 1024
 
-/** An image in its archive, as `images/main.ts --list` lists it. */
+/** An image in an archive, as `images/main.ts --list` writes it. */
 export interface ArchivedImage {
   readonly name: string
   /** The repository and the tag: `tollway/operator:dev`. */
@@ -19,13 +19,13 @@ export interface ArchivedImage {
 
 /** Brings images to the nodes of a cluster. */
 export interface ImageLoader {
-  /** What it does, for people: `kind load image-archive`. */
+  /** The command, for people: `kind load image-archive`. */
   readonly title: string
   /** Loads one image; resolves with the reference by which pods find it. */
   load(image: Omit<ArchivedImage, 'name'>): Promise<string>
 }
 
-/** What is known of the cluster of the kubeconfig's context. */
+/** The cluster of the current context. */
 export interface KnownCluster {
   readonly context: string
   readonly nodes: readonly KubeNode[]
@@ -37,14 +37,14 @@ export interface KubeNode {
   readonly architecture: string
 }
 
-/** An error that says what to do. */
+/** The message of the error says what to do. */
 export class InstallError extends Error {
   override readonly name = 'InstallError'
 }
 
 /**
- * Returns how images reach the nodes: by the command of LOAD_IMAGES, by the registry of REGISTRY, or by the
- * program of a local cluster.
+ * Returns the loader for a cluster: the command in LOAD_IMAGES, the registry in REGISTRY, or the program of a
+ * local cluster.
  *
  * @throws InstallError for a cluster that takes images only from a registry, or if a program is missing
  */
@@ -97,7 +97,9 @@ function programLoader(program: string, argumentsOf: (archive: string) => readon
 
 const digestDigits = 12
 
-/** Pushes each content with a tag of its own, so that nodes never keep an earlier image of the same name. */
+/**
+ * Pushes each image with its digest as the tag, so that nodes never use an earlier image of the same name.
+ */
 function registryLoader(registry: string): ImageLoader {
   const pushes = hasProgram('skopeo') ? 'skopeo' : 'docker'
   if (pushes === 'docker') requireProgram('docker', 'push images to REGISTRY; skopeo does it, too')
@@ -139,8 +141,8 @@ function registryLoader(registry: string): ImageLoader {
 }
 
 /**
- * Makes the images of these names (all of them if none is given) in `out/images`; a server that this machine
- * does not have is left out.
+ * Makes the images of these names in `out/images`; without names, all images, except those of servers that
+ * this machine does not have.
  */
 export async function makeImages(...names: readonly string[]): Promise<readonly ArchivedImage[]> {
   const list = join(root, 'out/images/images.json')

@@ -74,7 +74,7 @@ interface Options {
   readonly folder: string
   readonly list: string | undefined
   readonly names: readonly string[]
-  /** Whether the names were asked for. */
+  /** Whether the command line has names. */
   readonly named: boolean
 }
 

@@ -5,7 +5,7 @@ import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 import { listTags, type SourceState } from './source-state.ts'
 
-/** An image that lies in its archive. */
+/** An image in its archive. */
 export interface MadeImage {
   readonly name: string
   /** The repository and the tag: `tollway/operator:dev`. */
@@ -13,11 +13,11 @@ export interface MadeImage {
   readonly digest: string
   readonly archive: string
   readonly archiveBytes: number
-  /** All its files. */
+  /** The size of all its files. */
   readonly unpackedBytes: number
 }
 
-/** `amd64`, by the names of OCI. */
+/** The architecture of this machine by its name in OCI: `amd64`. */
 export const architecture = process.arch === 'x64' ? 'amd64' : process.arch
 
 export interface Maker {

@@ -16,7 +16,7 @@ import { sharedLibraries } from './components/shared-libraries.ts'
 /** The user and the group that every image runs as. */
 export const nonRoot = 65_532
 
-/** The one layer that all our images share: Node, what it needs of a system, and nothing else. */
+/** The layer that all images of Tollway share: Node and the system files that it needs. */
 export interface NodeLayer {
   readonly tree: FileTree
   readonly components: readonly Component[]
@@ -26,8 +26,8 @@ export interface NodeLayer {
 export const nodePath = '/usr/local/bin/node'
 
 /**
- * Returns Node as npm published it, byte by byte. Stripping it would save 18 of 126 MB on disk and 4 of 40 in
- * a registry, but its checksum would no longer be the published one.
+ * Returns Node exactly as npm published it. Stripping it would save 18 of 126 MB, but change the published
+ * checksum.
  *
  * @throws Error if the Node of this platform is not installed
  */
@@ -59,7 +59,7 @@ export const systemFiles: TreeEntries = [
     textFile(`root:x:0:0:root:/:/nologin\nnonroot:x:${nonRoot}:${nonRoot}:nonroot:/tmp:/nologin\n`),
   ],
   ['etc/group', textFile(`root:x:0:\nnonroot:x:${nonRoot}:\n`)],
-  // Container runtimes put their own in its place.
+  // Container runtimes replace this file.
   ['etc/hosts', textFile('127.0.0.1 localhost\n::1 localhost\n')],
   ['etc/nsswitch.conf', textFile('hosts: files dns\n')],
 ]

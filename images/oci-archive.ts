@@ -14,18 +14,18 @@ import {
 } from '@tollway/chassis/archive/file-tree.ts'
 import { packTar } from '@tollway/chassis/archive/tar.ts'
 
-/** A layer that lies compressed in a file. */
+/** A layer in a compressed file. */
 export interface Layer {
-  /** `sha256:…` of the file. */
+  /** The digest of the file: `sha256:…`. */
   readonly digest: string
-  /** `sha256:…` of the tar in it. */
+  /** The digest of the uncompressed tar. */
   readonly diffId: string
   readonly bytes: number
   readonly unpackedBytes: number
   readonly path: string
 }
 
-/** How a container of the image is run, in the words of the OCI image configuration. */
+/** The execution parameters of a container, with the names of the OCI image configuration. */
 export interface RunConfig {
   readonly Entrypoint: readonly string[]
   readonly Cmd?: readonly string[]
@@ -43,12 +43,12 @@ interface Image {
   readonly architecture: string
   readonly created: Date
   readonly run: RunConfig
-  /** `org.opencontainers.image.title` and so on: on the manifest, and as labels on the configuration. */
+  /** Annotations of the manifest, and labels of the configuration: `org.opencontainers.image.title`. */
   readonly annotations: Readonly<Record<string, string>>
   readonly layers: readonly Layer[]
 }
 
-/** A higher level takes more time than the smaller size is worth. */
+/** Higher levels take much longer and save little. */
 const compressionLevel = 9
 
 const mediaTypes = {
@@ -58,7 +58,7 @@ const mediaTypes = {
   layer: 'application/vnd.oci.image.layer.v1.tar+zstd',
 } as const
 
-/** Packs the tree as a layer into the file at `path`. The same tree is the same bytes. */
+/** Writes the tree as a layer into a file. Equal trees have equal bytes. */
 export async function writeLayer(tree: FileTree, path: string): Promise<Layer> {
   mkdirSync(dirname(path), { recursive: true })
   const unpacked = meter()
@@ -92,9 +92,9 @@ function meter() {
 const formatDigest = (hash: Hash) => `sha256:${hash.digest('hex')}`
 
 /**
- * Writes the image as a tar of the OCI image layout, with every tag, and with the `manifest.json` by which
- * `docker load` of any age reads it too. Resolves with the manifest's digest, which is the image's, and the
- * size of the archive.
+ * Writes the image as a tar in the OCI image layout with all its tags, and with the `manifest.json` that
+ * older versions of `docker load` read. Resolves with the digest of the image, which is that of its manifest,
+ * and the size of the archive.
  */
 export async function writeArchive(
   image: Image,

@@ -20,20 +20,20 @@ import type { Contents, Recipe } from './recipe.ts'
 interface OurImage {
   readonly name: string
   readonly title: string
-  /** The program that the image runs, and where its source lies. */
+  /** The program that the image runs, and its source file. */
   readonly command: string
   readonly source: string
   readonly args: readonly string[]
-  /** Another path of the program, for manifests that name one. */
+  /** Another path of the program, for manifests written for another image. */
   readonly alias?: string
   /** The options of Node. */
   readonly nodeOptions: readonly string[]
-  /** More variables of its environment. */
+  /** Additional environment variables. */
   readonly environment?: Readonly<Record<string, string>>
   readonly ports: readonly number[]
 }
 
-/** The operator's has the services too, which `tollway run` starts. */
+/** The image of the operator also has the services, which `tollway run` starts. */
 const ourImages: readonly OurImage[] = [
   {
     name: 'operator',
@@ -128,7 +128,7 @@ function formatEnvironment({ environment = {} }: OurImage): readonly string[] {
   return Object.entries(environment).map(([name, value]) => `${name}=${value}`)
 }
 
-/** The first line of a script takes one option at the most, so the options of Node are here. */
+/** The options of Node are in the entrypoint, because the first line of a script can have only one option. */
 function entrypoint({ command, nodeOptions }: OurImage): readonly string[] {
   const path = `/usr/local/bin/${command}`
   return nodeOptions.length === 0 ? [path] : [nodePath, ...nodeOptions, path]

@@ -1,7 +1,7 @@
 import type { FileTree } from '@tollway/chassis/archive/file-tree.ts'
 import type { RunConfig } from './oci-archive.ts'
 
-/** The description of an image that `make images` can make. */
+/** An image that `make images` can make. */
 export interface Recipe {
   /** The name for the command line and the files: `operator`. */
   readonly name: string
@@ -12,9 +12,9 @@ export interface Recipe {
   readonly ours: boolean
   readonly run: RunConfig
   /**
-   * Finds or makes everything that goes in.
+   * Returns the content of the image.
    *
-   * @throws Error that says what the machine lacks.
+   * @throws Error that names what the machine lacks
    */
   gather(): Promise<Contents> | Contents
 }
@@ -22,6 +22,6 @@ export interface Recipe {
 export interface Contents {
   /** The layers, the one that changes least first. Each has a unique name, the same for the same content. */
   readonly layers: readonly { readonly name: string; readonly tree: FileTree }[]
-  /** Its bill of materials as CycloneDX. */
+  /** The bill of materials (CycloneDX). */
   readonly bill?: string
 }

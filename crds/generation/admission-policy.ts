@@ -13,9 +13,9 @@ const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 /**
  * The rules of descriptors that a definition cannot have in CEL, most of them below the first level: a
  * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). One expression has all rules,
- * and visits each descriptor once; only a message searches for the rule and the level with the problem. An
- * update that does not change the descriptors passes, so that a resource that breaks a newer rule can still
- * be changed in other fields.
+ * and visits each descriptor once; only the message searches for the rule and the level with the problem. An
+ * update that does not change the descriptors is admitted, so that a resource that violates a newer rule can
+ * still be changed in other fields.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
   const { plural, version } = rateLimitConfigKind
@@ -38,7 +38,7 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
       },
       matchConditions: [
         {
-          // An older policy may have accepted descriptors that break a rule of this one.
+          // An older policy may have accepted descriptors that violate a rule of this one.
           name: 'descriptors-change',
           expression:
             'oldObject == null || !has(object.spec.descriptors) || !has(oldObject.spec.descriptors) || ' +
@@ -112,8 +112,8 @@ function forAllOfLevel(wanted: number, rule: DescriptorRule): string {
 }
 
 /**
- * The message of each rule that is violated, and '' of the others, as a variable: an API server compiles and
- * evaluates each variable apart, and needs time in the square of the length of an expression to compile it.
+ * Returns a variable for each rule, with its message if it is violated, else ''. An API server compiles
+ * variables separately, in a time that grows with the square of the length of an expression.
  */
 function messageVariables(
   rules: readonly DescriptorRule[],

@@ -13,10 +13,10 @@ interface DefinitionFile {
   readonly text: string
 }
 
-/** Names the version of Tollway whose definitions these are; the chart installs no older ones over them. */
+/** The version of Tollway of a definition, which the chart never replaces by an older one. */
 export const versionAnnotation = `${apiGroup}/version`
 
-/** The definition of each kind, and the admission policy, as the files that users apply. */
+/** Returns the files that users apply: the definition of each kind, and the admission policy. */
 export function definitionFiles(): readonly DefinitionFile[] {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
   const file = (name: string, objects: readonly JsonObject[]) => ({

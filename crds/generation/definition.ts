@@ -80,8 +80,9 @@ const inProcess: readonly string[] = ['rules', 'tooManyItems']
 const known = new Set<string>([...keywords, ...nested, ...inProcess])
 
 /**
- * A schema in the form of a definition. Throws at a keyword that `validate` would pass over, for then the
- * two would judge differently.
+ * Returns a schema in the form of a definition.
+ *
+ * @throws Error for a keyword that `validateValue` ignores: the API server would judge differently
  */
 function structuralSchema(schema: Schema): JsonObject {
   const unknown = Object.keys(schema).find(keyword => !known.has(keyword))

@@ -13,7 +13,7 @@ import { type FieldRule, withRules } from '../field-rule.ts'
 import { type Schema, typed } from '../schema.ts'
 import { costlyRulesOfMember, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
 
-/** The bounds of the fields that the reference has as well. Lengths are in characters. */
+/** The bounds of the fields that envoyproxy/ratelimit has, too. Lengths are in characters. */
 export const maxNameLength = 128
 /** Longer or more names would make the CEL rules of the first level exceed the cost that is allowed. */
 export const maxReplaces = 16

@@ -8,9 +8,9 @@ const schema = wholeResource(rateLimitConfigKind)
 /**
  * Validates a whole RateLimitConfig (apiVersion, kind, metadata, spec) as an API server with our definition
  * does. Returns its spec with the defaults filled in, or all its problems. Two rules differ. The API server
- * accepts a rule below the top level that replaces itself; this function rejects it. And only the API server
- * rejects a change of the domain, because this function does not know the previous resource. A resource
- * that is larger than etcd takes is rejected here with its size.
+ * accepts a rule below the top level that replaces itself; this function rejects it. Only the API server
+ * rejects a change of the domain, because this function does not know the previous resource. A resource that
+ * exceeds the limit of etcd is rejected here with its size.
  */
 export function validateRateLimitConfig(resource: unknown): Validated<RateLimitConfigSpec> {
   const judged = validateValue(schema, resource)
@@ -25,12 +25,14 @@ function tooLarge(bytes: number): SchemaProblem {
   return { path: 'spec', message: `${size}; allowed are ${maxStoredBytes}: divide it into several domains` }
 }
 
-/** etcd takes 1.5 MiB with one request. The rest is for the status and for what the API server adds. */
+/**
+ * The limit of etcd is 1.5 MiB for a request. The rest is for the status and for fields of the API server.
+ */
 export const maxStoredBytes = 1_500_000
 
 /**
- * How many bytes an API server stores of a resource with this spec: the spec as JSON, and the name of each
- * field once more in `managedFields`, for one manager of all fields.
+ * Returns the bytes that an API server stores of a resource with this spec: the spec as JSON, and the name of
+ * each field again in `managedFields`, for one manager of all fields.
  */
 export function countStoredBytes(spec: unknown): number {
   return countJsonBytes(spec) + countManagedBytes(spec)
@@ -38,7 +40,7 @@ export function countStoredBytes(spec: unknown): number {
 
 const countJsonBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value) ?? '')
 
-/** `"f:name":{},` for each field, and what `managedElementBytesOf` says for each element of a list. */
+/** Counts `"f:name":{},` for each field, and `countManagedElementBytes` for each element of a list. */
 function countManagedBytes(value: unknown): number {
   if (Array.isArray(value))
     return value.reduce((sum: number, item) => sum + countManagedElementBytes(item), 0)
@@ -49,7 +51,7 @@ function countManagedBytes(value: unknown): number {
   )
 }
 
-/** `"k:{…}":{".":{},…},` for a descriptor, because lists of descriptors are merged by key and value. */
+/** Counts `"k:{…}":{".":{},…},` for a descriptor: lists of descriptors are merged by key and value. */
 function countManagedElementBytes(item: unknown): number {
   const { key, value } = (item ?? {}) as { readonly key?: unknown; readonly value?: unknown }
   if (key === undefined) return 0

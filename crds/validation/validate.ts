@@ -2,7 +2,7 @@ import { nearestName } from '@tollway/chassis/nearest-name.ts'
 import { describeAllowed, describeFound, joinFieldPath } from '../describe.ts'
 import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
 
-/** Further problems are only counted. */
+/** The maximum of listed problems. Further problems are only counted. */
 const maxProblems = 100
 
 /** The maximum nesting of maps and lists in a free field. */
@@ -59,13 +59,13 @@ function reportType(schema: Schema, value: unknown, path: string, report: Report
     report(path, `${found} is not allowed; expected ${describeAllowed(schema)}${quotingHint(schema, value)}`)
 }
 
-/** The name that was probably meant, such as `minute` by MINUTE. */
+/** Returns a hint with the name that was probably meant, such as `minute` for MINUTE. */
 function nameHint(names: readonly string[], value: unknown): string {
   const nearest = typeof value === 'string' && names.length > 1 ? nearestName(value, names) : undefined
   return nearest === undefined ? '' : `; did you mean ${nearest}?`
 }
 
-/** The most common mistake in YAML: quotes where there should be none, or none where there should be some. */
+/** Returns a hint for the most common mistake in YAML: superfluous or missing quotes. */
 function quotingHint({ type }: Schema, value: unknown): string {
   if (typeof value === 'string') {
     const unquotable =
@@ -117,7 +117,7 @@ function findProperty(schema: Schema, name: string): Schema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : additionalProperties
 }
 
-/** Suggests the name that was probably meant: here, or one level below, where the field may belong. */
+/** Returns a problem with the name that was probably meant: of a field here, or one level below. */
 function describeUnknown({ properties = {} }: Schema, written: string): string {
   const names = Object.keys(properties)
   const below = Object.entries(properties)
@@ -149,7 +149,7 @@ function judgeList(schema: Schema, value: unknown, path: string, report: Report)
   return judged
 }
 
-/** `items` have their defaults, which count as if they were written. */
+/** @param items the items with their defaults, which count as if they were written */
 function judgeUnique(schema: Schema, items: readonly unknown[], path: string, report: Report): void {
   const keys = schema['x-kubernetes-list-map-keys'] ?? []
   const firsts = new Map<string, number>()

@@ -1,18 +1,18 @@
 import { basename } from 'node:path'
 import { fileCopy, type TreeEntries, type TreeEntry, textFile } from '@tollway/chassis/archive/file-tree.ts'
 
-/** Something of others that is in an image. */
+/** A third-party package in an image. */
 export interface Component {
   /** `@bufbuild/protobuf`, `libc6`. */
   readonly name: string
   readonly version: string
   /** Its package URL: `pkg:npm/pino@10.4.0`. */
   readonly purl: string
-  /** An SPDX expression, where its package says one. */
+  /** The SPDX expression of the package; left out if it has none. */
   readonly license?: string
   /** The SHA-512 of the published package, in hexadecimal. */
   readonly sha512?: string
-  /** The files of this machine that hold the texts of its licenses. */
+  /** The files of this machine with the texts of its licenses. */
   readonly licenseFiles: readonly string[]
 }
 
@@ -28,7 +28,8 @@ export function licenseEntries(components: readonly Component[]): TreeEntries {
 }
 
 /**
- * A CycloneDX 1.6 bill of materials as JSON. It holds no time and no serial number: the same on every run.
+ * Returns the bill of materials as JSON (CycloneDX 1.6). Without a time and a serial number, so that equal
+ * images have equal bills.
  */
 export function billOfMaterials(
   image: { readonly name: string; readonly version: string },

@@ -3,11 +3,11 @@ import { existsSync, realpathSync } from 'node:fs'
 import type { Component } from './component.ts'
 
 /**
- * The Debian packages that these files of this machine come from, each once, by name. Files of no package,
- * and all of them on a machine that is not Debian's, are left out.
+ * Returns the Debian packages of these files of this machine, each once, sorted by name. Files that belong to
+ * no package are ignored; on a machine without dpkg, these are all files.
  */
 export function debianComponents(paths: readonly string[]): readonly Component[] {
-  // The same file has several names where /lib is a link to /usr/lib, and dpkg knows one of them.
+  // Where /lib is a link to /usr/lib, a file has two paths, of which dpkg knows one.
   const names = paths.flatMap(path => [path, realpathSync(path)])
   const search = new Set(names.flatMap(name => [name, name.replace(/^\/usr/, '')]))
   const found = [...ask('--search', ...search).matchAll(/^(\S+): \//gm)].map(([, owner = '']) => owner)
@@ -32,7 +32,7 @@ function describe(shown: string): Component {
   }
 }
 
-/** It ends with 1 when it does not know one of many, and is not there on a machine that is not Debian's. */
+/** Returns the output of dpkg-query, which fails when one of the files has no package; empty without dpkg. */
 function ask(...args: readonly string[]): string {
   return spawnSync('dpkg-query', [...args], { encoding: 'utf8' }).stdout ?? ''
 }

@@ -11,10 +11,10 @@ interface LockedPackage {
 const licenseFile = /^(licen[cs]e|notice|copying)([.-].*)?$/i
 
 /**
- * The packages of others that these source files belong to, by the lockfile.
+ * Returns the third-party packages of these source files, as the lockfile has them.
  *
- * @param inputs paths below the root; those that lie in no node_modules are ours
- * @throws Error for a package that the lockfile does not have, or that says nothing of its license.
+ * @param inputs paths below the root; those outside of node_modules are Tollway's
+ * @throws Error for a package without an entry in the lockfile, or without a license
  */
 export function npmComponents(root: string, inputs: readonly string[]): readonly Component[] {
   const folders = new Set(
@@ -22,17 +22,17 @@ export function npmComponents(root: string, inputs: readonly string[]): readonly
   )
   const locked = readLock(root)
   const components = [...folders].sort().map(folder => npmComponent(root, folder, locked))
-  // The same version may lie in several folders, beside each of those that need it.
+  // npm may install one version into several folders.
   return [...new Map(components.map(component => [component.purl, component])).values()]
 }
 
-/** The packages of the lockfile by their folders: `node_modules/pino`. */
+/** Returns the packages of the lockfile by their folders: `node_modules/pino`. */
 function readLock(root: string): ReadonlyMap<string, LockedPackage> {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   return new Map(Object.entries(lock.packages))
 }
 
-/** One package of the lockfile, by its folder: `node_modules/pino`. */
+/** Returns one package of the lockfile, by its folder: `node_modules/pino`. */
 export function npmComponent(root: string, folder: string, locked = readLock(root)): Component {
   const { version, license, integrity } = locked.get(folder) ?? {}
   if (version === undefined) throw new Error(`package-lock.json has no ${folder}: run npm ci`)

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 
 /**
- * The dynamic loader and every shared library that these programs or libraries need, also by way of others,
- * as paths of this machine, sorted.
+ * Returns the dynamic loader and the shared libraries on which these programs depend, directly or indirectly,
+ * as sorted paths of this machine.
  *
- * @throws Error that names a library that is missing, or the program that ldd cannot read.
+ * @throws Error that names a missing library, or the program that ldd cannot read
  */
 export function sharedLibraries(programs: readonly string[]): readonly string[] {
   const found = new Set<string>()
@@ -19,7 +19,8 @@ export function sharedLibraries(programs: readonly string[]): readonly string[] 
 }
 
 /**
- * `libc.so.6 => /lib/libc.so.6 (0x7f…)`, `/lib64/ld-linux-x86-64.so.2 (0x7f…)`; the kernel's own has no path.
+ * Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f…)` and `/lib64/ld-linux-x86-64.so.2 (0x7f…)`. The
+ * library of the kernel has no path.
  */
 function readLdd(program: string, text: string): readonly string[] {
   return text.split('\n').flatMap(line => {

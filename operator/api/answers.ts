@@ -12,7 +12,7 @@ export const answerHeaders = {
   'x-content-type-options': 'nosniff',
 }
 
-/** A stream takes its connection along, and no proxy is to collect its events. */
+/** The connection ends with its stream, and proxies must not buffer the events. */
 export const streamHeaders = {
   'content-type': 'text/event-stream',
   'x-accel-buffering': 'no',
@@ -38,7 +38,7 @@ export function sendJson(
 
 const dropMs = 5_000
 
-/** Reads the rest of a body for a while, since a client that still sends may not read the answer. */
+/** Reads the rest of a body for some seconds: a client that is still sending may not read the answer yet. */
 export function dropBody(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete) return
   request.on('error', () => {}).resume()

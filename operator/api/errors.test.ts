@@ -56,7 +56,10 @@ const applied =
   () =>
     Promise.reject(error)
 
-/** What the access and the sources reject with is seen in their own tests, with a real API server and real files. */
+/**
+ * What the access and the sources reject with is seen in their own tests, with a real API server and real
+ * files.
+ */
 const cases: readonly Case[] = [
   { code: 'invalid', status: 400, send: ({ ask }) => ask('/counters') },
   { code: 'invalid', status: 400, send: served => sendBytes(served, 'garbage\r\n\r\n') },

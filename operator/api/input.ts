@@ -107,8 +107,7 @@ interface ExpectedBody {
  * Reads the JSON body of a request, and validates it. Rejects with 413 for a body that is too large, with 415
  * for another content type, and with 400 for content that the schema does not allow.
  *
- * A page of another site can send a POST without asking the browser's permission only with three content
- * types, none of which is this one.
+ * Without a CORS preflight, a page of another site can send a POST only with three other content types.
  */
 export async function readRequestBody(
   request: IncomingMessage,

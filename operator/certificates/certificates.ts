@@ -71,7 +71,7 @@ const defaultCertificatesTiming: CertificatesTiming = {
   storeTimeoutMs: 10_000,
 }
 
-/** More writes than any state needs. Beyond them, another program undoes the writes. */
+/** More writes than any state needs. If they do not suffice, another program reverts the writes. */
 const maxWritesPerCheck = 20
 
 /**
@@ -300,7 +300,7 @@ interface Credentials extends CertificateIdentity {
   readonly ca: string
 }
 
-/** The credentials of this process, as they were read last. */
+/** The latest credentials of this process. */
 interface CurrentCredentials {
   /** undefined until they were read for the first time. */
   current(): Credentials | undefined

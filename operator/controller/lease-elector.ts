@@ -28,8 +28,8 @@ export interface LeaseAccess {
   create(spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
   update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
   /**
-   * Yields the later versions of a lease, and undefined when it is deleted. Ends when the server or the signal
-   * ends it.
+   * Yields the later versions of a lease, and undefined when it is deleted. Ends when the server or the
+   * signal ends it.
    */
   watch(lease: Lease, signal: AbortSignal): AsyncIterable<Lease | undefined>
 }
@@ -139,7 +139,7 @@ export class LeaseElector {
       : this.#clock.monotonicMs() - this.#term.renewedAtMs
   }
 
-  /** Reads the lease at once, because its holder may be gone. */
+  /** Reads the lease at once, because its holder may have stopped. */
   readNow(): void {
     this.#pause.wake()
   }

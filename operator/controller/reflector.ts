@@ -80,8 +80,8 @@ export interface ReflectorTiming {
   /** A watch that lasts longer by this time is ended here. */
   readonly watchGraceMs: number
   /**
-   * A watch without an event or a bookmark for this time is begun again: its server may hang. A kube-apiserver
-   * sends the first bookmark after two minutes, and then one each minute.
+   * A watch without an event or a bookmark for this time is begun again: its server may hang. A
+   * kube-apiserver sends the first bookmark after two minutes, and then one each minute.
    */
   readonly silentWatchMs: number
   /** A watch without an event counts as successful after this time, which exceeds the limit of a request. */

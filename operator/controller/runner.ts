@@ -52,7 +52,7 @@ export function createRunner(options: RunnerOptions): Runner {
   let retry: NodeJS.Timeout | undefined
   let later: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
-  /** The time at which the rest of all runs so far is over. */
+  /** The time at which the rests of all runs so far are over. */
   let restedMs = 0
   /** Ends the rest when the runner is stopped. */
   let endRest = () => {}

@@ -7,7 +7,7 @@ import type { EncodedResource } from './choose-contents.ts'
 import type { Advisory, KindAdapter, Named } from './kind-adapter.ts'
 import type { SourcedResource } from './source.ts'
 
-/** What clients of the feed make of one resource. */
+/** How the clients of the feed answered one resource. */
 export interface ResourceEnforcement {
   readonly acknowledged: ReadonlySet<string>
   readonly rejections: readonly { readonly pod: string; readonly message: string }[]

@@ -28,11 +28,11 @@ export interface Named {
 }
 
 /**
- * The specifics of one kind of custom resource whose contents are fed to processes. The common code of all
- * kinds (contents in force, feed, acknowledgements, statuses) uses a kind only by this interface.
+ * The specifics of one kind of custom resource whose contents the feed carries. The common code of all kinds
+ * (contents in force, feed, acknowledgements, statuses) uses a kind only by this interface.
  *
- * `Content` is the translated content of a resource, which is remembered; `Published` is the published content,
- * completed with content from elsewhere.
+ * `Content` is the translated content of a resource, which is remembered; `Published` is the published
+ * content, completed with content from elsewhere.
  */
 export interface KindAdapter<Content extends Named = Named, Published = unknown> extends KindColumns {
   readonly definition: ResourceKind
@@ -47,7 +47,7 @@ export interface KindAdapter<Content extends Named = Named, Published = unknown>
   /** Returns the subject of a resource, from its content, or else from a spec that may be invalid. */
   readSubject(content: Content | undefined, spec: unknown): string
   openClaims(): Claims<Content>
-  /** Returns doubts about contents that are valid together and probably not intended, by their names. */
+  /** Returns advisories about valid contents that are probably not intended, by the names of the contents. */
   findAdvisories?(contents: readonly Content[]): ReadonlyMap<string, Advisory>
   /**
    * Reads the values that these contents, and no others, need from elsewhere. Resolves after a time limit in
@@ -100,7 +100,9 @@ export interface UnmetDependency {
   readonly message: string
 }
 
-/** A doubt about a valid resource. It has a condition while it lasts; the resource is ready all the same. */
+/**
+ * Something about a valid resource that is probably not intended. The resource has a condition, and is ready.
+ */
 export interface Advisory {
   /** The reason of a condition, for programs: `OpenOverlap`. */
   readonly reason: string

@@ -31,7 +31,9 @@ interface PublishedResourcesOptions<Content> {
   readonly feed: {
     /** Throws if the feed cannot carry the snapshot; the last one stays then. */
     publish(snapshot: Snapshot): void
-    /** Returns for any resource which of these clients enforce exactly that content, and which rejected it. */
+    /**
+     * Returns for any resource which of these clients enforce exactly that content, and which rejected it.
+     */
     enforcement(typeUrl: string, uids: readonly string[]): (resource: Resource) => ResourceEnforcement
   }
   readonly infrastructure: Pick<Infrastructure, 'observe'>

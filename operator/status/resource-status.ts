@@ -47,7 +47,7 @@ export interface StatusFacts {
   readonly unpublished: string | undefined
   /** An unmet dependency, without which the feed does not carry the content that the author intends. */
   readonly unmet: UnmetDependency | undefined
-  /** A doubt about a valid resource that is probably not intended. */
+  /** Something about a valid resource that is probably not intended. */
   readonly advisory?: Advisory | undefined
   /** Why no process runs that would enforce it; undefined if processes run. */
   readonly switchedOff?: string | undefined

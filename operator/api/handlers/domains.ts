@@ -44,7 +44,10 @@ export const domains: Handler = {
 
 const parseOwner = (name: string | undefined) => (name === undefined ? null : parseResourceName(name))
 
-/** The number of rules is that of the resource, if there is one: pods may enforce an earlier version for a moment. */
+/**
+ * The number of rules is that of the resource, if there is one: pods may enforce an earlier version for a
+ * moment.
+ */
 function describeTotals(totals: DomainTotals | undefined, content: RateLimitDomain | undefined) {
   const { pods, rules, ...counted } = totals ?? { ...noPods, rules: 0 }
   return { rules: content ? listedRules(content).length : rules, pods, ...describeHits(counted) }

@@ -12,7 +12,7 @@ export interface ApiCall {
   readonly sources: ApiSources
   /** Reports a change of a counter. */
   readonly changed: (change: CounterChangeEvent) => void
-  /** Aborted when the client has gone, and when the server stops. */
+  /** Aborted when the client disconnects, and when the server stops. */
   readonly signal: AbortSignal
 }
 

@@ -51,9 +51,9 @@ const concurrency = 2
 /** A payments service that has just started answers within seconds. */
 const retries = { initialMs: 250, maxMs: 5_000 }
 
-/** A Merchant of the folder, or one whose manifest is gone and whose merchant is not closed yet. */
+/** A Merchant of the folder, or one whose manifest was deleted and whose merchant is not closed yet. */
 interface HostMerchant extends MerchantResource {
-  /** Undefined if the manifest is gone. */
+  /** Undefined if the manifest was deleted. */
   readonly sourced: SourcedResource | undefined
 }
 

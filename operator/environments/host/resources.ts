@@ -17,7 +17,7 @@ export interface FileSourceOptions {
   readonly settleMs?: number
   /** The interval of scans without an event. 2,000 by default. */
   readonly pollMs?: number
-  /** How long a resource must have been gone until it counts as deleted. 500 by default. */
+  /** How long a resource must be missing until it counts as deleted. 500 by default. */
   readonly deleteAfterMs?: number
   /** The maximum of resources. 20,000 by default. */
   readonly maxResources?: number

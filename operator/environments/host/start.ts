@@ -309,8 +309,8 @@ function welcome(
 }
 
 function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
-  const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
-  return `${redis}${logFile} has what they said`
+  const redis = redisUrl === '' ? '' : 'check that the Redis of --redis-url is reachable; '
+  return `${redis}${logFile} has their output`
 }
 
 /** Opens the report of the last statuses, in memory and in the file of the state folder. */

@@ -77,7 +77,7 @@ export function openClusterController<Content extends Named, Published extends o
   const resources = createPublishedResources(kind, {
     source: followed.source,
     remembered,
-    feed, // tells the pods; hears what they make of it
+    feed,
     infrastructure,
     switchedOff: options.whySwitchedOff(kind.workload),
     backendFailure: options.backends.get,

@@ -39,7 +39,7 @@ export class Leadership {
     return this.#elector?.isLeader() ?? false
   }
 
-  /** Reads the Lease at once, because its holder may be gone. */
+  /** Reads the Lease at once, because its holder may have stopped. */
   readLeaseNow(): void {
     this.#elector?.readNow()
   }

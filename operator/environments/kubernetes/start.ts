@@ -482,8 +482,8 @@ interface OperatorPages {
 
 /**
  * Returns the server of the operator's pages, API and console in a cluster. `/healthz` reports that the
- * process runs, `/readyz` that its feed is served, `/status` has numbers of resources. None depends on the pods of the services, because those
- * depend on the feed.
+ * process runs, `/readyz` that its feed is served, `/status` has numbers of resources. None depends on the
+ * pods of the services, because those depend on the feed.
  */
 function createOperatorPages(pages: OperatorPages): Server {
   const site = createConsole()

@@ -93,8 +93,8 @@ export function animationStreamRoutes({
 
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 /**
- * A hash that matches no token. A right without hashes needs no token, and a route that is not fed leaves its
- * streams to other routes: a missing Secret must have neither effect.
+ * A hash that matches no token. A right without hashes would need no token, and an unpublished route would
+ * leave its streams to other routes: a missing Secret must have neither effect.
  */
 const closedToAll: readonly Uint8Array[] = [new Uint8Array(32)]
 

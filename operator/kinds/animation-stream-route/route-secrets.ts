@@ -20,8 +20,8 @@ export type NoEntry =
 /** The Secrets that routes name, each read by its name. */
 export interface RouteSecrets {
   /**
-   * Reads these entries from now on, and no others. Resolves when each of them has been read once, and after a
-   * while in any case.
+   * Reads these entries from now on, and no others. Resolves when each of them has been read once, and after
+   * a while in any case.
    */
   follow(tokens: readonly SecretReference[], signing?: readonly SecretReference[]): Promise<void>
   /** Returns the tokens of a followed entry. The result is the same object until a token changes. */

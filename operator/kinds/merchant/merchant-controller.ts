@@ -111,7 +111,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     const hold = async () => {
       held = await resources.hold(held, { ...account, onDeletion })
     }
-    // A resource whose deletion closes nothing is let go at once, whatever is in the way of its merchant.
+    // The deletion of a resource that closes nothing is never delayed, even if its merchant has an obstacle.
     if (onDeletion === 'retain') await hold()
     const outcome = await merchants.reconcile(
       { uid, namespace, name, account, rotation, hold },
@@ -147,7 +147,7 @@ export function createMerchantController<Resource extends MerchantResource>(
       }
     }
     await resources.release(resource)
-    // Another finalizer may still hold the resource: a later reconcile finds that it is gone.
+    // Another finalizer may still delay the deletion: a later reconcile finds that the resource is deleted.
     return resources.get(resource.key) === undefined ? forget(resource.key) : { afterMs: idleMs }
   }
 

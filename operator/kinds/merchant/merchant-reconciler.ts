@@ -64,7 +64,7 @@ interface WantedMerchant {
   readonly account: MerchantAccount
   /** The value of the annotation that requests another key; empty without it. */
   readonly rotation: string
-  /** Called before the merchant is created, when nothing is known to be in the way. */
+  /** Called before the merchant is created, when no obstacle is known. */
   readonly hold: () => Promise<void>
 }
 

@@ -7,7 +7,7 @@ export interface MerchantResource {
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** Undefined if it is not known, since the manifest is gone. */
+  /** Undefined if the manifest was deleted. */
   readonly generation: number | undefined
   /** The whole resource, for the translation. */
   readonly manifest: unknown
@@ -33,6 +33,6 @@ export interface MerchantResources<Resource extends MerchantResource> {
    * otherwise, that it is not delayed. Called before there is a merchant. Resolves with the newest state.
    */
   hold(resource: Resource, account: MerchantAccount): Promise<Resource>
-  /** Lets a resource go whose deletion is complete. */
+  /** Removes what delays the deletion of a resource, whose merchant needs no step any more. */
   release(resource: Resource): Promise<void>
 }

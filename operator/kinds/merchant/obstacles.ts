@@ -50,7 +50,7 @@ export const noPayments: MerchantObstacle = {
   stalled: true,
 }
 
-/** The end of a resource whose merchant, if it has one, nothing can close. */
+/** The obstacle of a deletion without a payments service, which alone could close the merchant. */
 export const merchantLeftOpen: MerchantObstacle = {
   step: 'Synced',
   reason: 'NotClosed',
@@ -58,7 +58,7 @@ export const merchantLeftOpen: MerchantObstacle = {
   stalled: false,
 }
 
-/** The resource stays, and people can change it, unless its manifest is gone. */
+/** The resource stays, and people can change it, unless its manifest was deleted. */
 export function notClosed(
   { message }: Error,
   { manifest }: Pick<MerchantResource, 'manifest'>,

@@ -2,7 +2,7 @@ import { type LimitSettings, openBoundaries } from '@tollway/ratelimit/rules/lim
 import { windowAt } from '@tollway/ratelimit/rules/window.ts'
 
 /**
- * Returns one line for each property of a limit that its name does not show.
+ * Returns one line for each property of a limit that its name does not contain.
  *
  * @param baseKey the cache key without prefix and window
  */

@@ -8,7 +8,9 @@ import { type RateLimitDomain, type RateLimitRule, toFinalKey } from '@tollway/r
 interface ListedRule {
   /** `domain.key_value.key2`: pods report hits by these names. */
   readonly rule: string
-  /** The descriptors from the first level down, and the name of a limit of several: `['user', 'path_/pay']`. */
+  /**
+   * The descriptors from the first level down, and the name of a limit of several: `['user', 'path_/pay']`.
+   */
   readonly path: readonly string[]
   readonly limit: ListedLimit
 }

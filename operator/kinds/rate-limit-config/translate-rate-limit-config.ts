@@ -29,8 +29,9 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
 }
 
 /**
- * Warns of limits that lose costs which others on the same descriptor count. Whether costs are reported after their
- * requests is only known to the callers, so the author of a list has thought of it if one of its limits counts them.
+ * Warns of limits that lose costs which others on the same descriptor count. Whether costs are reported after
+ * their requests is only known to the callers, so the author of a list has thought of it if one of its limits
+ * counts them.
  */
 function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): readonly ResourceProblem[] {
   return rules.flatMap(({ limits = [], descriptors }, index) => {

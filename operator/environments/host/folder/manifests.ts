@@ -16,7 +16,9 @@ interface Manifests {
   readonly manifests: readonly Manifest[]
   /** The documents that could not be read. Their neighbours are not affected. */
   readonly problems: readonly SourceProblem[]
-  /** What is ignored: kinds of other API groups, as `apps/v1 Deployment`, and Envoy configurations. Each once. */
+  /**
+   * What is ignored: kinds of other API groups, as `apps/v1 Deployment`, and Envoy configurations. Each once.
+   */
   readonly ignored: readonly string[]
 }
 

@@ -12,7 +12,7 @@ export interface FileContent {
 }
 
 interface ResourceSetOptions {
-  /** How long a resource must have been gone until it counts as deleted. */
+  /** How long a resource must be missing until it counts as deleted. */
   readonly deleteAfterMs: number
   readonly maxResources: number
 }

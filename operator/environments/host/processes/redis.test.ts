@@ -190,6 +190,6 @@ test('a redis-server that exits immediately is reported with its output', async 
   writeFileSync(join(folder, 'redis-server'), '#!/bin/sh\necho no luck today\nexit 3\n', { mode: 0o755 })
   await assert.rejects(
     startRedisFor({ ...optionsFor(folder), path: folder }),
-    /does not answer: exited with code 3; it said: no luck today/,
+    /does not answer: exited with code 3; its last output: no luck today/,
   )
 })

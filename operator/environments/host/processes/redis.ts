@@ -72,7 +72,9 @@ export async function startRedisFor(options: RedisOptions): Promise<RunningRedis
     if (ended !== undefined || options.clock.monotonicMs() > endMs) {
       await stop()
       const how = ended ?? `nothing within ${startDeadlineMs} ms`
-      throw new InfrastructureError(`${server} does not answer: ${how}; it said: ${lastLines.join(' | ')}`)
+      throw new InfrastructureError(
+        `${server} does not answer: ${how}; its last output: ${lastLines.join(' | ')}`,
+      )
     }
     await pause(10)
   }

@@ -133,7 +133,7 @@ function reportStalledRollout({ name: source, log }: ReplicaSetOptions, { proces
   const { name, reason } = process.observe()
   log({
     source,
-    text: `the others get the new settings when ${name} takes calls with them; it says: ${reason}`,
+    text: `the rollout waits until ${name} is ready with the new settings: ${reason}`,
   })
 }
 

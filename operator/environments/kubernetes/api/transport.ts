@@ -22,8 +22,8 @@ interface HttpCall {
 /** Sends calls to the API server over kept connections. */
 export interface KubeTransport {
   /**
-   * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a `KubeApiError`
-   * that names the server.
+   * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a
+   * `KubeApiError` that names the server.
    */
   open(call: HttpCall): Promise<IncomingMessage>
   close(): void

@@ -198,7 +198,9 @@ export class KubernetesInfrastructure implements Infrastructure {
     const isGone = () => this.#remaining(name).length === 0
     if (await this.#until(isGone, graceMs + this.#timing.removeTimeoutMs)) return
     const names = this.#remaining(name).map(({ metadata }) => metadata.name)
-    throw new InfrastructureError(`${name}: not gone yet: ${names.join(', ')}; does a finalizer hold them?`)
+    throw new InfrastructureError(
+      `${name}: not deleted yet: ${names.join(', ')}; a finalizer may delay the deletion`,
+    )
   }
 
   /** While the status of an object changes, its known version may be too old for a deletion. */

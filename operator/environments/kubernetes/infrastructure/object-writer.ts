@@ -86,7 +86,7 @@ export class ObjectWriter {
     const live = this.#wasRemovedLately(known?.metadata.uid ?? '') ? undefined : known
     if (live?.metadata.deletionTimestamp !== undefined) {
       const held = live.metadata.finalizers?.join(', ') ?? ''
-      this.#report(key, `${key} is being deleted, and is made anew when it is gone; its finalizers: ${held}`)
+      this.#report(key, `${key} is being deleted, and is created again afterwards; its finalizers: ${held}`)
       return undefined
     }
     const step = this.#applied.nextStep(key, desired, live)
@@ -177,17 +177,21 @@ const advice: readonly (readonly [codes: readonly number[], words: RegExp, advic
   [[], /admission (webhook|policy)|ValidatingAdmissionPolicy/i, 'a policy of the cluster rejects it'],
   [[403], /PodSecurity/, 'the namespace must let pods of the profile "restricted" run'],
   [[403], /./, 'a policy of the cluster or its authorization rejects it'],
-  [[401], /./, "the cluster does not take the operator's token"],
-  [[422], /field is immutable/, 'that cannot be changed: delete the object, and it is made anew'],
+  [[401], /./, 'the cluster does not accept the token of the operator'],
+  [
+    [422],
+    /field is immutable/,
+    'the field is immutable: delete the object, and the operator creates it again',
+  ],
   // An apply that cannot be read is answered with 500.
   [
     [],
     /quantities must match|unable to convert|failed to create typed/,
-    'see what the configuration says of the pods',
+    'correct the pods of the service in the configuration',
   ],
-  [[400, 422], /./, 'see what the configuration says of the pods'],
-  [[404], /namespaces? /, 'its namespace must be there'],
-  [[404], /./, 'the cluster does not know this kind: is it Kubernetes 1.27 or newer?'],
+  [[400, 422], /./, 'correct the pods of the service in the configuration'],
+  [[404], /namespaces? /, 'create its namespace'],
+  [[404], /./, 'the cluster does not have this kind; it must be Kubernetes 1.27 or newer'],
   [[409], /./, 'another client changed it at the same time; the operator retries'],
 ]
 const trouble = 'the API server is failing or unreachable; the operator retries'

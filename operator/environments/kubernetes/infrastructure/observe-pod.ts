@@ -78,7 +78,9 @@ function findObstacle(pod: KubeObject, container: Fields): ReplicaObstacle | und
   return settingsObstacle(pod, asText(container['name']), last)
 }
 
-/** What another attempt does not change: the name of the image, its registry, or the permission to read it. */
+/**
+ * What another attempt does not change: the name of the image, its registry, or the permission to read it.
+ */
 const finalPullError =
   /not found|no such host|denied|unauthori[sz]ed|authorization failed|no match for platform/i
 

@@ -31,7 +31,9 @@ export function toPieces(uid: string, { generation, text }: LastGoodEntry): read
 /** Versions without notes pass over this key. */
 export const noteKey = (uid: string, generation: number) => `${uid}.${generation}.note`
 
-/** Returns the piece with the note of an entry, which belongs beside its first piece; none for an empty note. */
+/**
+ * Returns the piece with the note of an entry, which belongs beside its first piece; none for an empty note.
+ */
 export function toNote(uid: string, { generation, goneSinceMs, heirOf }: LastGoodEntry): readonly Piece[] {
   if (goneSinceMs === undefined && heirOf === undefined) return []
   return [[noteKey(uid, generation), Buffer.from(JSON.stringify({ goneSinceMs, heirOf })).toString('base64')]]

@@ -126,8 +126,8 @@ export const encodeLastGood = oncePerObject((content: Named): string =>
 )
 
 /**
- * Returns undefined for text that is not such content, or not of the resource `name`; of any resource if it is
- * left out.
+ * Returns undefined for text that is not such content, or not of the resource `name`; of any resource if it
+ * is left out.
  */
 export function decodeLastGood<Content extends Named>(
   { isContent }: Pick<KindAdapter<Content>, 'isContent'>,
