@@ -49,6 +49,7 @@ const opened = (more: Partial<StreamRoute> = {}): OpenedStreamRoute => ({
 test('a broker decodes every field of a route as it was encoded', () => {
   const { tokenSecret: _, ...seen } = route
   assert.deepEqual(decodeRoute(encodeStreamRoute(opened()).bytes, 'resource 1'), {
+    kind: 'route',
     route: { ...seen, createdMs: 1_780_000_000_123, tokens: { push: tokenHashes, pull: tokenHashes } },
   })
   assert.equal(streamRouteType, askedFor)

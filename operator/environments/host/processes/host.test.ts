@@ -258,7 +258,7 @@ test('settings that keep replicas from being ready reach one of them, and correc
   await h.host.apply(h.workload(3, { BEHAVIOUR: 'unready' }))
   await until(
     'the log line',
-    () => h.lines.some(line => /the others get the new settings when ratelimit-0/.test(line)),
+    () => h.lines.some(line => /the rollout waits until ratelimit-0/.test(line)),
     deadlineMs,
     h.observe,
   )
