@@ -9,7 +9,7 @@ import { serverSettings } from './settings/server-settings.ts'
 import { reportSettings, statisticsSettings } from './settings/statistics-settings.ts'
 
 /**
- * Every setting of the rate limit service, under the specification's name; aliases are the reference's names.
+ * Every setting of the rate limit service. Aliases are the names that envoyproxy/ratelimit has for it.
  */
 export const settings = settingsTable({
   ...configurationSettings,

@@ -11,7 +11,7 @@ import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /**
- * Every counter and gauge that the specification or the reference names, by the setting that enables it.
+ * Every counter and gauge that envoyproxy/ratelimit or this service names, by the setting that enables it.
  * `<limit>` stands for a limit in the configuration. Timers are for sinks, and `ratelimit.go.*`, about the Go
  * runtime, has no counterpart.
  */

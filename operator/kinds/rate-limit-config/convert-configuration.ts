@@ -12,7 +12,7 @@ interface Manifest {
 }
 
 /**
- * Returns a resource for each configuration of the specification's YAML form, with the same decisions and in
+ * Returns a resource for each configuration in the YAML of envoyproxy/ratelimit, with the same decisions and in
  * the same order. Unset fields are omitted. Each resource gets a different name, because resources with one
  * name would replace each other.
  */

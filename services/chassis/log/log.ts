@@ -26,7 +26,7 @@ interface LogOptions {
   readonly write?: (line: string) => void
 }
 
-/** Creates a log. The two formats are those of the specification. */
+/** Creates a log. The two formats are those of envoyproxy/ratelimit. */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line))
   const destination: DestinationStream =

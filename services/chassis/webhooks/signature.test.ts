@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { signatureHeaders } from './signature.ts'
 import { newWebhookSecret } from './webhook-secret.ts'
 
-/** The example of the specification's reference libraries. */
+/** The example of the libraries of Standard Webhooks. */
 const known = {
   secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -13,7 +13,7 @@ const known = {
   signature: 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
 }
 
-test('signatures are the examples of the specification', () => {
+test('signatures are those of the examples of Standard Webhooks', () => {
   assert.deepEqual(signatureHeaders(known, [known.secret]), {
     'webhook-id': known.id,
     'webhook-timestamp': '1614265330',

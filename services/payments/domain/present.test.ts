@@ -20,7 +20,7 @@ import {
 
 const pricing = pricingUnderTest({ DKK: { capture: { flat: '25', rate: '0.0135' } } })
 
-test('a transaction has the fields of the specification', () => {
+test('a transaction has the fields of the public API', () => {
   const history = createHistory(merchantUnderTest, pricing)
   authorise(history, 300n, 'EUR')
   for (const [operation, amount] of [

@@ -5,8 +5,8 @@ import {
 } from './transaction/processing-errors.ts'
 
 /**
- * Every error of the API by its code, with the HTTP status and the message of its answer. The codes are the
- * specification's 4xx and 5xx, the statuses those of the public API.
+ * Every error of the API by its code, with the HTTP status and the message of its answer. Codes and
+ * statuses are those of the public API.
  */
 export const rejections = {
   invalid_request: { status: 400, message: 'Some fields are missing or not valid.' },

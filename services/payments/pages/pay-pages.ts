@@ -18,7 +18,7 @@ interface PayPagesOptions extends PayHandlersOptions {
 const maxBodyBytes = 32 * 1024
 
 /**
- * The payment page: payment links and point-of-sale links (the specification's section of that name). A
+ * The payment page: payment links and point-of-sale links. A
  * plugin that is registered under a prefix, `{prefix: '/pay'}`; behind a proxy the pages may have another
  * path, for they name one another by relative addresses.
  *

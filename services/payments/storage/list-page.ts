@@ -4,7 +4,7 @@ import type { RecordOf, Row, Table } from './table.ts'
 
 /**
  * A part of a list. Without cursors it begins with the newest element. `before` selects older elements than
- * that of the id; `after` selects newer ones and reverses the order (the specification's pagination). Both
+ * that of the id; `after` selects newer ones and reverses the order. Both
  * together select the elements between them.
  */
 export interface PageQuery {

@@ -1,6 +1,6 @@
 /**
- * The decision for one counted descriptor, and the changes of its rule's statistics. Pure functions with the
- * specification's evaluation rules and the reference's arithmetic.
+ * The decision for one counted descriptor, and the changes of its rule's statistics. Pure functions with
+ * the rules and the arithmetic of envoyproxy/ratelimit.
  */
 interface Outcome {
   readonly over: boolean

@@ -36,7 +36,7 @@ export interface Match<S> {
 }
 
 /**
- * Returns the limit of a request's descriptor, by the specification's matching rules 1 to 4. Returns
+ * Returns the limit of a request's descriptor, by the matching rules of envoyproxy/ratelimit. Returns
  * undefined for an unknown domain (see `rules.domains.has`), no match, a match at another depth, a
  * placeholder and a whitelisted descriptor.
  *

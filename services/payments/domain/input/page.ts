@@ -17,7 +17,7 @@ import {
 /** The most elements that a list gives at once. */
 const maxPageItems = 100n
 
-/** A part of a list, as the specification's pagination asks for it. */
+/** A part of a list, as the query of a list asks for it. */
 export interface PageInput<Filter> {
   readonly limit: number
   readonly after: Cursor | null

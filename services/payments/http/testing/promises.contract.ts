@@ -23,7 +23,7 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** Fields of a record; the tests concern promises of the specification across several operations. */
+/** Fields of a record; the tests concern promises of the API across several operations. */
 type Fields = Readonly<Record<string, unknown>> & { readonly id: string }
 
 let api: ApiUnderTest

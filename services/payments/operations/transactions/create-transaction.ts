@@ -18,7 +18,7 @@ interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'present'>
 
 /**
  * A recurring payment: charges the card of an earlier transaction or a saved card, without the payer. Never
- * with 3-D Secure (the specification's rules of recurring payments).
+ * with 3-D Secure, because the payer does not take part.
  */
 export function createTransaction(
   payments: Payments,

@@ -68,7 +68,7 @@ const limitStats = {
 const limitPrefix = 'ratelimit.service.rate_limit'
 
 /**
- * The specification's default mapping. The domain and at most two descriptors of a limit become labels;
+ * The default mapping. The domain and at most two descriptors of a limit become labels;
  * deeper ones are summed. Unlike the reference's, every pattern is anchored: `x.over_limit_with_local_cache`
  * is not an `over_limit`.
  */

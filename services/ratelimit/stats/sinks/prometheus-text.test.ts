@@ -62,7 +62,7 @@ service.config_load_error                    service_config_load_error{}
 service.global_shadow_mode                   service_global_shadow_mode{}
 `
 
-test('the default mapping is that of the specification, and other statistics keep their names', async () => {
+test('the default mapping has labels for domains and descriptors, and other statistics keep their names', async () => {
   for (const line of defaultCases.trim().split('\n')) {
     const [, name, expected] = /^(\S+) +(.*)$/.exec(line) ?? []
     const { stats, samples } = open()

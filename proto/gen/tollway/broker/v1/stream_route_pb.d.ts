@@ -192,7 +192,7 @@ export declare type StreamRoute_Rules = Message<"tollway.broker.v1.StreamRoute.R
 export declare const StreamRoute_RulesSchema: GenMessage<StreamRoute_Rules>;
 
 /**
- * What is accepted besides what the specification demands. 0 for any.
+ * What is accepted besides mono with 16 bits at 16, 44.1 and 48 kHz. 0 for any.
  *
  * @generated from message tollway.broker.v1.StreamRoute.AudioFormat
  */
