@@ -140,11 +140,9 @@ export function readPreview(value: unknown, key: string): PreviewPage | undefine
   if (found !== key || typeof preview !== 'object') return undefined
   return {
     key,
-    ...{
-      streamId: readText(streamId),
-      requestId: readText(requestId),
-      targetObjectId: readText(targetObjectId),
-    },
+    streamId: readText(streamId),
+    requestId: readText(requestId),
+    targetObjectId: readText(targetObjectId),
     ended: ended === true,
     preview: preview === null ? null : readMessagePreview(readFields(preview)),
   }

@@ -77,7 +77,11 @@ function mergeRow(key: string, requestsOfBrokers: readonly BrokerRequest[]): Str
   )
   const greatest = (numbers: readonly number[]) => numbers.reduce((most, one) => Math.max(most, one), 0)
   return {
-    ...{ key, streamId, requestId, targetObjectId, sourceServiceId },
+    key,
+    streamId,
+    requestId,
+    targetObjectId,
+    sourceServiceId,
     route: route || 'default',
     // Another broker may not know the end yet.
     state: requests.some(({ ended }) => ended) ? 'ended' : 'running',

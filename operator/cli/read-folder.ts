@@ -73,7 +73,7 @@ export function openKinds(
   resources: readonly SourcedResource[],
   routeSecrets: RouteSecrets = folderSecrets({ list: () => resources, onChange: () => {} }),
 ): KindAdapters {
-  const loads = { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} }
+  const loads = { sum: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} }
   return openKindAdapters({ routeSecrets, loads })
 }
 

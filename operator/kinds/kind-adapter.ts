@@ -124,7 +124,7 @@ export interface KindContext {
   readonly domainGrants?: DomainGrants | undefined
   /** The tokens and keys that routes name. */
   readonly routeSecrets: RouteSecrets
-  readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
+  readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
 }
 
 /** The entry in the registry of a kind whose contents the feed carries. */

@@ -48,7 +48,7 @@ const answers: Answers = {
   whatIf: (query, { pods }, signal) => mapEach(pods.whatIf(query, signal), toStepMessage),
   brokers: async (_, { brokers }) => ({ brokers: (await brokers.list()).map(toBrokerMessage) }),
   preview: async ({ key }, { brokers }) => toPreviewMessage(await brokers.preview(key)),
-  feedState: ({ typeUrl, names }, { feedStates }) => feedStates.of(typeUrl, names),
+  feedState: ({ typeUrl, names }, { feedStates }) => feedStates.read(typeUrl, names),
 }
 
 /** Answers the query, which is the first request, until the signal is aborted. */

@@ -84,11 +84,11 @@ export function podSessionsViaLeader(
     counter: at => present().counter(at),
     reset: at => present().reset(at),
     raise: (at, by) => present().raise(at, by),
-    top: of => present().top(of),
-    history: of => present().history(of),
-    series: (of, signal) => present().series(of, signal),
-    tap: (of, signal) => present().tap(of, signal),
-    whatIf: (of, signal) => present().whatIf(of, signal),
+    top: query => present().top(query),
+    history: query => present().history(query),
+    series: (watched, signal) => present().series(watched, signal),
+    tap: (watched, signal) => present().tap(watched, signal),
+    whatIf: (query, signal) => present().whatIf(query, signal),
   }
 }
 
@@ -107,11 +107,11 @@ function remotePodSessions(queries: LeaderQueries): PodSessions {
     reset: at => queries.askOnce('reset', at),
     raise: (at: CounterAddress, by) => queries.askOnce('raise', { at, by }),
     top: ({ domain, rule, by }) => queries.askOnce('top', { domain, rule, byRefused: by === 'refused' }),
-    history: async of => (await queries.askOnce('history', of)).points,
-    series: (of: Watched, signal) => queries.ask('series', of, signal),
-    tap: (of: Watched, signal) => queries.ask('tap', of, signal),
-    async *whatIf(of: WhatIfQuery, signal): AsyncGenerator<WhatIfStep> {
-      for await (const { step } of queries.ask('whatIf', of, signal)) {
+    history: async query => (await queries.askOnce('history', query)).points,
+    series: (watched: Watched, signal) => queries.ask('series', watched, signal),
+    tap: (watched: Watched, signal) => queries.ask('tap', watched, signal),
+    async *whatIf(query: WhatIfQuery, signal): AsyncGenerator<WhatIfStep> {
+      for await (const { step } of queries.ask('whatIf', query, signal)) {
         if (step.case === 'progress') yield { kind: 'progress', progress: step.value }
         if (step.case !== 'result') continue
         const { coverage, ...result } = step.value
@@ -147,7 +147,10 @@ function toBroker({ address, result }: AnswerFields<'brokers'>['brokers'][number
   const streams = result.value.streams.map(
     ({ producer = null, messages = null, bytes = null, ...request }) => ({
       ...request,
-      ...{ producer, messages, bytes, end: request.end ?? null },
+      producer,
+      messages,
+      bytes,
+      end: request.end ?? null,
     }),
   )
   return { address, page: { ...result.value, streams } }
@@ -176,12 +179,12 @@ export function feedStatesViaLeader(
 ): FeedStates {
   const queries = new LeaderQueries(leader)
   return {
-    async of(typeUrl, names) {
-      if (queries.isLocal()) return local.of(typeUrl, names)
+    async read(typeUrl, names) {
+      if (queries.isLocal()) return local.read(typeUrl, names)
       try {
         return await queries.askOnce('feedState', { typeUrl, names })
       } catch (error) {
-        if (error instanceof QueryError && error.code === 'deadline') return local.of(typeUrl, names)
+        if (error instanceof QueryError && error.code === 'deadline') return local.read(typeUrl, names)
         throw error
       }
     },

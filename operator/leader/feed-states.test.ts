@@ -15,7 +15,7 @@ const feed = {
 } as unknown as Feed
 
 test('an answer has at most 100 rejections of a resource, 1,000 in all, and their number', async () => {
-  const { rejections: found, ...state } = await createFeedStates(feed).of('type', names)
+  const { rejections: found, ...state } = await createFeedStates(feed).read('type', names)
   assert.deepEqual(state, { version: 'v1', versions: [{ version: 'v1', pods: 2 }] })
   const counts = names.map(name => found[name] ?? assert.fail(name))
   assert.deepEqual([counts[0]?.shown.length, counts[0]?.unlisted], [100, 20])

@@ -7,7 +7,7 @@ export interface FeedStates {
    *
    * @param names the published resources whose rejections are returned
    */
-  of(typeUrl: string, names: readonly string[]): Promise<FeedState>
+  read(typeUrl: string, names: readonly string[]): Promise<FeedState>
 }
 
 interface FeedState {
@@ -35,7 +35,7 @@ export function createFeedStates(
   feed: Pick<Feed, 'published' | 'podsByVersion' | 'enforcement' | 'clients'>,
 ): FeedStates {
   return {
-    async of(typeUrl, names) {
+    async read(typeUrl, names) {
       const { version = '', resources } = feed.published(typeUrl) ?? {}
       const uids = [...new Set(feed.clients().map(({ uid }) => uid))]
       const enforcementOf = feed.enforcement(typeUrl, uids)

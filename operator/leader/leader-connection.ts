@@ -132,7 +132,7 @@ export class LeaderConnection {
     const onUnimplemented = (leader: Leader, reason: string) => {
       if (warned === leader) return
       warned = leader
-      this.#options.log.warn('pass sessions on failed: the leader has another version', { method, reason })
+      this.#options.log.warn('pass session failed', { method, reason })
     }
     return {
       current: () => {

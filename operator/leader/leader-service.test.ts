@@ -208,7 +208,7 @@ const brokers: Brokers = {
   preview: async key => previews[key] ?? { unknown: true },
 }
 const feedStates: FeedStates = {
-  of: async (typeUrl, names) => ({
+  read: async (typeUrl, names) => ({
     version: typeUrl,
     versions: [{ version: '', pods: 2 }],
     rejections: Object.fromEntries(
@@ -262,7 +262,7 @@ test('an operator passes on what its leader answers to each query, unchanged', a
   for (const key of [...Object.keys(previews), 'unknown'])
     assert.deepEqual(await brokersThere.preview(key), await brokers.preview(key))
   for (const names of [[], ['shop/a', '__proto__']])
-    assert.deepEqual(await statesThere.of('type', names), await feedStates.of('type', names))
+    assert.deepEqual(await statesThere.read('type', names), await feedStates.read('type', names))
   pods.problem = new QueryError('backend-failed', 'Redis is lost', 'x')
   await assert.rejects(podsThere.counter(at), { ...pods.problem, message: 'Redis is lost' })
 })
@@ -302,14 +302,14 @@ test('a leader without LeaderService is reported once, and its processes connect
         /^UNAVAILABLE: the operator with/,
       )
   }
-  const sessionFailures = failures().filter(line => line.startsWith('pass sessions on failed'))
+  const sessionFailures = failures().filter(line => line.startsWith('pass session failed'))
   assert.deepEqual([failures().length, sessionFailures.length], [4, 2])
   assert.equal(follower.unreachable(), 0, 'the leader is there')
   await assert.rejects(
     follower.podSessions.pods(),
     (error: unknown) => error instanceof QueryError && error.code === 'deadline',
   )
-  assert.equal((await follower.feedStates.of(rateLimitTypeUrl, [])).version, '')
+  assert.equal((await follower.feedStates.read(rateLimitTypeUrl, [])).version, '')
   // The leader is replaced by one of this version.
   const next = await startOperator(t)
   follower.leader.setLeader(next.address)

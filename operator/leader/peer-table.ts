@@ -23,7 +23,7 @@ class ReportedTable {
     for (const { version, resources } of report.contents) this.#addContents(version, resources)
     for (const { typeUrl, version, ...state } of report.clientStates) {
       const key = tableKey({ typeUrl, clientId: clientId(state.client) })
-      this.states.set(key, { ...state, inForce: this.#contentsOf(version) })
+      this.states.set(key, { ...state, inForce: this.#findContents(version) })
     }
     for (const key of report.forgottenClients) this.states.delete(tableKey(key))
     for (const version of report.forgottenVersions) this.#forgetContents(version)
@@ -31,7 +31,7 @@ class ReportedTable {
     if (this.states.size > maxClients) throw new PeerReportError(`more than ${maxClients} clients`)
   }
 
-  #contentsOf(version: string): Contents | undefined {
+  #findContents(version: string): Contents | undefined {
     if (version === '') return undefined
     const contents = this.#contents.get(version)
     if (contents) return contents
@@ -135,7 +135,7 @@ export class PeerTable {
    * sends the whole table again.
    */
   receive(stream: string, report: PeerReport, nowMs: number): void {
-    const reporter = this.#reporterOf(stream, report.reporter, nowMs)
+    const reporter = this.#findReporter(stream, report.reporter, nowMs)
     const table = reporter.filling ?? reporter.table
     if (table === undefined) throw new PeerReportError('the stream has no table')
     table.apply(report)
@@ -185,7 +185,7 @@ export class PeerTable {
   }
 
   /** Returns the operator of a stream, which its first report names. */
-  #reporterOf(stream: string, name: string, nowMs: number): Reporter {
+  #findReporter(stream: string, name: string, nowMs: number): Reporter {
     const known = this.#reporterOfStream.get(stream)
     if (known === undefined) return this.#begin(stream, name, nowMs)
     const reporter = this.#reporters.get(known)

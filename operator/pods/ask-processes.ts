@@ -70,12 +70,12 @@ export function askingProcesses<Report, Request>(): AskProcesses<Report, Request
   return async (sessions, request, read, deadlineMs, isEnough = () => false) => {
     const enough = new AbortController()
     const { signal } = enough
-    const askOf = async (session: (typeof sessions)[number]) => {
+    const askSession = async (session: (typeof sessions)[number]) => {
       const value = await askOne(session, request, read, { deadlineMs, signal })
       if (value !== undefined && isEnough(value)) enough.abort()
       return { session, value }
     }
-    const asked = await Promise.all(sessions.map(askOf))
+    const asked = await Promise.all(sessions.map(askSession))
     return {
       answers: asked.flatMap(({ session, value }) => (value === undefined ? [] : [{ session, value }])),
       missing: asked.flatMap(({ session, value }) => (value === undefined ? [session] : [])),

@@ -10,7 +10,7 @@ async function startOperator(t: TestContext, limits: Partial<StreamLoadsLimits> 
   const operator = await startOperatorOf(t, { limits })
   /** `streams/consumers` of a route, in these processes. */
   const describe = (route: string, ...uids: readonly string[]) => {
-    const { activeStreams, consumers } = operator.loads.of(route, uids)
+    const { activeStreams, consumers } = operator.loads.sum(route, uids)
     return `${activeStreams}/${consumers}`
   }
   return { ...operator, describe }
@@ -140,14 +140,14 @@ test('an operator may not report loads as a process: one of an earlier version d
   assert.equal(describe('r', 'a'), '0/0')
 })
 
-test('a stream beyond the maximum is rejected', async t => {
+test('a stream of loads beyond the maximum is rejected', async t => {
   const { address, describe } = await startOperator(t, { maxStreams: 1 })
   connect(t, address).report('a', 'r=1/1')
   await waitFor('the first', async () => describe('r', 'a') === '1/1')
   assert.match(await connect(t, address).ended, /^RESOURCE_EXHAUSTED/)
 })
 
-test('many changes are reported together', async t => {
+test('a listener of loads is called once for many changes', async t => {
   const { address, loads, describe } = await startOperator(t, { paceMs: 60_000 })
   let calls = 0
   loads.onChange(() => {

@@ -1,10 +1,10 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
+import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import type { AnyMethod, Call, Codec } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { isOperator } from './is-operator.ts'
 
 export const loadReportPath = '/tollway.operator.v1.StreamReports/Report'
 
@@ -130,7 +130,7 @@ export class StreamLoads {
   }
 
   /** Returns the sum of the loads of a route at these processes. */
-  of(route: string, uids: readonly string[]): RouteLoad {
+  sum(route: string, uids: readonly string[]): RouteLoad {
     const sum = { activeStreams: 0, consumers: 0 }
     for (const uid of uids) {
       const { activeStreams, consumers } = this.#newest(uid)?.routes.get(route) ?? noLoad
@@ -201,4 +201,10 @@ export class StreamLoads {
     this.#nextRound = undefined
     for (const listener of this.#listeners) listener()
   }
+}
+
+/** Returns whether the caller has a certificate of operators. Those of pods, of the same authority, lack the name. */
+function isOperator({ peerCertificate }: Call, operatorName: string | undefined): boolean {
+  if (peerCertificate === undefined || operatorName === undefined) return false
+  return checkSubjectAltName(peerCertificate, operatorName) === undefined
 }

@@ -14,13 +14,13 @@ import {
   maxRaise,
 } from './pod-sessions.ts'
 import {
-  type ProcessReport,
-  type ProcessRequest,
   type ProcessSession,
+  type ProcessSessionReport,
+  type ProcessSessionRequest,
   sessionsEnforcing,
 } from './process-session.ts'
 
-const askProcesses = askingProcesses<ProcessReport, ProcessRequest>()
+const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface QueryDeadlines {
   /** The time for the counters, and the time for the local caches. */

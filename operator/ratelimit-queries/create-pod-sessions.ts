@@ -51,11 +51,11 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
   const history = new History(table.sessions, clock)
   let replays = 0
 
-  async function* whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
+  async function* whatIf(query: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
     if (replays > 0) throw new QueryError('too-many', 'another replay is running')
     replays += 1
     try {
-      yield* askWhatIf(table.sessions(), absent(), of, signal, options.whatIf)
+      yield* askWhatIf(table.sessions(), absent(), query, signal, options.whatIf)
     } finally {
       replays -= 1
     }
@@ -78,8 +78,8 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
     raise: async (at, by) => changeCounter(table, at, by, deadlines),
     top: query => topKeys.read(query),
     history: async query => history.read(query),
-    series: (of, signal) => watchSeries(live, of, signal),
-    tap: (of, signal) => watchTap(live, of, signal),
+    series: (watched, signal) => watchSeries(live, watched, signal),
+    tap: (watched, signal) => watchTap(live, watched, signal),
     whatIf,
     close() {
       history.close()

@@ -30,7 +30,7 @@ function start() {
   return { history, report, time }
 }
 
-test('points are the rates of a rule, a domain or several domains, with the latencies', () => {
+test('the history has the rates of a rule, a domain or several domains, and the latencies', () => {
   const { history, report } = start()
   report({ 'shop.user': 10 })
   report({ 'shop.user': 50, 'bank.loan': 20 })

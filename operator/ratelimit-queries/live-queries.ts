@@ -14,9 +14,9 @@ import {
 } from './pod-sessions.ts'
 import {
   hashesValues,
-  type ProcessReport,
-  type ProcessRequest,
   type ProcessSession,
+  type ProcessSessionReport,
+  type ProcessSessionRequest,
   sessionsEnforcing,
 } from './process-session.ts'
 
@@ -28,7 +28,7 @@ interface WatchKey {
   readonly byRefused: boolean
 }
 
-type OnWatched = (session: ProcessSession, report: ProcessReport) => void
+type OnWatched = (session: ProcessSession, report: ProcessSessionReport) => void
 
 /**
  * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot
@@ -51,7 +51,7 @@ const kinds = { series: What.SERIES, top: What.TOP, tap: What.TAP } as const
 
 interface Watch {
   readonly id: bigint
-  readonly request: () => ProcessRequest
+  readonly request: () => ProcessSessionRequest
   readonly listeners: Set<OnWatched>
   readonly stops: Map<ProcessSession, () => void>
 }
@@ -93,7 +93,7 @@ export class WatchedReports {
     }
     const id = nextRequestId()
     const maxTapped = () => (what === 'tap' ? tapShare(this.#table.sessions(), key.domain) : 0)
-    const request = (): ProcessRequest => ({
+    const request = (): ProcessSessionRequest => ({
       case: 'subscribe',
       value: { id, what: kinds[what], ...key, ttlMs, maxTapped: maxTapped() },
     })
@@ -209,8 +209,14 @@ export async function* watchTap(
     skipped += report.value.decisions.length - shown.length
     for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of shown) {
       decisions.push({
-        ...{ pod, rule, over, reason, atMs: Number(atMs), hits: Number(hits) },
-        ...{ limit: Number(limit), remaining: Number(remaining) },
+        pod,
+        rule,
+        over,
+        reason,
+        atMs: Number(atMs),
+        hits: Number(hits),
+        limit: Number(limit),
+        remaining: Number(remaining),
         entries: entries.map(({ key, value }) => ({ key, value })),
       })
     }

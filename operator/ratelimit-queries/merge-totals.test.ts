@@ -42,7 +42,7 @@ test('a pod reports while all its workers do, within 7.5 s', () => {
   assert.deepEqual(state(one, two), [2, false])
 })
 
-test('rates are those of the last interval, and end with the reports', () => {
+test('the rates of a rule are those of the last interval, and end with the reports', () => {
   const time = { nowMs: 1_000_000 }
   const [one, two] = [open(time, 'a'), open(time, 'b')]
   for (const session of [one, two]) report(session, 100, true)

@@ -9,9 +9,8 @@ import {
 import type { ProcessSession, ReportedRule } from './process-session.ts'
 
 /**
- * A process that has not reported for this time counts as not reporting. It reports every 5 s. A page asks
- * every second for sums that are cached for 0.5 s: it shows a pod that hangs within 9 s and the time of a call,
- * about 1 s before the 10 s that users expect.
+ * A process reports every 5 s, and counts as not reporting after this time. With a page that polls every
+ * second, and sums that are cached for 0.5 s, a process that hangs is shown within 9 s.
  */
 const silentMs = 7_500
 /** Rates are those of the last report, which must be at most this old: two intervals of reports. */
@@ -37,8 +36,12 @@ export function mergePods(
     const isReporting =
       open.length >= expectedWorkers && states.every(({ lastReportMs }) => nowMs - lastReportMs < silentMs)
     const pod: PodState = {
-      ...{ uid, pod: first.identity.pod, namespace: first.identity.namespace },
-      ...{ workers: open.length, expectedWorkers, isReporting },
+      uid,
+      pod: first.identity.pod,
+      namespace: first.identity.namespace,
+      workers: open.length,
+      expectedWorkers,
+      isReporting,
       lastReportMsAgo: Math.round(nowMs - Math.max(...reportedMs)),
       backend: first.identity.backend,
       backendProblem: states.find(({ backendProblem }) => backendProblem !== '')?.backendProblem ?? '',

@@ -29,23 +29,23 @@ export interface PodSessions {
    * Returns the keys of a rule with the most hits. The first call starts the count, and resolves when every
    * pod has reported once, after about 1 s; the count continues until 60 s after the last call.
    */
-  top(of: TopQuery): Promise<TopKeys>
+  top(query: TopQuery): Promise<TopKeys>
   /** Returns the points of the last 15 minutes, one every 5 s, the oldest first: as many as this operator knows. */
-  history(of: HistoryQuery): Promise<readonly HistoryPoint[]>
+  history(query: HistoryQuery): Promise<readonly HistoryPoint[]>
   /** Yields one point a second until the signal is aborted. A renewed connection of a pod continues it. */
-  series(of: Watched, signal: AbortSignal): AsyncIterable<SeriesPoint>
+  series(watched: Watched, signal: AbortSignal): AsyncIterable<SeriesPoint>
   /**
    * Yields sampled decisions, at least an empty batch each second, until the signal is aborted. Rejects with
    * `switched-off` if no pod allows it.
    */
-  tap(of: Watched, signal: AbortSignal): AsyncIterable<TapBatch>
+  tap(watched: Watched, signal: AbortSignal): AsyncIterable<TapBatch>
   /**
    * Replays the recorded calls of all pods together with another configuration of a domain.
    *
    * @param resource an encoded ratelimit.config.ratelimit.v3.RateLimitConfig of at most `maxWhatIfBytes`
    * @returns progress, several times, and then the result as the last item
    */
-  whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncIterable<WhatIfStep>
+  whatIf(query: WhatIfQuery, signal: AbortSignal): AsyncIterable<WhatIfStep>
 }
 
 /** The largest grant of a raise. */

@@ -21,7 +21,7 @@ function open() {
   return { session, receive }
 }
 
-test('rules beyond the maximum are dropped until a domain is removed', () => {
+test('the rules of a process beyond the maximum are dropped until a domain is removed', () => {
   const { session, receive } = open()
   const rules = Array.from({ length: 2 * most }, (_, index) => `rule ${index}`)
   receive([{ domain: 'large', rules }])
@@ -30,7 +30,7 @@ test('rules beyond the maximum are dropped until a domain is removed', () => {
   assert.equal(session.state.domains.get('small')?.rules.size, 1)
 })
 
-test('numbers that no process counts are 0, and so are numbers that are left out', () => {
+test('reported numbers that no process counts, or that are left out, are 0', () => {
   const { session, receive } = open()
   const wrong = [Number.NaN, Number.POSITIVE_INFINITY, -1, 0.5, 2 ** 53]
   const rules = [...wrong, 7, 'left out'].map(String)
@@ -39,7 +39,7 @@ test('numbers that no process counts are 0, and so are numbers that are left out
   assert.deepEqual(counts, [0, 0, 0, 0, 0, 7, 0])
 })
 
-test('domains beyond the maximum are dropped', () => {
+test('the domains of a process beyond the maximum are dropped', () => {
   const { session, receive } = open()
   receive(Array.from({ length: most + 10 }, (_, index) => ({ domain: `domain ${index}`, rules: [] })))
   assert.equal(session.state.domains.size, most)

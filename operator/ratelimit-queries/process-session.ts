@@ -14,12 +14,14 @@ import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session
 import { type HitCounts, zeroHits } from './pod-sessions.ts'
 
 /** One process of the rate limit service, for as long as its stream is open. */
-export interface ProcessSession extends AskedProcess<ProcessReport, ProcessRequest>, OpenSession {
+export interface ProcessSession
+  extends AskedProcess<ProcessSessionReport, ProcessSessionRequest>,
+    OpenSession {
   readonly identity: Hello
   /** The latest report. */
   readonly state: ProcessState
   /** Sends a request that has no answer. */
-  send(request: ProcessRequest): void
+  send(request: ProcessSessionRequest): void
 }
 
 interface ProcessState {
@@ -47,12 +49,12 @@ export interface ReportedRule extends HitCounts {
 }
 
 /** The session, for the owner of the stream. */
-export interface OpenProcessSession extends ProcessSession, ReceivingSession<ProcessReport> {}
+export interface OpenProcessSession extends ProcessSession, ReceivingSession<ProcessSessionReport> {}
 
 /** The sessions of rate limit processes. */
 export const processSessions = (
   clock: Clock,
-): SessionKind<Hello, ProcessReport, ProcessRequest, OpenProcessSession> => ({
+): SessionKind<Hello, ProcessSessionReport, ProcessSessionRequest, OpenProcessSession> => ({
   path: processSessionPath,
   name: 'rate limit process',
   decode: decodeReport,
@@ -70,10 +72,10 @@ const maxDomains = 100_000
 
 export function openProcessSession(
   identity: Hello,
-  send: (request: ProcessRequest) => void,
+  send: (request: ProcessSessionRequest) => void,
   clock: Clock,
 ): OpenProcessSession {
-  const followers = new Followers<ProcessReport, ProcessRequest>(send)
+  const followers = new Followers<ProcessSessionReport, ProcessSessionRequest>(send)
   const domains = new Map<string, { limits: number; rules: Map<string, MutableRule> }>()
   const state = {
     domains,
@@ -188,11 +190,11 @@ export const sessionsEnforcing = (
 export const processSessionPath = '/tollway.operator.v1.CounterService/Session'
 
 /** A report of a process; its `case` is undefined if this version does not know it. */
-export type ProcessReport = SessionReport['report']
-export type ProcessRequest = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
+export type ProcessSessionReport = SessionReport['report']
+export type ProcessSessionRequest = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
 
 /** @throws GrpcError INVALID_ARGUMENT */
-function decodeReport(bytes: Uint8Array): ProcessReport {
+function decodeReport(bytes: Uint8Array): ProcessSessionReport {
   try {
     return fromBinary(SessionReportSchema, bytes).report
   } catch (error) {
@@ -200,6 +202,6 @@ function decodeReport(bytes: Uint8Array): ProcessReport {
   }
 }
 
-function encodeRequest(request: ProcessRequest): Uint8Array {
+function encodeRequest(request: ProcessSessionRequest): Uint8Array {
   return toBinary(SessionRequestSchema, create(SessionRequestSchema, { request }))
 }

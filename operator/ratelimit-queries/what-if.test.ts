@@ -12,8 +12,8 @@ import {
 import {
   type OpenProcessSession,
   openProcessSession,
-  type ProcessReport,
-  type ProcessRequest,
+  type ProcessSessionReport,
+  type ProcessSessionRequest,
 } from './process-session.ts'
 import { askWhatIf } from './what-if.ts'
 
@@ -27,8 +27,8 @@ interface Played {
   /** The parts of its recording. */
   readonly parts?: number
   /** The request that it does not answer, or with which its session ends. */
-  readonly silentAt?: ProcessRequest['case']
-  readonly endsAt?: ProcessRequest['case']
+  readonly silentAt?: ProcessSessionRequest['case']
+  readonly endsAt?: ProcessSessionRequest['case']
 }
 
 const second = 1_000
@@ -36,7 +36,7 @@ const timing = { deadlineMs: 5_000, partMs: 200, progressMs: 5 }
 
 /** Resolves with the result of a what-if whose pods answer so and the requests of each pod, or rejects. */
 async function askPods(...pods: readonly Played[]) {
-  const asked = pods.map((): ProcessRequest[] => [])
+  const asked = pods.map((): ProcessSessionRequest[] => [])
   const sessions = pods.map((pod, index) => {
     const { features = ['replay', 'merge'], backend = 'redis' } = pod
     const hello = create(HelloSchema, {
@@ -65,10 +65,10 @@ async function askPods(...pods: readonly Played[]) {
 }
 
 function answerOf(
-  { case: kind, value }: ProcessRequest,
+  { case: kind, value }: ProcessSessionRequest,
   pod: Played,
   last: boolean,
-): ProcessReport | undefined {
+): ProcessSessionReport | undefined {
   if (kind === 'openRecording') {
     const opened = {
       calls: 3n,
@@ -90,7 +90,8 @@ function answerOf(
   return { case: 'replay', value: create(ReplaySchema, { ...replayed, ...pod.replay, id, done: true }) }
 }
 
-const casesOf = (requests: readonly ProcessRequest[] | undefined) => requests?.map(request => request.case)
+const casesOf = (requests: readonly ProcessSessionRequest[] | undefined) =>
+  requests?.map(request => request.case)
 
 test('the pod with the most calls replays those of all, and every recording is closed', async () => {
   const { coverage, asked } = await askPods({ parts: 2 }, { recording: { records: 4n } })

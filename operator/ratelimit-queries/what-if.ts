@@ -14,9 +14,9 @@ import {
   type WhatIfResult,
   type WhatIfStep,
 } from './pod-sessions.ts'
-import type { ProcessReport, ProcessRequest, ProcessSession } from './process-session.ts'
+import type { ProcessSession, ProcessSessionReport, ProcessSessionRequest } from './process-session.ts'
 
-const askProcesses = askingProcesses<ProcessReport, ProcessRequest>()
+const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface WhatIfTiming {
   /** A process that has not answered by then is missing. */
@@ -146,16 +146,18 @@ async function openRecordings(
 }
 
 function makePlan(name: bigint, sources: readonly Source[]): Plan {
-  const startOf = ({ recording }: Source) => Number(recording.fromMs)
-  const starts = sources.map(startOf)
-  const overwritten = sources.filter(({ recording }) => !recording.whole).map(startOf)
+  const startMs = ({ recording }: Source) => Number(recording.fromMs)
+  const starts = sources.map(startMs)
+  const overwritten = sources.filter(({ recording }) => !recording.whole).map(startMs)
   const groups = [
     ...Map.groupBy(sources, ({ session: { identity, id } }) =>
       identity.backend === 'memory' ? id : '',
     ).values(),
   ]
   return {
-    ...{ name, groups, fromMs: Math.max(Math.min(...starts), ...overwritten) },
+    name,
+    groups,
+    fromMs: Math.max(Math.min(...starts), ...overwritten),
     // Times can be those of calls that began before, and of a clock that was set.
     epochSeconds: BigInt(Math.max(0, Math.floor(Math.min(...starts) / 1000) - 60)),
     halvings: Math.max(...groups.map(requiredHalvings)),
@@ -300,8 +302,8 @@ class GroupReplay {
 
 async function askOne<Value>(
   { session }: Source,
-  request: (id: bigint) => ProcessRequest,
-  read: (report: ProcessReport) => Value | undefined,
+  request: (id: bigint) => ProcessSessionRequest,
+  read: (report: ProcessSessionReport) => Value | undefined,
   deadlineMs: number,
 ): Promise<Value | undefined> {
   const { answers } = await askProcesses([session], request, read, deadlineMs)

@@ -5,7 +5,7 @@ import {
   effectiveStates,
   enforces,
   type FeedClient,
-  findRejection,
+  findRejectionText,
   maxWorkers,
   type RejectedContent,
   workerId,
@@ -251,7 +251,7 @@ function findNewestRejection(
   clientStates: readonly ClientState[],
   resource: Pick<Resource, 'name' | 'hash'>,
 ) {
-  const message = findRejection(clientStates, resource)
+  const message = findRejectionText(clientStates, resource)
   return message === undefined ? undefined : { pod: clientStates[0]?.client.pod ?? '', message }
 }
 

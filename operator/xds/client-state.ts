@@ -88,7 +88,7 @@ export function enforces(
  * Returns the reason for which a client with these states rejected exactly this content; undefined if it did
  * not.
  */
-export function findRejection(
+export function findRejectionText(
   clientStates: readonly ClientState[],
   { name, hash }: Pick<Resource, 'name' | 'hash'>,
 ): string | undefined {

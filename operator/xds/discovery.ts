@@ -17,13 +17,13 @@ export const discoveryPath =
  */
 const maxEncodedSnapshots = 4
 
-interface DiscoveryCodec extends Codec<DiscoveryRequest, Response> {
-  /** Returns the bytes of `encode` as a part that all streams share and a part of the stream. */
+/**
+ * Reads requests and writes responses. Content that all streams share is encoded once: `encodeParts` returns
+ * it as the first part, and the fields of the stream as the second.
+ */
+export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> & {
   encodeParts(response: Response): readonly Uint8Array[]
-}
-
-/** Reads requests and writes responses. Content that all streams share is encoded once. */
-export function createDiscoveryCodec(): DiscoveryCodec {
+} {
   const encoded = new Map<string, Buffer>()
 
   function encodeOnce(snapshot: Snapshot): Buffer {

@@ -11,7 +11,7 @@ const snapshotOf = (contents: readonly (readonly [string, string])[]) =>
     contents.map(([name, text]) => resource(name, text)),
   )
 
-test('the version never changes, so that an upgrade makes no pod load again', () => {
+test('the version of a snapshot is that of earlier releases, so that an upgrade makes no pod load it again', () => {
   const { version, bytes, resources } = snapshotOf([
     ['b/two', 'second'],
     ['a/one', 'first'],

@@ -11,8 +11,8 @@ import {
 import fc from 'fast-check'
 import { encodedCodec } from '../../operator/pods/session-table.ts'
 import {
-  type ProcessReport,
-  type ProcessRequest,
+  type ProcessSessionReport,
+  type ProcessSessionRequest,
   processSessionPath,
 } from '../../operator/ratelimit-queries/process-session.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
@@ -54,7 +54,7 @@ const replay = fc.record({
   ...{ id, progress: number, done: fc.boolean(), problem: text, recordedCalls: whole, share: number },
   keys: fc.array(fc.record({ entries, hits: whole, refusedNow: whole }), { maxLength: 3 }),
 })
-const report: fc.Arbitrary<ProcessReport> = fc.oneof(
+const report: fc.Arbitrary<ProcessSessionReport> = fc.oneof(
   oneOf('hello', hello),
   oneOf('totals', totals),
   oneOf('series', fc.record({ id, ...hits })),
@@ -79,7 +79,7 @@ const recordedCalls = fc
   )
   .map(calls => toBinary(RecordedCallsSchema, create(RecordedCallsSchema, { calls })))
 
-const request: fc.Arbitrary<ProcessRequest> = fc.oneof(
+const request: fc.Arbitrary<ProcessSessionRequest> = fc.oneof(
   oneOf(
     'subscribe',
     fc.record({ id, what: fc.nat({ max: 5 }), domain: text, rule: text, ttlMs: fc.nat({ max: 2 ** 31 }) }),
@@ -110,7 +110,7 @@ function framesOf<Message>(message: fc.Arbitrary<Message>, encode: (message: Mes
 const reports = framesOf(report, message =>
   toBinary(SessionReportSchema, create(SessionReportSchema, { report: message as never })),
 )
-const encodeRequest = (message: ProcessRequest) =>
+const encodeRequest = (message: ProcessSessionRequest) =>
   toBinary(SessionRequestSchema, create(SessionRequestSchema, { request: message as never }))
 const helloFrame = toBinary(
   SessionReportSchema,

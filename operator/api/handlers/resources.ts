@@ -42,7 +42,7 @@ export const resources: Handler = {
     const kind = requiredText(call, 'kind')
     const page = paginate(selectResources(call, kind), qualifiedName, readPage(call))
     const { typeUrl } = feeds.find(feed => feed.kind === kind) ?? {}
-    const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(qualifiedName)))
+    const state = typeUrl && (await sources.feedStates.read(typeUrl, page.items.map(qualifiedName)))
     const withPods = kind === 'RateLimitConfig' && parameters['after'] === undefined
     const pods = withPods ? await readAll(page => sources.pods.pods(page)) : []
     const shown = pods.slice(0, maxPageItems)

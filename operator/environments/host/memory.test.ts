@@ -21,7 +21,7 @@ const routes = animationStreamRoutes({
     signing: () => ({ unknown: true }),
     onChange: () => {},
   },
-  loads: { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
+  loads: { sum: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
 })
 const openFile = (path: string, onWarning: (text: string) => void) =>
   openRememberedFile(path, [limits, routes], (event, fields) =>

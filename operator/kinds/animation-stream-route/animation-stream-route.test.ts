@@ -36,7 +36,7 @@ function openWorld() {
     const kind = animationStreamRoutes({
       secrets: folderSecrets({ list: () => [...resources.values()], onChange: () => {} }),
       loads: {
-        of: (route, uids) => ({ activeStreams: loads.get(route) ?? 0, consumers: uids.length }),
+        sum: (route, uids) => ({ activeStreams: loads.get(route) ?? 0, consumers: uids.length }),
         onChange: () => {},
       },
     })
@@ -217,7 +217,7 @@ test('a route whose Secret may not be read reports the missing grant, and keeps 
     const secrets = { follow: async () => {}, tokens: () => tokens, signing, onChange: () => {} }
     const kind = animationStreamRoutes({
       secrets,
-      loads: { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
+      loads: { sum: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
     })
     const spec = { match: { streamIdPrefix: 'kiosk-' }, tokenSecretRef: { name: 'tokens' } }
     const { apiVersion, kind: name } = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute' }

@@ -36,7 +36,7 @@ export const animationStreamRoute: FeedKind<StreamRoute, OpenedStreamRoute> = {
 interface StreamRouteContext {
   readonly secrets: RouteSecrets
   /** The loads that processes report for each route. */
-  readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
+  readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
 }
 
 export function animationStreamRoutes({
@@ -85,7 +85,7 @@ export function animationStreamRoutes({
     encode: encodeStreamRoute,
     show: showStreamRoute,
     count(route, uids) {
-      const { activeStreams, consumers } = route ? loads.of(route.name, uids) : noLoad
+      const { activeStreams, consumers } = route ? loads.sum(route.name, uids) : noLoad
       return { activeStreams, consumers }
     },
   }
