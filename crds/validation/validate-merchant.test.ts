@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { eventTypes } from '@tollway/payments/operations/announce.ts'
+import { eventTypes } from '@tollway/payments/operations/events.ts'
 import { merchantEvents } from '../merchant.ts'
 import { readCases } from '../testing/read-cases.ts'
 import { validateMerchant } from './validate-merchant.ts'

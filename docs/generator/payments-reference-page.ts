@@ -3,7 +3,7 @@ import {
   processingError,
   processingErrorCodes,
 } from '@tollway/payments/domain/transaction/processing-errors.ts'
-import { eventMeanings } from '@tollway/payments/operations/announce.ts'
+import { eventMeanings } from '@tollway/payments/operations/events.ts'
 import { testCards } from '@tollway/payments/processor/test-cards.ts'
 
 const code = (text: string | number) => `\`${text}\``

@@ -3,16 +3,16 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { type CallLimits, type CallRejection, callRules, createLocalCallLimits } from './call-limits.ts'
+import { type CallLimitExceeded, type CallLimits, callRules, createLocalCallLimits } from './call-limits.ts'
 import type { Metrics } from './metrics.ts'
 import type { Settings } from './settings.ts'
 
 /** Decides which calls of the API run at all. */
 export interface CallGuard {
   /** Counts a call before its key is looked up. @param apiKey null without one */
-  admit(address: string, apiKey: string | null): Promise<CallRejection | null>
+  admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null>
   /** Counts a key that opened nothing. While the address is over that limit, `admit` rejects it. */
-  countFailedKey(address: string): Promise<CallRejection | null>
+  countFailedKey(address: string): Promise<CallLimitExceeded | null>
   /**
    * Runs a call that looks its key up. Of one address, only some run at once with keys that have opened
    * nothing in this process; the others wait, and are rejected when the failed keys of the address have come
@@ -24,23 +24,23 @@ export interface CallGuard {
     caller: { readonly address: string; readonly apiKey: string },
     work: () => Promise<T>,
     isUnknown: (result: T) => boolean,
-  ): Promise<T | CallRejection>
+  ): Promise<T | CallLimitExceeded>
 }
 
 /** @param onRejected called for each call that is rejected */
 export function createCallGuard(
   limits: CallLimits,
   clock: Clock,
-  onRejected: (rejection: CallRejection) => void = () => {},
+  onRejected: (rejection: CallLimitExceeded) => void = () => {},
 ): CallGuard {
   /** Holds only blocks, so its own rate does not matter. */
   const blocked = new KeyedRateLimiter(1, clock)
   const lookups = createKeyLookups(maxUnprovenAtOnce)
-  const report = (rejection: CallRejection | null) => {
+  const report = (rejection: CallLimitExceeded | null) => {
     if (rejection !== null) onRejected(rejection)
     return rejection
   }
-  async function countFailedKey(address: string): Promise<CallRejection | null> {
+  async function countFailedKey(address: string): Promise<CallLimitExceeded | null> {
     const value = addressKey(address)
     const rejection = await limits.take([{ rule: 'failed_key', value }])
     if (rejection !== null) blocked.cooldown(value, rejection.waitMs)

@@ -15,7 +15,7 @@ export interface CallHit {
 }
 
 /** The rule that rejects a call, and the wait before a retry. */
-export interface CallRejection {
+export interface CallLimitExceeded {
   readonly rule: CallRule
   /** The time is above zero. */
   readonly waitMs: number
@@ -24,7 +24,7 @@ export interface CallRejection {
 /** Limits the calls of the API. */
 export interface CallLimits {
   /** Counts one hit of each. Resolves with a rejection when a hit is over its limit. Never rejects. */
-  take(hits: readonly CallHit[]): Promise<CallRejection | null>
+  take(hits: readonly CallHit[]): Promise<CallLimitExceeded | null>
   close(): void
 }
 

@@ -3,13 +3,13 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
-import { followSecret } from './follow-secret.ts'
+import { watchSecret } from './follow-secret.ts'
 
 test('the secret is that of the file, and the previous one while the file has none', () => {
   const folder = temporaryFolder('follow-secret')
   const path = join(folder, 'token')
   const warnings: string[] = []
-  const secret = followSecret({ first: 'first', path, onWarning: text => warnings.push(text) })
+  const secret = watchSecret({ first: 'first', path, onWarning: text => warnings.push(text) })
   const steps: readonly (readonly [change: () => void, expected: string, warnings: number])[] = [
     [() => {}, 'first', 1],
     [() => {}, 'first', 1],

@@ -19,7 +19,7 @@ interface FollowSecretOptions {
  * applies from the next request. While the file is missing, empty or unreadable, the last secret stays in
  * force.
  */
-export function followSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
+export function watchSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
   if (path === undefined) return () => first
   let current = first
   let told = ''

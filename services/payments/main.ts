@@ -12,7 +12,7 @@ if (command.length > 0) {
   process.exit(await runAdmin(command, process.env, { print, printError }))
 }
 
-const fileOf = ({ name }: { readonly name: string }) => process.env[`${name}_FILE`] || undefined
+const settingFile = ({ name }: { readonly name: string }) => process.env[`${name}_FILE`] || undefined
 
 await runService({
   settings,
@@ -21,7 +21,7 @@ await runService({
   describeError,
   start: (values, log) =>
     startService(values, log, {
-      provisionTokenFile: fileOf(settings.provisionToken),
-      payPageSecretFile: fileOf(settings.payPageSecret),
+      provisionTokenFile: settingFile(settings.provisionToken),
+      payPageSecretFile: settingFile(settings.payPageSecret),
     }),
 })

@@ -40,7 +40,7 @@ export function createMetrics(): Metrics {
       const counts = new Map<string, number>()
       families.push({ name, help, type: 'counter', samples: () => counts })
       return (labels = {}, by = 1) => {
-        const sample = nameOf(name, labels)
+        const sample = toSampleName(name, labels)
         counts.set(sample, (counts.get(sample) ?? 0) + by)
       }
     },
@@ -48,13 +48,13 @@ export function createMetrics(): Metrics {
       const samples = () => {
         const value = read()
         const labelled: readonly LabelledValue[] = typeof value === 'number' ? [[{}, value]] : value
-        return labelled.map(([labels, one]) => [nameOf(name, labels), one] as const)
+        return labelled.map(([labels, one]) => [toSampleName(name, labels), one] as const)
       }
       families.push({ name, help, type: 'gauge', samples })
     },
     histogram(name, help) {
       const durations = new Map<string, BoundedHistogram>()
-      const samples = () => [...durations].flatMap(([labels, all]) => [...samplesOf(name, labels, all)])
+      const samples = () => [...durations].flatMap(([labels, all]) => [...sampleHistogram(name, labels, all)])
       families.push({ name, help, type: 'histogram', samples })
       return (labels, ms) => {
         const key = labelsText(Object.entries(labels))
@@ -69,12 +69,12 @@ export function createMetrics(): Metrics {
   }
 }
 
-function samplesOf(name: string, labels: string, all: BoundedHistogram) {
+function sampleHistogram(name: string, labels: string, all: BoundedHistogram) {
   const numbers = { bounds: bucketSeconds, atMost: all.atMost(), count: all.count, sum: all.sum / 1000 }
   return histogramSamples(name, labels, numbers)
 }
 
-function nameOf(name: string, labels: Labels): string {
+function toSampleName(name: string, labels: Labels): string {
   return sampleName(name, labelsText(Object.entries(labels)))
 }
 

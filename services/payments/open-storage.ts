@@ -6,7 +6,7 @@ import { migrate, readMigrations } from './storage/engine/migrate.ts'
 import type { Storage } from './storage/storage.ts'
 
 /** Returns the folder of the service's data. */
-export function folderOf({ stateDir }: Pick<Settings, 'stateDir'>): string {
+export function dataFolder({ stateDir }: Pick<Settings, 'stateDir'>): string {
   return join(stateDir, 'payments')
 }
 
@@ -32,7 +32,7 @@ export async function openStorage(settings: Settings, log: Log): Promise<Storage
 
 async function openEmbedded(settings: Settings, log: Log): Promise<Storage> {
   const { openPglite } = await import('./storage/engine/pglite.ts')
-  const folder = folderOf(settings)
+  const folder = dataFolder(settings)
   log.info('store payments in the embedded database: a loss of power can lose them', { folder })
   return openPglite({ folder, clock: systemClock, random: Math.random })
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { newPgliteFolder } from '../../test/support/pglite-folder.ts'
 import { createMetrics } from './metrics.ts'
-import { watchOutboxes } from './outbox-metrics.ts'
+import { reportOutboxes } from './outbox-metrics.ts'
 import { insertMail, markMailSent } from './storage/delivery/mails.ts'
 import {
   disableWebhookEndpoint,
@@ -30,7 +30,7 @@ test('waiting records are counted with their delay, and a failing database is re
   let monotonicMs = 0
   const clock = { ...systemClock, nowMs: () => nowMs + minuteMs, monotonicMs: () => monotonicMs }
   const metrics = createMetrics()
-  const look = watchOutboxes({ storage, clock }, metrics)
+  const look = reportOutboxes({ storage, clock }, metrics)
   const figures = async () => {
     monotonicMs += 15_000
     await look().catch(() => {})

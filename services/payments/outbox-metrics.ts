@@ -1,7 +1,7 @@
 import type { Task } from './background.ts'
 import type { Metrics } from './metrics.ts'
 import type { Payments } from './operations/operation.ts'
-import { type Outbox, outboxes, readOutbox } from './storage/delivery/outboxes.ts'
+import { type OutboxName, outboxes, readOutbox } from './storage/delivery/outboxes.ts'
 import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 
 const lookMs = 15_000
@@ -10,13 +10,13 @@ const lookMs = 15_000
  * Reads the outboxes every 15 seconds, and thereby checks whether the database answers. Each process reports
  * the same figures, since they are those of the database.
  */
-export function watchOutboxes(
+export function reportOutboxes(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,
   metrics: Metrics,
 ): Task {
-  const waiting = new Map<Outbox, number>()
-  const overdueSeconds = new Map<Outbox, number>()
-  const readAll = (figures: ReadonlyMap<Outbox, number>) => () =>
+  const waiting = new Map<OutboxName, number>()
+  const overdueSeconds = new Map<OutboxName, number>()
+  const readAll = (figures: ReadonlyMap<OutboxName, number>) => () =>
     [...figures].map(([outbox, value]) => [{ outbox }, value] as const)
   metrics.gauge('payments_outbox_waiting', 'Messages that are not delivered yet.', readAll(waiting))
   metrics.gauge(

@@ -17,7 +17,7 @@ interface Retention {
  * Removes each minute the rows that ended longer ago than their retention. Only one process removes at a
  * time.
  */
-export function forgetEnded(
+export function pruneExpired(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,
   { deliveryMs, eventMs }: Retention,
 ): Task {

@@ -10,7 +10,7 @@ import {
   type RateLimitResponse_DescriptorStatus,
   RateLimitResponseSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import type { CallHit, CallLimits, CallRejection } from './call-limits.ts'
+import type { CallHit, CallLimitExceeded, CallLimits } from './call-limits.ts'
 
 export interface ServiceCallLimitsOptions {
   /** The gRPC port of a rate limit service, `host:port`. */
@@ -65,17 +65,17 @@ export function createServiceCallLimits(options: ServiceCallLimitsOptions): Call
         return local.take(hits)
       }
       const unlimited = hits.filter((_, index) => statuses[index]?.currentLimit === undefined)
-      const [rejection = null] = hits.flatMap(({ rule }, index) => rejectionOf(rule, statuses[index]))
+      const [rejection = null] = hits.flatMap(({ rule }, index) => toRejections(rule, statuses[index]))
       return rejection ?? (unlimited.length === 0 ? null : local.take(unlimited))
     },
     close: () => client.close(),
   }
 }
 
-function rejectionOf(
+function toRejections(
   rule: CallHit['rule'],
   status: RateLimitResponse_DescriptorStatus | undefined,
-): readonly CallRejection[] {
+): readonly CallLimitExceeded[] {
   if (status?.code !== RateLimitResponse_Code.OVER_LIMIT) return []
   const { seconds = 0n, nanos = 0 } = status.durationUntilReset ?? {}
   return [{ rule, waitMs: Math.max(minWaitMs, Number(seconds) * 1_000 + Math.ceil(nanos / 1e6)) }]

@@ -13,31 +13,31 @@ import { type BackgroundOptions, instructionOutcomes, startBackground } from './
 import { openCallGuard } from './call-guard.ts'
 import { createDelivery } from './delivery.ts'
 import { describeError } from './describe-error.ts'
-import { followSecret, readSecret } from './follow-secret.ts'
+import { readSecret, watchSecret } from './follow-secret.ts'
 import { type AdminServer, startAdminServer } from './http/servers/admin-server.ts'
 import { createApiServer } from './http/servers/api-server.ts'
 import { createMonitorServer } from './http/servers/monitor-server.ts'
 import { createProvisionServer } from './http/servers/provision-server.ts'
 import type { JsonServer, JsonServerOptions } from './http/servers/server.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
-import { folderOf, openStorage } from './open-storage.ts'
+import { dataFolder, openStorage } from './open-storage.ts'
 import { eventOutcomes } from './operations/background/book-event.ts'
 import { sweepOutcomes } from './operations/background/sweep-authorisations.ts'
 import type { Payments } from './operations/operation.ts'
-import { watchOutboxes } from './outbox-metrics.ts'
+import { reportOutboxes } from './outbox-metrics.ts'
 import { createAttemptLimit } from './pages/attempt-limit.ts'
-import { followPageSecrets } from './pages/page-secrets.ts'
+import { watchPageSecrets } from './pages/page-secrets.ts'
 import { payPages } from './pages/pay-pages.ts'
 import { paymentsCheckout } from './pages/payments-checkout.ts'
 import { createTestProcessor } from './processor/test-processor.ts'
-import { forgetEnded } from './prune-expired.ts'
+import { pruneExpired } from './prune-expired.ts'
 import type { Settings } from './settings.ts'
 import { createStoredJournal } from './storage/delivery/stored-journal.ts'
 import { type MeasuredStorage, measureStorage } from './storage/engine/measured-storage.ts'
 import { Idempotency } from './storage/idempotency/idempotency.ts'
 import { createStoredAnswers } from './storage/idempotency/stored-answers.ts'
 import type { Storage } from './storage/storage.ts'
-import { watchPage } from './verify-payment-page.ts'
+import { verifyPaymentPage } from './verify-payment-page.ts'
 
 interface Service {
   readonly port: number
@@ -70,7 +70,7 @@ export async function startService(
   { provisionTokenFile, payPageSecretFile }: SecretFiles = {},
 ): Promise<Service> {
   await assertPortsFree(settings)
-  const tls = tlsOf(settings, log)
+  const tls = openTls(settings, log)
   const metrics = createMetrics()
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
@@ -84,10 +84,10 @@ export async function startService(
   const shared = { log, clock: systemClock, randomBytes, payments, onAnswer: countAnswers(metrics) }
   const countReplay = metrics.counter('payments_idempotency_replays_total', 'Answers that were given again.')
   const { openSignup, signupsPerMinute } = settings
-  const pageSecrets = followPageSecrets({
+  const pageSecrets = watchPageSecrets({
     set: settings.payPageSecret,
     path: payPageSecretFile,
-    folder: folderOf(settings),
+    folder: dataFolder(settings),
     onWarning: text => log.warn('follow PAY_PAGE_SECRET_FILE: failed', { reason: text }),
   })
   const calls = await openCallGuard(settings, log, metrics)
@@ -99,9 +99,9 @@ export async function startService(
     signUps: openSignup ? new KeyedRateLimiter(signupsPerMinute, systemClock) : null,
     trustedProxies: settings.trustedProxies,
     tls: tls.api,
-    extend: app => app.register(pagesOf(settings, payments, log, pageSecrets), { prefix: '/pay' }),
+    extend: app => app.register(createPages(settings, payments, log, pageSecrets), { prefix: '/pay' }),
   })
-  const provisionToken = followSecret({
+  const provisionToken = watchSecret({
     first: settings.provisionToken,
     path: provisionTokenFile,
     onWarning: text => log.warn('follow PROVISION_TOKEN_FILE: failed', { reason: text }),
@@ -120,11 +120,11 @@ export async function startService(
   const delivery = createDelivery({ settings, payments, log, metrics })
   const tasks = {
     ...delivery.tasks,
-    'checking the payment page': watchPage({
+    'checking the payment page': verifyPaymentPage({
       ...{ address: settings.payPageCheckUrl, clock: systemClock, log, metrics },
     }),
-    'looking at what waits': watchOutboxes(payments, metrics),
-    'forgetting what ended': forgetEnded(payments, {
+    'looking at what waits': reportOutboxes(payments, metrics),
+    'forgetting what ended': pruneExpired(payments, {
       deliveryMs: settings.deliveryRetentionDays * dayMs,
       eventMs: settings.eventRetentionDays * dayMs,
     }),
@@ -162,7 +162,7 @@ export async function startService(
 export function createPayments(settings: Settings, storage: Storage): Payments {
   const clock = systemClock
   const test = createTestProcessor({
-    key: readSecret(settings.testProcessorKey, folderOf(settings), 'test-processor-key'),
+    key: readSecret(settings.testProcessorKey, dataFolder(settings), 'test-processor-key'),
     journal: createStoredJournal(storage),
     answers: createStoredAnswers(storage),
     now: () => clock.nowMs(),
@@ -190,7 +190,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
   }
 }
 
-function pagesOf(settings: Settings, payments: Payments, log: Log, secrets: () => readonly Uint8Array[]) {
+function createPages(settings: Settings, payments: Payments, log: Log, secrets: () => readonly Uint8Array[]) {
   return payPages({
     checkout: paymentsCheckout(payments),
     attempts: createAttemptLimit(
@@ -219,7 +219,7 @@ function startAdmin(
     ...shared,
     storage: payments.storage,
     payments: () => payments,
-    folder: folderOf(settings),
+    folder: dataFolder(settings),
   })
 }
 
@@ -250,7 +250,7 @@ function createProvision(
 }
 
 /** @throws Error with every problem of the certificate files */
-function tlsOf(settings: Settings, log: Log): { readonly api?: TlsFiles; readonly provision?: TlsFiles } {
+function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; readonly provision?: TlsFiles } {
   const open = (cert: TlsFile, key: TlsFile, ca?: TlsFile) =>
     [cert, key, ca].some(file => file !== undefined && file.path !== '')
       ? openTlsFiles({

@@ -18,7 +18,7 @@ interface WatchPageOptions {
 }
 
 /** Compares the payment page with its inventory every five minutes, and reports the result as a metric. */
-export function watchPage({ address, clock, log, metrics }: WatchPageOptions): Task {
+export function verifyPaymentPage({ address, clock, log, metrics }: WatchPageOptions): Task {
   let result: Result | undefined
   metrics.gauge(
     'payments_page_check',

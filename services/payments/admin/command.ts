@@ -6,6 +6,7 @@ import {
 } from '@tollway/chassis/command-line/command.ts'
 import { type Options, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
+import { quote } from '@tollway/chassis/text.ts'
 import { maxAmount } from '../domain/money/money.ts'
 
 /** What an administrator asks for. */
@@ -147,7 +148,7 @@ function action<const Own extends Readonly<Record<string, ReturnType<typeof opti
       const { values, sourceValues, positionals } = parseWithSource(args, own, options, true)
       const [operand = '', ...more] = operands.length > 0 ? positionals : ['', ...positionals]
       if (operands.length > 0 && operand === '') throw new UsageError(`missing argument ${operands[0]}`)
-      if (more.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(more[0])}`)
+      if (more.length > 0) throw new UsageError(`unexpected argument ${quote(more[0] ?? '')}`)
       const texts = values as Texts<keyof Own & string>
       const given = Object.keys(own).flatMap(name =>
         sourceValues[name] === undefined ? [] : [`--${name}=${sourceValues[name]}`],

@@ -1,18 +1,13 @@
 import { type CommandOutput, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import type { Line } from '../domain/ledger/ledger.ts'
+import type { BookFinding } from '../domain/ledger/verify.ts'
 import type { Result } from '../domain/rejections.ts'
 import type { Dispute } from '../domain/transaction/dispute.ts'
 import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/background/pay-out.ts'
 import { closeExceptionByHand, retryException } from '../operations/background/processor-exceptions.ts'
 import type { Payments } from '../operations/operation.ts'
 import { raiseDisputeByHand, resolveDisputeByHand } from '../operations/transactions/disputes.ts'
-import {
-  type BookFinding,
-  maxFindings,
-  storeResult,
-  type Verification,
-  verifyBooks,
-} from '../operations/verify-books.ts'
+import { maxBookFindings, storeResult, type Verification, verifyBooks } from '../operations/verify-books.ts'
 import { listOpenExceptions, type OpenException } from '../storage/delivery/processor-exceptions.ts'
 import { serialiseEvent } from '../storage/delivery/stored-journal.ts'
 import { type Storage, transact } from '../storage/storage.ts'
@@ -23,16 +18,16 @@ export interface AdminCommand {
   /** Whether the database is first migrated to this program's schema. */
   readonly schema: 'as it is' | 'current'
   /** Resolves with the exit code. */
-  readonly run: (place: AdminPlace, output: CommandOutput) => Promise<number>
+  readonly run: (place: AdminContext, output: CommandOutput) => Promise<number>
 }
 
-export interface AdminPlace {
+export interface AdminContext {
   readonly storage: Storage
   readonly payments: () => Payments
 }
 
 /** Returns what performs a request. */
-export function commandOf(request: AdminRequest): AdminCommand {
+export function createCommand(request: AdminRequest): AdminCommand {
   switch (request.action) {
     case 'verify':
       return verifyCommand
@@ -82,14 +77,14 @@ function payOut({ period = payoutPeriod(Date.now()), merchant }: Requested<'pay 
     const line = await transact(payments.storage, tx =>
       payOutMerchant(tx, payments, { merchantId: merchant, period }),
     )
-    return tell(line, output, paid => describePayouts([paid]))
+    return printOutcome(line, output, paid => describePayouts([paid]))
   })
 }
 
 function raiseDispute(request: Requested<'raise dispute'>): AdminCommand {
   return change(async (payments, output) => {
     const dispute = await transact(payments.storage, tx => raiseDisputeByHand(tx, payments, request))
-    return tell(dispute, output, describeRaised)
+    return printOutcome(dispute, output, describeRaised)
   })
 }
 
@@ -98,7 +93,7 @@ function resolveDispute({ disputeId, outcome }: Requested<'resolve dispute'>): A
     const dispute = await transact(payments.storage, tx =>
       resolveDisputeByHand(tx, payments, { disputeId, outcome }),
     )
-    return tell(dispute, output, ({ id, status }) => `dispute ${id} is ${status}\n`)
+    return printOutcome(dispute, output, ({ id, status }) => `dispute ${id} is ${status}\n`)
   })
 }
 
@@ -121,7 +116,8 @@ const listExceptions: AdminCommand = {
 function retry({ id }: Requested<'retry exception'>): AdminCommand {
   return change(async (payments, output) => {
     const result = await transact(payments.storage, tx => retryException(tx, payments, id))
-    if (!result.ok || result.value.isBooked) return tell(result, output, () => `exception ${id}: booked\n`)
+    if (!result.ok || result.value.isBooked)
+      return printOutcome(result, output, () => `exception ${id}: booked\n`)
     output.printError(`tollway payments: ${result.value.outcome}: ${result.value.reason}\n`)
     return exitCodes.wrong
   })
@@ -130,11 +126,11 @@ function retry({ id }: Requested<'retry exception'>): AdminCommand {
 function close({ id, note }: Requested<'close exception'>): AdminCommand {
   return change(async (payments, output) => {
     const closed = await transact(payments.storage, tx => closeExceptionByHand(tx, payments, { id, note }))
-    return tell(closed, output, () => `exception ${id}: closed\n`)
+    return printOutcome(closed, output, () => `exception ${id}: closed\n`)
   })
 }
 
-function tell<T>(outcome: Result<T>, output: CommandOutput, describe: (done: T) => string): number {
+function printOutcome<T>(outcome: Result<T>, output: CommandOutput, describe: (done: T) => string): number {
   if (outcome.ok) {
     output.print(describe(outcome.value))
     return exitCodes.ok
@@ -156,7 +152,7 @@ ${describeFindings(findings)}`
 
 function describeFindings(findings: readonly BookFinding[]): string {
   if (findings.length === 0) return 'Everything adds up.\n'
-  const shown = findings.slice(0, maxFindings).map(({ record, message }) => `${record}: ${message}\n`)
+  const shown = findings.slice(0, maxBookFindings).map(({ record, message }) => `${record}: ${message}\n`)
   const more = findings.length - shown.length
   const rest = more === 0 ? '' : `and ${more} more\n`
   return `${shown.join('')}${rest}${findings.length} things do not add up.\n`

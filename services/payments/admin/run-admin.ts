@@ -10,12 +10,12 @@ import { request } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { type AdminAddress, type AdminAnswer, adminFile, adminPath } from '../http/servers/admin-server.ts'
-import { folderOf, openDatabase, openStorage } from '../open-storage.ts'
+import { dataFolder, openDatabase, openStorage } from '../open-storage.ts'
 import { createPayments } from '../service.ts'
 import { type Settings, settings } from '../settings.ts'
 import { StorageError } from '../storage/storage.ts'
 import { type AdminCall, createPaymentsCommand } from './command.ts'
-import { type AdminCommand, commandOf } from './commands.ts'
+import { type AdminCommand, createCommand } from './commands.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -30,30 +30,30 @@ async function perform(
   env: Environment,
   output: CommandOutput,
 ): Promise<number> {
-  const read = settingsOf(env)
+  const read = readAdminSettings(env)
   try {
-    return await runHere(commandOf(request), read, output)
+    return await runHere(createCommand(request), read, output)
   } catch (error) {
-    if (!isHeldByOther(error, read)) throw error
-    const code = await askService(folderOf(read), args, output)
+    if (!isInUse(error, read)) throw error
+    const code = await askService(dataFolder(read), args, output)
     if (code !== undefined) return code
     throw new Error(`${(error as Error).message}\n${adviceFor(read)}`)
   }
 }
 
 /** Whether it is the embedded database, which another process has open: the service, as a rule. */
-function isHeldByOther(error: unknown, { databaseUrl }: Settings): boolean {
+function isInUse(error: unknown, { databaseUrl }: Settings): boolean {
   return error instanceof StorageError && error.code === 'unavailable' && databaseUrl === ''
 }
 
 /** The one way that fails on a machine on which all is well. */
 function adviceFor(read: Settings): string {
-  return `Only one process can open the embedded database in ${folderOf(read)}, and the one that has it takes
+  return `Only one process can open the embedded database in ${dataFolder(read)}, and the one that has it takes
 no commands: stop the service, run this again, and start it. With PostgreSQL (DATABASE_URL) both work
 at once.`
 }
 
-function settingsOf(env: Environment): Settings {
+function readAdminSettings(env: Environment): Settings {
   const read = readSettings(settings, env, path => readFileSync(path, 'utf8'))
   if ('value' in read) return read.value
   throw new Error(read.problems.map(({ name, message }) => `${name}: ${message}`).join('; '))

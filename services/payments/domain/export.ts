@@ -1,4 +1,4 @@
-import type { JsonObject } from './json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { Line } from './ledger/ledger.ts'
 import type { Transaction } from './transaction/transaction.ts'
 

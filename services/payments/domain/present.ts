@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from './json.ts'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import type { Line } from './ledger/ledger.ts'
 import { type CardDetails, expiryMs, type SavedCard } from './merchant/card.ts'
 import { type App, type Balances, type Merchant, merchantFieldNames, type User } from './merchant/merchant.ts'
@@ -166,7 +166,7 @@ function presentProcessingError(code: ProcessingErrorCode): JsonObject {
 }
 
 /** The body of a rejection: a list of fields for a validation error, as the public client expects it. */
-export function presentRejection({ code, message, fields, processingError: declined }: Rejection): JsonValue {
+export function presentRejection({ code, message, fields, processingError: declined }: Rejection): Json {
   if (code === 'invalid_request') return fields.map(({ field, code, message }) => ({ field, code, message }))
   if (declined === null) return { code, message }
   return { code, message, error: presentProcessingError(declined.code) }

@@ -1,9 +1,9 @@
-import type { JsonObject, JsonValue } from '../domain/json.ts'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { presentRejection } from '../domain/present.ts'
 import type { Rejected } from '../domain/rejections.ts'
 
 /** The body of an answer: JSON in one line, or nothing. */
-export interface Answer {
+export interface HttpAnswer {
   readonly status: number
   /** Empty for an answer without a body. */
   readonly body: string
@@ -12,21 +12,21 @@ export interface Answer {
 }
 
 /** 200, or 201 for a new record. */
-export function answer(status: 200 | 201, body: JsonObject): Answer {
+export function jsonAnswer(status: 200 | 201, body: JsonObject): HttpAnswer {
   return { status, body: JSON.stringify(body) }
 }
 
-export const noContent: Answer = { status: 204, body: '' }
+export const noContent: HttpAnswer = { status: 204, body: '' }
 
 /**
  * A list: an array with one element a line, `[`, `{…},`, `{…}`, `]`, which the public client reads line by
  * line while it comes.
  */
-export function answerList(items: readonly JsonValue[]): Answer {
+export function answerList(items: readonly Json[]): HttpAnswer {
   const lines = items.map(item => JSON.stringify(item)).join(',\n')
   return { status: 200, body: `[\n${lines}${lines === '' ? '' : '\n'}]\n` }
 }
 
-export function answerRejection({ rejection }: Rejected): Answer {
+export function answerRejection({ rejection }: Rejected): HttpAnswer {
   return { status: rejection.status, body: JSON.stringify(presentRejection(rejection)) }
 }

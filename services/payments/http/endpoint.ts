@@ -1,14 +1,14 @@
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import type { Encoding } from '../domain/input/record.ts'
-import type { JsonObject, JsonValue } from '../domain/json.ts'
 import type { App } from '../domain/merchant/merchant.ts'
 import type { Result } from '../domain/rejections.ts'
 import type { Payments } from '../operations/operation.ts'
 import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency/answers.ts'
 import type { Tx } from '../storage/storage.ts'
-import type { Answer } from './answer.ts'
+import type { HttpAnswer } from './answer.ts'
 
 /** A request to an endpoint, before its input is read. */
-export interface Call {
+export interface EndpointCall {
   readonly payments: Payments
   /** The parameters of the path. A text that is not an id matches no record. */
   readonly params: Readonly<Record<string, string>>
@@ -21,7 +21,7 @@ export interface Call {
 }
 
 /** What `act` gets: the call with its input, which is valid. */
-export interface ParsedCall<Input extends object = object> extends Call {
+export interface ParsedCall<Input extends object = object> extends EndpointCall {
   readonly input: Input
 }
 
@@ -35,13 +35,13 @@ interface Documented<Input extends object> {
   readonly path: string
   readonly document: EndpointDocument
   /** Reads the input before a transaction begins. A caller whose key is wrong does not learn its faults. */
-  parse?(call: Call): Result<Input>
+  parse?(call: EndpointCall): Result<Input>
 }
 
 /** An endpoint that runs in one transaction, which is rolled back if `act` returns a rejection. */
 export interface AppEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'app'
-  act(tx: Tx, call: AppCall<Input>): Promise<Result<Answer>>
+  act(tx: Tx, call: AppCall<Input>): Promise<Result<HttpAnswer>>
 }
 
 /** An endpoint that calls the processor, outside of transactions. */
@@ -53,10 +53,10 @@ export interface ProcessorEndpoint<Input extends object = object> extends Docume
 /** An endpoint without a key, whose answer is a secret. */
 export interface SignUpEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'sign-up'
-  act(tx: Tx, call: ParsedCall<Input>): Promise<Result<Answer>>
+  act(tx: Tx, call: ParsedCall<Input>): Promise<Result<HttpAnswer>>
 }
 
-export type Endpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
+export type ApiEndpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
 /** The description of an endpoint in the OpenAPI document. */
 interface EndpointDocument {
@@ -77,7 +77,7 @@ interface EndpointDocument {
 
 export interface Example {
   readonly schema: JsonObject
-  readonly example: JsonValue
+  readonly example: Json
 }
 
 export interface QueryParameter {

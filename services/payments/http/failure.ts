@@ -2,7 +2,7 @@ import { type Rejected, reject } from '../domain/rejections.ts'
 import { StorageError } from '../storage/storage.ts'
 
 /** The rejections of requests that fastify or Node rejects before they reach an endpoint. */
-const rejectionsOfServer: Readonly<Record<string, Rejected>> = {
+const serverRejections: Readonly<Record<string, Rejected>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: reject('body_too_large'),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: reject('unsupported_media_type'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: reject('malformed_body'),
@@ -28,16 +28,16 @@ export class RejectedError extends Error {
  * The rejection of an error, if it is one of the caller's or of the database; undefined for a
  * defect, which is to be logged and answered with 500.
  */
-export function rejectionOf(error: unknown): Rejected | undefined {
+export function toRejection(error: unknown): Rejected | undefined {
   if (error instanceof RejectedError) return error.rejected
-  if (error instanceof StorageError) return rejectionOfStorage(error)
+  if (error instanceof StorageError) return toStorageRejection(error)
   const { code } = (error ?? {}) as { readonly code?: unknown }
-  return typeof code === 'string' && Object.hasOwn(rejectionsOfServer, code)
-    ? rejectionsOfServer[code]
+  return typeof code === 'string' && Object.hasOwn(serverRejections, code)
+    ? serverRejections[code]
     : undefined
 }
 
-function rejectionOfStorage({ code }: StorageError): Rejected | undefined {
+function toStorageRejection({ code }: StorageError): Rejected | undefined {
   if (code === 'commit-unknown') {
     const message = 'It is not known whether this was done. Look, or repeat it with the same Idempotency-Key.'
     return reject('unavailable', message)

@@ -1,8 +1,8 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type PageInput, pageReader, parsePage } from '../domain/input/page.ts'
 import type { Reader } from '../domain/input/record.ts'
-import type { JsonObject } from '../domain/json.ts'
 import { accept, mapResult, type Result } from '../domain/rejections.ts'
-import type { ListRequest } from '../operations/lists.ts'
+import type { OwnListRequest } from '../operations/lists.ts'
 import type { Tx } from '../storage/storage.ts'
 import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
@@ -31,7 +31,7 @@ export function exportEndpoint<Filter, Item>(
       description:
         'RFC 4180 in UTF-8, with a header. Text that a spreadsheet program takes for a formula has an apostrophe in ' +
         'front. For what follows, pass the last id as `before`.',
-      query: parametersOf(pageReader(filter, maxExportItems).schema),
+      query: listParameters(pageReader(filter, maxExportItems).schema),
       produces: 'text/csv',
       answers: { 200: { schema: { type: 'string' }, example: write([]) } },
     },
@@ -52,7 +52,7 @@ interface ListEndpoint<Filter, Item> {
   readonly item: Example
   /** The merchant, or the identity, whose list it is. */
   readonly owner: (params: AppCall['params'], filter: Filter) => string
-  readonly list: (tx: Tx, request: ListRequest<Filter>) => Promise<Result<readonly Item[]>>
+  readonly list: (tx: Tx, request: OwnListRequest<Filter>) => Promise<Result<readonly Item[]>>
   readonly present: (item: Item) => JsonObject
 }
 
@@ -67,7 +67,7 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
       operationId,
       tag,
       summary,
-      query: parametersOf(pageReader(filter).schema),
+      query: listParameters(pageReader(filter).schema),
       answers: { 200: { schema: { type: 'array', items: item.schema }, example: [item.example] } },
     },
     parse: ({ query }) => parsePage(query, filter),
@@ -90,7 +90,7 @@ async function readItems<Filter, Item>(
 const flagSchema = { enum: ['yes', 'no', 'y', 'n', 'true', 'false', '1', '0'] }
 
 /** Returns the parameters of a query: `filter[created][from]` for the field `from` of `created` of `filter`. */
-function parametersOf(schema: JsonObject, name = '', isRequired = false): readonly QueryParameter[] {
+function listParameters(schema: JsonObject, name = '', isRequired = false): readonly QueryParameter[] {
   const { properties, required = [], description = '', ...own } = schema as QuerySchema
   if (properties === undefined) {
     const style = own.type === 'object' && { style: 'deepObject' as const }
@@ -105,7 +105,7 @@ function parametersOf(schema: JsonObject, name = '', isRequired = false): readon
     ]
   }
   return Object.entries(properties).flatMap(([field, property]) =>
-    parametersOf(
+    listParameters(
       property.anyOf?.[0] ?? property,
       name === '' ? field : `${name}[${field}]`,
       required.includes(field),

@@ -3,7 +3,7 @@ import type { Encoding } from '../domain/input/record.ts'
 import { accept, type Result, reject } from '../domain/rejections.ts'
 
 /** Larger bodies are rejected while they come. */
-export const maxBodyBytes = 1024 * 1024
+export const maxRequestBytes = 1024 * 1024
 
 export interface Body {
   readonly encoding: Encoding
@@ -26,7 +26,7 @@ const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /** A body as its content type says; the type's case, spaces and other parameters do not matter. */
-export function readBody(contentType: string | undefined, bytes: Uint8Array): Result<Body> {
+export function parseBody(contentType: string | undefined, bytes: Uint8Array): Result<Body> {
   if (bytes.length === 0) return accept(noBody)
   const [type = '', ...parameters] = (contentType ?? '').split(';').map(part => part.trim().toLowerCase())
   const encoding = encodings.get(type)

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { newId, type RandomBytes } from '../domain/ids.ts'
 import { hasValidCheckDigit } from '../domain/merchant/card.ts'
 
-const sane = /^[A-Za-z0-9._~:+/=@-]{1,128}$/
+const requestIdPattern = /^[A-Za-z0-9._~:+/=@-]{1,128}$/
 const longNumber = /(?:\d-?){13,}/g
 const maxCardDigits = 19
 
@@ -10,8 +10,8 @@ const maxCardDigits = 19
  * Returns the id for the log and the answer of a request: the caller's `x-request-id` if it is valid, else a
  * new one. A text that could be a card number is not valid, because it must not get into a log.
  */
-export function requestIdOf(given: unknown, nowMs: number, random: RandomBytes): string {
-  if (typeof given === 'string' && sane.test(given) && !hasCardNumber(given)) return given
+export function chooseRequestId(given: unknown, nowMs: number, random: RandomBytes): string {
+  if (typeof given === 'string' && requestIdPattern.test(given) && !hasCardNumber(given)) return given
   return newId(nowMs, random)
 }
 

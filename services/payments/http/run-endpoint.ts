@@ -6,12 +6,12 @@ import type { Payments } from '../operations/operation.ts'
 import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency/answers.ts'
 import { requestFingerprint } from '../storage/idempotency/sealed-answer.ts'
 import { type Tx, transact } from '../storage/storage.ts'
-import type { Answer } from './answer.ts'
+import type { HttpAnswer } from './answer.ts'
 import type {
+  ApiEndpoint,
   AppCall,
   AppEndpoint,
-  Call,
-  Endpoint,
+  EndpointCall,
   ParsedCall,
   ProcessorEndpoint,
   SignUpEndpoint,
@@ -19,7 +19,7 @@ import type {
 import type { Body } from './read-body.ts'
 
 /** A request, before anything of it was checked. */
-export interface Request {
+export interface EndpointRequest {
   readonly apiKey: string | null
   /** Null when there is none. */
   readonly idempotencyKey: string | null
@@ -31,8 +31,8 @@ export interface Request {
 }
 
 /** The reply to a request. */
-export interface Reply {
-  readonly outcome: Result<Answer>
+export interface EndpointReply {
+  readonly outcome: Result<HttpAnswer>
   /** The answer was given before, to the first request with the key. */
   readonly replayed?: boolean
 }
@@ -45,7 +45,11 @@ const ownKeyBytes = 24
  * Reads the input and authenticates the caller before a transaction begins. A caller without a valid key
  * learns nothing about the faults of the request. The Idempotency-Key of a POST belongs to the app.
  */
-export async function runEndpoint(payments: Payments, endpoint: Endpoint, request: Request): Promise<Reply> {
+export async function runEndpoint(
+  payments: Payments,
+  endpoint: ApiEndpoint,
+  request: EndpointRequest,
+): Promise<EndpointReply> {
   const { idempotencyKey } = request
   if (endpoint.method === 'POST' && idempotencyKey !== null && !idempotencyKeyPattern.test(idempotencyKey)) {
     return { outcome: reject('invalid_idempotency_key') }
@@ -63,9 +67,9 @@ export async function runEndpoint(payments: Payments, endpoint: Endpoint, reques
 async function runForApp(
   { storage, idempotency }: Payments,
   endpoint: AppEndpoint,
-  request: Request,
+  request: EndpointRequest,
   { app, call }: { readonly app: App; readonly call: Result<AppCall> },
-): Promise<Reply> {
+): Promise<EndpointReply> {
   const act = async (tx: Tx) => (call.ok ? endpoint.act(tx, call.value) : call)
   if (endpoint.method === 'POST' && request.idempotencyKey !== null) {
     // An answer that was given before is given again, also if its input is not valid any more.
@@ -82,9 +86,9 @@ async function runForApp(
  */
 async function runWithProcessor(
   endpoint: ProcessorEndpoint,
-  request: Request,
+  request: EndpointRequest,
   call: AppCall,
-): Promise<Reply> {
+): Promise<EndpointReply> {
   const { app, payments } = call
   const ownKey = () => Buffer.from(payments.randomBytes(ownKeyBytes)).toString('base64url')
   const scope = request.idempotencyKey === null ? `own:${app.id}` : `app:${app.id}`
@@ -99,9 +103,9 @@ async function runWithProcessor(
 async function runSignUp(
   { storage, idempotency }: Payments,
   endpoint: SignUpEndpoint,
-  request: Request,
+  request: EndpointRequest,
   call: Result<ParsedCall>,
-): Promise<Reply> {
+): Promise<EndpointReply> {
   const act = async (tx: Tx) => (call.ok ? endpoint.act(tx, call.value) : call)
   if (request.idempotencyKey === null) return { outcome: call.ok ? await transact(storage, act) : call }
   const identified = identify(endpoint, request, 'sign-up', request.idempotencyKey)
@@ -111,19 +115,19 @@ async function runSignUp(
 /** Parses the query and the input. */
 function parse(
   payments: Payments,
-  endpoint: Endpoint,
-  { params, query, body, wantsChanged }: Request,
+  endpoint: ApiEndpoint,
+  { params, query, body, wantsChanged }: EndpointRequest,
 ): Result<ParsedCall> {
   const fields = parseForm(query)
   if (!fields.ok) return fields
   const { value, encoding } = body
-  const call: Call = { payments, params, query: fields.value, body: value, encoding, wantsChanged }
+  const call: EndpointCall = { payments, params, query: fields.value, body: value, encoding, wantsChanged }
   return mapResult(endpoint.parse?.(call) ?? accept({}), input => ({ ...call, input }))
 }
 
 function identify(
-  { method, path }: Endpoint,
-  { params, query, body }: Request,
+  { method, path }: ApiEndpoint,
+  { params, query, body }: EndpointRequest,
   scope: string,
   key: string,
 ): IdempotentRequest {
@@ -139,7 +143,7 @@ function normalise({ encoding, value, text }: Body): string {
   return encoding === 'json' && value !== undefined ? JSON.stringify(value) : text
 }
 
-function toReply(result: Result<IdempotentResult>): Reply {
+function toReply(result: Result<IdempotentResult>): EndpointReply {
   if (!result.ok) return { outcome: result }
   const { value } = result
   switch (value.kind) {

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../domain/json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 
 /** The text of a mail, before it is encoded as a message. */
 export interface MailText {
@@ -46,12 +46,12 @@ denne mail. Kontoen kan til enhver tid ophæve dit medlemskab.
  * message. The country decides the language: Danish in Denmark, Greenland and the Faroes, English elsewhere.
  */
 export function invitation(content: JsonObject): MailText {
-  return texts[languageOf(content['country'])](plainName(content['merchantName']) || '–')
+  return texts[chooseLanguage(content['country'])](plainName(content['merchantName']) || '–')
 }
 
 const danish: readonly unknown[] = ['DK', 'GL', 'FO']
 
-function languageOf(country: unknown): MailLanguage {
+function chooseLanguage(country: unknown): MailLanguage {
   return danish.includes(country) ? 'da' : 'en'
 }
 

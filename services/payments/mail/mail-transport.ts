@@ -101,6 +101,6 @@ export const mailbox: SettingKind<Mailbox> = {
 }
 
 /** Returns the domain of a mail's Message-ID. */
-export function domainOf({ address }: Mailbox): string {
+export function parseDomain({ address }: Mailbox): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }

@@ -1,7 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { quote } from '@tollway/chassis/text.ts'
 import MailComposer from 'nodemailer/lib/mail-composer'
-import type { JsonObject } from '../domain/json.ts'
 import {
   claimDueMails,
   giveUpMail,
@@ -13,11 +14,11 @@ import type { Storage } from '../storage/storage.ts'
 import { invitation, type MailText } from './invitation.ts'
 import {
   type ComposedMail,
-  domainOf,
   isPlainAddress,
   type Mailbox,
   MailError,
   type MailTransport,
+  parseDomain,
   sendDeadlineMs,
 } from './mail-transport.ts'
 
@@ -118,7 +119,7 @@ export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMa
   const { id, createdMs, template, recipient, content } = mail
   if (!isPlainAddress(recipient)) throw new MailError('the recipient is not a plain address', true)
   const write = Object.hasOwn(templates, template) ? templates[template] : undefined
-  if (write === undefined) throw new MailError(`there is no text named ${JSON.stringify(template)}`, true)
+  if (write === undefined) throw new MailError(`unknown template ${quote(template)}`, true)
   const { subject, body } = write(content)
   const message = new MailComposer({
     from,
@@ -126,7 +127,7 @@ export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMa
     subject,
     text: body,
     date: new Date(createdMs),
-    messageId: `<${id}@${domainOf(from)}>`,
+    messageId: `<${id}@${parseDomain(from)}>`,
     // Prevents out-of-office replies (RFC 3834, section 5).
     headers: { 'Auto-Submitted': 'auto-generated' },
     newline: 'windows',

@@ -23,7 +23,7 @@ export function createSmtpTransport(server: SmtpServer, options: SmtpOptions = {
       try {
         await sendOver(socket, server, mail, stepTimeoutMs)
       } catch (error) {
-        throw mailErrorOf(error as NodemailerError)
+        throw toMailError(error as NodemailerError)
       } finally {
         clearTimeout(deadline)
         socket.destroy()
@@ -62,7 +62,7 @@ const maxMessageCharacters = 300
 /**
  * Only errors about this mail can be permanent. A rejected login or greeting is a fault of the server.
  */
-function mailErrorOf(error: NodemailerError): MailError {
+function toMailError(error: NodemailerError): MailError {
   const aboutMail = error.code === 'EENVELOPE' || error.code === 'EMESSAGE'
   const permanent = aboutMail && (error.responseCode ?? 0) >= 500
   return new MailError(error.message.slice(0, maxMessageCharacters), permanent, { cause: error })

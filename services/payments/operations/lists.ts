@@ -13,7 +13,7 @@ import {
   type WebhookEndpoint,
   type WebhookEvent,
 } from '../storage/delivery/webhooks.ts'
-import type { Page, PageQuery } from '../storage/list-page.ts'
+import type { ListPage, PageQuery } from '../storage/list-page.ts'
 import type { Tx } from '../storage/storage.ts'
 import { listDisputes } from '../storage/tables/disputes.ts'
 import { listFrauds } from '../storage/tables/frauds.ts'
@@ -25,7 +25,7 @@ import { listTransactions, listWithoutTrails } from '../storage/tables/transacti
 import { firstFrom, lastUntil, timedLists } from '../storage/time-cursors.ts'
 import { ownMerchant, ownTransaction } from './accounts/access.ts'
 
-export interface ListRequest<Filter> {
+export interface OwnListRequest<Filter> {
   readonly app: App
   /** The merchant or identity that the list belongs to. */
   readonly owner: string
@@ -33,11 +33,16 @@ export interface ListRequest<Filter> {
 }
 
 type List = keyof typeof timedLists
-type ListItems<Filter, Item> = (tx: Tx, owner: string, page: PageQuery, filter: Filter) => Promise<Page<Item>>
+type ListItems<Filter, Item> = (
+  tx: Tx,
+  owner: string,
+  page: PageQuery,
+  filter: Filter,
+) => Promise<ListPage<Item>>
 
 /** Returns an operation that reads a page of one of a merchant's lists. */
 function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
-  return async (tx: Tx, { app, owner, page }: ListRequest<Filter>): Promise<Result<readonly Item[]>> => {
+  return async (tx: Tx, { app, owner, page }: OwnListRequest<Filter>): Promise<Result<readonly Item[]>> => {
     if (!isId(owner)) return reject('not_found')
     const found = await listItems(tx, list, { owner, page, appId: app.id }, items)
     if (found.ok && found.value.length > 0) return accept(found.value)
@@ -86,7 +91,7 @@ export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
 /** Returns the trail of a transaction. The owner is the transaction's id. */
 export async function listOwnTrail(
   tx: Tx,
-  { app, owner, page }: ListRequest<NoFilter>,
+  { app, owner, page }: OwnListRequest<NoFilter>,
 ): Promise<Result<readonly TrailEntry[]>> {
   const transaction = await ownTransaction(tx, app, owner)
   return transaction.ok ? listItems(tx, 'trail', { owner, page }, listTrail) : transaction
@@ -95,7 +100,7 @@ export async function listOwnTrail(
 /** Returns the merchants of an identity, which can only be the caller. */
 export async function listOwnMerchants(
   tx: Tx,
-  { app, owner, page }: ListRequest<{ readonly test: boolean | null }>,
+  { app, owner, page }: OwnListRequest<{ readonly test: boolean | null }>,
 ): Promise<Result<readonly Merchant[]>> {
   if (owner !== app.id) return reject('not_found')
   return listItems(tx, 'merchants', { owner, page }, listFilteredMerchantsOfApp)
@@ -114,14 +119,14 @@ async function listItems<Filter, Item>(
   { owner, page, ...visible }: ListPart<Filter>,
   items: ListItems<Filter, Item>,
 ): Promise<Result<readonly Item[]>> {
-  const query = { ...(await queryOf(tx, list, owner, page)), ...visible }
+  const query = { ...(await toPageQuery(tx, list, owner, page)), ...visible }
   const found = await items(tx, owner, query, page.filter)
   if ('items' in found) return accept(found.items)
   return rejectField(found.unknownCursor, 'mismatch', 'there is no such element in this list')
 }
 
 /** Times among the cursors become the elements that were made there. */
-async function queryOf(
+async function toPageQuery(
   tx: Tx,
   list: List,
   owner: string,

@@ -46,17 +46,17 @@ interface Processors {
 }
 
 /** Returns a new id that contains the current time. */
-export function nextId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomBytes'>): string {
+export function generateId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomBytes'>): string {
   return newId(clock.nowMs(), randomBytes)
 }
 
 /** Returns the context of the domain's operations on a transaction of the merchant. */
-export function contextOf(payments: Payments, merchant: Merchant): OperationContext {
+export function operationContext(payments: Payments, merchant: Merchant): OperationContext {
   const { pricing, trailLimits, clock } = payments
-  return { merchant, pricing, trailLimits, nowMs: clock.nowMs(), nextId: () => nextId(payments) }
+  return { merchant, pricing, trailLimits, nowMs: clock.nowMs(), nextId: () => generateId(payments) }
 }
 
 /** Returns the processor of the merchant: test or live. Null when live payments are not configured. */
-export function processorOf({ processors }: Payments, { test }: { readonly test: boolean }) {
+export function chooseProcessor({ processors }: Payments, { test }: { readonly test: boolean }) {
   return test ? processors.test : processors.live
 }

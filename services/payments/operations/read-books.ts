@@ -1,15 +1,12 @@
+import type { BookFinding } from '../domain/ledger/verify.ts'
 import type { Balances, Merchant } from '../domain/merchant/merchant.ts'
-import {
-  findLastVerification,
-  type StoredFinding,
-  type StoredVerification,
-} from '../storage/last-verification.ts'
+import { findLastVerification, type StoredVerification } from '../storage/last-verification.ts'
 import type { Storage } from '../storage/storage.ts'
 import { balancesOfMerchants } from '../storage/tables/ledger.ts'
 import { findMerchantsByProvisionUids, findProvisionUids } from '../storage/tables/merchants.ts'
 
 /** The balances of merchants of resources, and the result of the last proof of the books. */
-export interface Books {
+export interface BooksReport {
   /** The merchants by the uids of the resources. A resource without a merchant is left out. */
   readonly merchants: ReadonlyMap<string, BookOfMerchant>
   /** Undefined if no proof has ended. */
@@ -24,31 +21,31 @@ export interface LastVerification extends Omit<StoredVerification, 'shown'> {
   readonly shown: readonly FindingOfResource[]
 }
 
-interface FindingOfResource extends StoredFinding {
+interface FindingOfResource extends BookFinding {
   /** The uid of the resource of the merchant; null if there is none. */
   readonly uid: string | null
 }
 
 /** Reads the balances of the merchants of these resources, and the result of the last proof of the books. */
-export function readBooks(storage: Storage, uids: readonly string[]): Promise<Books> {
+export function readBooks(storage: Storage, uids: readonly string[]): Promise<BooksReport> {
   return storage.read(async tx => {
     const merchants = await findMerchantsByProvisionUids(tx, uids)
     const balances = await balancesOfMerchants(tx, [...merchants.values()])
     const stored = await findLastVerification(tx)
     const ids = (stored?.shown ?? []).flatMap(({ merchantId }) => merchantId ?? [])
     const uidOf = ids.length === 0 ? new Map<string, string>() : await findProvisionUids(tx, ids)
-    const withUid = (finding: StoredFinding) => ({
+    const withUid = (finding: BookFinding) => ({
       ...finding,
       uid: finding.merchantId === null ? null : (uidOf.get(finding.merchantId) ?? null),
     })
     return {
-      merchants: new Map([...merchants].flatMap(([uid, merchant]) => bookOf(uid, merchant, balances))),
+      merchants: new Map([...merchants].flatMap(([uid, merchant]) => findBook(uid, merchant, balances))),
       verification: stored && { ...stored, shown: stored.shown.map(withUid) },
     }
   })
 }
 
-function bookOf(uid: string, { id }: Merchant, balances: ReadonlyMap<string, Balances>) {
+function findBook(uid: string, { id }: Merchant, balances: ReadonlyMap<string, Balances>) {
   const found = balances.get(id)
   return found === undefined ? [] : [[uid, { merchantId: id, ...found }] as const]
 }

@@ -1,5 +1,5 @@
 import type { Posting } from '../domain/ledger/ledger.ts'
-import { type Book, type Finding, verify } from '../domain/ledger/verify.ts'
+import { type Book, type BookFinding, verify } from '../domain/ledger/verify.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
 import { storeVerification } from '../storage/last-verification.ts'
@@ -8,10 +8,10 @@ import type { Storage, Tx } from '../storage/storage.ts'
 import { disputesOfTransactions } from '../storage/tables/disputes.ts'
 import {
   accountBalances,
-  balanceOf,
   entriesOfLines,
   findLedgerProblems,
   hiddenEntriesOfDisputes,
+  readBalance,
 } from '../storage/tables/ledger.ts'
 import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts'
 import { listTransactionsInOrder } from '../storage/tables/transactions.ts'
@@ -25,16 +25,8 @@ export interface Verification {
   readonly findings: readonly BookFinding[]
 }
 
-export interface BookFinding {
-  /** Null for a finding that belongs to no known merchant. */
-  readonly merchantId: string | null
-  /** `transaction <id>`, `merchant <id>`, and the like. */
-  readonly record: string
-  readonly message: string
-}
-
 /** The most findings that the replay collects. More findings do not help; the other checks can add a few. */
-export const maxFindings = 1_000
+export const maxBookFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
 
@@ -70,8 +62,8 @@ export async function storeResult(
 async function verifyAll(tx: Tx): Promise<Verification> {
   const { seen, findings } = await planFor(tx, 'parts of tables', () => replayAll(tx))
   const counts = await countRecords(tx)
-  findings.push(...leftOver(counts, seen))
-  for (const { rule, id, detail } of await findLedgerProblems(tx, maxFindings)) {
+  findings.push(...findOrphans(counts, seen))
+  for (const { rule, id, detail } of await findLedgerProblems(tx, maxBookFindings)) {
     findings.push({ merchantId: null, record: id, message: `${detail}, against the rule that ${rule}` })
   }
   return { counts, balances: await accountBalances(tx, null), findings }
@@ -83,12 +75,12 @@ async function replayAll(tx: Tx): Promise<{ seen: RecordCounts; findings: BookFi
   for await (const merchants of parts(afterId => listAllMerchants(tx, afterId, partSize))) {
     for (const merchant of merchants) {
       seen.merchants += 1n
-      for await (const book of booksOf(tx, merchant)) {
+      for await (const book of readBookParts(tx, merchant)) {
         seen.transactions += BigInt(book.transactions.length)
         seen.disputes += BigInt(book.disputes.length)
         seen.lines += BigInt(book.lines.length)
         seen.entries += BigInt(book.entries.length)
-        if (findings.length < maxFindings) findings.push(...verify(book).map(findingOf))
+        if (findings.length < maxBookFindings) findings.push(...verify(book).map(nameMerchant))
       }
       findings.push(...(await verifyBalance(tx, merchant)))
     }
@@ -96,12 +88,12 @@ async function replayAll(tx: Tx): Promise<{ seen: RecordCounts; findings: BookFi
   return { seen, findings }
 }
 
-function findingOf({ merchantId, record, message }: Finding): BookFinding {
+function nameMerchant({ merchantId, record, message }: BookFinding): BookFinding {
   return { merchantId, record: `${record} of merchant ${merchantId}`, message }
 }
 
 /** Yields a merchant's book in complete parts: transactions with all their records, and payouts. */
-async function* booksOf(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
+async function* readBookParts(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
   for await (const transactions of parts(after =>
     listTransactionsInOrder(tx, merchant.id, after, partSize),
   )) {
@@ -136,7 +128,7 @@ async function* parts<T extends { readonly id: string }>(
 }
 
 async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readonly BookFinding[]> {
-  const posted = await balanceOf(tx, id, currency)
+  const posted = await readBalance(tx, id, currency)
   const shown = await sumOfLines(tx, id)
   if (posted === shown) return []
   const message = `its balance is ${posted}; its lines make it ${shown}`
@@ -144,7 +136,7 @@ async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readon
 }
 
 /** Records that no merchant and no transaction leads to are orphans. */
-function leftOver(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
+function findOrphans(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
   return Object.entries(counts)
     .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])
     .filter(([, missing]) => missing !== 0n)

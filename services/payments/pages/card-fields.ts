@@ -1,5 +1,5 @@
 import { type CardExpiry, expiryMs, hasValidCheckDigit } from '../domain/merchant/card.ts'
-import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../processor/card-number.ts'
+import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 
 /**
@@ -34,7 +34,7 @@ export function checkNumber(text: string, isTest: boolean): CardFieldError | und
   if (number === '') return 'number-missing'
   if (!/^\d+$/.test(number)) return 'number-wrong'
   if (number === publicTestCard && isTest) return undefined
-  const scheme = schemeOf(number)
+  const scheme = detectScheme(number)
   if (scheme === undefined || number === publicTestCard) {
     return number.length < 4 ? 'number-incomplete' : 'number-scheme'
   }
@@ -75,7 +75,7 @@ export interface Typed {
  * following space, and after a deletion it stays before the space, so that the next key deletes a digit.
  */
 export function groupNumber(text: string, caret: number, isDeletion: boolean): Typed {
-  const limit = schemeOf(text.replace(/\D/g, '')) === 'mastercard' ? 16 : 19
+  const limit = detectScheme(text.replace(/\D/g, '')) === 'mastercard' ? 16 : 19
   const digits = text.replace(/\D/g, '').slice(0, limit)
   const before = Math.min(text.slice(0, caret).replace(/\D/g, '').length, digits.length)
   const grouped = digits.replace(/(\d{4})(?=\d)/g, '$1 ')

@@ -4,8 +4,8 @@ import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/rejections.ts'
 import type { Checkout } from './checkout.ts'
-import { formatMoney } from './texts/money-text.ts'
-import { textsOf } from './texts/texts.ts'
+import { formatAmount } from './texts/money-text.ts'
+import { textsFor } from './texts/texts.ts'
 import { html, type Markup } from './views/html.ts'
 
 /** A payment link or point-of-sale link with an existing merchant and an accepted currency. */
@@ -62,19 +62,19 @@ export async function readLink(query: string, checkout: Checkout): Promise<Link 
   if (!fields.ok) return faulty('malformed', 'en')
   const locale = parseLocale(typeof fields.value['locale'] === 'string' ? fields.value['locale'] : null)
   const input = parseLink(fields.value)
-  if (!input.ok) return faulty(faultOf(input.rejection.fields), locale, input.rejection.fields)
+  if (!input.ok) return faulty(chooseFault(input.rejection.fields), locale, input.rejection.fields)
   const merchant = await checkout.findMerchant(input.value.key)
   if (merchant === undefined) return faulty('unknown-merchant', locale)
   if (merchant.closedMs !== null) return faulty('closed', locale)
   if (!checkout.takesPayments(merchant)) return faulty('no-processor', locale)
-  const link = { ...linkOf(input.value, merchant), isPointOfSale: pointOfSaleParameter in fields.value }
+  const link = { ...toLink(input.value, merchant), isPointOfSale: pointOfSaleParameter in fields.value }
   if (link.currency !== null && !checkout.acceptsCurrency(merchant, link.currency)) {
     return faulty('currency-not-accepted', locale)
   }
   return link
 }
 
-function linkOf(input: LinkInput, merchant: Merchant): Omit<Link, 'isPointOfSale'> {
+function toLink(input: LinkInput, merchant: Merchant): Omit<Link, 'isPointOfSale'> {
   const { amount, reference, text, locale } = input
   const currency = amount === null ? input.currency : (input.currency ?? merchant.currency)
   const redirect = input.redirect === null ? null : new URL(input.redirect)
@@ -90,7 +90,7 @@ function faulty(fault: LinkFault, locale: Locale, details: readonly FieldError[]
   return { fault, status: isMissing ? 404 : 400, locale, details }
 }
 
-const faultOfField: Readonly<Record<string, LinkFault>> = {
+const faultsByField: Readonly<Record<string, LinkFault>> = {
   key: 'incomplete',
   currency: 'unknown-currency',
   amount: 'wrong-amount',
@@ -98,8 +98,8 @@ const faultOfField: Readonly<Record<string, LinkFault>> = {
 }
 
 /** Returns the fault of the first wrong field, for the payer. */
-function faultOf([first]: readonly FieldError[]): LinkFault {
-  return faultOfField[first?.field ?? ''] ?? 'malformed'
+function chooseFault([first]: readonly FieldError[]): LinkFault {
+  return faultsByField[first?.field ?? ''] ?? 'malformed'
 }
 
 /** The parts of an address that may differ between two pages of one link. */
@@ -108,12 +108,12 @@ interface LinkChange {
   readonly currency?: string | null
   readonly amount?: bigint | null
   readonly isPointOfSale?: boolean
-  /** A sealed outcome. */
+  /** The token of an outcome. */
   readonly outcome?: string
 }
 
 /** Returns the query of a link, with its question mark. It drops unknown parameters. */
-export function queryOf(link: Link, change: LinkChange = {}): string {
+export function toQuery(link: Link, change: LinkChange = {}): string {
   const { merchant, currency, amount, reference, text, redirect, locale, isPointOfSale } = {
     ...link,
     ...change,
@@ -133,31 +133,31 @@ export function queryOf(link: Link, change: LinkChange = {}): string {
   return `?${new URLSearchParams(given)}`
 }
 
-/** Returns the binding of sealed values to a payment. It ignores the language, which may change. */
-export function bindingOf({ merchant, currency, amount, reference, text, redirect }: Link): string {
+/** Returns the binding of tokens to a payment. It ignores the language, which may change. */
+export function bindToPayment({ merchant, currency, amount, reference, text, redirect }: Link): string {
   return JSON.stringify([merchant.id, currency, String(amount), reference, text, redirect?.href ?? null])
 }
 
 /** Returns the address for the payer's return to the shop: the link's, with the id of the transaction. */
-export function goOnAddress(redirect: URL, transactionId: string): string {
+export function shopReturnUrl(redirect: URL, transactionId: string): string {
   const address = new URL(redirect)
   address.searchParams.set('transactionId', transactionId)
   return address.href
 }
 
 /** How the merchant is called on the pages. */
-export function nameOf(merchant: Merchant): string {
-  return merchant.name ?? hostOf(merchant)
+export function merchantName(merchant: Merchant): string {
+  return merchant.name ?? websiteHost(merchant)
 }
 
-function hostOf({ website }: Merchant): string {
+function websiteHost({ website }: Merchant): string {
   return URL.parse(website)?.host ?? website
 }
 
 /** Longer ones are smaller, so that they fit a phone of 320 pixels in one line. */
 const maxLargeCharacters = 13
 
-function amountOf(text: string): Markup {
+function renderAmount(text: string): Markup {
   return text.length > maxLargeCharacters
     ? html`<p class="amount long">${text}</p>`
     : html`<p class="amount">${text}</p>`
@@ -165,15 +165,15 @@ function amountOf(text: string): Markup {
 
 /** Returns the payee, the amount and the purpose of a link. */
 export function linkSummary(link: Link): Markup {
-  const texts = textsOf(link.locale)
+  const texts = textsFor(link.locale)
   const { merchant, text, reference } = link
-  const name = nameOf(merchant)
-  const host = hostOf(merchant)
+  const name = merchantName(merchant)
+  const host = websiteHost(merchant)
   return html`<section class="summary" aria-labelledby="shop">
 <p class="pay-to">${texts.payTo}</p>
 <p class="shop" id="shop">${name}</p>
 ${host !== name && html`<p class="host">${host}</p>`}
-${hasAmount(link) && amountOf(formatMoney(link, link.locale))}
+${hasAmount(link) && renderAmount(formatAmount(link, link.locale))}
 ${text !== null && html`<p class="text">${text}</p>`}
 ${reference !== null && html`<p class="reference"><span>${texts.reference}</span> ${reference}</p>`}
 </section>`

@@ -2,13 +2,20 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RandomBytes } from '../domain/ids.ts'
 import { currencyCodes } from '../domain/money/money.ts'
 import type { Checkout, PaymentOutcome } from './checkout.ts'
-import { bindingOf, type FaultyLink, type Link, type PaymentLink, queryOf } from './link.ts'
-import { challengeTicket, formToken, inquiryTicket, outcomeSeal, type Seal, type Ticket } from './seal.ts'
-import type { Problem } from './texts/texts.ts'
+import { bindToPayment, type FaultyLink, type Link, type PaymentLink, toQuery } from './link.ts'
+import {
+  type AttemptState,
+  challengeToken,
+  formToken,
+  inquiryToken,
+  outcomeToken,
+  type PageTokens,
+} from './page-token.ts'
+import type { PageProblem } from './texts/texts.ts'
 import { amountPage } from './views/amount-page.ts'
 import { type CardPage, cardPage } from './views/card-page.ts'
 import { challengePage } from './views/challenge-page.ts'
-import type { Outcome } from './views/outcome-pages.ts'
+import type { PageOutcome } from './views/outcome-pages.ts'
 import { problemPage, unknownOutcomePage } from './views/problem-page.ts'
 
 /**
@@ -27,22 +34,22 @@ export type PageAnswer =
 
 interface PageAnswersOptions {
   readonly checkout: Pick<Checkout, 'acceptsCurrency'>
-  readonly seal: Seal
+  readonly tokens: PageTokens
   readonly clock: Clock
   readonly randomBytes: RandomBytes
 }
 
-/** The answers that depend on a link and carry sealed state. */
+/** The answers that depend on a link and carry state in tokens. */
 export interface PageAnswers {
   /** The card form, with a new idempotency key. */
   askCard(link: PaymentLink, status: number, more?: Omit<CardPage, 'token'>): PageAnswer
   /** The form of the point of sale. */
   askAmount(link: Link, status: number, rejected?: RejectedAmount): PageAnswer
-  askChallenge(link: PaymentLink, ticket: Ticket): PageAnswer
+  askChallenge(link: PaymentLink, state: AttemptState): PageAnswer
   /** The receipt, the decline, or the page of a closed merchant. `card` is the label of the card. */
   outcome(link: PaymentLink, card: string, outcome: KnownOutcome): PageAnswer
   /** The page with which the payer asks for the outcome again. `error` is its cause, for the log. */
-  unknownOutcome(link: PaymentLink, ticket: Ticket, error?: unknown): PageAnswer
+  unknownOutcome(link: PaymentLink, state: AttemptState, error?: unknown): PageAnswer
 }
 
 type KnownOutcome = Exclude<PaymentOutcome, { kind: 'in-progress' }>
@@ -55,17 +62,17 @@ interface RejectedAmount {
 /** The number of random bytes of an idempotency key: 144 bits. */
 const idempotencyKeyBytes = 18
 
-export function createPageAnswers({ checkout, seal, clock, randomBytes }: PageAnswersOptions): PageAnswers {
+export function createPageAnswers({ checkout, tokens, clock, randomBytes }: PageAnswersOptions): PageAnswers {
   /** The browser loads the last page by itself, so that a reload sends no form again. */
-  function redirectToOutcome(link: PaymentLink, outcome: Outcome): PageAnswer {
-    const sealed = seal.close(outcomeSeal, bindingOf(link), outcome)
-    return { location: `outcome${queryOf(link, { outcome: sealed })}` }
+  function redirectToOutcome(link: PaymentLink, outcome: PageOutcome): PageAnswer {
+    const token = tokens.encrypt(outcomeToken, bindToPayment(link), outcome)
+    return { location: `outcome${toQuery(link, { outcome: token })}` }
   }
 
   return {
     askCard(link, status, more = {}) {
       const idempotencyKey = Buffer.from(randomBytes(idempotencyKeyBytes)).toString('base64url')
-      const token = seal.close(formToken, bindingOf(link), { idempotencyKey })
+      const token = tokens.encrypt(formToken, bindToPayment(link), { idempotencyKey })
       return { status, page: cardPage(link, { token, ...more }) }
     },
 
@@ -77,9 +84,9 @@ export function createPageAnswers({ checkout, seal, clock, randomBytes }: PageAn
       }
     },
 
-    askChallenge(link, ticket) {
-      const sealed = seal.close(challengeTicket, bindingOf(link), ticket)
-      return { status: 200, page: challengePage(link, { ticket: sealed, card: ticket.card }) }
+    askChallenge(link, state) {
+      const token = tokens.encrypt(challengeToken, bindToPayment(link), state)
+      return { status: 200, page: challengePage(link, { token, card: state.card }) }
     },
 
     outcome(link, card, outcome) {
@@ -93,9 +100,9 @@ export function createPageAnswers({ checkout, seal, clock, randomBytes }: PageAn
       }
     },
 
-    unknownOutcome(link, ticket, error) {
-      const sealed = seal.close(inquiryTicket, bindingOf(link), ticket)
-      const page = unknownOutcomePage(link, sealed)
+    unknownOutcome(link, state, error) {
+      const token = tokens.encrypt(inquiryToken, bindToPayment(link), state)
+      const page = unknownOutcomePage(link, token)
       return { status: 503, page, ...(error === undefined ? {} : { error }) }
     },
   }
@@ -107,7 +114,7 @@ export function faultyLinkAnswer({ fault, status, locale, details }: FaultyLink)
 
 /** Redirects to the first page of a link. */
 export function startOver(link: Link): PageAnswer {
-  return { location: queryOf(link) }
+  return { location: toQuery(link) }
 }
 
 export function tooManyAttempts(link: PaymentLink, retryAfterMs: number): PageAnswer {
@@ -122,6 +129,6 @@ export function notPaid(link: PaymentLink): PageAnswer {
   return { status: 200, page: pageToStartOver('not-paid', link) }
 }
 
-function pageToStartOver(problem: Problem, link: PaymentLink): string {
-  return problemPage(problem, { locale: link.locale, startOver: `./${queryOf(link)}` })
+function pageToStartOver(problem: PageProblem, link: PaymentLink): string {
+  return problemPage(problem, { locale: link.locale, startOver: `./${toQuery(link)}` })
 }

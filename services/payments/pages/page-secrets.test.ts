@@ -4,13 +4,13 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { followPageSecrets } from './page-secrets.ts'
-import { createSeal, type Purpose } from './seal.ts'
+import { watchPageSecrets } from './page-secrets.ts'
+import { PageTokens, type TokenPurpose } from './page-token.ts'
 
-const purpose: Purpose<{ readonly n: number }> = { name: 'n', maxAgeMs: 60_000 }
+const purpose: TokenPurpose<{ readonly n: number }> = { name: 'n', maxAgeMs: 60_000 }
 const [first, second] = ['first '.repeat(6), 'second '.repeat(6)]
 
-test('a rotation in three steps loses no sealed value, without a restart', () => {
+test('a rotation in three steps loses no token, without a restart', () => {
   const folder = temporaryFolder('tollway-page-secrets')
   const path = join(folder, 'secret')
   const write = (...lines: readonly string[]) => {
@@ -19,16 +19,16 @@ test('a rotation in three steps loses no sealed value, without a restart', () =>
   }
   const warnings: string[] = []
   const open = () => {
-    const secrets = followPageSecrets({
+    const secrets = watchPageSecrets({
       ...{ set: first, path, folder, onWarning: (text: string) => warnings.push(text) },
     })
-    return createSeal({ secrets, nowMs: Date.now, randomBytes })
+    return new PageTokens({ secrets, nowMs: Date.now, randomBytes })
   }
   write(first)
   // Two processes, which read the file at different moments.
   const [one, other] = [open(), open()]
-  const opens = (sealed: string) => other.open(purpose, '', sealed)?.n === 1
-  const close = () => one.close(purpose, '', { n: 1 })
+  const opens = (token: string) => other.decrypt(purpose, '', token)?.n === 1
+  const close = () => one.encrypt(purpose, '', { n: 1 })
   const old = close()
   write(first, second)
   assert.ok(opens(close()))
@@ -46,6 +46,6 @@ test('a rotation in three steps loses no sealed value, without a restart', () =>
 test('without a setting the secret is kept in the state folder, and a short one is rejected', () => {
   const folder = temporaryFolder('tollway-page-secrets')
   const options = { set: '', path: undefined, folder, onWarning: assert.fail }
-  assert.deepEqual(followPageSecrets(options)(), followPageSecrets(options)())
-  assert.throws(() => followPageSecrets({ ...options, set: 'short' }), /secret 1: has 5 bytes/)
+  assert.deepEqual(watchPageSecrets(options)(), watchPageSecrets(options)())
+  assert.throws(() => watchPageSecrets({ ...options, set: 'short' }), /secret 1: has 5 bytes/)
 })

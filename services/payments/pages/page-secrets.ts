@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { followSecret, readSecret } from '../follow-secret.ts'
+import { readSecret, watchSecret } from '../follow-secret.ts'
 
 const minSecretBytes = 32
 
@@ -14,18 +14,18 @@ interface PageSecretsOptions {
 }
 
 /**
- * The secrets of the payment page, one a line. The first seals, all of them open. The file is read again when
+ * The secrets of the payment page, one a line. The first encrypts, all of them decrypt. The file is read again when
  * it is used, so that a rotation needs no restart; while it has a line that is too short, the secrets before
  * stay in force.
  *
  * @throws RangeError when a secret is too short at the start
  */
-export function followPageSecrets(options: PageSecretsOptions): () => readonly Uint8Array[] {
+export function watchPageSecrets(options: PageSecretsOptions): () => readonly Uint8Array[] {
   const { set, folder, onWarning } = options
   const kept = join(folder, 'pay-page-secret')
   const first = set !== '' ? set : Buffer.from(readSecret('', folder, 'pay-page-secret')).toString('utf8')
   const path = set !== '' ? options.path : kept
-  const text = followSecret({ first, path, onWarning })
+  const text = watchSecret({ first, path, onWarning })
   let current = first
   let secrets = parseSecrets(first)
   return () => {

@@ -4,7 +4,7 @@ import { currencyCodes } from '../domain/money/money.ts'
 import type { AttemptLimit } from './attempt-limit.ts'
 import { readCardFields } from './card-fields.ts'
 import type { Checkout } from './checkout.ts'
-import { bindingOf, hasAmount, type Link, type PaymentLink, queryOf, readLink } from './link.ts'
+import { bindToPayment, hasAmount, type Link, type PaymentLink, readLink, toQuery } from './link.ts'
 import {
   createPageAnswers,
   faultyLinkAnswer,
@@ -13,18 +13,18 @@ import {
   startOver,
   tooManyAttempts,
 } from './page-answers.ts'
-import { createPaymentAttempts } from './payment-attempts.ts'
 import {
-  challengeTicket,
-  createSeal,
+  challengeToken,
   formToken,
-  inquiryTicket,
-  outcomeSeal,
-  previousVersionTicket,
-  type SealOptions,
-} from './seal.ts'
+  inquiryToken,
+  outcomeToken,
+  PageTokens,
+  type PageTokensOptions,
+  previousVersionToken,
+} from './page-token.ts'
+import { createPaymentAttempts } from './payment-attempts.ts'
 import { parseAmount } from './texts/money-text.ts'
-import { textsOf } from './texts/texts.ts'
+import { textsFor } from './texts/texts.ts'
 import { outcomePage } from './views/outcome-pages.ts'
 import { problemPage } from './views/problem-page.ts'
 
@@ -41,14 +41,14 @@ interface PayHandlers {
   /** The answer to a challenge, or the request to ask for the outcome again. */
   confirm(query: string, body: FormFields): Promise<PageAnswer>
   /** The receipt or the decline. */
-  showOutcome(query: string, sealed: string | null): Promise<PageAnswer>
+  showOutcome(query: string, token: string | null): Promise<PageAnswer>
 }
 
 export interface PayHandlersOptions {
   readonly checkout: Checkout
   readonly attempts: AttemptLimit
-  /** See `SealOptions`. */
-  readonly secrets: SealOptions['secrets']
+  /** See `PageTokensOptions`. */
+  readonly secrets: PageTokensOptions['secrets']
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   /** The longest wait for a payment that is already running. Defaults to 15 s. */
@@ -60,8 +60,8 @@ const defaultSettleTimeoutMs = 15_000
 /** Creates the handlers of the pages, without a server. */
 export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
   const { checkout, clock, randomBytes, settleTimeoutMs = defaultSettleTimeoutMs } = options
-  const seal = createSeal({ secrets: options.secrets, nowMs: () => clock.nowMs(), randomBytes })
-  const answers = createPageAnswers({ checkout, seal, clock, randomBytes })
+  const tokens = new PageTokens({ secrets: options.secrets, nowMs: () => clock.nowMs(), randomBytes })
+  const answers = createPageAnswers({ checkout, tokens, clock, randomBytes })
   const attempts = createPaymentAttempts({ checkout, answers, clock, settleTimeoutMs })
   const { askCard, askAmount } = answers
 
@@ -82,46 +82,46 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
       withLink(query, link => {
         const { amount, typed, currency } = readAmount(link, body, checkout)
         if (amount === undefined) return askAmount(link, 422, { amount: typed, currency })
-        return { location: queryOf(link, { amount, currency, isPointOfSale: true }) }
+        return { location: toQuery(link, { amount, currency, isPointOfSale: true }) }
       }),
 
     pay: (query, body, address) =>
       withPayment(query, link => {
-        const token = seal.open(formToken, bindingOf(link), body['token'])
-        if (token === undefined) return askCard(link, 400, { message: textsOf(link.locale).card.formExpired })
+        const form = tokens.decrypt(formToken, bindToPayment(link), body['token'])
+        if (form === undefined) return askCard(link, 400, { message: textsFor(link.locale).card.formExpired })
         const read = readCardFields(body, { isTest: link.merchant.test, nowMs: clock.nowMs() })
         if ('card' in read) {
           // Later steps of this attempt, such as the answer to a challenge, are not counted again.
           const retryAfterMs = options.attempts.take({ address, merchantId: link.merchant.id })
           if (retryAfterMs > 0) return tooManyAttempts(link, retryAfterMs)
-          return attempts.begin(link, token.idempotencyKey, read.card)
+          return attempts.begin(link, form.idempotencyKey, read.card)
         }
-        const message = textsOf(link.locale).card.formError
+        const message = textsFor(link.locale).card.formError
         return askCard(link, 422, { errors: read.errors, message })
       }),
 
     confirm: (query, body) =>
       withPayment(query, link => {
         const answer = textIn(body, 'answer')
-        const sealed = body['ticket']
-        const looked = seal.open(inquiryTicket, bindingOf(link), sealed)
-        if (looked !== undefined && answer === 'again') return attempts.inquire(link, looked)
-        const asked = seal.open(challengeTicket, bindingOf(link), sealed)
-        if (asked !== undefined && ['yes', 'no'].includes(answer)) {
-          return attempts.answerChallenge(link, asked, answer === 'yes')
+        const token = body['ticket']
+        const inquired = tokens.decrypt(inquiryToken, bindToPayment(link), token)
+        if (inquired !== undefined && answer === 'again') return attempts.inquire(link, inquired)
+        const challenged = tokens.decrypt(challengeToken, bindToPayment(link), token)
+        if (challenged !== undefined && ['yes', 'no'].includes(answer)) {
+          return attempts.answerChallenge(link, challenged, answer === 'yes')
         }
-        const old = seal.open(previousVersionTicket, bindingOf(link), sealed)
-        if (old !== undefined) {
-          const { idempotencyKey } = old
+        const previous = tokens.decrypt(previousVersionToken, bindToPayment(link), token)
+        if (previous !== undefined) {
+          const { idempotencyKey } = previous
           return attempts.inquire(link, { idempotencyKey, authentication: '', card: '' })
         }
         return formExpired(link)
       }),
 
-    showOutcome: (query, sealed) =>
+    showOutcome: (query, token) =>
       withPayment(query, link => {
-        const outcome = seal.open(outcomeSeal, bindingOf(link), sealed)
-        if (outcome !== undefined) return { status: 200, page: outcomePage(link, outcome, sealed ?? '') }
+        const outcome = tokens.decrypt(outcomeToken, bindToPayment(link), token)
+        if (outcome !== undefined) return { status: 200, page: outcomePage(link, outcome, token ?? '') }
         return { status: 404, page: problemPage('outcome-gone', { locale: link.locale }) }
       }),
   }

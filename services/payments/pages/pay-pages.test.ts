@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { AttemptsPerMinute } from './attempt-limit.ts'
 import { assets } from './browser/assets.ts'
-import { createSeal } from './seal.ts'
+import { PageTokens } from './page-token.ts'
 import { checkoutUnderTest, pageSecret, pagesUnderTest, someMerchant } from './testing/checkout-under-test.ts'
 
 const cardNumber = '4100000000000100'
@@ -254,7 +254,7 @@ test('no answer, address or error contains the number or the code of a card', as
   for (const number of [cardNumber, ...numbers]) {
     assert.equal(everything.includes(number), false, number)
   }
-  // The code is searched as a separate value, since three digits in a row are found in any sealed text.
+  // The code is searched as a separate value, since three digits in a row are found in any token.
   assert.equal(new RegExp(`\\b${securityCode}\\b`).test(everything), false)
 })
 
@@ -335,10 +335,10 @@ test('a payer whom the bank challenges can continue at another process without t
 test('the data in the browser contain no card, even decrypted', async () => {
   const { checkout, addressOf, merchant, pay } = open()
   const link = addressOf(amount)
-  const seal = createSeal({ secrets: () => [pageSecret], nowMs: Date.now, randomBytes })
+  const tokens = new PageTokens({ secrets: () => [pageSecret], nowMs: Date.now, randomBytes })
   const opened = (page: string, name: string) => {
     const bound = [merchant.id, 'EUR', '1250', null, null, null]
-    const found = seal.open({ name, maxAgeMs: 60_000 }, JSON.stringify(bound), hiddenIn(page, 'ticket'))
+    const found = tokens.decrypt({ name, maxAgeMs: 60_000 }, JSON.stringify(bound), hiddenIn(page, 'ticket'))
     assert.ok(found, `no ${name} ticket`)
     return JSON.stringify(found)
   }
@@ -354,7 +354,7 @@ test('the data in the browser contain no card, even decrypted', async () => {
   }
 })
 
-test('a ticket or an outcome that is changed, too old or of another payment is rejected', async () => {
+test('a token or an outcome that is changed, too old or of another payment is rejected', async () => {
   const { clock, addressOf, get, post, pay } = open()
   const link = addressOf(amount)
   const asked = await pay(link, { ...card, number: '4100000003002004' })

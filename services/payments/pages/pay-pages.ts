@@ -2,11 +2,11 @@ import { basename } from 'node:path/posix'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { parseForm } from '../domain/input/form.ts'
 import { parseLocale } from '../domain/input/request-bodies.ts'
-import { RejectedError, rejectionOf } from '../http/failure.ts'
+import { RejectedError, toRejection } from '../http/failure.ts'
 import { assets, pageHeaders } from './browser/assets.ts'
 import type { PageAnswer } from './page-answers.ts'
 import { createPayHandlers, type FormFields, type PayHandlersOptions } from './pay-handlers.ts'
-import type { Problem } from './texts/texts.ts'
+import type { PageProblem } from './texts/texts.ts'
 import { type ProblemPage, problemPage } from './views/problem-page.ts'
 
 interface PayPagesOptions extends PayHandlersOptions {
@@ -14,7 +14,7 @@ interface PayPagesOptions extends PayHandlersOptions {
   readonly onError: (error: unknown, request: FastifyRequest) => void
 }
 
-/** A form has a card and a sealed ticket of a few thousand characters. */
+/** A form has a card and a token of a few thousand characters. */
 const maxBodyBytes = 32 * 1024
 
 /**
@@ -48,7 +48,7 @@ function setUpScope(scope: FastifyInstance, { onError }: PayPagesOptions): void 
     },
   )
   scope.setErrorHandler<Error & { statusCode?: number }>((error, request, reply) => {
-    const status = rejectionOf(error)?.rejection.status ?? error.statusCode ?? 500
+    const status = toRejection(error)?.rejection.status ?? error.statusCode ?? 500
     if (status >= 500) onError(error, request)
     const problem = status >= 500 ? 'failed' : status === 429 ? 'too-many' : 'unreadable'
     return sendProblem(request, reply, status, problem)
@@ -80,8 +80,8 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
   }
   scope.get('/outcome', async (request, reply) => {
     const query = queryIn(request)
-    const sealed = new URLSearchParams(query).get('outcome')
-    return answer(request, reply, await handlers.showOutcome(query, sealed))
+    const token = new URLSearchParams(query).get('outcome')
+    return answer(request, reply, await handlers.showOutcome(query, token))
   })
 }
 
@@ -122,7 +122,7 @@ function sendProblem(
   request: FastifyRequest,
   reply: FastifyReply,
   status: number,
-  problem: Problem,
+  problem: PageProblem,
 ): FastifyReply {
   const { prefix } = request.server
   const depth =

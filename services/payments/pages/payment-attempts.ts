@@ -4,7 +4,7 @@ import type { CardInput } from '../processor/processor.ts'
 import type { AuthenticationOutcome, Checkout } from './checkout.ts'
 import type { PaymentLink } from './link.ts'
 import { notPaid, type PageAnswer, type PageAnswers } from './page-answers.ts'
-import type { Ticket } from './seal.ts'
+import type { AttemptState } from './page-token.ts'
 import { cardLabel } from './views/outcome-pages.ts'
 
 interface PaymentAttemptsOptions {
@@ -19,16 +19,16 @@ interface PaymentAttemptsOptions {
 interface PaymentAttempts {
   /** Passes the card to the processor. The card is in memory until the processor has answered. */
   begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer>
-  answerChallenge(link: PaymentLink, ticket: Ticket, confirmed: boolean): Promise<PageAnswer>
+  answerChallenge(link: PaymentLink, state: AttemptState, confirmed: boolean): Promise<PageAnswer>
   /** Finds the outcome. Resumes a payment that began and was not stored. */
-  inquire(link: PaymentLink, ticket: Ticket): Promise<PageAnswer>
+  inquire(link: PaymentLink, state: AttemptState): Promise<PageAnswer>
 }
 
 export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentAttempts {
   const { checkout, answers, clock, settleTimeoutMs } = options
 
-  const find = (link: PaymentLink, ticket: Ticket) =>
-    untilSettled(() => checkout.find(detailsOf(link, ticket)), clock, settleTimeoutMs)
+  const find = (link: PaymentLink, state: AttemptState) =>
+    waitUntilFinished(() => checkout.find(attemptDetails(link, state)), clock, settleTimeoutMs)
 
   /**
    * Authenticates the payer and then authorises, unless the attempt has an outcome. The same form may have
@@ -36,20 +36,20 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentA
    */
   async function proceed(
     link: PaymentLink,
-    ticket: Ticket,
+    state: AttemptState,
     authenticate: () => Promise<AuthenticationOutcome>,
   ): Promise<PageAnswer> {
-    const { card } = ticket
-    const unknown = { ...ticket, authentication: '' }
+    const { card } = state
+    const unknown = { ...state, authentication: '' }
     let hasBegun = true
     try {
-      const found = await find(link, ticket)
+      const found = await find(link, state)
       if (found.kind === 'approved' || found.kind === 'declined') return answers.outcome(link, card, found)
       if (found.kind === 'in-progress') return answers.unknownOutcome(link, unknown)
       hasBegun = found.kind === 'resumable'
       const asked = await authenticate()
       if ('authentication' in asked) {
-        const next = { ...ticket, authentication: asked.authentication }
+        const next = { ...state, authentication: asked.authentication }
         return asked.kind === 'challenge' ? answers.askChallenge(link, next) : authorise(options, link, next)
       }
       return hasBegun ? answers.unknownOutcome(link, unknown) : answers.outcome(link, card, asked)
@@ -61,53 +61,55 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentA
 
   return {
     begin(link, idempotencyKey, card) {
-      const ticket = { idempotencyKey, authentication: '', card: cardLabel(card) }
-      return proceed(link, ticket, () => checkout.authenticate({ ...detailsOf(link, ticket), card }))
+      const state = { idempotencyKey, authentication: '', card: cardLabel(card) }
+      return proceed(link, state, () => checkout.authenticate({ ...attemptDetails(link, state), card }))
     },
 
-    answerChallenge(link, ticket, confirmed) {
-      const answer = { merchant: link.merchant, authentication: ticket.authentication, confirmed }
-      return proceed(link, ticket, () => checkout.answerChallenge(answer))
+    answerChallenge(link, state, confirmed) {
+      const answer = { merchant: link.merchant, authentication: state.authentication, confirmed }
+      return proceed(link, state, () => checkout.answerChallenge(answer))
     },
 
-    async inquire(link, ticket) {
-      const { card } = ticket
+    async inquire(link, state) {
+      const { card } = state
       try {
-        const found = await find(link, ticket)
+        const found = await find(link, state)
         if (found.kind === 'approved' || found.kind === 'declined') return answers.outcome(link, card, found)
-        if (found.kind === 'resumable' && ticket.authentication !== '')
-          return authorise(options, link, ticket)
-        if (found.kind !== 'none') return answers.unknownOutcome(link, ticket)
+        if (found.kind === 'resumable' && state.authentication !== '') return authorise(options, link, state)
+        if (found.kind !== 'none') return answers.unknownOutcome(link, state)
       } catch (error) {
-        return answers.unknownOutcome(link, ticket, error)
+        return answers.unknownOutcome(link, state, error)
       }
       return notPaid(link)
     },
   }
 }
 
-/** Pays with the authentication of the ticket. The outcome is unknown until it is stored. */
+/** Pays with the authentication of the state. The outcome is unknown until it is stored. */
 async function authorise(
   { checkout, answers, clock, settleTimeoutMs }: PaymentAttemptsOptions,
   link: PaymentLink,
-  ticket: Ticket,
+  state: AttemptState,
 ): Promise<PageAnswer> {
-  const request = { ...detailsOf(link, ticket), authentication: ticket.authentication }
+  const request = { ...attemptDetails(link, state), authentication: state.authentication }
   try {
-    const outcome = await untilSettled(() => checkout.pay(request), clock, settleTimeoutMs)
-    if (outcome.kind === 'in-progress') return answers.unknownOutcome(link, ticket)
-    return answers.outcome(link, ticket.card, outcome)
+    const outcome = await waitUntilFinished(() => checkout.pay(request), clock, settleTimeoutMs)
+    if (outcome.kind === 'in-progress') return answers.unknownOutcome(link, state)
+    return answers.outcome(link, state.card, outcome)
   } catch (error) {
-    return answers.unknownOutcome(link, ticket, error)
+    return answers.unknownOutcome(link, state, error)
   }
 }
 
-function detailsOf({ merchant, currency, amount, reference }: PaymentLink, { idempotencyKey }: Ticket) {
+function attemptDetails(
+  { merchant, currency, amount, reference }: PaymentLink,
+  { idempotencyKey }: AttemptState,
+) {
   return { merchant, currency, amount, reference, idempotencyKey }
 }
 
 /** Repeats `ask` while the payment of a first click is running: both clicks get the one outcome. */
-async function untilSettled<T extends { readonly kind: string }>(
+async function waitUntilFinished<T extends { readonly kind: string }>(
   ask: () => Promise<T | { readonly kind: 'in-progress'; readonly retryAfterMs: number }>,
   clock: Clock,
   settleTimeoutMs: number,

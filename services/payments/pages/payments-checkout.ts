@@ -2,7 +2,7 @@ import { isId } from '../domain/ids.ts'
 import { canExchange } from '../domain/money/exchange.ts'
 import type { Rejected } from '../domain/rejections.ts'
 import type { Transaction } from '../domain/transaction/transaction.ts'
-import { type Payments, processorOf } from '../operations/operation.ts'
+import { chooseProcessor, type Payments } from '../operations/operation.ts'
 import { answerChallenge, authenticatePayer, findPayment, pay } from '../operations/transactions/pay.ts'
 import { findMerchantByKey } from '../storage/tables/merchants.ts'
 import type { AttemptDetails, Checkout, PaymentDetails, PaymentOutcome } from './checkout.ts'
@@ -15,28 +15,28 @@ export function paymentsCheckout(payments: Payments): Checkout {
   return {
     findMerchant: async key =>
       isId(key) ? payments.storage.read(tx => findMerchantByKey(tx, key)) : undefined,
-    takesPayments: merchant => processorOf(payments, merchant) !== null,
+    takesPayments: merchant => chooseProcessor(payments, merchant) !== null,
     acceptsCurrency: (merchant, currency) => canExchange(payments.pricing.rates, currency, merchant.currency),
 
     async authenticate({ card, ...details }) {
-      const found = await authenticatePayer(payments, { ...requestOf(details), card })
-      return found.ok ? found.value : endOf(found)
+      const found = await authenticatePayer(payments, { ...toPaymentRequest(details), card })
+      return found.ok ? found.value : toFinalOutcome(found)
     },
 
     async answerChallenge({ merchant, ...answer }) {
       const found = await answerChallenge(payments, { merchantKey: merchant.key, ...answer })
-      return found.ok ? { kind: 'ready', authentication: found.value.authentication } : endOf(found)
+      return found.ok ? { kind: 'ready', authentication: found.value.authentication } : toFinalOutcome(found)
     },
 
     async pay({ authentication, ...details }) {
-      const made = await pay(payments, { ...attemptOf(details), authentication })
-      return made.ok ? presentOutcome(made.value) : outcomeOf(made)
+      const made = await pay(payments, { ...toAttempt(details), authentication })
+      return made.ok ? presentOutcome(made.value) : toOutcome(made)
     },
 
     async find(details) {
-      const found = await findPayment(payments, attemptOf(details))
+      const found = await findPayment(payments, toAttempt(details))
       if (!found.ok) {
-        const outcome = outcomeOf(found)
+        const outcome = toOutcome(found)
         if (outcome.kind === 'merchant-closed') throw new Error('a look at a payment was rejected')
         return outcome
       }
@@ -46,12 +46,12 @@ export function paymentsCheckout(payments: Payments): Checkout {
   }
 }
 
-function requestOf({ merchant, currency, amount }: PaymentDetails) {
+function toPaymentRequest({ merchant, currency, amount }: PaymentDetails) {
   return { merchantKey: merchant.key, input: { currency, amount, descriptor: null, custom: null } }
 }
 
-function attemptOf({ reference, idempotencyKey: attempt, ...details }: AttemptDetails) {
-  return { ...requestOf(details), reference, attempt }
+function toAttempt({ reference, idempotencyKey: attempt, ...details }: AttemptDetails) {
+  return { ...toPaymentRequest(details), reference, attempt }
 }
 
 function presentOutcome({ id, error }: Transaction) {
@@ -60,12 +60,12 @@ function presentOutcome({ id, error }: Transaction) {
     : ({ kind: 'declined', error } as const)
 }
 
-function outcomeOf(rejected: Rejected): PaymentOutcome {
+function toOutcome(rejected: Rejected): PaymentOutcome {
   if (rejected.rejection.code === 'idempotency_in_progress') return { kind: 'in-progress', retryAfterMs }
-  return endOf(rejected)
+  return toFinalOutcome(rejected)
 }
 
-function endOf({ rejection: { code, processingError, message } }: Rejected) {
+function toFinalOutcome({ rejection: { code, processingError, message } }: Rejected) {
   if (processingError !== null) return { kind: 'declined', error: processingError.code } as const
   if (code === 'merchant_closed') return { kind: 'merchant-closed' } as const
   throw new Error(`a payment was rejected: ${code}: ${message}`)

@@ -23,7 +23,7 @@ export function normaliseNumber(text: string): string {
 }
 
 /** Visa begins with 4; Mastercard with 51 to 55 or 2221 to 2720. */
-export function schemeOf(number: string): CardScheme | undefined {
+export function detectScheme(number: string): CardScheme | undefined {
   if (number === publicTestCard || number.startsWith('4')) return 'visa'
   const two = Number(number.slice(0, 2))
   const four = Number(number.slice(0, 4))
@@ -45,7 +45,7 @@ export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly 
   if (missing !== undefined) return { error: missing }
   const number = normaliseNumber(card.number)
   if (!numberPattern.test(number)) return { error: 3 }
-  const scheme = schemeOf(number)
+  const scheme = detectScheme(number)
   if (scheme === undefined || !lengths[scheme].includes(number.length)) return { error: 29 }
   if (number !== publicTestCard && !hasValidCheckDigit(number)) return { error: 3 }
   const expiry = readExpiry(card)

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { quote } from '@tollway/chassis/text.ts'
 import { maxJsonAmount } from '../domain/money/money.ts'
 import { disputeOutcomes } from '../domain/transaction/dispute.ts'
 import { isFraudReason } from '../domain/transaction/fraud.ts'
@@ -18,31 +19,33 @@ const reason: Check = value => (value === null ? undefined : textProblem(value, 
 const time: Check = value =>
   Number.isInteger(value) && Math.abs(value as number) <= maxTimeMs
     ? undefined
-    : `${quote(value)} is not a time in milliseconds`
+    : `${describeValue(value)} is not a time in milliseconds`
 const timeOrNull: Check = value => (value === null ? undefined : time(value))
 const currency: Check = value =>
   typeof value === 'string' && /^[A-Z]{3}$/.test(value)
     ? undefined
-    : `${quote(value)} is not an ISO 4217 currency code`
+    : `${describeValue(value)} is not an ISO 4217 currency code`
 const fraudReason: Check = value =>
-  value === null || isFraudReason(value) ? undefined : `${quote(value)} is not a reason of a fraud`
+  value === null || isFraudReason(value) ? undefined : `${describeValue(value)} is not a reason of a fraud`
 
 function amount(value: unknown): string | undefined {
-  if (typeof value !== 'bigint') return `${quote(value)} is not a whole number`
-  if (value < 1n) return `${quote(value)} is below 1`
-  return value > maxJsonAmount ? `${quote(value)} is above ${maxJsonAmount}` : undefined
+  if (typeof value !== 'bigint') return `${describeValue(value)} is not a whole number`
+  if (value < 1n) return `${describeValue(value)} is below 1`
+  return value > maxJsonAmount ? `${describeValue(value)} is above ${maxJsonAmount}` : undefined
 }
 
-function oneOf(allowed: readonly string[]): Check {
+function choiceOf(allowed: readonly string[]): Check {
   return value =>
-    allowed.some(one => one === value) ? undefined : `${quote(value)} is not one of ${allowed.join(', ')}`
+    allowed.some(one => one === value)
+      ? undefined
+      : `${describeValue(value)} is not one of ${allowed.join(', ')}`
 }
 
 const common = { id: name, reference: name, occurredMs: time }
 const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Check>>>> = {
   fraud: { ...common, reason: fraudReason },
   'dispute-raised': { ...common, dispute: name, amount, currency, reason, dueMs: timeOrNull },
-  'dispute-resolved': { ...common, dispute: name, outcome: oneOf(disputeOutcomes) },
+  'dispute-resolved': { ...common, dispute: name, outcome: choiceOf(disputeOutcomes) },
 }
 
 /**
@@ -51,9 +54,9 @@ const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Ch
  * @returns the first problem, as `field: what was found and what is allowed`; undefined for a valid event
  */
 export function findEventProblem(event: unknown): string | undefined {
-  if (typeof event !== 'object' || event === null) return `${quote(event)} is not an event`
+  if (typeof event !== 'object' || event === null) return `${describeValue(event)} is not an event`
   const fields = event as Readonly<Record<string, unknown>>
-  const kindProblem = oneOf(Object.keys(checks))(fields['kind'])
+  const kindProblem = choiceOf(Object.keys(checks))(fields['kind'])
   if (kindProblem !== undefined) return `kind: ${kindProblem}`
   for (const [field, check] of Object.entries(checks[fields['kind'] as ProcessorEvent['kind']])) {
     const problem = check(fields[field])
@@ -73,7 +76,7 @@ const maxStartCharacters = 1_000
 
 /** Returns a small record of any value. An id that cannot be stored is replaced by a hash of the value. */
 export function describeMalformed(event: unknown): MalformedEvent {
-  const text = textOf(event)
+  const text = serialise(event)
   const id = (event as { readonly id?: unknown } | null)?.id
   const hash = () => `malformed-${createHash('sha256').update(text).digest('hex')}`
   return {
@@ -83,7 +86,7 @@ export function describeMalformed(event: unknown): MalformedEvent {
   }
 }
 
-function textOf(value: unknown): string {
+function serialise(value: unknown): string {
   try {
     const readable = (_: string, part: unknown) => (typeof part === 'bigint' ? `${part}` : part)
     return JSON.stringify(value, readable) ?? typeof value
@@ -93,20 +96,20 @@ function textOf(value: unknown): string {
 }
 
 function textProblem(value: unknown, maxCharacters: number): string | undefined {
-  if (typeof value !== 'string') return `${quote(value)} is not a text`
-  if (value === '') return `${quote(value)} is empty`
+  if (typeof value !== 'string') return `${describeValue(value)} is not a text`
+  if (value === '') return `${describeValue(value)} is empty`
   if (value.length > maxCharacters) {
-    return `${quote(value)} has ${value.length} characters; at most ${maxCharacters} are allowed`
+    return `${describeValue(value)} has ${value.length} characters; at most ${maxCharacters} are allowed`
   }
   // PostgreSQL rejects the zero character and lone surrogates.
-  if (/\p{Cc}/u.test(value) || !value.isWellFormed()) return `${quote(value)} has a control character`
+  if (/\p{Cc}/u.test(value) || !value.isWellFormed()) return `${describeValue(value)} has a control character`
   return undefined
 }
 
 /** Returns the start of the value, without control characters, which logs and terminals would act on. */
-function quote(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === null || typeof value === 'number' || typeof value === 'undefined') return `${value}`
   if (typeof value === 'bigint') return `${value}`.slice(0, maxQuotedCharacters)
   if (typeof value !== 'string') return typeof value
-  return JSON.stringify(value.slice(0, maxQuotedCharacters))
+  return quote(value, maxQuotedCharacters)
 }

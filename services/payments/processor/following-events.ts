@@ -1,6 +1,6 @@
 import type { DueEvent } from './event-journal.ts'
 import type { AuthorisationRequest, FollowUpRequest } from './processor.ts'
-import { cardOfReference, type KeyedHashes } from './test-references.ts'
+import { findReferencedCard, type KeyedHashes } from './test-references.ts'
 
 /** The events that the test processor reports later, as its test cards define them. */
 interface FollowingEvents {
@@ -25,14 +25,14 @@ export function createFollowingEvents(
 ): FollowingEvents {
   return {
     ofAuthorisation({ operationId }, reference) {
-      if (cardOfReference(reference)?.later !== 'fraud') return []
+      if (findReferencedCard(reference)?.later !== 'fraud') return []
       const dueMs = now() + delayMs
       const id = `fraud_${hashes.sign('fraud', operationId)}`
       return [{ dueMs, event: { kind: 'fraud', id, reference, occurredMs: dueMs, reason: fraudReason } }]
     },
 
     ofCapture(request) {
-      const later = cardOfReference(request.reference)?.later
+      const later = findReferencedCard(request.reference)?.later
       if (later === undefined || later === 'fraud') return []
       const dispute = `dispute_${hashes.sign('dispute', request.operationId)}`
       const raisedMs = now() + delayMs

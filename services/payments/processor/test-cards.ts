@@ -122,10 +122,10 @@ const byName: ReadonlyMap<string, TestCard> = new Map(
 )
 
 /** @param number digits only */
-export function testCardOf(number: string): TestCard {
+export function findTestCard(number: string): TestCard {
   return byNumber.get(number) ?? otherCard
 }
 
-export function testCardNamed(name: string): TestCard | undefined {
+export function findTestCardByName(name: string): TestCard | undefined {
   return byName.get(name)
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { hasValidCheckDigit } from '../domain/merchant/card.ts'
-import { normaliseNumber, readCard, schemeOf } from './card-number.ts'
+import { detectScheme, normaliseNumber, readCard } from './card-number.ts'
 import type { AuthorisationAnswer, CardInput, CardProcessor } from './processor.ts'
 import { testCards } from './test-cards.ts'
 import { createTestProcessor } from './test-processor.ts'
@@ -73,7 +73,7 @@ test('each test card has a number and a name of its own, and a correct check dig
   assert.equal(new Set(numbers).size, numbers.length)
   assert.equal(new Set(testCards.map(({ name }) => name)).size, numbers.length)
   const [, ...others] = numbers
-  for (const number of others) assert.ok(hasValidCheckDigit(number) && schemeOf(number), number)
+  for (const number of others) assert.ok(hasValidCheckDigit(number) && detectScheme(number), number)
 })
 
 /** The input, and the scheme or the processing error. */

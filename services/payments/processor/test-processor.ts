@@ -14,8 +14,8 @@ import type {
   ChallengeResult,
   KnownCard,
 } from './processor.ts'
-import { type TestCard, testCardNamed, testCardOf } from './test-cards.ts'
-import { createKeyedHashes, type KeyedHashes, referenceOf } from './test-references.ts'
+import { findTestCard, findTestCardByName, type TestCard } from './test-cards.ts'
+import { createKeyedHashes, createReference, type KeyedHashes } from './test-references.ts'
 
 interface TestProcessorOptions {
   /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
@@ -88,16 +88,16 @@ function decideAuthenticated(
   const known = readAuthentication(authentication, hashes)
   if (known === undefined) return { approved: false, error: 2, card: null }
   const { testCard, details, fingerprint, state } = known
-  const token = tokenOf(testCard, details.expiry, fingerprint, hashes)
+  const token = createToken(testCard, details.expiry, fingerprint, hashes)
   const card: KnownCard = { details, reference: { token, fingerprint } }
   const isOther = known.amount !== String(amount) || known.currency !== currency
   const tds = state === 'attempt' || state === 'full' ? state : null
-  const error = isOther ? 31 : declineOf(testCard, tds)
+  const error = isOther ? 31 : findDecline(testCard, tds)
   if (error !== undefined) return { approved: false, error, card }
-  return { approved: true, reference: referenceOf(testCard, operationId, hashes), tds, card }
+  return { approved: true, reference: createReference(testCard, operationId, hashes), tds, card }
 }
 
-function declineOf(card: TestCard, tds: Tds | null): ProcessingErrorCode | undefined {
+function findDecline(card: TestCard, tds: Tds | null): ProcessingErrorCode | undefined {
   if (card.declines !== undefined) return card.declines
   if (card.tds === 'failed') return 31
   return card.tds === 'required' && tds !== 'full' ? 30 : undefined
@@ -111,13 +111,13 @@ function decideToken(
 ): AuthorisationAnswer {
   const known = readToken(token, hashes)
   if (known === undefined) return { approved: false, error: 2, card: null }
-  const error = declineOfRecurring(known, nowMs)
+  const error = findRecurringDecline(known, nowMs)
   if (error !== undefined) return { approved: false, error, card: null }
-  const reference = referenceOf(known.testCard, operationId, hashes)
+  const reference = createReference(known.testCard, operationId, hashes)
   return { approved: true, reference, tds: null, card: null }
 }
 
-function declineOfRecurring(
+function findRecurringDecline(
   { testCard, expiry }: KnownToken,
   nowMs: number,
 ): ProcessingErrorCode | undefined {
@@ -132,7 +132,7 @@ interface KnownToken {
 }
 
 /** `test_<name of the test card>_<expiry as yyyymm>_<fingerprint>_<signature>`. */
-function tokenOf(
+function createToken(
   card: TestCard,
   { year, month }: CardExpiry,
   fingerprint: string,
@@ -149,7 +149,7 @@ const tokenPattern = /^test_([a-z0-9-]+)_(\d{4})(\d{2})_([0-9a-f]{32})_([0-9a-f]
 function readToken(token: string, hashes: KeyedHashes): KnownToken | undefined {
   const [, name = '', year = '', month = '', fingerprint = '', signature = ''] =
     tokenPattern.exec(token) ?? []
-  const testCard = testCardNamed(name)
+  const testCard = findTestCardByName(name)
   if (testCard === undefined || !hashes.isSignature(signature, 'token', name, year + month, fingerprint)) {
     return undefined
   }
@@ -170,7 +170,7 @@ interface KnownAuthentication {
 }
 
 /** The parts of the authentication in this order, and their hash. */
-function authenticationOf(known: KnownAuthentication, hashes: KeyedHashes): string {
+function createAuthentication(known: KnownAuthentication, hashes: KeyedHashes): string {
   const { testCard, details, fingerprint, amount, currency, state } = known
   const { bin, last4, scheme, expiry } = details
   const month = `${expiry.year}${String(expiry.month).padStart(2, '0')}`
@@ -186,7 +186,7 @@ function readAuthentication(text: string, hashes: KeyedHashes): KnownAuthenticat
   if (found === null) return undefined
   const [, name = '', bin = '', last4 = '', year, month, scheme, fingerprint = '', amount = ''] = found
   const [, , , , , , , , , currency = '', state] = found
-  const testCard = testCardNamed(name)
+  const testCard = findTestCardByName(name)
   if (testCard === undefined) return undefined
   const known: KnownAuthentication = {
     testCard,
@@ -201,13 +201,13 @@ function readAuthentication(text: string, hashes: KeyedHashes): KnownAuthenticat
     currency,
     state: state as AuthenticationState,
   }
-  return authenticationOf(known, hashes) === text ? known : undefined
+  return createAuthentication(known, hashes) === text ? known : undefined
 }
 
 function authenticate(request: AuthenticationRequest, hashes: KeyedHashes, nowMs: number): Authentication {
   const read = readCard(request.card, nowMs)
   if ('error' in read) return { result: 'declined', error: read.error }
-  const testCard = testCardOf(read.number)
+  const testCard = findTestCard(read.number)
   const { tds } = testCard
   const known = {
     testCard,
@@ -216,7 +216,7 @@ function authenticate(request: AuthenticationRequest, hashes: KeyedHashes, nowMs
     amount: String(request.amount),
     currency: request.currency,
   }
-  const refer = (state: AuthenticationState) => authenticationOf({ ...known, state }, hashes)
+  const refer = (state: AuthenticationState) => createAuthentication({ ...known, state }, hashes)
   if (tds === undefined) return { result: 'ready', authentication: refer('none') }
   if (tds === 'attempt') return { result: 'ready', authentication: refer('attempt') }
   return { result: 'challenge', authentication: refer('asked') }
@@ -226,5 +226,5 @@ function answerChallenge(authentication: string, confirmed: boolean, hashes: Key
   const known = readAuthentication(authentication, hashes)
   const isConfirmed = known?.state === 'asked' && confirmed && known.testCard.tds !== 'failed'
   if (!isConfirmed) return { result: 'failed', error: 31 }
-  return { result: 'ready', authentication: authenticationOf({ ...known, state: 'full' }, hashes) }
+  return { result: 'ready', authentication: createAuthentication({ ...known, state: 'full' }, hashes) }
 }

@@ -1,13 +1,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { type TestCard, testCardNamed } from './test-cards.ts'
+import { findTestCardByName, type TestCard } from './test-cards.ts'
 
 /** Returns `test_<name of the test card>_<hash of the operation>`. */
-export function referenceOf(card: TestCard, operationId: string, hashes: KeyedHashes): string {
+export function createReference(card: TestCard, operationId: string, hashes: KeyedHashes): string {
   return ['test', card.name, hashes.sign('reference', operationId)].join('_')
 }
 
-export function cardOfReference(reference: string): TestCard | undefined {
-  return testCardNamed(reference.split('_')[1] ?? '')
+export function findReferencedCard(reference: string): TestCard | undefined {
+  return findTestCardByName(reference.split('_')[1] ?? '')
 }
 
 /** Keyed hashes of texts, by which the test processor recognises its own tokens and references. */

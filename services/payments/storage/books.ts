@@ -1,7 +1,7 @@
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import { firstId, onlyRow, type Tx } from './storage.ts'
 import type { Row } from './table.ts'
-import { merchants } from './tables/merchants.ts'
+import { merchantTable } from './tables/merchants.ts'
 
 /**
  * Reading everything, part by part, to prove it. Each part is in the order of ids, after the last of the one
@@ -13,10 +13,10 @@ export async function listAllMerchants(
   limit: number,
 ): Promise<readonly Merchant[]> {
   const rows = await tx.query<Row>(
-    `SELECT ${merchants.columns} FROM merchants WHERE id > coalesce($1, '${firstId}'::uuid) ORDER BY id LIMIT $2`,
+    `SELECT ${merchantTable.columns} FROM merchants WHERE id > coalesce($1, '${firstId}'::uuid) ORDER BY id LIMIT $2`,
     [afterId, limit],
   )
-  return rows.map(merchants.read)
+  return rows.map(merchantTable.read)
 }
 
 const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const

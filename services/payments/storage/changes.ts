@@ -1,5 +1,5 @@
 import type { Payout } from '../domain/ledger/payout.ts'
-import type { Change } from '../domain/transaction/change.ts'
+import type { TransactionChange } from '../domain/transaction/change.ts'
 import type { DisputeChange } from '../domain/transaction/dispute.ts'
 import type { Tx } from './storage.ts'
 import { insertDispute, updateDispute } from './tables/disputes.ts'
@@ -12,7 +12,7 @@ import { updateAmounts } from './tables/transactions.ts'
  * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it
  * holds the merchant, which other transactions of the same merchant wait for.
  */
-export function saveChange(tx: Tx, change: Change): void {
+export function saveChange(tx: Tx, change: TransactionChange): void {
   const { transaction, trailEntry, ledgerEntry, line } = change
   updateAmounts(tx, transaction)
   if (trailEntry !== null) appendTrail(tx, trailEntry, transaction.totals.entries - 1)

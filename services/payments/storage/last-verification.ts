@@ -1,3 +1,4 @@
+import type { BookFinding } from '../domain/ledger/verify.ts'
 import { type Tx, toDate } from './storage.ts'
 
 /** The result of the last proof of the books. */
@@ -9,14 +10,7 @@ export interface StoredVerification {
   /** The number of inconsistencies. */
   readonly findings: number
   /** The first inconsistencies. */
-  readonly shown: readonly StoredFinding[]
-}
-
-export interface StoredFinding {
-  /** Null for a finding that belongs to no known merchant. */
-  readonly merchantId: string | null
-  readonly record: string
-  readonly message: string
+  readonly shown: readonly BookFinding[]
 }
 
 /** Replaces the stored result, unless that of a proof that ended later is stored. */

@@ -18,7 +18,7 @@ export interface PageQuery {
   readonly order?: 'newest' | 'oldest' | null
 }
 
-export type Page<Item> =
+export type ListPage<Item> =
   | { readonly items: readonly Item[] }
   /** The cursor of that name is the id of no element of this list. */
   | { readonly unknownCursor: 'after' | 'before' }
@@ -35,7 +35,7 @@ export interface ListSource<Row, Item> {
   /** The column that orders the list, or several of which the first decides. */
   readonly position: string | readonly string[]
   /** Additional conditions of each element. */
-  readonly conditions?: readonly Condition[]
+  readonly conditions?: readonly SqlCondition[]
   readonly item: (row: Row) => Item
 }
 
@@ -54,17 +54,17 @@ export function listOfMerchant<Defined extends ConstructorParameters<typeof Tabl
 }
 
 /** A condition in SQL. It names each of its values by what `parameter` returns for it. */
-export type Condition = (parameter: (value: SqlValue) => string) => string
+export type SqlCondition = (parameter: (value: SqlValue) => string) => string
 
 /** Returns the conditions of a range of time on a column. */
-export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly Condition[] {
+export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly SqlCondition[] {
   return [
     ...(fromMs === null ? [] : [(of: Parameter) => `${column} >= ${of(toDate(fromMs))}`]),
     ...(toMs === null ? [] : [(of: Parameter) => `${column} < ${of(toDate(toMs))}`]),
   ]
 }
 
-type Parameter = Parameters<Condition>[0]
+type Parameter = Parameters<SqlCondition>[0]
 
 /** Columns and the values that they must have; undefined and null filter nothing. */
 type ListFilters = Readonly<Record<string, SqlValue | undefined>>
@@ -79,7 +79,7 @@ export async function listPage<Row, Item>(
   owner: string,
   page: PageQuery,
   filters: ListFilters = {},
-): Promise<Page<Item>> {
+): Promise<ListPage<Item>> {
   const params: SqlValue[] = [owner]
   const parameter = (value: SqlValue) => `$${params.push(value)}`
   const conditions = [`${source.owner} = $1`]
@@ -87,7 +87,7 @@ export async function listPage<Row, Item>(
     const id = page[cursor] ?? null
     if (id === null) continue
     const place = selectPosition(source, parameter(id))
-    conditions.push(`(${positionOf(source).join(', ')}) ${comparisons[cursor]} (${place})`)
+    conditions.push(`(${positionColumns(source).join(', ')}) ${comparisons[cursor]} (${place})`)
   }
   for (const [column, value] of Object.entries(filters)) {
     if (value === undefined || value === null) continue
@@ -103,7 +103,7 @@ export async function listPage<Row, Item>(
   const limit = parameter(page.limit)
   const rows = await tx.query<Row>(
     `SELECT ${source.columns} FROM ${source.from} WHERE ${conditions.join(' AND ')}
-     ORDER BY ${positionOf(source)
+     ORDER BY ${positionColumns(source)
        .map(column => `${column} ${direction}`)
        .join(', ')} LIMIT ${limit}`,
     params,
@@ -116,21 +116,21 @@ export async function listPage<Row, Item>(
 const cursors = ['before', 'after'] as const
 const comparisons = { before: '<', after: '>' } as const
 
-type Place = Pick<ListSource<unknown, unknown>, 'from' | 'owner' | 'id' | 'position'>
+type CursorSource = Pick<ListSource<unknown, unknown>, 'from' | 'owner' | 'id' | 'position'>
 
-function positionOf({ position }: Pick<Place, 'position'>): readonly string[] {
+function positionColumns({ position }: Pick<CursorSource, 'position'>): readonly string[] {
   return [position].flat()
 }
 
 /** Selects the position of the owner's element whose id is that parameter. */
-function selectPosition(place: Place, parameter: string): string {
+function selectPosition(place: CursorSource, parameter: string): string {
   const { from, owner, id } = place
-  return `SELECT ${positionOf(place).join(', ')} FROM ${from} WHERE ${owner} = $1 AND ${id} = ${parameter}`
+  return `SELECT ${positionColumns(place).join(', ')} FROM ${from} WHERE ${owner} = $1 AND ${id} = ${parameter}`
 }
 
 async function findUnknownCursor(
   tx: Tx,
-  place: Place,
+  place: CursorSource,
   owner: string,
   page: PageQuery,
 ): Promise<(typeof cursors)[number] | undefined> {

@@ -54,14 +54,14 @@ const statements = {
    * removed first.
    */
   events: `DELETE FROM webhook_events WHERE id IN (
-      SELECT id FROM webhook_events e WHERE id < ${firstIdOf('$1')} AND created <= $1
+      SELECT id FROM webhook_events e WHERE id < ${firstIdAfter('$1')} AND created <= $1
         AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id ${byIndex})
       ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
 } as const
 
 /** Returns an id below all UUIDs of version 7 made after that time. */
-function firstIdOf(time: string): string {
+function firstIdAfter(time: string): string {
   const ms = `lpad(to_hex(ceil(extract(epoch FROM ${time}::timestamptz) * 1000)::bigint + 1), 12, '0')`
   return `rpad(${ms}, 32, '0')::uuid`
 }

@@ -140,7 +140,7 @@ export function toDate(ms: number): Date {
  * parameter is the element's id; null is the position before the first one. It is one value for the
  * statement, so that the index of the list is read from there.
  */
-export function positionOf(table: string, parameter: string): string {
+export function positionAfter(table: string, parameter: string): string {
   return `coalesce((SELECT position FROM ${table} WHERE id = ${parameter}::uuid), -1)`
 }
 

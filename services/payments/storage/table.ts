@@ -3,27 +3,27 @@ import { type SqlValue, toDate } from './storage.ts'
 export type Row = Readonly<Record<string, unknown>>
 
 /** How a table stores a field of its records: in one column, or in several. */
-export interface Field<Value> {
+export interface TableField<Value> {
   readonly columns: readonly string[]
   /** Returns the values of the columns, in their order. */
   write(value: Value): readonly SqlValue[]
   read(row: Row): Value
 }
 
-type Fields = Readonly<Record<string, Field<unknown>>>
+type Fields = Readonly<Record<string, TableField<unknown>>>
 
 /** The record that has these fields. */
 export type RecordOf<Defined extends Fields> = {
-  readonly [Name in keyof Defined]: Defined[Name] extends Field<infer Value> ? Value : never
+  readonly [Name in keyof Defined]: Defined[Name] extends TableField<infer Value> ? Value : never
 }
 
 /** A column whose values need no conversion. */
-export function column<Value extends SqlValue>(name: string): Field<Value> {
+export function valueColumn<Value extends SqlValue>(name: string): TableField<Value> {
   return { columns: [name], write: value => [value], read: row => row[name] as Value }
 }
 
 /** A time in milliseconds since the epoch. */
-export function instant(name: string): Field<number> {
+export function instantColumn(name: string): TableField<number> {
   return {
     columns: [name],
     write: ms => [toDate(ms)],
@@ -31,7 +31,7 @@ export function instant(name: string): Field<number> {
   }
 }
 
-export function nullableInstant(name: string): Field<number | null> {
+export function nullableInstantColumn(name: string): TableField<number | null> {
   return {
     columns: [name],
     write: ms => [ms === null ? null : toDate(ms)],
@@ -40,7 +40,7 @@ export function nullableInstant(name: string): Field<number | null> {
 }
 
 /** A JSON value, which the database parses. */
-export function json<Value>(name: string): Field<Value> {
+export function jsonColumn<Value>(name: string): TableField<Value> {
   return {
     columns: [name],
     write: value => [value === null ? null : JSON.stringify(value)],
@@ -49,7 +49,7 @@ export function json<Value>(name: string): Field<Value> {
 }
 
 /** An object whose fields are columns. */
-export function object<Inner extends Fields>(fields: Inner): Field<RecordOf<Inner>> {
+export function columnGroup<Inner extends Fields>(fields: Inner): TableField<RecordOf<Inner>> {
   const entries = Object.entries(fields)
   return {
     columns: entries.flatMap(([, field]) => field.columns),
@@ -85,7 +85,7 @@ export class Table<Defined extends Fields> {
   }
 
   /** Returns the columns for a statement that gives the table another name, or joins it. */
-  columnsOf(alias: string): string {
+  columnsWithAlias(alias: string): string {
     return this.#names.map(name => `${alias}.${name}`).join(', ')
   }
 

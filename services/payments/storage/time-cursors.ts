@@ -62,7 +62,7 @@ export function firstFrom(tx: Tx, list: TimedList, owner: string, timeMs: number
   return find(tx, list, { owner, condition: `${list.created} >= $2`, order: 'ASC', timeMs })
 }
 
-interface Look {
+interface TimeSearch {
   readonly owner: string
   readonly condition: string
   readonly order: 'ASC' | 'DESC'
@@ -73,7 +73,7 @@ interface Look {
  * Orders by the time if an index does: in the order of positions, a list of 1,000,000 elements is read for up
  * to 0.5 s until one meets the condition. Positions decide among elements of one millisecond.
  */
-async function find(tx: Tx, list: TimedList, look: Look): Promise<string | null> {
+async function find(tx: Tx, list: TimedList, look: TimeSearch): Promise<string | null> {
   const { owner, condition, order, timeMs } = look
   const columns = list.hasTimeIndex === true ? [list.created, list.position] : [list.position]
   const rows = await tx.query<{ id: string }>(

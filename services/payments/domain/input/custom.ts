@@ -1,8 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { JsonObject, JsonValue } from '../json.ts'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { hasCardNumber } from '../merchant/card.ts'
 import { rejectCardNumber } from './fields.ts'
-import { quote, type Reader, reader, rejectValue } from './record.ts'
+import { describeInput, type Reader, reader, rejectValue } from './record.ts'
 
 /** How deep lists and objects may lie in each other, the custom object itself being the first. */
 export const maxCustomDepth = 8
@@ -20,8 +20,8 @@ const schema = {
  * surrogates, numbers that JSON cannot express, and the name `__proto__`.
  */
 export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
-  if (!isObject(value)) return rejectValue(place, 'type', `${quote(value)} is not an object`)
-  const fault = faultOf(value, 1)
+  if (!isObject(value)) return rejectValue(place, 'type', `${describeInput(value)} is not an object`)
+  const fault = findFault(value, 1)
   if (fault === 'depth') {
     return rejectValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)
   }
@@ -35,28 +35,28 @@ export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
   return value as JsonObject
 })
 
-function faultOf(value: unknown, depth: number): string | undefined {
-  if (typeof value === 'string') return faultOfText(value)
+function findFault(value: unknown, depth: number): string | undefined {
+  if (typeof value === 'string') return findTextFault(value)
   if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number that JSON cannot say'
   if (typeof value !== 'object' || value === null)
     return isPlain(value) ? undefined : 'has a value that is not JSON'
   if (depth > maxCustomDepth) return 'depth'
   for (const [name, inner] of Object.entries(value)) {
-    const fault = (Array.isArray(value) ? undefined : faultOfName(name)) ?? faultOf(inner, depth + 1)
+    const fault = (Array.isArray(value) ? undefined : findNameFault(name)) ?? findFault(inner, depth + 1)
     if (fault !== undefined) return fault
   }
   return undefined
 }
 
-function isPlain(value: unknown): value is JsonValue {
+function isPlain(value: unknown): value is Json {
   return value === null || typeof value === 'boolean' || typeof value === 'number'
 }
 
-function faultOfName(name: string): string | undefined {
-  return name === '__proto__' ? 'has a field named __proto__' : faultOfText(name)
+function findNameFault(name: string): string | undefined {
+  return name === '__proto__' ? 'has a field named __proto__' : findTextFault(name)
 }
 
-function faultOfText(text: string): string | undefined {
+function findTextFault(text: string): string | undefined {
   if (text.includes('\u0000')) return 'has the character U+0000'
   return text.isWellFormed() ? undefined : 'has broken Unicode'
 }

@@ -1,13 +1,13 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { isId } from '../ids.ts'
-import type { JsonObject } from '../json.ts'
 import { hasCardNumber } from '../merchant/card.ts'
 import { isCurrency, maxAmount } from '../money/money.ts'
 import {
   described,
-  type Invalid,
-  invalid,
-  type Place,
-  quote,
+  describeInput,
+  type FieldContext,
+  type InvalidInput,
+  invalidInput,
   type Reader,
   reader,
   rejectValue,
@@ -56,12 +56,12 @@ export function list<T extends object | string>(
 ): Reader<readonly T[]> {
   const schema = { type: 'array', items: read.schema, minItems: min, maxItems: max }
   return reader(schema, (value, place) => {
-    if (!Array.isArray(value)) return rejectValue(place, 'type', `${quote(value)} is not a list`)
+    if (!Array.isArray(value)) return rejectValue(place, 'type', `${describeInput(value)} is not a list`)
     if (value.length > max) return rejectValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
     if (value.length < min) return rejectValue(place, 'required', `has ${value.length}; ${min} are needed`)
     const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
-    const good = items.filter((item): item is T => item !== invalid)
-    return good.length < items.length ? invalid : good
+    const good = items.filter((item): item is T => item !== invalidInput)
+    return good.length < items.length ? invalidInput : good
   })
 }
 
@@ -81,9 +81,10 @@ const emailPattern = new RegExp(
 const wholeNumber = /^(?:0|[1-9][0-9]{0,15})$/
 
 /** Reads a text of 1 to `maxCharacters` characters, without control characters. */
-export function text(maxCharacters: number): Reader<string> {
+export function textField(maxCharacters: number): Reader<string> {
   return reader({ type: 'string', minLength: 1, maxLength: maxCharacters }, (value, place) => {
-    if (typeof value !== 'string') return rejectValue(place, 'type', `${quote(value)} is not a string`)
+    if (typeof value !== 'string')
+      return rejectValue(place, 'type', `${describeInput(value)} is not a string`)
     if (value.length > maxCharacters) {
       return rejectValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
     }
@@ -95,19 +96,19 @@ export function text(maxCharacters: number): Reader<string> {
 }
 
 /** Text that people write and read. The number of a card is rejected. */
-export function wording(maxCharacters: number): Reader<string> {
-  const read = text(maxCharacters)
+export function printableText(maxCharacters: number): Reader<string> {
+  const read = textField(maxCharacters)
   return reader(read.schema, (value, place) => {
     const found = read(value, place)
-    return found === invalid ? invalid : withoutCardNumber(found, place)
+    return found === invalidInput ? invalidInput : withoutCardNumber(found, place)
   })
 }
 
-export function withoutCardNumber(value: string, place: Place): string | Invalid {
+export function withoutCardNumber(value: string, place: FieldContext): string | InvalidInput {
   return hasCardNumber(value) ? rejectCardNumber(place) : value
 }
 
-export function rejectCardNumber(place: Place): Invalid {
+export function rejectCardNumber(place: FieldContext): InvalidInput {
   return rejectValue(place, 'card_number', 'has what could be the number of a card, which is not stored here')
 }
 
@@ -123,22 +124,23 @@ function matching(
   matches: (value: string) => boolean,
   expected: string,
 ): Reader<string> {
-  const read = text(maxCharacters)
+  const read = textField(maxCharacters)
   return reader({ type: 'string', ...schema }, (value, place) => {
     const found = read(value, place)
-    if (found === invalid || matches(found)) return found
-    return rejectValue(place, 'format', `${quote(found)} is ${expected}`)
+    if (found === invalidInput || matches(found)) return found
+    return rejectValue(place, 'format', `${describeInput(found)} is ${expected}`)
   })
 }
 
 /** A whole number from `min` to `max`; in a form, as its digits. */
-export function integer(min: bigint, max: bigint): Reader<bigint> {
+export function integerBetween(min: bigint, max: bigint): Reader<bigint> {
   const schema = { type: 'integer', minimum: Number(min), maximum: Number(max) }
   return reader(schema, (value, place) => {
     const found = place.encoding === 'form' ? fromDigits(value) : fromNumber(value)
-    if (found === undefined) return rejectValue(place, 'type', `${quote(value)} is not a whole number`)
-    if (found < min) return rejectValue(place, 'too_small', `${quote(value)} is below ${min}`)
-    return found > max ? rejectValue(place, 'too_large', `${quote(value)} is above ${max}`) : found
+    if (found === undefined)
+      return rejectValue(place, 'type', `${describeInput(value)} is not a whole number`)
+    if (found < min) return rejectValue(place, 'too_small', `${describeInput(value)} is below ${min}`)
+    return found > max ? rejectValue(place, 'too_large', `${describeInput(value)} is above ${max}`) : found
   })
 }
 
@@ -151,19 +153,19 @@ function fromNumber(value: unknown): bigint | undefined {
 }
 
 /** An amount in minor units: a whole number from 1. */
-export const amount = described(integer(1n, maxAmount), 'The amount in minor units of the currency')
+export const amount = described(integerBetween(1n, maxAmount), 'The amount in minor units of the currency')
 
-const words: ReadonlyMap<unknown, boolean> = new Map([
+const booleanWords: ReadonlyMap<unknown, boolean> = new Map([
   ...['yes', 'y', 'true', '1'].map(word => [word, true] as const),
   ...['no', 'n', 'false', '0'].map(word => [word, false] as const),
 ])
 
 /** true or false; in a form yes or no, and the other usual words for them. */
-export const flag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) => {
-  const found = place.encoding === 'form' ? words.get(value) : value
+export const booleanFlag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) => {
+  const found = place.encoding === 'form' ? booleanWords.get(value) : value
   if (typeof found === 'boolean') return found
   const expected = place.encoding === 'form' ? 'neither yes nor no' : 'neither true nor false'
-  return rejectValue(place, 'type', `${quote(value)} is ${expected}`)
+  return rejectValue(place, 'type', `${describeInput(value)} is ${expected}`)
 })
 
 export const currency = matching(
@@ -178,7 +180,7 @@ export function fundingCurrency(codes: readonly string[]): Reader<string> {
   const description = 'The funding currency, one of the configured currencies'
   return reader({ ...currency.schema, description }, (value, place) => {
     const found = currency(value, place)
-    if (found === invalid || codes.includes(found)) return found
+    if (found === invalidInput || codes.includes(found)) return found
     return rejectValue(
       place,
       'unsupported',
@@ -213,12 +215,12 @@ const descriptorSchema = {
 }
 
 export const descriptor: Reader<string> = reader(descriptorSchema, (value, place) => {
-  if (typeof value !== 'string') return rejectValue(place, 'type', `${quote(value)} is not a string`)
+  if (typeof value !== 'string') return rejectValue(place, 'type', `${describeInput(value)} is not a string`)
   if (value.length > 22) {
     return rejectValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
   }
   if (descriptorPattern.test(value)) return withoutCardNumber(value, place)
-  return rejectValue(place, 'format', `${quote(value)} has other than printable characters of ASCII`)
+  return rejectValue(place, 'format', `${describeInput(value)} has other than printable characters of ASCII`)
 })
 
 /** An address of the web, http or https, as it was written. */
@@ -235,11 +237,11 @@ function isWebAddress(value: string): boolean {
   return url.hostname !== '' && url.username === '' && url.password === ''
 }
 
-const ibanText = text(64)
+const ibanText = textField(64)
 
 export const iban: Reader<string> = reader({ type: 'string' }, (value, place) => {
   const found = ibanText(value, place)
-  if (found === invalid) return invalid
+  if (found === invalidInput) return invalidInput
   const normalised = normaliseIban(found)
   // The message does not repeat the value, which may be an account number with one wrong digit.
   return isIban(normalised)
@@ -248,12 +250,12 @@ export const iban: Reader<string> = reader({ type: 'string' }, (value, place) =>
 })
 
 /** One of these texts. */
-export function oneOf<T extends string>(
+export function choice<T extends string>(
   values: readonly T[],
   code: 'format' | 'unsupported' = 'unsupported',
 ): Reader<T> {
   return reader({ enum: values }, (value, place) => {
     const found = values.find(one => one === value)
-    return found ?? rejectValue(place, code, `${quote(value)} is not one of ${values.join(', ')}`)
+    return found ?? rejectValue(place, code, `${describeInput(value)} is not one of ${values.join(', ')}`)
   })
 }

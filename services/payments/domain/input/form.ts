@@ -1,5 +1,5 @@
 import { accept, type Rejected, type Result, reject } from '../rejections.ts'
-import { quote } from './record.ts'
+import { describeInput } from './record.ts'
 
 /** How many fields a form may have, and how many brackets a name. */
 const maxFormFields = 500
@@ -22,9 +22,9 @@ export function parseForm(body: string): Result<Readonly<Record<string, unknown>
     const value = decode(split === -1 ? '' : pair.slice(split + 1))
     if (name === undefined || value === undefined)
       return malformed('has a percent sign without two hexadecimal digits')
-    const path = pathOf(name)
+    const path = splitName(name)
     if (path === undefined) return malformed('has a name whose brackets do not fit, or too many of them')
-    if (!put(result, path, value)) return malformed(`has the field ${quote(name)} more than once`)
+    if (!put(result, path, value)) return malformed(`has the field ${describeInput(name)} more than once`)
   }
   return accept(result)
 }
@@ -42,7 +42,7 @@ function decode(text: string): string | undefined {
 }
 
 /** `a[b][c]` to a, b and c. Undefined for `__proto__`, which would not become an own field. */
-function pathOf(name: string): readonly string[] | undefined {
+function splitName(name: string): readonly string[] | undefined {
   const [, first, brackets = ''] = namePattern.exec(name) ?? []
   if (first === undefined) return undefined
   const path = [

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { flag, id } from './fields.ts'
+import { booleanFlag, id } from './fields.ts'
 import { parseForm } from './form.ts'
 import { parsePage } from './page.ts'
-import { optional, record, required } from './record.ts'
+import { optionalField, record, requiredField } from './record.ts'
 
 const someId = '01890a5d-ac96-774b-bcce-b302099a8057'
 
-const byTest = record({ test: optional(flag) })
-const byMerchant = record({ merchantId: required(id), transactionId: optional(id) })
+const byTest = record({ test: optionalField(booleanFlag) })
+const byMerchant = record({ merchantId: requiredField(id), transactionId: optionalField(id) })
 
 /** Returns the parsed query, or its rejection. */
 function page(query: string, filter = byTest): unknown {

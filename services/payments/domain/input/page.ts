@@ -1,17 +1,17 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { isId } from '../ids.ts'
 import { accept, type Result } from '../rejections.ts'
-import { integer } from './fields.ts'
+import { integerBetween } from './fields.ts'
 import {
   described,
-  optional,
+  describeInput,
+  optionalField,
   parseInput,
-  quote,
   type Reader,
   reader,
   record,
   rejectValue,
-  required,
+  requiredField,
 } from './record.ts'
 
 /** The most elements that a list gives at once. */
@@ -42,11 +42,11 @@ const cursorSchema = {
 }
 
 const cursor: Reader<Cursor> = reader(cursorSchema, (value, place) => {
-  if (typeof value !== 'string') return rejectValue(place, 'type', `${quote(value)} is not an id`)
+  if (typeof value !== 'string') return rejectValue(place, 'type', `${describeInput(value)} is not an id`)
   if (isId(value)) return { id: value }
   const [, seconds] = timePattern.exec(value) ?? []
   if (seconds !== undefined) return { timeMs: Number.parseInt(seconds, 16) * 1000 }
-  return rejectValue(place, 'format', `${quote(value)} is not an id of this service`)
+  return rejectValue(place, 'format', `${describeInput(value)} is not an id of this service`)
 })
 
 const orders: Readonly<Record<string, Order>> = {
@@ -60,17 +60,19 @@ const orderNames = Object.keys(orders)
 const order: Reader<Order> = reader({ enum: orderNames }, (value, place) => {
   const name = orderNames.find(one => one === value)
   const found = name === undefined ? undefined : orders[name]
-  return found ?? rejectValue(place, 'format', `${quote(value)} is not one of ${orderNames.join(', ')}`)
+  return (
+    found ?? rejectValue(place, 'format', `${describeInput(value)} is not one of ${orderNames.join(', ')}`)
+  )
 })
 
 const sort = record({
-  created: optional(
+  created: optionalField(
     described(
       order,
       'Another order than the cursors give: 1 or asc for the oldest first, -1 or desc for the newest.',
     ),
   ),
-  id: optional(described(order, 'The same as sort[created].')),
+  id: optionalField(described(order, 'The same as sort[created].')),
 })
 
 /**
@@ -79,13 +81,13 @@ const sort = record({
  */
 export function pageReader<Filter>(filter: Reader<Filter>, maxItems: bigint = maxPageItems) {
   return record({
-    limit: required(described(integer(1n, maxItems), 'The most elements that come.')),
-    before: optional(described(cursor, `The last id received: what is older comes. ${cursorForm}`)),
-    after: optional(
+    limit: requiredField(described(integerBetween(1n, maxItems), 'The most elements that come.')),
+    before: optionalField(described(cursor, `The last id received: what is older comes. ${cursorForm}`)),
+    after: optionalField(
       described(cursor, `Returns the entries that are newer than this one, the oldest first. ${cursorForm}`),
     ),
-    sort: optional(sort),
-    filter: required(filter),
+    sort: optionalField(sort),
+    filter: requiredField(filter),
   })
 }
 

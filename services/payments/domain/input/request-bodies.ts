@@ -18,19 +18,19 @@ import {
   fundingCurrency,
   id,
   maxUrlCharacters,
-  text,
+  printableText,
+  textField,
   webAddress,
-  wording,
 } from './fields.ts'
 import {
   described,
   type Encoding,
-  mayBeMissing,
-  optional,
+  optionalField,
+  optionalInUpdate,
   parseInput,
   record,
   rejectValue,
-  required,
+  requiredField,
 } from './record.ts'
 
 const maxNotesCharacters = 1000
@@ -48,7 +48,7 @@ export interface TransactionInput extends AuthorisationInput {
   readonly source: TransactionSource
 }
 
-export interface CardInput {
+export interface SaveCardInput {
   readonly transactionId: string
   readonly notes: string | null
 }
@@ -67,11 +67,11 @@ export interface LinkInput {
 export const locales = ['en', 'da'] as const
 export type Locale = (typeof locales)[number]
 
-const app = record({ name: optional(wording(maxNameCharacters)) })
+const app = record({ name: optionalField(printableText(maxNameCharacters)) })
 
 /** The fields that can change, each of which may be left out. */
 const mutableFields = Object.fromEntries(
-  mutableMerchantFields.map(name => [name, mayBeMissing<string>(merchantFields[name])]),
+  mutableMerchantFields.map(name => [name, optionalInUpdate<string>(merchantFields[name])]),
 )
 
 /** The fields that a merchant can be without. */
@@ -89,46 +89,49 @@ const merchantUpdate = record(mutableFields, {
   },
 })
 
-const member = record({ email: required(email) })
-const association = record({ appId: required(id) })
+const member = record({ email: requiredField(email) })
+const association = record({ appId: requiredField(id) })
 
 const transaction = record({
-  transactionId: optional(
+  transactionId: optionalField(
     described(id, 'The id of an earlier transaction. Either transactionId or cardId is required'),
   ),
-  cardId: optional(described(id, 'The id of a saved card. Either transactionId or cardId is required')),
-  descriptor: optional(descriptor),
-  currency: required(currency),
-  amount: required(amount),
-  custom: optional(custom),
+  cardId: optionalField(described(id, 'The id of a saved card. Either transactionId or cardId is required')),
+  descriptor: optionalField(descriptor),
+  currency: requiredField(currency),
+  amount: requiredField(amount),
+  custom: optionalField(custom),
 })
 
 const capture = record({
-  amount: required(amount),
-  currency: optional(described(currency, 'A check: it must be the currency of the transaction')),
-  descriptor: optional(descriptor),
+  amount: requiredField(amount),
+  currency: optionalField(described(currency, 'A check: it must be the currency of the transaction')),
+  descriptor: optionalField(descriptor),
 })
 
-const cancellation = record({ amount: required(amount), currency: optional(currency) })
+const cancellation = record({ amount: requiredField(amount), currency: optionalField(currency) })
 
-const card = record({ transactionId: required(id), notes: optional(wording(maxNotesCharacters)) })
+const card = record({
+  transactionId: requiredField(id),
+  notes: optionalField(printableText(maxNotesCharacters)),
+})
 
 const link = record(
   {
-    key: required(text(64)),
-    currency: optional(currency),
-    amount: optional(amount),
-    reference: optional(wording(maxLinkTextCharacters)),
-    text: optional(wording(maxLinkTextCharacters)),
-    redirect: optional(webAddress),
-    locale: optional(text(maxUrlCharacters)),
+    key: requiredField(textField(64)),
+    currency: optionalField(currency),
+    amount: optionalField(amount),
+    reference: optionalField(printableText(maxLinkTextCharacters)),
+    text: optionalField(printableText(maxLinkTextCharacters)),
+    redirect: optionalField(webAddress),
+    locale: optionalField(textField(maxUrlCharacters)),
   },
   // Programs that pass a link on may add parameters, as mail programs do to count visits.
   { meetOther: () => {} },
 )
 
 const merchant = (fundingCurrencies: readonly string[]) =>
-  record({ ...merchantFields, currency: required(fundingCurrency(fundingCurrencies)) })
+  record({ ...merchantFields, currency: requiredField(fundingCurrency(fundingCurrencies)) })
 
 /** The JSON Schemas of the bodies, by their names in the OpenAPI document. */
 export const bodySchemas = {
@@ -182,7 +185,7 @@ export function parseAssociation(body: unknown, encoding: Encoding): Result<{ re
 /** POST /merchants/<id>/transactions, from a previous transaction or from a saved card. */
 export function parseTransaction(body: unknown, encoding: Encoding): Result<TransactionInput> {
   const parsed = parseInput(transaction, body, encoding)
-  const faults = faultsOfSource(body)
+  const faults = findSourceErrors(body)
   if (!parsed.ok) return rejectFields([...parsed.rejection.fields, ...faults])
   const { transactionId, cardId, ...input } = parsed.value
   if (transactionId !== null && cardId === null) return accept({ ...input, source: { transactionId } })
@@ -190,7 +193,7 @@ export function parseTransaction(body: unknown, encoding: Encoding): Result<Tran
   return rejectFields(faults)
 }
 
-function faultsOfSource(body: unknown): readonly FieldError[] {
+function findSourceErrors(body: unknown): readonly FieldError[] {
   const isThere = (field: string) => isObject(body) && body[field] != null && body[field] !== ''
   if (isThere('transactionId') !== isThere('cardId')) return []
   if (isThere('cardId')) {
@@ -217,7 +220,7 @@ export function parseVoid(body: unknown, encoding: Encoding): Result<VoidInput> 
 }
 
 /** POST /merchants/<id>/cards. */
-export function parseCard(body: unknown, encoding: Encoding): Result<CardInput> {
+export function parseCard(body: unknown, encoding: Encoding): Result<SaveCardInput> {
   return parseInput(card, body, encoding)
 }
 

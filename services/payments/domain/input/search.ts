@@ -7,14 +7,14 @@ import {
   type TransactionSearch,
   transactionStatuses,
 } from '../transaction/transaction.ts'
-import { id, oneOf, text } from './fields.ts'
+import { choice, id, textField } from './fields.ts'
 import {
   described,
-  type Invalid,
-  invalid,
-  optional,
-  type Place,
-  quote,
+  describeInput,
+  type FieldContext,
+  type InvalidInput,
+  invalidInput,
+  optionalField,
   type Reader,
   reader,
   record,
@@ -42,11 +42,15 @@ const instant: Reader<number> = reader(instantSchema, (value, place) => {
   // Date.parse takes 2026-02-30 for the second of March.
   const isDay = !Number.isNaN(ms) && new Date(`${date}T00:00:00Z`).toISOString().startsWith(`${date}`)
   if (isDay) return ms
-  return rejectValue(place, 'format', `${quote(value)} is not a date or time such as 2026-07-01T08:30:00Z`)
+  return rejectValue(
+    place,
+    'format',
+    `${describeInput(value)} is not a date or time such as 2026-07-01T08:30:00Z`,
+  )
 })
 
 /** Text of a search, which must be text that a record can have. */
-const searched = text(maxCustomCharacters)
+const searched = textField(maxCustomCharacters)
 
 /** Fields of `custom` with the values that they must have. */
 const customSchema = {
@@ -57,7 +61,11 @@ const customSchema = {
 
 const customFields: Reader<Readonly<Record<string, string>>> = reader(customSchema, (value, place) => {
   if (!isObject(value)) {
-    return rejectValue(place, 'type', `${quote(value)} names no field, as filter[custom][order]=A-17 does`)
+    return rejectValue(
+      place,
+      'type',
+      `${describeInput(value)} names no field, as filter[custom][order]=A-17 does`,
+    )
   }
   const entries = Object.entries(value)
   if (entries.length > maxCustomFields) {
@@ -67,19 +75,19 @@ const customFields: Reader<Readonly<Record<string, string>>> = reader(customSche
     const at = { ...place, path: `${place.path}.${name.slice(0, maxCustomCharacters)}` }
     return [searched(name, at), searched(wanted, at)] as const
   })
-  const good = read.filter((entry): entry is readonly [string, string] => !entry.includes(invalid))
-  return good.length < entries.length ? invalid : Object.fromEntries(good)
+  const good = read.filter((entry): entry is readonly [string, string] => !entry.includes(invalidInput))
+  return good.length < entries.length ? invalidInput : Object.fromEntries(good)
 })
 
 const created = record({
-  from: optional(
+  from: optionalField(
     described(
       instant,
       'Only what was created at this time or later: a date, which is its start in UTC, or a time of RFC 3339. The ' +
         'list is then in the order of creation.',
     ),
   ),
-  to: optional(
+  to: optionalField(
     described(
       instant,
       `Only what was created before this date or time, at most ${maxSearchDays} days after the start.`,
@@ -88,49 +96,49 @@ const created = record({
 })
 
 const searchFields = record({
-  reference: optional(
+  reference: optionalField(
     described(
-      text(maxLinkTextCharacters),
+      textField(maxLinkTextCharacters),
       'Only transactions whose payment link had exactly this reference.',
     ),
   ),
-  custom: optional(
+  custom: optionalField(
     described(
       customFields,
       `Only transactions whose custom data has these fields with these values, as filter[custom][order]=A-17. At ` +
         `most ${maxCustomFields} fields of the first level; values are compared as text. Needs filter[created][from].`,
     ),
   ),
-  status: optional(
+  status: optionalField(
     described(
-      oneOf(transactionStatuses),
+      choice(transactionStatuses),
       'Only transactions of which an amount is pending, or was captured, refunded, voided or disputed, or that ' +
         'were declined. Needs filter[created][from].',
     ),
   ),
-  created: optional(created),
+  created: optionalField(created),
 })
 
 /** The filter of a list of transactions. A search that no index serves needs the start of a range of time. */
 export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.schema, (value, place) => {
   const found = searchFields(value, place)
-  if (found === invalid) return invalid
+  if (found === invalidInput) return invalidInput
   const { reference, custom, status } = found
   const bounded = timeRange(found.created, custom !== null || status !== null, place)
-  return bounded === invalid ? invalid : { reference, custom, status, ...bounded }
+  return bounded === invalidInput ? invalidInput : { reference, custom, status, ...bounded }
 })
 
 /** The filter of lists whose elements can belong to a transaction. */
 export const transactionId = described(id, 'Only records of this transaction.')
 
-const lineFields = record({ transactionId: optional(transactionId), created: optional(created) })
+const lineFields = record({ transactionId: optionalField(transactionId), created: optionalField(created) })
 
 /** The filter of a list of lines. */
 export const lineSearch: Reader<LineSearch> = reader(lineFields.schema, (value, place) => {
   const found = lineFields(value, place)
-  if (found === invalid) return invalid
+  if (found === invalidInput) return invalidInput
   const bounded = timeRange(found.created, false, place)
-  return bounded === invalid ? invalid : { transactionId: found.transactionId, ...bounded }
+  return bounded === invalidInput ? invalidInput : { transactionId: found.transactionId, ...bounded }
 })
 
 interface Range {
@@ -138,9 +146,9 @@ interface Range {
   readonly to: number | null
 }
 
-function timeRange(range: Range | null, isNeeded: boolean, place: Place): TimeRange | Invalid {
+function timeRange(range: Range | null, isNeeded: boolean, place: FieldContext): TimeRange | InvalidInput {
   const { from, to } = range ?? { from: null, to: null }
-  const reject = (field: keyof Range, code: FieldErrorCode, message: string): Invalid =>
+  const reject = (field: keyof Range, code: FieldErrorCode, message: string): InvalidInput =>
     rejectValue({ ...place, path: `${place.path}.created.${field}` }, code, message)
   if (from === null) {
     if (!isNeeded && to === null) return { fromMs: null, toMs: null }

@@ -81,7 +81,7 @@ function post(account: Account, currency: string, amount: bigint): readonly Post
 }
 
 /** The sum of the postings to an account, by currency. */
-export function balancesOf(postings: Iterable<Posting>, account: Account): ReadonlyMap<string, bigint> {
+export function sumAccount(postings: Iterable<Posting>, account: Account): ReadonlyMap<string, bigint> {
   return sumByCurrency([...postings].filter(posting => posting.account === account))
 }
 

@@ -2,12 +2,13 @@ import type { Merchant } from '../merchant/merchant.ts'
 import type { Dispute } from '../transaction/dispute.ts'
 import type { TrailEntry } from '../transaction/trail.ts'
 import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
-import { type Account, balancesOf, imbalances, type LedgerEntry, type Line } from './ledger.ts'
+import { type Account, imbalances, type LedgerEntry, type Line, sumAccount } from './ledger.ts'
 
-/** Something that does not add up. */
-export interface Finding {
-  readonly merchantId: string
-  /** `transaction <id>`, `entry <id>`, `line <id>` or `dispute <id>`. */
+/** An inconsistency of the books. */
+export interface BookFinding {
+  /** Null if it belongs to no known merchant. */
+  readonly merchantId: string | null
+  /** `transaction <id>`, `merchant <id>`, and the like. */
   readonly record: string
   readonly message: string
 }
@@ -21,7 +22,7 @@ export interface Book {
   readonly entries: readonly LedgerEntry[]
 }
 
-type Tell = (record: string, message: string) => void
+type Report = (record: string, message: string) => void
 
 /**
  * Proves a merchant's book: each entry balances by itself, each line is what its entry posted to the
@@ -30,11 +31,11 @@ type Tell = (record: string, message: string) => void
  *
  * @returns everything that does not add up; nothing for a sound book
  */
-export function verify(book: Book): readonly Finding[] {
-  const findings: Finding[] = []
-  const tell: Tell = (record, message) => findings.push({ merchantId: book.merchant.id, record, message })
-  verifyEntries(book, tell)
-  verifyLines(book, tell)
+export function verify(book: Book): readonly BookFinding[] {
+  const findings: BookFinding[] = []
+  const report: Report = (record, message) => findings.push({ merchantId: book.merchant.id, record, message })
+  verifyEntries(book, report)
+  verifyLines(book, report)
   const byTransaction = {
     disputes: Map.groupBy(book.disputes, dispute => dispute.transactionId),
     lines: Map.groupBy(book.lines, line => line.transactionId),
@@ -50,52 +51,53 @@ export function verify(book: Book): readonly Finding[] {
         lines: byTransaction.lines.get(id) ?? [],
         entries: byTransaction.entries.get(id) ?? [],
       },
-      (message: string) => tell(`transaction ${id}`, message),
+      (message: string) => report(`transaction ${id}`, message),
     )
   }
-  verifyReferences(book, tell)
+  verifyReferences(book, report)
   return findings
 }
 
-function verifyEntries({ merchant, entries }: Book, tell: Tell): void {
+function verifyEntries({ merchant, entries }: Book, report: Report): void {
   for (const entry of entries) {
     const record = `entry ${entry.id}`
     for (const [currency, sum] of imbalances(entry.postings)) {
-      tell(record, `its postings in ${currency} sum to ${sum}, not to 0`)
+      report(record, `its postings in ${currency} sum to ${sum}, not to 0`)
     }
-    for (const currency of balancesOf(entry.postings, 'merchant').keys()) {
+    for (const currency of sumAccount(entry.postings, 'merchant').keys()) {
       if (currency !== merchant.currency)
-        tell(record, `posts ${currency} to a balance in ${merchant.currency}`)
+        report(record, `posts ${currency} to a balance in ${merchant.currency}`)
     }
-    if (entry.test !== merchant.test) tell(record, 'mixes test and live')
-    if (entry.merchantId !== merchant.id) tell(record, `belongs to the merchant ${entry.merchantId}`)
+    if (entry.test !== merchant.test) report(record, 'mixes test and live')
+    if (entry.merchantId !== merchant.id) report(record, `belongs to the merchant ${entry.merchantId}`)
   }
 }
 
 /** Each line has one entry and each entry that touches the balance one line, and they say the same. */
-function verifyLines({ merchant, lines, entries }: Book, tell: Tell): void {
+function verifyLines({ merchant, lines, entries }: Book, report: Report): void {
   const entriesOf = Map.groupBy(entries, entry => entry.lineId)
   const known = new Set<string | null>(lines.map(line => line.id))
   for (const entry of entries) {
     const missing = entry.lineId === null ? touchesBalance(entry) : !known.has(entry.lineId)
-    if (missing) tell(`entry ${entry.id}`, 'has no line')
+    if (missing) report(`entry ${entry.id}`, 'has no line')
   }
   for (const line of lines) {
     const record = `line ${line.id}`
     const [entry, ...more] = entriesOf.get(line.id) ?? []
     if (entry === undefined || more.length > 0) {
-      tell(record, `has ${more.length + (entry === undefined ? 0 : 1)} ledger entries, not 1`)
+      report(record, `has ${more.length + (entry === undefined ? 0 : 1)} ledger entries, not 1`)
       continue
     }
-    expect(record, 'its balance', line.balance, balance([entry], 'merchant', merchant.currency), tell)
-    expect(record, 'its fee', line.fee.total, balance([entry], 'fees', merchant.currency), tell)
-    if (line.fee.flat + line.fee.rate !== line.fee.total) tell(record, 'its fee is not the sum of its parts')
+    expect(record, 'its balance', line.balance, balance([entry], 'merchant', merchant.currency), report)
+    expect(record, 'its fee', line.fee.total, balance([entry], 'fees', merchant.currency), report)
+    if (line.fee.flat + line.fee.rate !== line.fee.total)
+      report(record, 'its fee is not the sum of its parts')
     const sameOrigin =
       line.kind === entry.kind &&
       line.transactionId === entry.transactionId &&
       line.merchantId === entry.merchantId &&
       line.test === entry.test
-    if (!sameOrigin) tell(record, `is not of the same kind and origin as its entry ${entry.id}`)
+    if (!sameOrigin) report(record, `is not of the same kind and origin as its entry ${entry.id}`)
   }
 }
 
@@ -110,21 +112,21 @@ interface Records {
   readonly entries: readonly LedgerEntry[]
 }
 
-type TellOne = (message: string) => void
+type ReportOne = (message: string) => void
 
-function verifyTransaction(merchant: Merchant, records: Records, tell: TellOne): void {
+function verifyTransaction(merchant: Merchant, records: Records, report: ReportOne): void {
   if (records.transaction.merchantId !== merchant.id || records.transaction.test !== merchant.test) {
-    tell(`belongs to the merchant ${records.transaction.merchantId}, or mixes test and live`)
+    report(`belongs to the merchant ${records.transaction.merchantId}, or mixes test and live`)
   }
-  verifyAmounts(records.transaction, tell)
-  verifyReplay(records, tell)
-  verifyMoney(records, tell)
+  verifyAmounts(records.transaction, report)
+  verifyReplay(records, report)
+  verifyMoney(records, report)
 }
 
-function verifyAmounts(transaction: Transaction, tell: TellOne): void {
+function verifyAmounts(transaction: Transaction, report: ReportOne): void {
   const { amount, pendingAmount, capturedAmount, refundedAmount, voidedAmount, disputedAmount } = transaction
   if (amount !== pendingAmount + capturedAmount + voidedAmount) {
-    tell(`${amount} is not pending ${pendingAmount} + captured ${capturedAmount} + voided ${voidedAmount}`)
+    report(`${amount} is not pending ${pendingAmount} + captured ${capturedAmount} + voided ${voidedAmount}`)
   }
   const { excessDisputedAmount } = transaction
   const parts = {
@@ -135,98 +137,99 @@ function verifyAmounts(transaction: Transaction, tell: TellOne): void {
     disputedAmount,
     excessDisputedAmount,
   }
-  for (const [name, value] of Object.entries(parts)) if (value < 0n) tell(`${name} is ${value}`)
+  for (const [name, value] of Object.entries(parts)) if (value < 0n) report(`${name} is ${value}`)
   if (refundableAmount(transaction) < 0n) {
     const disputed = disputedAmount - excessDisputedAmount
-    tell(`refunded ${refundedAmount} + disputed ${disputed} is more than captured ${capturedAmount}`)
+    report(`refunded ${refundedAmount} + disputed ${disputed} is more than captured ${capturedAmount}`)
   }
   const { refundableValue } = transaction
   if (refundableValue < 0n || (refundableAmount(transaction) === 0n && refundableValue !== 0n)) {
-    tell(`the refundable ${refundableAmount(transaction)} cannot be worth ${refundableValue}`)
+    report(`the refundable ${refundableAmount(transaction)} cannot be worth ${refundableValue}`)
   }
 }
 
 /** The amounts again, from the trail and the disputes alone. */
-function verifyReplay({ transaction, disputes }: Records, tell: TellOne): void {
+function verifyReplay({ transaction, disputes }: Records, report: ReportOne): void {
   const { trail, amount, error } = transaction
   const sum = (kind: TrailEntry['kind']) =>
     total(trail.filter(entry => entry.kind === kind).map(e => e.amount))
   const record = 'the trail'
-  const say: Tell = (_, message) => tell(message)
+  const reportOf: Report = (_, message) => report(message)
   const voided = error === null ? sum('void') : amount
-  expect(record, 'capturedAmount', transaction.capturedAmount, sum('capture'), say)
-  expect(record, 'refundedAmount', transaction.refundedAmount, sum('refund'), say)
-  expect(record, 'voidedAmount', transaction.voidedAmount, voided, say)
+  expect(record, 'capturedAmount', transaction.capturedAmount, sum('capture'), reportOf)
+  expect(record, 'refundedAmount', transaction.refundedAmount, sum('refund'), reportOf)
+  expect(record, 'voidedAmount', transaction.voidedAmount, voided, reportOf)
   const unwon = disputes.filter(({ status }) => status !== 'won')
   const disputed = total(unwon.map(dispute => dispute.amount))
-  expect(record, 'disputedAmount', transaction.disputedAmount, disputed, say)
+  expect(record, 'disputedAmount', transaction.disputedAmount, disputed, reportOf)
   const excess = total(unwon.map(dispute => dispute.excess))
-  expect(record, 'excessDisputedAmount', transaction.excessDisputedAmount, excess, say)
+  expect(record, 'excessDisputedAmount', transaction.excessDisputedAmount, excess, reportOf)
   for (const { id, status } of disputes) {
     const outcomes = trail.filter(entry => entry.dispute?.id === id).map(entry => entry.dispute?.outcome)
     const expected = status === 'open' ? [] : [status]
     if (outcomes.join() !== expected.join()) {
-      tell(`the trail mentions dispute ${id} [${outcomes.join()}], which is ${status}`)
+      report(`the trail mentions dispute ${id} [${outcomes.join()}], which is ${status}`)
     }
   }
 }
 
 /** Compares the lines and entries of the merchant and the accounts with the amounts and the trail. */
-function verifyMoney({ transaction, disputes, lines, entries }: Records, tell: TellOne): void {
-  const say: Tell = (_, message) => tell(message)
+function verifyMoney({ transaction, disputes, lines, entries }: Records, report: ReportOne): void {
+  const reportOf: Report = (_, message) => report(message)
   const { currency, trail } = transaction
   const open = disputes.filter(({ status }) => status === 'open')
   const lost = disputes.filter(({ status }) => status === 'lost')
   const held = total(open.map(dispute => dispute.held + dispute.fee.total))
-  const told = total(trail.map(entry => entry.balance)) - held
+  const inTrail = total(trail.map(entry => entry.balance)) - held
   expect(
     '',
     'what the trail and the open disputes did to the balance',
-    told,
+    inTrail,
     total(lines.map(l => l.balance)),
-    say,
+    reportOf,
   )
   // The amounts held for the excess of disputes were never refundable.
   const excess = total([...open, ...lost].map(dispute => dispute.excessHeld))
   const value = total(lines.map(line => line.balance + line.fee.total)) + excess
-  expect('', 'refundableValue', transaction.refundableValue, value, say)
+  expect('', 'refundableValue', transaction.refundableValue, value, reportOf)
   const atProcessor =
     transaction.refundedAmount + total(lost.map(dispute => dispute.amount)) - transaction.capturedAmount
-  expect('', 'the processor’s account', atProcessor, balance(entries, 'clearing', currency), say)
+  expect('', 'the processor’s account', atProcessor, balance(entries, 'clearing', currency), reportOf)
   const inDispute = total(open.map(dispute => dispute.amount))
-  expect('', 'the account of disputes', inDispute, balance(entries, 'disputes', currency), say)
-  verifyTrailLines(trail, lines, tell)
+  expect('', 'the account of disputes', inDispute, balance(entries, 'disputes', currency), reportOf)
+  verifyTrailLines(trail, lines, report)
 }
 
 /** Each entry of the trail names a line, and that of a capture or a refund says the same as the entry. */
-function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], tell: TellOne): void {
+function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], report: ReportOne): void {
   const byId = new Map(lines.map(line => [line.id, line]))
   for (const { kind, lineId, amount, balance } of trail) {
     if (lineId === null) continue
     const line = byId.get(lineId)
-    if (line === undefined) tell(`the trail names the line ${lineId}, which is not there`)
+    if (line === undefined) report(`the trail names the line ${lineId}, which is not there`)
     else if (kind !== 'dispute' && (line.balance !== balance || line.amount.amount !== amount)) {
-      tell(`the ${kind} in the trail and its line ${lineId} do not say the same`)
+      report(`the ${kind} in the trail and its line ${lineId} do not say the same`)
     }
   }
 }
 
 /** No line, entry or dispute of a transaction that is not there. */
-function verifyReferences({ transactions, disputes, lines, entries }: Book, tell: Tell): void {
+function verifyReferences({ transactions, disputes, lines, entries }: Book, report: Report): void {
   const known = new Set<string | null>(transactions.map(transaction => transaction.id)).add(null)
   const message = 'belongs to a transaction that is not there'
-  for (const { id, transactionId } of disputes) if (!known.has(transactionId)) tell(`dispute ${id}`, message)
-  for (const { id, transactionId } of lines) if (!known.has(transactionId)) tell(`line ${id}`, message)
-  for (const { id, transactionId } of entries) if (!known.has(transactionId)) tell(`entry ${id}`, message)
+  for (const { id, transactionId } of disputes)
+    if (!known.has(transactionId)) report(`dispute ${id}`, message)
+  for (const { id, transactionId } of lines) if (!known.has(transactionId)) report(`line ${id}`, message)
+  for (const { id, transactionId } of entries) if (!known.has(transactionId)) report(`entry ${id}`, message)
 }
 
-function expect(record: string, what: string, found: bigint, expected: bigint, tell: Tell): void {
-  if (found !== expected) tell(record, `${what} is ${found}; its records make it ${expected}`)
+function expect(record: string, what: string, found: bigint, expected: bigint, report: Report): void {
+  if (found !== expected) report(record, `${what} is ${found}; its records make it ${expected}`)
 }
 
 function balance(entries: readonly LedgerEntry[], account: Account, currency: string): bigint {
   const postings = entries.flatMap(entry => entry.postings)
-  return balancesOf(postings, account).get(currency) ?? 0n
+  return sumAccount(postings, account).get(currency) ?? 0n
 }
 
 function total(amounts: readonly bigint[]): bigint {

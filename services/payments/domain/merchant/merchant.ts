@@ -1,12 +1,21 @@
-import { country, currency, descriptor, email, flag, iban, webAddress, wording } from '../input/fields.ts'
 import {
-  invalid,
-  optional,
+  booleanFlag,
+  country,
+  currency,
+  descriptor,
+  email,
+  iban,
+  printableText,
+  webAddress,
+} from '../input/fields.ts'
+import {
+  invalidInput,
+  optionalField,
   type Reader,
+  type RecordValues,
   reader,
   record,
-  required,
-  type Values,
+  requiredField,
   withDefault,
 } from '../input/record.ts'
 import type { Money } from '../money/money.ts'
@@ -14,19 +23,19 @@ import type { Money } from '../money/money.ts'
 /** The longest name of an app or a merchant, and company number, in characters. */
 export const maxNameCharacters = 100
 
-const name = wording(maxNameCharacters)
+const name = printableText(maxNameCharacters)
 
-const account = record({ iban: optional(iban) })
+const account = record({ iban: optionalField(iban) })
 
 /** A bank without an account is none. */
 const bank: Reader<{ readonly iban: string } | null> = reader(
   account.schema,
   (value, place) => {
     const found = account(value, place)
-    if (found === invalid) return invalid
+    if (found === invalidInput) return invalidInput
     return found.iban === null ? null : { iban: found.iban }
   },
-  record({ iban: required(iban) }).answerSchema,
+  record({ iban: requiredField(iban) }).answerSchema,
 )
 
 /**
@@ -35,19 +44,19 @@ const bank: Reader<{ readonly iban: string } | null> = reader(
  * a migration, and one in the Merchant of `crds/`.
  */
 export const merchantFields = {
-  name: optional(name),
-  test: withDefault(flag, false),
-  email: required(email),
-  website: required(webAddress),
+  name: optionalField(name),
+  test: withDefault(booleanFlag, false),
+  email: requiredField(email),
+  website: requiredField(webAddress),
   /** The text on the payer's bank statement, if a transaction or a capture has no text of its own. */
-  descriptor: required(descriptor),
-  company: required(record({ country: required(country), number: optional(name) })),
-  bank: optional(bank),
+  descriptor: requiredField(descriptor),
+  company: requiredField(record({ country: requiredField(country), number: optionalField(name) })),
+  bank: optionalField(bank),
   /** The funding currency: what its balance is kept in. */
-  currency: required(currency),
+  currency: requiredField(currency),
 }
 
-export type MerchantInput = Values<typeof merchantFields>
+export type MerchantInput = RecordValues<typeof merchantFields>
 
 export const merchantFieldNames = Object.keys(merchantFields) as readonly (keyof MerchantInput)[]
 
@@ -112,7 +121,7 @@ export interface AppKey {
   readonly expiresMs: number | null
 }
 
-export function opens(key: AppKey, nowMs: number): boolean {
+export function isInForce(key: AppKey, nowMs: number): boolean {
   return key.expiresMs === null || nowMs < key.expiresMs
 }
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { canExchange, exchange, parseRateTable, type RateTable } from './exchange.ts'
-import { feeOf, parseFeeTable } from './fees.ts'
-import { currencyCodes, exponentOf, parseDecimal, scale } from './money.ts'
+import { calculateFee, parseFeeTable } from './fees.ts'
+import { currencyCodes, findExponent, parseDecimal, scale } from './money.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 500)
 
@@ -54,8 +54,8 @@ test('an exchange differs from the exact value by less than one minor unit', () 
     fc.property(fc.bigInt(1n, 10n ** 12n), codes, codes, (amount, from, to) => {
       const found = exchange(rates, { amount, currency: from }, to)
       assert.ok(found !== undefined)
-      const numerator = rate(to).numerator * rate(from).denominator * 10n ** BigInt(exponentOf(to))
-      const denominator = rate(to).denominator * rate(from).numerator * 10n ** BigInt(exponentOf(from))
+      const numerator = rate(to).numerator * rate(from).denominator * 10n ** BigInt(findExponent(to))
+      const denominator = rate(to).denominator * rate(from).numerator * 10n ** BigInt(findExponent(from))
       const twiceError = 2n * (found * denominator - amount * numerator)
       assert.ok(twiceError <= denominator && twiceError >= -denominator)
     }),
@@ -80,9 +80,13 @@ test('all problems of a rate table are reported', () => {
 test('a fee has a fixed part and a proportional one', () => {
   const parsed = parseFeeTable({ DKK: { capture: { flat: '25', rate: '0.0135' } } })
   assert.ok('table' in parsed)
-  assert.deepEqual(feeOf(parsed.table, 'capture', 'DKK', 10_000n), { flat: 25n, rate: 135n, total: 160n })
-  assert.deepEqual(feeOf(parsed.table, 'refund', 'DKK', 10_000n), { flat: 0n, rate: 0n, total: 0n })
-  assert.deepEqual(feeOf(parsed.table, 'capture', 'EUR', 10_000n), { flat: 0n, rate: 0n, total: 0n })
+  assert.deepEqual(calculateFee(parsed.table, 'capture', 'DKK', 10_000n), {
+    flat: 25n,
+    rate: 135n,
+    total: 160n,
+  })
+  assert.deepEqual(calculateFee(parsed.table, 'refund', 'DKK', 10_000n), { flat: 0n, rate: 0n, total: 0n })
+  assert.deepEqual(calculateFee(parsed.table, 'capture', 'EUR', 10_000n), { flat: 0n, rate: 0n, total: 0n })
 })
 
 test('all problems of a fee table are reported', () => {
@@ -104,9 +108,9 @@ test('decimal numbers are parsed exactly', () => {
 
 test('each currency has the exponent of its minor unit', () => {
   for (const [code, exponent] of Object.entries({ DKK: 2, JPY: 0, KWD: 3, ISK: 0, TND: 3, HUF: 2 })) {
-    assert.equal(exponentOf(code), exponent)
+    assert.equal(findExponent(code), exponent)
   }
   assert.ok(currencyCodes.every(code => /^[A-Z]{3}$/.test(code)))
   assert.equal(new Set(currencyCodes).size, currencyCodes.length)
-  assert.throws(() => exponentOf('QQQ'), RangeError)
+  assert.throws(() => findExponent('QQQ'), RangeError)
 })

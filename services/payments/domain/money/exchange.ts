@@ -1,4 +1,5 @@
-import { exponentOf, isCurrency, type Money, parseDecimal, type Ratio, scale } from './money.ts'
+import { quote } from '@tollway/chassis/text.ts'
+import { findExponent, isCurrency, type Money, parseDecimal, type Ratio, scale } from './money.ts'
 
 /** How many major units of each currency one major unit of the base is worth. The base itself is 1. */
 export interface RateTable {
@@ -27,7 +28,7 @@ export function exchange(table: RateTable, money: Money, to: string): bigint | u
 }
 
 function minorUnits(currency: string): bigint {
-  return 10n ** BigInt(exponentOf(currency))
+  return 10n ** BigInt(findExponent(currency))
 }
 
 /**
@@ -39,15 +40,13 @@ export function parseRateTable(
   rates: Readonly<Record<string, string>>,
 ): { readonly table: RateTable } | { readonly problems: readonly string[] } {
   const problems: string[] = []
-  if (!isCurrency(base)) problems.push(`base: ${JSON.stringify(base)} is not a currency of ISO 4217`)
+  if (!isCurrency(base)) problems.push(`base: ${quote(base)} is not a currency of ISO 4217`)
   const parsed = new Map<string, Ratio>([[base, { numerator: 1n, denominator: 1n }]])
   for (const [currency, text] of Object.entries(rates)) {
     const rate = parseDecimal(text)
     if (!isCurrency(currency)) problems.push(`rates.${currency}: is not a currency of ISO 4217`)
     else if (rate === undefined || rate.numerator === 0n) {
-      problems.push(
-        `rates.${currency}: ${JSON.stringify(text)} is not a decimal number above 0, such as "7.4604"`,
-      )
+      problems.push(`rates.${currency}: ${quote(text)} is not a decimal number above 0, such as "7.4604"`)
     } else if (currency === base && rate.numerator !== rate.denominator) {
       problems.push(`rates.${currency}: the base’s own rate is 1, not ${text}`)
     } else parsed.set(currency, rate)

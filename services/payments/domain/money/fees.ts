@@ -1,3 +1,4 @@
+import { quote } from '@tollway/chassis/text.ts'
 import { isCurrency, parseDecimal, type Ratio, scale } from './money.ts'
 
 /** The cost of an operation for the merchant, in minor units of its currency. */
@@ -31,7 +32,7 @@ export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation,
  * @param amount in minor units of the funding currency, after the exchange
  * @param before the sum of the amounts of the operations of this kind before
  */
-export function feeOf(
+export function calculateFee(
   table: FeeTable,
   operation: FeeOperation,
   currency: string,
@@ -73,13 +74,11 @@ export function parseFeeTable(
 function parseFeeRule(path: string, { flat = '0', rate = '0' }: FeeRuleText, problems: string[]): FeeRule {
   const whole = parseDecimal(flat)
   if (whole?.denominator !== 1n) {
-    problems.push(`${path}.flat: ${JSON.stringify(flat)} is not a whole number of minor units`)
+    problems.push(`${path}.flat: ${quote(flat)} is not a whole number of minor units`)
   }
   const share = parseDecimal(rate)
   if (share === undefined || share.numerator > share.denominator) {
-    problems.push(
-      `${path}.rate: ${JSON.stringify(rate)} is not a decimal number from 0 to 1, such as "0.0135"`,
-    )
+    problems.push(`${path}.rate: ${quote(rate)} is not a decimal number from 0 to 1, such as "0.0135"`)
   }
   return { flat: whole?.numerator ?? 0n, rate: share ?? { numerator: 0n, denominator: 1n } }
 }

@@ -1,3 +1,5 @@
+import { quote } from '@tollway/chassis/text.ts'
+
 /** The currencies of ISO 4217 that people pay with, by the number of digits of their minor unit. */
 const byExponent: readonly (readonly [exponent: number, codes: string])[] = [
   [0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF'],
@@ -24,10 +26,9 @@ export function isCurrency(code: string): boolean {
 }
 
 /** Returns the digits of the minor unit: 2 for DKK, 0 for JPY, 3 for KWD. Throws for an unknown currency. */
-export function exponentOf(currency: string): number {
+export function findExponent(currency: string): number {
   const exponent = exponents.get(currency)
-  if (exponent === undefined)
-    throw new RangeError(`${JSON.stringify(currency)} is not a currency of ISO 4217`)
+  if (exponent === undefined) throw new RangeError(`${quote(currency)} is not a currency of ISO 4217`)
   return exponent
 }
 

@@ -7,12 +7,12 @@ import { parseFeeTable } from '../money/fees.ts'
 import { accept, type Rejected, type Result } from '../rejections.ts'
 import { recordAuthorisation } from '../transaction/authorise.ts'
 import {
-  type Change,
   captureTransaction,
   expireTransaction,
   type OperationContext,
   type Pricing,
   refundTransaction,
+  type TransactionChange,
   voidTransaction,
 } from '../transaction/change.ts'
 import {
@@ -118,7 +118,7 @@ export function operate(
   operation: Operation,
   amount: bigint,
   currency: string | null = null,
-): Result<Change> | undefined {
+): Result<TransactionChange> | undefined {
   const transaction = history.transactions[index]
   if (transaction === undefined) return undefined
   const outcome = perform(history, transaction, operation, amount, currency)
@@ -136,7 +136,7 @@ function perform(
   operation: Operation,
   amount: bigint,
   currency: string | null,
-): Result<Change | DisputeChange> | undefined {
+): Result<TransactionChange | DisputeChange> | undefined {
   const context = history.context()
   const input = { amount, currency, descriptor: null }
   if (operation === 'capture') return captureTransaction(transaction, input, context)

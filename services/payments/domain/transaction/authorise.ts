@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { CardDetails, CardReference, SavedCard } from '../merchant/card.ts'
 import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
 import { canExchange } from '../money/exchange.ts'

@@ -1,16 +1,16 @@
 import {
-  balancesOf,
   chargeFee,
   type EntryKind,
   type LedgerEntry,
   type Line,
   type LineKind,
   type Posting,
+  sumAccount,
   transfer,
 } from '../ledger/ledger.ts'
 import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
 import { exchange, type RateTable } from '../money/exchange.ts'
-import { type Fee, type FeeTable, feeOf, noFee } from '../money/fees.ts'
+import { calculateFee, type Fee, type FeeTable, noFee } from '../money/fees.ts'
 import { fitsJson, type Money } from '../money/money.ts'
 import { addValue, takeValue } from '../money/refundable-value.ts'
 import { accept, type Result, reject, rejectField } from '../rejections.ts'
@@ -41,7 +41,7 @@ export interface Pricing {
 }
 
 /** The result of an operation. It is stored as a whole or not at all. */
-export interface Change {
+export interface TransactionChange {
   /** The transaction after the operation, with the new entry in its trail. */
   readonly transaction: Transaction
   /** Null if the trail has no entry, as when a dispute begins. */
@@ -79,7 +79,7 @@ export function book(
   const line: Line = {
     id: nextId(),
     ...shared,
-    balance: balancesOf(movement.postings, 'merchant').get(merchant.currency) ?? 0n,
+    balance: sumAccount(movement.postings, 'merchant').get(merchant.currency) ?? 0n,
     fee: movement.fee,
     description: movement.description,
     amount: movement.amount,
@@ -102,11 +102,11 @@ function bookInTrail(
     amount: { amount },
   } = movement
   const note = { kind, amount, descriptor, balance: line.balance, fee, lineId: line.id }
-  return { trailEntry: trailEntryOf(transaction, note, context), line, ledgerEntry }
+  return { trailEntry: createTrailEntry(transaction, note, context), line, ledgerEntry }
 }
 
 /** The fields of an entry of the trail that depend on the operation. */
-interface TrailNote {
+interface TrailFields {
   readonly kind: TrailKind
   readonly amount: bigint
   readonly descriptor: string
@@ -116,9 +116,9 @@ interface TrailNote {
   readonly dispute?: TrailDispute
 }
 
-export function trailEntryOf(
+export function createTrailEntry(
   transaction: Transaction,
-  note: TrailNote,
+  note: TrailFields,
   { nowMs, nextId }: OperationContext,
 ): TrailEntry {
   return {
@@ -149,7 +149,7 @@ export function captureTransaction(
   transaction: Transaction,
   { amount, currency, descriptor }: CaptureInput,
   context: OperationContext,
-): Result<Change> {
+): Result<TransactionChange> {
   const { merchant, pricing, trailLimits, nowMs } = context
   if (merchant.closedMs !== null) return reject('merchant_closed')
   const rejected =
@@ -158,9 +158,15 @@ export function captureTransaction(
     checkTrail(transaction, 'captures', trailLimits)
   if (rejected !== undefined) return rejected
   const captured = { currency: transaction.currency, amount }
-  const worth = worthOf(transaction, amount, context)
+  const worth = convert(transaction, amount, context)
   if (worth === undefined) return reject('rate_missing')
-  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, transaction.totals.captures.value)
+  const fee = calculateFee(
+    pricing.fees,
+    'capture',
+    merchant.currency,
+    worth,
+    transaction.totals.captures.value,
+  )
   if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
     return rejectField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
@@ -187,7 +193,7 @@ export function captureTransaction(
 }
 
 /** Undefined without a rate. */
-function worthOf(
+function convert(
   { currency, capturedAmount }: Transaction,
   amount: bigint,
   { merchant, pricing }: OperationContext,
@@ -215,7 +221,7 @@ export function refundTransaction(
   transaction: Transaction,
   { amount, currency, descriptor }: RefundInput,
   context: OperationContext,
-): Result<Change> {
+): Result<TransactionChange> {
   const { merchant, pricing, trailLimits } = context
   const rejected =
     checkCurrency(transaction, currency) ??
@@ -224,7 +230,7 @@ export function refundTransaction(
   if (rejected !== undefined) return rejected
   const refunded = { currency: transaction.currency, amount }
   const { taken: worth, left } = takeValue(transaction, amount)
-  const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
+  const fee = calculateFee(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
   const to = { account: 'clearing', money: refunded } as const
   const movement = {
@@ -257,7 +263,7 @@ export function voidTransaction(
   transaction: Transaction,
   { amount, currency }: VoidInput,
   context: OperationContext,
-): Result<Change> {
+): Result<TransactionChange> {
   const rejected =
     checkCurrency(transaction, currency) ??
     checkPending(transaction, amount, 'voided', context.nowMs) ??
@@ -270,14 +276,17 @@ function hasExpired(transaction: Transaction, nowMs: number): boolean {
 }
 
 /** Voids the pending amount of an expired authorisation. Returns undefined if nothing is pending. */
-export function expireTransaction(transaction: Transaction, context: OperationContext): Change | undefined {
+export function expireTransaction(
+  transaction: Transaction,
+  context: OperationContext,
+): TransactionChange | undefined {
   if (!hasExpired(transaction, context.nowMs)) return undefined
   return cancel(transaction, transaction.pendingAmount, context)
 }
 
-function cancel(transaction: Transaction, amount: bigint, context: OperationContext): Change {
+function cancel(transaction: Transaction, amount: bigint, context: OperationContext): TransactionChange {
   const note = { kind: 'void', amount, descriptor: transaction.descriptor } as const
-  const trailEntry = trailEntryOf(transaction, note, context)
+  const trailEntry = createTrailEntry(transaction, note, context)
   const after: Transaction = {
     ...transaction,
     pendingAmount: transaction.pendingAmount - amount,

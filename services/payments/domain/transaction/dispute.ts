@@ -1,10 +1,16 @@
 import { chargeFee, type LedgerEntry, transfer } from '../ledger/ledger.ts'
 import { exchange } from '../money/exchange.ts'
-import { type Fee, feeOf, noFee } from '../money/fees.ts'
+import { calculateFee, type Fee, noFee } from '../money/fees.ts'
 import { fitsJson, scale } from '../money/money.ts'
 import { addValue, takeValue } from '../money/refundable-value.ts'
 import { accept, type Result, reject, rejectField } from '../rejections.ts'
-import { book, type Change, type Movement, type OperationContext, trailEntryOf } from './change.ts'
+import {
+  book,
+  createTrailEntry,
+  type Movement,
+  type OperationContext,
+  type TransactionChange,
+} from './change.ts'
 import { refundableAmount, type Transaction, withEntry } from './transaction.ts'
 
 /** A claim of a payer's bank for money that was captured, such as a chargeback. */
@@ -50,7 +56,7 @@ interface DisputeInput {
   readonly earlier: readonly Dispute[]
 }
 
-export interface DisputeChange extends Change {
+export interface DisputeChange extends TransactionChange {
   readonly dispute: Dispute
 }
 
@@ -73,7 +79,7 @@ export function raiseDispute(
   if (amount < 1n) return rejectField('amount', 'too_small', `${amount} is below 1`)
   const refundable = refundableAmount(transaction)
   const excess = amount > refundable ? amount - refundable : 0n
-  const excessHeld = valueOfExcess(transaction, excess, earlier, context)
+  const excessHeld = calculateExcessHeld(transaction, excess, earlier, context)
   if (excessHeld === undefined) return reject('rate_missing')
   const { taken, left } = takeValue(transaction, amount - excess)
   const held = taken + excessHeld
@@ -81,7 +87,13 @@ export function raiseDispute(
     return rejectField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
   const { currency } = transaction
-  const fee = feeOf(pricing.fees, 'dispute', merchant.currency, held, total(earlier.map(one => one.held)))
+  const fee = calculateFee(
+    pricing.fees,
+    'dispute',
+    merchant.currency,
+    held,
+    total(earlier.map(one => one.held)),
+  )
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: held } } as const
   const to = { account: 'disputes', money: { currency, amount } } as const
   const movement: Movement = {
@@ -123,7 +135,7 @@ export function raiseDispute(
  * Returns the value that is held for a further part above the refundable amount. Undefined if nothing was
  * captured and there is no rate.
  */
-function valueOfExcess(
+function calculateExcessHeld(
   transaction: Transaction,
   part: bigint,
   earlier: readonly Dispute[],
@@ -160,7 +172,7 @@ export function resolveDispute(
   if (dispute.status !== 'open') return reject('dispute_resolved')
   const { line, ledgerEntry } =
     outcome === 'won' ? release(dispute, context) : { line: null, ledgerEntry: surrender(dispute, context) }
-  const trailEntry = trailEntryOf(
+  const trailEntry = createTrailEntry(
     transaction,
     {
       kind: 'dispute',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { balancesOf, imbalances } from '../ledger/ledger.ts'
+import { imbalances, sumAccount } from '../ledger/ledger.ts'
 import { verify } from '../ledger/verify.ts'
 import {
   authorise,
@@ -100,7 +100,7 @@ test("the ledger sums to zero in each currency, and lines sum to the merchant's 
       for (const { postings } of history.entries) assert.equal(imbalances(postings).size, 0)
       const postings = history.entries.flatMap(entry => entry.postings)
       assert.equal(imbalances(postings).size, 0)
-      assert.equal(balancesOf(postings, 'merchant').get('DKK') ?? 0n, balanceOf(history))
+      assert.equal(sumAccount(postings, 'merchant').get('DKK') ?? 0n, balanceOf(history))
     }),
     { numRuns },
   )
@@ -133,7 +133,7 @@ test('refunding all captures takes exactly what they gave, whatever the parts', 
       const [transaction] = history.transactions
       if (transaction !== undefined) operate(history, 0, 'refund', refundableAmount(transaction))
       assert.equal(balanceOf(history), 0n)
-      const exchanged = balancesOf(
+      const exchanged = sumAccount(
         history.entries.flatMap(entry => entry.postings),
         'exchange',
       )

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { CardDetails, CardReference } from '../merchant/card.ts'
 import type { RefundableValue } from '../money/refundable-value.ts'
 import { type Rejected, rejectField } from '../rejections.ts'

@@ -1,14 +1,14 @@
-import { flag } from '../../domain/input/fields.ts'
-import { described, optional, record } from '../../domain/input/record.ts'
+import { booleanFlag } from '../../domain/input/fields.ts'
+import { described, optionalField, record } from '../../domain/input/record.ts'
 import { type AppInput, parseApp } from '../../domain/input/request-bodies.ts'
 import { presentApp, presentMerchant, presentNewApp } from '../../domain/present.ts'
 import { accept } from '../../domain/rejections.ts'
 import { createApp } from '../../operations/accounts/create-app.ts'
 import { listOwnMerchants } from '../../operations/lists.ts'
-import { answer } from '../answer.ts'
-import type { AppEndpoint, Endpoint, SignUpEndpoint } from '../endpoint.ts'
+import { jsonAnswer } from '../answer.ts'
+import type { ApiEndpoint, AppEndpoint, SignUpEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
-import { exampleApp, exampleMerchant, exampleNewApp } from '../openapi/examples.ts'
+import { appExample, merchantExample, newAppExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Apps'
@@ -24,13 +24,13 @@ const create: SignUpEndpoint<AppInput> = {
     description:
       'Needs no API key. The answer has the key of the app, which is not shown again. An Idempotency-Key ' +
       'protects the answer, and therefore needs at least 128 random bits.',
-    body: { schema: ref('AppInput'), example: { name: exampleApp.name }, required: false },
-    answers: { 201: { schema: wrapped('app', ref('NewApp')), example: { app: exampleNewApp } } },
+    body: { schema: ref('AppInput'), example: { name: appExample.name }, required: false },
+    answers: { 201: { schema: wrapped('app', ref('NewApp')), example: { app: newAppExample } } },
   },
   parse: ({ body, encoding }) => parseApp(body, encoding),
   async act(tx, { payments, input }) {
     const { app, key } = await createApp(tx, payments, input)
-    return accept(answer(201, { app: presentNewApp(app, key) }))
+    return accept(jsonAnswer(201, { app: presentNewApp(app, key) }))
   },
 }
 
@@ -42,9 +42,9 @@ const me: AppEndpoint = {
     operationId: 'getIdentity',
     tag,
     summary: 'Read the app of the API key',
-    answers: { 200: { schema: wrapped('identity', ref('App')), example: { identity: exampleApp } } },
+    answers: { 200: { schema: wrapped('identity', ref('App')), example: { identity: appExample } } },
   },
-  act: async (_, { app }) => accept(answer(200, { identity: presentApp(app) })),
+  act: async (_, { app }) => accept(jsonAnswer(200, { identity: presentApp(app) })),
 }
 
 const merchants = listEndpoint({
@@ -53,12 +53,12 @@ const merchants = listEndpoint({
   tag,
   summary: 'List the merchants of an app',
   filter: record({
-    test: optional(described(flag, 'Only test accounts (yes), or only live accounts (no).')),
+    test: optionalField(described(booleanFlag, 'Only test accounts (yes), or only live accounts (no).')),
   }),
-  item: { schema: ref('Merchant'), example: exampleMerchant },
+  item: { schema: ref('Merchant'), example: merchantExample },
   owner: params => params['appId'] ?? '',
   list: listOwnMerchants,
   present: presentMerchant,
 })
 
-export const appEndpoints: readonly Endpoint[] = [create, me, merchants]
+export const appEndpoints: readonly ApiEndpoint[] = [create, me, merchants]

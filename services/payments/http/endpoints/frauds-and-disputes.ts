@@ -1,15 +1,15 @@
-import { id, oneOf } from '../../domain/input/fields.ts'
-import { described, optional, record, required } from '../../domain/input/record.ts'
+import { choice, id } from '../../domain/input/fields.ts'
+import { described, optionalField, record, requiredField } from '../../domain/input/record.ts'
 import { transactionId } from '../../domain/input/search.ts'
 import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
 import { mapResult } from '../../domain/rejections.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { ownDispute, ownFraud } from '../../operations/accounts/access.ts'
 import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
-import { answer } from '../answer.ts'
-import type { AppEndpoint, Endpoint } from '../endpoint.ts'
+import { jsonAnswer } from '../answer.ts'
+import type { ApiEndpoint, AppEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
-import { exampleDispute, exampleFraud } from '../openapi/examples.ts'
+import { disputeExample, fraudExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Frauds and disputes'
@@ -20,8 +20,8 @@ const frauds = listEndpoint({
   operationId: 'listFrauds',
   tag,
   summary: 'List the fraud alerts of a merchant',
-  filter: record({ merchantId: required(merchantId), transactionId: optional(transactionId) }),
-  item: { schema: ref('Fraud'), example: exampleFraud },
+  filter: record({ merchantId: requiredField(merchantId), transactionId: optionalField(transactionId) }),
+  item: { schema: ref('Fraud'), example: fraudExample },
   owner: (_, { merchantId }) => merchantId,
   list: listOwnFrauds,
   present: presentFraudAlert,
@@ -35,11 +35,11 @@ const fraud: AppEndpoint = {
     operationId: 'getFraud',
     tag,
     summary: 'Read a fraud alert',
-    answers: { 200: { schema: wrapped('fraud', ref('Fraud')), example: { fraud: exampleFraud } } },
+    answers: { 200: { schema: wrapped('fraud', ref('Fraud')), example: { fraud: fraudExample } } },
   },
   async act(tx, { app, params }) {
     return mapResult(await ownFraud(tx, app, params['fraudId'] ?? ''), found =>
-      answer(200, { fraud: presentFraudAlert(found) }),
+      jsonAnswer(200, { fraud: presentFraudAlert(found) }),
     )
   },
 }
@@ -50,11 +50,11 @@ const disputes = listEndpoint({
   tag,
   summary: 'List the disputes of a merchant',
   filter: record({
-    merchantId: required(merchantId),
-    transactionId: optional(transactionId),
-    status: optional(described(oneOf(disputeStatuses, 'format'), 'Only disputes with this status.')),
+    merchantId: requiredField(merchantId),
+    transactionId: optionalField(transactionId),
+    status: optionalField(described(choice(disputeStatuses, 'format'), 'Only disputes with this status.')),
   }),
-  item: { schema: ref('Dispute'), example: exampleDispute },
+  item: { schema: ref('Dispute'), example: disputeExample },
   owner: (_, { merchantId }) => merchantId,
   list: listOwnDisputes,
   present: presentDispute,
@@ -68,13 +68,13 @@ const dispute: AppEndpoint = {
     operationId: 'getDispute',
     tag,
     summary: 'Read a dispute',
-    answers: { 200: { schema: wrapped('dispute', ref('Dispute')), example: { dispute: exampleDispute } } },
+    answers: { 200: { schema: wrapped('dispute', ref('Dispute')), example: { dispute: disputeExample } } },
   },
   async act(tx, { app, params }) {
     return mapResult(await ownDispute(tx, app, params['disputeId'] ?? ''), found =>
-      answer(200, { dispute: presentDispute(found) }),
+      jsonAnswer(200, { dispute: presentDispute(found) }),
     )
   },
 }
 
-export const fraudEndpoints: readonly Endpoint[] = [frauds, fraud, disputes, dispute]
+export const fraudEndpoints: readonly ApiEndpoint[] = [frauds, fraud, disputes, dispute]

@@ -4,14 +4,14 @@ import { presentApp, presentUser } from '../../domain/present.ts'
 import { mapResult } from '../../domain/rejections.ts'
 import { associateApp, dissociateApp, inviteUser, removeUser } from '../../operations/accounts/memberships.ts'
 import { listOwnApps, listOwnUsers } from '../../operations/lists.ts'
-import { answer, noContent } from '../answer.ts'
-import type { AppCall, AppEndpoint, Endpoint } from '../endpoint.ts'
+import { jsonAnswer, noContent } from '../answer.ts'
+import type { ApiEndpoint, AppCall, AppEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
-import { exampleApp, exampleUser } from '../openapi/examples.ts'
+import { appExample, userExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Members'
-const merchantIdOf = (params: AppCall['params']) => params['merchantId'] ?? ''
+const readMerchantId = (params: AppCall['params']) => params['merchantId'] ?? ''
 
 const invite: AppEndpoint<{ readonly email: string }> = {
   kind: 'app',
@@ -22,13 +22,14 @@ const invite: AppEndpoint<{ readonly email: string }> = {
     tag,
     summary: 'Invite a person',
     description: 'Sends an e-mail to a person who is not a member yet.',
-    body: { schema: ref('Invitation'), example: { email: exampleUser.email }, required: true },
-    answers: { 201: { schema: wrapped('user', ref('User')), example: { user: exampleUser } } },
+    body: { schema: ref('Invitation'), example: { email: userExample.email }, required: true },
+    answers: { 201: { schema: wrapped('user', ref('User')), example: { user: userExample } } },
   },
   parse: ({ body, encoding }) => parseMember(body, encoding),
   async act(tx, { payments, app, params, input: { email } }) {
-    return mapResult(await inviteUser(tx, payments, { app, merchantId: merchantIdOf(params), email }), user =>
-      answer(201, { user: presentUser(user) }),
+    return mapResult(
+      await inviteUser(tx, payments, { app, merchantId: readMerchantId(params), email }),
+      user => jsonAnswer(201, { user: presentUser(user) }),
     )
   },
 }
@@ -45,7 +46,10 @@ const revokeUser: AppEndpoint = {
   },
   async act(tx, { app, params }) {
     const userId = params['userId'] ?? ''
-    return mapResult(await removeUser(tx, { app, merchantId: merchantIdOf(params), userId }), () => noContent)
+    return mapResult(
+      await removeUser(tx, { app, merchantId: readMerchantId(params), userId }),
+      () => noContent,
+    )
   },
 }
 
@@ -55,8 +59,8 @@ const users = listEndpoint({
   tag,
   summary: 'List the members of a merchant',
   filter: record({}),
-  item: { schema: ref('User'), example: exampleUser },
-  owner: merchantIdOf,
+  item: { schema: ref('User'), example: userExample },
+  owner: readMerchantId,
   list: listOwnUsers,
   present: presentUser,
 })
@@ -69,13 +73,13 @@ const addApp: AppEndpoint<{ readonly appId: string }> = {
     operationId: 'addApp',
     tag,
     summary: 'Give an app full access to a merchant',
-    body: { schema: ref('Association'), example: { appId: exampleApp.id }, required: true },
-    answers: { 201: { schema: wrapped('app', ref('App')), example: { app: exampleApp } } },
+    body: { schema: ref('Association'), example: { appId: appExample.id }, required: true },
+    answers: { 201: { schema: wrapped('app', ref('App')), example: { app: appExample } } },
   },
   parse: ({ body, encoding }) => parseAssociation(body, encoding),
   async act(tx, { app, params, input: { appId } }) {
-    return mapResult(await associateApp(tx, { app, merchantId: merchantIdOf(params), appId }), added =>
-      answer(201, { app: presentApp(added) }),
+    return mapResult(await associateApp(tx, { app, merchantId: readMerchantId(params), appId }), added =>
+      jsonAnswer(201, { app: presentApp(added) }),
     )
   },
 }
@@ -93,7 +97,7 @@ const revokeApp: AppEndpoint = {
   async act(tx, { app, params }) {
     const appId = params['appId'] ?? ''
     return mapResult(
-      await dissociateApp(tx, { app, merchantId: merchantIdOf(params), appId }),
+      await dissociateApp(tx, { app, merchantId: readMerchantId(params), appId }),
       () => noContent,
     )
   },
@@ -105,10 +109,10 @@ const apps = listEndpoint({
   tag,
   summary: 'List the apps of a merchant',
   filter: record({}),
-  item: { schema: ref('App'), example: exampleApp },
-  owner: merchantIdOf,
+  item: { schema: ref('App'), example: appExample },
+  owner: readMerchantId,
   list: listOwnApps,
   present: presentApp,
 })
 
-export const memberEndpoints: readonly Endpoint[] = [invite, revokeUser, users, addApp, revokeApp, apps]
+export const memberEndpoints: readonly ApiEndpoint[] = [invite, revokeUser, users, addApp, revokeApp, apps]

@@ -12,16 +12,16 @@ import { ownLine, ownMerchant } from '../../operations/accounts/access.ts'
 import { createMerchant, updateOwnMerchant } from '../../operations/accounts/merchants.ts'
 import { listOwnLines } from '../../operations/lists.ts'
 import { merchantBalances } from '../../storage/tables/ledger.ts'
-import { answer, noContent } from '../answer.ts'
-import type { AppEndpoint, Endpoint, Example } from '../endpoint.ts'
+import { jsonAnswer, noContent } from '../answer.ts'
+import type { ApiEndpoint, AppEndpoint, Example } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
-import { exampleBalance, exampleLine, exampleMerchant } from '../openapi/examples.ts'
+import { balanceExample, lineExample, merchantExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Merchants'
 const merchant: Example = {
   schema: wrapped('merchant', ref('Merchant')),
-  example: { merchant: exampleMerchant },
+  example: { merchant: merchantExample },
 }
 
 const create: AppEndpoint<MerchantInput> = {
@@ -41,7 +41,7 @@ const create: AppEndpoint<MerchantInput> = {
   parse: ({ body, encoding, payments }) => parseMerchant(body, encoding, payments.fundingCurrencies),
   async act(tx, { payments, app, input }) {
     return mapResult(await createMerchant(tx, payments, { app, input }), made =>
-      answer(201, { merchant: presentMerchant(made) }),
+      jsonAnswer(201, { merchant: presentMerchant(made) }),
     )
   },
 }
@@ -53,7 +53,7 @@ const read: AppEndpoint = {
   document: { operationId: 'getMerchant', tag, summary: 'Read a merchant', answers: { 200: merchant } },
   async act(tx, { app, params }) {
     return mapResult(await ownMerchant(tx, app, params['merchantId'] ?? ''), found =>
-      answer(200, { merchant: presentMerchant(found) }),
+      jsonAnswer(200, { merchant: presentMerchant(found) }),
     )
   },
 }
@@ -69,7 +69,7 @@ const update: AppEndpoint<MerchantUpdate> = {
     description:
       'The fields of MerchantUpdate; all others are fixed. The answer has the merchant where the request ' +
       'accepts JSON, and no body where it has no Accept header, or X-Client as the public client does.',
-    body: { schema: ref('MerchantUpdate'), example: { name: exampleMerchant.name }, required: true },
+    body: { schema: ref('MerchantUpdate'), example: { name: merchantExample.name }, required: true },
     answers: { 200: merchant, 204: null },
   },
   parse: ({ body, encoding }) => parseMerchantUpdate(body, encoding),
@@ -78,7 +78,7 @@ const update: AppEndpoint<MerchantUpdate> = {
     const updated = await updateOwnMerchant(tx, payments, request)
     if (!updated.ok) return updated
     return wantsChanged
-      ? accept(answer(200, { merchant: presentMerchant(updated.value) }))
+      ? accept(jsonAnswer(200, { merchant: presentMerchant(updated.value) }))
       : accept(noContent)
   },
 }
@@ -92,12 +92,12 @@ const balance: AppEndpoint = {
     tag,
     summary: 'Read the balance of a merchant',
     description: 'Both parts are from the same moment. The next payout pays the available amount.',
-    answers: { 200: { schema: wrapped('balance', ref('Balance')), example: { balance: exampleBalance } } },
+    answers: { 200: { schema: wrapped('balance', ref('Balance')), example: { balance: balanceExample } } },
   },
   async act(tx, { app, params }) {
     const found = await ownMerchant(tx, app, params['merchantId'] ?? '')
     if (!found.ok) return found
-    return accept(answer(200, { balance: presentBalances(await merchantBalances(tx, found.value)) }))
+    return accept(jsonAnswer(200, { balance: presentBalances(await merchantBalances(tx, found.value)) }))
   },
 }
 
@@ -107,7 +107,7 @@ const lines = listEndpoint({
   tag,
   summary: 'List the lines of a merchant’s balance',
   filter: lineSearch,
-  item: { schema: ref('Line'), example: exampleLine },
+  item: { schema: ref('Line'), example: lineExample },
   owner: params => params['merchantId'] ?? '',
   list: listOwnLines,
   present: presentLine,
@@ -132,13 +132,21 @@ const line: AppEndpoint = {
     operationId: 'getLine',
     tag,
     summary: 'Read a line',
-    answers: { 200: { schema: wrapped('line', ref('Line')), example: { line: exampleLine } } },
+    answers: { 200: { schema: wrapped('line', ref('Line')), example: { line: lineExample } } },
   },
   async act(tx, { app, params }) {
     return mapResult(await ownLine(tx, app, params['lineId'] ?? ''), found =>
-      answer(200, { line: presentLine(found) }),
+      jsonAnswer(200, { line: presentLine(found) }),
     )
   },
 }
 
-export const merchantEndpoints: readonly Endpoint[] = [create, read, update, balance, lines, exported, line]
+export const merchantEndpoints: readonly ApiEndpoint[] = [
+  create,
+  read,
+  update,
+  balance,
+  lines,
+  exported,
+  line,
+]

@@ -23,16 +23,16 @@ import {
 } from '../../operations/transactions/change-transaction.ts'
 import { createTransaction } from '../../operations/transactions/create-transaction.ts'
 import type { Tx } from '../../storage/storage.ts'
-import { type Answer, answer, answerRejection } from '../answer.ts'
-import type { AppEndpoint, Call, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
+import { answerRejection, type HttpAnswer, jsonAnswer } from '../answer.ts'
+import type { ApiEndpoint, AppEndpoint, EndpointCall, Example, ProcessorEndpoint } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
-import { exampleIds, exampleTrailEntry, exampleTransaction } from '../openapi/examples.ts'
+import { exampleIds, trailEntryExample, transactionExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Transactions'
 const transaction: Example = {
   schema: wrapped('transaction', ref('Transaction')),
-  example: { transaction: exampleTransaction },
+  example: { transaction: transactionExample },
 }
 
 const create: ProcessorEndpoint<TransactionInput> = {
@@ -70,14 +70,14 @@ const create: ProcessorEndpoint<TransactionInput> = {
 }
 
 /** The public client sends `cardId: false` beside every transactionId. */
-function parseCreation({ body, encoding }: Call): Result<TransactionInput> {
+function parseCreation({ body, encoding }: EndpointCall): Result<TransactionInput> {
   if (!isObject(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
   const { cardId, ...rest } = body
   return parseTransaction(rest, encoding)
 }
 
-function presentCreation({ id, error }: Transaction): Answer {
-  return error === null ? answer(201, { transaction: { id } }) : answerRejection(rejectProcessing(error))
+function presentCreation({ id, error }: Transaction): HttpAnswer {
+  return error === null ? jsonAnswer(201, { transaction: { id } }) : answerRejection(rejectProcessing(error))
 }
 
 const list = listEndpoint({
@@ -86,7 +86,7 @@ const list = listEndpoint({
   tag,
   summary: 'List the transactions of a merchant',
   filter: transactionSearch,
-  item: { schema: ref('Transaction'), example: exampleTransaction },
+  item: { schema: ref('Transaction'), example: transactionExample },
   owner: params => params['merchantId'] ?? '',
   list: listOwnTransactions,
   present: transaction => presentTransaction(transaction),
@@ -109,7 +109,7 @@ const trail = listEndpoint({
   tag,
   summary: 'List the captures, refunds, voids and disputes of a transaction',
   filter: record({}),
-  item: { schema: ref('TrailEntry'), example: exampleTrailEntry },
+  item: { schema: ref('TrailEntry'), example: trailEntryExample },
   owner: params => params['transactionId'] ?? '',
   list: listOwnTrail,
   present: presentTrailEntry,
@@ -127,7 +127,7 @@ const read: AppEndpoint = {
   },
   async act(tx, { app, params }) {
     return mapResult(await ownTransaction(tx, app, params['transactionId'] ?? ''), own =>
-      answer(200, { transaction: presentTransaction(own) }),
+      jsonAnswer(200, { transaction: presentTransaction(own) }),
     )
   },
 }
@@ -158,13 +158,13 @@ function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): 
     async act(tx, { payments, app, params, input }) {
       return mapResult(
         await change(tx, payments, { app, transactionId: params['transactionId'] ?? '', input }),
-        changed => answer(201, { transaction: presentTransaction(changed) }),
+        changed => jsonAnswer(201, { transaction: presentTransaction(changed) }),
       )
     },
   }
 }
 
-export const transactionEndpoints: readonly Endpoint[] = [
+export const transactionEndpoints: readonly ApiEndpoint[] = [
   create,
   list,
   exported,

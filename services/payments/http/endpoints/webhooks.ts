@@ -1,6 +1,6 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { id } from '../../domain/input/fields.ts'
-import { described, optional, record } from '../../domain/input/record.ts'
-import type { JsonObject } from '../../domain/json.ts'
+import { described, optionalField, record } from '../../domain/input/record.ts'
 import { accept, mapResult } from '../../domain/rejections.ts'
 import { ownEvent } from '../../operations/accounts/access.ts'
 import {
@@ -19,19 +19,19 @@ import {
 } from '../../operations/accounts/webhooks.ts'
 import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
 import type { WebhookEndpoint, WebhookEvent } from '../../storage/delivery/webhooks.ts'
-import { answer, noContent } from '../answer.ts'
-import type { AppCall, AppEndpoint, Endpoint } from '../endpoint.ts'
+import { jsonAnswer, noContent } from '../answer.ts'
+import type { ApiEndpoint, AppCall, AppEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
-import { exampleEvent, exampleWebhook, exampleWebhookSecret } from '../openapi/examples.ts'
+import { eventExample, webhookExample, webhookSecretExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Webhooks and events'
 const ofWebhook = ({ app, params }: AppCall) => ({ app, webhookId: params['webhookId'] ?? '' })
-const webhook = { schema: wrapped('webhook', ref('Webhook')), example: { webhook: exampleWebhook } }
-const event = { schema: wrapped('event', ref('Event')), example: { event: exampleEvent } }
+const webhook = { schema: wrapped('webhook', ref('Webhook')), example: { webhook: webhookExample } }
+const event = { schema: wrapped('event', ref('Event')), example: { event: eventExample } }
 const withSecret = {
   schema: wrapped('webhook', ref('NewWebhook')),
-  example: { webhook: { ...exampleWebhook, secret: exampleWebhookSecret } },
+  example: { webhook: { ...webhookExample, secret: webhookSecretExample } },
 }
 
 function presentWebhook({ id: webhookId, merchantId, createdMs, url, events, disabledMs }: WebhookEndpoint) {
@@ -66,14 +66,14 @@ const create: AppEndpoint<NewWebhookInput> = {
     description:
       'Delivers later events, with signatures as the Standard Webhooks specification defines. The answer has the ' +
       'secret, which is not shown again. A response from 200 to 299 acknowledges an event; 410 disables the webhook.',
-    body: { schema: ref('WebhookInput'), example: { url: exampleWebhook.url }, required: true },
+    body: { schema: ref('WebhookInput'), example: { url: webhookExample.url }, required: true },
     answers: { 201: withSecret },
   },
   parse: ({ body, encoding, payments }) => parseWebhook(body, encoding, payments.webhookPolicy),
   async act(tx, { payments, app, params, input }) {
     return mapResult(
       await createWebhook(tx, payments, { app, merchantId: params['merchantId'] ?? '', input }),
-      made => answer(201, { webhook: presentWithSecret(made) }),
+      made => jsonAnswer(201, { webhook: presentWithSecret(made) }),
     )
   },
 }
@@ -84,7 +84,7 @@ const webhooks = listEndpoint({
   tag,
   summary: 'List the webhooks of a merchant',
   filter: record({}),
-  item: { schema: ref('Webhook'), example: exampleWebhook },
+  item: { schema: ref('Webhook'), example: webhookExample },
   owner: params => params['merchantId'] ?? '',
   list: listOwnWebhooks,
   present: presentWebhook,
@@ -101,7 +101,7 @@ const read: AppEndpoint = {
     answers: {
       200: {
         schema: webhook.schema,
-        example: { webhook: { ...exampleWebhook, waiting: { events: 2, error: 'the answer was 503' } } },
+        example: { webhook: { ...webhookExample, waiting: { events: 2, error: 'the answer was 503' } } },
       },
     },
   },
@@ -109,7 +109,7 @@ const read: AppEndpoint = {
     const state = await readWebhook(tx, ofWebhook(call))
     if (!state.ok) return state
     const waiting = { events: Number(state.value.waiting.count), error: state.value.waiting.lastError }
-    return accept(answer(200, { webhook: { ...presentWebhook(state.value.endpoint), waiting } }))
+    return accept(jsonAnswer(200, { webhook: { ...presentWebhook(state.value.endpoint), waiting } }))
   },
 }
 
@@ -132,7 +132,7 @@ const update: AppEndpoint<WebhookUpdate> = {
     const updated = await updateWebhook(tx, call.payments, { ...ofWebhook(call), update: call.input })
     if (!updated.ok) return updated
     return call.wantsChanged
-      ? accept(answer(200, { webhook: presentWebhook(updated.value) }))
+      ? accept(jsonAnswer(200, { webhook: presentWebhook(updated.value) }))
       : accept(noContent)
   },
 }
@@ -160,7 +160,7 @@ const rotate: AppEndpoint = {
   },
   async act(tx, call) {
     return mapResult(await rotateSecret(tx, call.payments, ofWebhook(call)), rotated =>
-      answer(201, { webhook: presentWithSecret(rotated) }),
+      jsonAnswer(201, { webhook: presentWithSecret(rotated) }),
     )
   },
 }
@@ -179,7 +179,7 @@ const retry: AppEndpoint = {
   },
   async act(tx, call) {
     return mapResult(await retryWebhook(tx, call.payments, ofWebhook(call)), retried =>
-      answer(201, { webhook: presentWebhook(retried) }),
+      jsonAnswer(201, { webhook: presentWebhook(retried) }),
     )
   },
 }
@@ -198,7 +198,7 @@ const deliverOne: AppEndpoint = {
   async act(tx, call) {
     const eventId = call.params['eventId'] ?? ''
     return mapResult(await redeliver(tx, call.payments, { ...ofWebhook(call), eventId }), told =>
-      answer(201, { event: presentEvent(told) }),
+      jsonAnswer(201, { event: presentEvent(told) }),
     )
   },
 }
@@ -209,10 +209,10 @@ const events = listEndpoint({
   tag,
   summary: 'List the events',
   filter: record({
-    type: optional(described(eventType, 'Only events of this type.')),
-    subjectId: optional(described(id, 'Only events of this transaction or other record.')),
+    type: optionalField(described(eventType, 'Only events of this type.')),
+    subjectId: optionalField(described(id, 'Only events of this transaction or other record.')),
   }),
-  item: { schema: ref('Event'), example: exampleEvent },
+  item: { schema: ref('Event'), example: eventExample },
   owner: params => params['merchantId'] ?? '',
   list: listOwnEvents,
   present: presentEvent,
@@ -225,12 +225,12 @@ const readEvent: AppEndpoint = {
   document: { operationId: 'getEvent', tag, summary: 'Read an event', answers: { 200: event } },
   async act(tx, { app, params }) {
     return mapResult(await ownEvent(tx, app, params['eventId'] ?? ''), found =>
-      answer(200, { event: presentEvent(found) }),
+      jsonAnswer(200, { event: presentEvent(found) }),
     )
   },
 }
 
-export const webhookEndpoints: readonly Endpoint[] = [
+export const webhookEndpoints: readonly ApiEndpoint[] = [
   create,
   webhooks,
   read,

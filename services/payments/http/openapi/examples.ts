@@ -19,13 +19,13 @@ export const exampleIds = {
 
 const created = '2026-07-10T08:30:00.000Z'
 
-export const exampleApp = { id: exampleIds.app, name: 'Coffee shop' }
-export const exampleNewApp = {
-  ...exampleApp,
+export const appExample = { id: exampleIds.app, name: 'Coffee shop' }
+export const newAppExample = {
+  ...appExample,
   key: 'tollway_c2VjcmV0LW9mLTMyLXJhbmRvbS1ieXRlcy1oZXJlLi4',
 }
 
-export const exampleMerchant = {
+export const merchantExample = {
   id: exampleIds.merchant,
   key: exampleIds.merchantKey,
   created,
@@ -33,7 +33,7 @@ export const exampleMerchant = {
   closed: null,
 }
 
-export const exampleUser = { id: exampleIds.user, email: 'joe@example.com', created }
+export const userExample = { id: exampleIds.user, email: 'joe@example.com', created }
 
 const exampleCardDetails = {
   bin: '410000',
@@ -42,7 +42,7 @@ const exampleCardDetails = {
   scheme: 'visa',
 }
 
-export const exampleCard = {
+export const cardExample = {
   id: exampleIds.card,
   merchantId: exampleIds.merchant,
   created,
@@ -50,7 +50,7 @@ export const exampleCard = {
   notes: 'Subscription of Jane',
 }
 
-export const exampleTrailEntry = {
+export const trailEntryExample = {
   id: exampleIds.trailEntry,
   kind: 'capture',
   capture: true,
@@ -62,7 +62,7 @@ export const exampleTrailEntry = {
   lineId: exampleIds.line,
 }
 
-export const exampleTransaction = {
+export const transactionExample = {
   id: exampleIds.transaction,
   merchantId: exampleIds.merchant,
   test: true,
@@ -80,11 +80,11 @@ export const exampleTransaction = {
   recurring: true,
   successful: true,
   error: false,
-  trail: [exampleTrailEntry],
+  trail: [trailEntryExample],
   trailLength: 1,
 }
 
-export const exampleLine = {
+export const lineExample = {
   id: exampleIds.line,
   merchantId: exampleIds.merchant,
   test: true,
@@ -98,12 +98,12 @@ export const exampleLine = {
   capture: true,
 }
 
-export const exampleBalance = {
+export const balanceExample = {
   available: { currency: 'DKK', amount: 9_840 },
   pending: [{ currency: 'DKK', amount: 2_500 }],
 }
 
-export const exampleFraud = {
+export const fraudExample = {
   id: exampleIds.fraud,
   merchantId: exampleIds.merchant,
   transactionId: exampleIds.transaction,
@@ -112,7 +112,7 @@ export const exampleFraud = {
   reason: 1,
 }
 
-export const exampleDispute = {
+export const disputeExample = {
   id: exampleIds.dispute,
   merchantId: exampleIds.merchant,
   transactionId: exampleIds.transaction,
@@ -125,7 +125,7 @@ export const exampleDispute = {
   resolved: null,
 }
 
-export const exampleWebhook = {
+export const webhookExample = {
   id: exampleIds.webhook,
   merchantId: exampleIds.merchant,
   created,
@@ -135,12 +135,12 @@ export const exampleWebhook = {
 }
 
 /** A secret of the right form, which is public. */
-export const exampleWebhookSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+export const webhookSecretExample = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
-export const exampleEvent = {
+export const eventExample = {
   id: exampleIds.event,
   type: 'dispute.raised',
   created,
   merchantId: exampleIds.merchant,
-  data: { dispute: exampleDispute },
+  data: { dispute: disputeExample },
 }

@@ -1,7 +1,7 @@
-import type { JsonObject } from '../../domain/json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { rejections } from '../../domain/rejections.ts'
-import type { Endpoint, Example, QueryParameter } from '../endpoint.ts'
-import { endpoints } from '../endpoints/endpoints.ts'
+import type { ApiEndpoint, Example, QueryParameter } from '../endpoint.ts'
+import { apiEndpoints } from '../endpoints/endpoints.ts'
 import { ref, schemas } from './schemas.ts'
 
 /** The version of the API, which changes with the API. */
@@ -13,9 +13,9 @@ export const openapiPath = '/openapi.json'
 /** The OpenAPI 3.1 document of the API, made from the same list as its routes. */
 export function createOpenapiDocument(): JsonObject {
   const paths: Record<string, Record<string, JsonObject>> = {}
-  for (const endpoint of endpoints) {
+  for (const endpoint of apiEndpoints) {
     const operations = paths[endpoint.path] ?? {}
-    operations[endpoint.method.toLowerCase()] = operationOf(endpoint)
+    operations[endpoint.method.toLowerCase()] = describeOperation(endpoint)
     paths[endpoint.path] = operations
   }
   return {
@@ -30,7 +30,7 @@ export function createOpenapiDocument(): JsonObject {
     },
     servers: [{ url: '/' }],
     security: [{ apiKey: [] }],
-    tags: [...new Set(endpoints.map(({ document }) => document.tag))].map(name => ({ name })),
+    tags: [...new Set(apiEndpoints.map(({ document }) => document.tag))].map(name => ({ name })),
     paths,
     components: {
       schemas,
@@ -51,7 +51,7 @@ const requestIdHeader = {
   schema: { type: 'string' },
 }
 
-function operationOf({ kind, method, path, document }: Endpoint): JsonObject {
+function describeOperation({ kind, method, path, document }: ApiEndpoint): JsonObject {
   const {
     operationId,
     tag,
@@ -80,7 +80,7 @@ function operationOf({ kind, method, path, document }: Endpoint): JsonObject {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => [status, success(answer, produces)]),
       ),
-      ...errorsOf(method, kind, declines),
+      ...describeErrors(method, kind, declines),
     },
   }
 }
@@ -124,7 +124,11 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
 }
 
 /** The rejections by status. The codes in the bodies have the details. */
-function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: boolean): JsonObject {
+function describeErrors(
+  method: ApiEndpoint['method'],
+  kind: ApiEndpoint['kind'],
+  declines: boolean,
+): JsonObject {
   const invalid = declines
     ? { description: 'Some fields are invalid, or the payment was declined.', schema: anyError }
     : { description: 'Some fields are invalid, or the body cannot be read.', schema: anyError }

@@ -1,8 +1,8 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { custom } from '../../domain/input/custom.ts'
 import * as fields from '../../domain/input/fields.ts'
 import { orNull } from '../../domain/input/record.ts'
 import { bodySchemas } from '../../domain/input/request-bodies.ts'
-import type { JsonObject } from '../../domain/json.ts'
 import { lineKinds } from '../../domain/ledger/ledger.ts'
 import { cardSchemes } from '../../domain/merchant/card.ts'
 import { maxNameCharacters, merchantFields } from '../../domain/merchant/merchant.ts'
@@ -13,7 +13,7 @@ import { processingErrorCodes } from '../../domain/transaction/processing-errors
 import { trailKinds } from '../../domain/transaction/trail.ts'
 import { tdsResults } from '../../domain/transaction/transaction.ts'
 import { webhookSchemas } from '../../operations/accounts/webhooks.ts'
-import { eventTypes } from '../../operations/announce.ts'
+import { eventTypes } from '../../operations/events.ts'
 
 /** JSON Schemas (2020-12) of requests and answers, by their names in the OpenAPI document. */
 const date = { type: 'string', format: 'date-time' }

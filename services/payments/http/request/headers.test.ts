@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { accepts, readApiKey, requestIdOf } from '../request-headers.ts'
+import { accepts, chooseRequestId, readApiKey } from '../request-headers.ts'
 import { basic } from '../testing/api-under-test.ts'
 
 test('an Accept header accepts JSON or not', () => {
@@ -35,9 +35,9 @@ test('an API key is the password of a user without a name', () => {
 
 test('a harmless request id is kept, and any other is replaced', () => {
   const random = (count: number) => new Uint8Array(count)
-  const own = requestIdOf(undefined, 0, random)
+  const own = chooseRequestId(undefined, 0, random)
   for (const id of ['a', '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01', '4100000000000002', 'x'.repeat(128)]) {
-    assert.equal(requestIdOf(id, 0, random), id)
+    assert.equal(chooseRequestId(id, 0, random), id)
   }
   for (const id of [
     '',
@@ -49,6 +49,6 @@ test('a harmless request id is kept, and any other is replaced', () => {
     '1'.repeat(20),
     ['a'],
   ]) {
-    assert.equal(requestIdOf(id, 0, random), own, String(id))
+    assert.equal(chooseRequestId(id, 0, random), own, String(id))
   }
 })

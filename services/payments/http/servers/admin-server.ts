@@ -2,12 +2,18 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { type AdminCall, createPaymentsCommand } from '../../admin/command.ts'
-import { type AdminPlace, commandOf } from '../../admin/commands.ts'
+import { type AdminContext, createCommand } from '../../admin/commands.ts'
 import { reject } from '../../domain/rejections.ts'
-import { answer } from '../answer.ts'
+import { jsonAnswer } from '../answer.ts'
 import { RejectedError } from '../failure.ts'
 import { hasBearerToken } from '../request-headers.ts'
-import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRejection } from './server.ts'
+import {
+  createJsonServer,
+  type JsonServerOptions,
+  readParsedBody,
+  sendAnswer,
+  sendRejection,
+} from './server.ts'
 
 /**
  * The file with the address and the token, readable by this user alone, in the folder of the embedded
@@ -42,7 +48,7 @@ const maxArguments = 16
  * open. On this machine alone, and for who may read the folder of the database.
  */
 export async function startAdminServer(
-  options: JsonServerOptions & AdminPlace & { readonly folder: string },
+  options: JsonServerOptions & AdminContext & { readonly folder: string },
 ): Promise<AdminServer> {
   const token = Buffer.from(options.randomBytes(tokenBytes)).toString('hex')
   const server = createJsonServer(options)
@@ -51,9 +57,9 @@ export async function startAdminServer(
     if (!hasBearerToken(request.headers.authorization, token)) throw new RejectedError(reject('unauthorized'))
   })
   app.post(adminPath, async (request, reply) => {
-    const args = bodyOf(request).value
+    const args = readParsedBody(request).value
     if (!isArguments(args)) return sendRejection(reply, reject('malformed_body'))
-    return sendAnswer(reply, answer(200, { ...(await run(args, options)) }))
+    return sendAnswer(reply, jsonAnswer(200, { ...(await run(args, options)) }))
   })
   app.setNotFoundHandler((_, reply) => sendRejection(reply, reject('not_found')))
   const address: AdminAddress = { port: await server.listen({ host, port: 0 }), token }
@@ -74,13 +80,13 @@ function isArguments(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.length <= maxArguments && value.every(one => typeof one === 'string')
 }
 
-async function run(args: readonly string[], place: AdminPlace): Promise<AdminAnswer> {
+async function run(args: readonly string[], place: AdminContext): Promise<AdminAnswer> {
   const said: { readonly to: 'print' | 'printError'; readonly text: string }[] = []
   const output = {
     print: (text: string) => void said.push({ to: 'print', text }),
     printError: (text: string) => void said.push({ to: 'printError', text }),
   }
-  const perform = ({ request }: AdminCall) => commandOf(request).run(place, output)
+  const perform = ({ request }: AdminCall) => createCommand(request).run(place, output)
   const command = createPaymentsCommand({ options: {}, perform })
   return { code: await executeCommand(command, 'tollway payments', args, output), output: said }
 }

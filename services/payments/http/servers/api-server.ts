@@ -4,17 +4,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CallGuard } from '../../call-guard.ts'
 import { reject, rejectFor } from '../../domain/rejections.ts'
 import type { Payments } from '../../operations/operation.ts'
-import type { Endpoint } from '../endpoint.ts'
-import { endpoints } from '../endpoints/endpoints.ts'
+import type { ApiEndpoint } from '../endpoint.ts'
+import { apiEndpoints } from '../endpoints/endpoints.ts'
 import { RejectedError } from '../failure.ts'
 import { createOpenapiDocument, openapiPath } from '../openapi/openapi.ts'
 import { accepts, readApiKey } from '../request-headers.ts'
-import { type Reply, type Request, runEndpoint } from '../run-endpoint.ts'
+import { type EndpointReply, type EndpointRequest, runEndpoint } from '../run-endpoint.ts'
 import {
-  bodyOf,
   createJsonServer,
   type JsonServer,
   type JsonServerOptions,
+  readParsedBody,
   sendAnswer,
   sendRejection,
 } from './server.ts'
@@ -46,15 +46,15 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
   const { app } = server
   app.decorateRequest('apiKey', null)
   const paths = new Map<string, Set<string>>()
-  for (const endpoint of endpoints) {
-    const url = routeOf(endpoint.path)
+  for (const endpoint of apiEndpoints) {
+    const url = toRoute(endpoint.path)
     const methods = paths.get(url) ?? new Set(['OPTIONS'])
     for (const method of endpoint.method === 'GET' ? ['GET', 'HEAD'] : [endpoint.method]) methods.add(method)
     paths.set(url, methods)
     app.route({
       method: endpoint.method,
       url,
-      onRequest: async (request, reply) => checkDoor(endpoint, request, reply, options),
+      onRequest: async (request, reply) => authorizeRequest(endpoint, request, reply, options),
       handler: (request, reply) => handle(endpoint, request, reply, options),
     })
   }
@@ -70,13 +70,13 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
 }
 
 /** `/merchants/{merchantId}` as fastify writes it. */
-function routeOf(path: string): string {
+function toRoute(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
 /** Makes the checks that do not need the body. */
-async function checkDoor(
-  { kind, document }: Endpoint,
+async function authorizeRequest(
+  { kind, document }: ApiEndpoint,
   request: FastifyRequest,
   reply: FastifyReply,
   { signUps, guard }: ApiServerOptions,
@@ -94,7 +94,7 @@ async function checkDoor(
 }
 
 async function handle(
-  endpoint: Endpoint,
+  endpoint: ApiEndpoint,
   request: FastifyRequest,
   reply: FastifyReply,
   { payments, signUps, guard, onReplay }: ApiServerOptions,
@@ -120,25 +120,25 @@ async function handle(
   return sendAnswer(reply, outcome.value)
 }
 
-function isUnknownKey({ outcome }: Reply): boolean {
+function isUnknownKey({ outcome }: EndpointReply): boolean {
   return !outcome.ok && outcome.rejection.code === 'unauthorized'
 }
 
-function read(request: FastifyRequest): Request {
+function read(request: FastifyRequest): EndpointRequest {
   const { headers, url } = request
   const question = url.indexOf('?')
   return {
     apiKey: request.apiKey,
-    idempotencyKey: headerOf(headers['idempotency-key']),
+    idempotencyKey: joinHeader(headers['idempotency-key']),
     params: request.params as Readonly<Record<string, string>>,
     query: question === -1 ? '' : url.slice(question + 1),
-    body: bodyOf(request),
+    body: readParsedBody(request),
     // The public client accepts JSON in every request and cannot take any from a PUT. It sends this header.
     wantsChanged: headers.accept !== undefined && headers['x-client'] === undefined,
   }
 }
 
-function headerOf(value: string | readonly string[] | undefined): string | null {
+function joinHeader(value: string | readonly string[] | undefined): string | null {
   return value === undefined ? null : typeof value === 'string' ? value : value.join(',')
 }
 

@@ -1,21 +1,21 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import type { JsonObject } from '../../domain/json.ts'
-import { exponentOf, type Money } from '../../domain/money/money.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
+import { findExponent, type Money } from '../../domain/money/money.ts'
 import { mapResult, type Result, reject } from '../../domain/rejections.ts'
 import { parseBooks, parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../../operations/accounts/provision-merchant.ts'
 import type { Payments } from '../../operations/operation.ts'
-import { type Books, type LastVerification, readBooks } from '../../operations/read-books.ts'
+import { type BooksReport, type LastVerification, readBooks } from '../../operations/read-books.ts'
 import { transact } from '../../storage/storage.ts'
-import { type Answer, answer, noContent } from '../answer.ts'
+import { type HttpAnswer, jsonAnswer, noContent } from '../answer.ts'
 import { RejectedError } from '../failure.ts'
 import { hasBearerToken } from '../request-headers.ts'
 import {
-  bodyOf,
   createJsonServer,
   type JsonServer,
   type JsonServerOptions,
+  readParsedBody,
   sendAnswer,
   sendRejection,
 } from './server.ts'
@@ -50,7 +50,7 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
     }
   })
   app.put<{ Params: { uid: string } }>(path, async (request, reply) => {
-    const outcome = await provision(payments, request.params.uid, bodyOf(request).value)
+    const outcome = await provision(payments, request.params.uid, readParsedBody(request).value)
     return outcome.ok ? sendAnswer(reply, outcome.value) : sendRejection(reply, outcome)
   })
   app.delete<{ Params: { uid: string } }>(path, async (request, reply) => {
@@ -58,15 +58,18 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
     return outcome.ok ? sendAnswer(reply, outcome.value) : sendRejection(reply, outcome)
   })
   app.post('/provision/books', async (request, reply) => {
-    const input = parseBooks(bodyOf(request).value)
+    const input = parseBooks(readParsedBody(request).value)
     if (!input.ok) return sendRejection(reply, input)
-    return sendAnswer(reply, answer(200, presentBooks(await readBooks(payments.storage, input.value.uids))))
+    return sendAnswer(
+      reply,
+      jsonAnswer(200, presentBooks(await readBooks(payments.storage, input.value.uids))),
+    )
   })
   app.setNotFoundHandler((_, reply) => sendRejection(reply, reject('not_found')))
   return server
 }
 
-async function provision(payments: Payments, text: string, body: unknown): Promise<Result<Answer>> {
+async function provision(payments: Payments, text: string, body: unknown): Promise<Result<HttpAnswer>> {
   const uid = parseUid(text)
   if (!uid.ok) return uid
   const input = parseProvision(body, payments.fundingCurrencies)
@@ -75,11 +78,11 @@ async function provision(payments: Payments, text: string, body: unknown): Promi
     await transact(payments.storage, tx =>
       provisionMerchant(tx, payments, { uid: uid.value, input: input.value }),
     ),
-    outcome => answer(200, { ...outcome }),
+    outcome => jsonAnswer(200, { ...outcome }),
   )
 }
 
-async function close(payments: Payments, text: string): Promise<Result<Answer>> {
+async function close(payments: Payments, text: string): Promise<Result<HttpAnswer>> {
   const uid = parseUid(text)
   if (!uid.ok) return uid
   return mapResult(
@@ -98,7 +101,7 @@ function isFor(socket: Socket, name: string): boolean {
  * Presents the answer of POST /provision/books. Amounts are texts of minor units, since the sum of many
  * payments can exceed what a JSON number represents exactly; `exponent` has the digits of the minor unit.
  */
-function presentBooks({ merchants, verification }: Books): JsonObject {
+function presentBooks({ merchants, verification }: BooksReport): JsonObject {
   const shown = [...merchants].map(([uid, { merchantId, available, pending }]) => {
     return [uid, { merchantId, available: presentSum(available), pending: pending.map(presentSum) }] as const
   })
@@ -109,7 +112,7 @@ function presentBooks({ merchants, verification }: Books): JsonObject {
 }
 
 function presentSum({ currency, amount }: Money): JsonObject {
-  return { currency, amount: String(amount), exponent: exponentOf(currency) }
+  return { currency, amount: String(amount), exponent: findExponent(currency) }
 }
 
 function presentVerification({ records, findings, shown, ...times }: LastVerification): JsonObject {

@@ -9,10 +9,10 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { describeError } from '../../describe-error.ts'
 import { newId, type RandomBytes } from '../../domain/ids.ts'
 import { type Rejected, reject } from '../../domain/rejections.ts'
-import { type Answer, answerRejection } from '../answer.ts'
-import { RejectedError, rejectionOf } from '../failure.ts'
-import { type Body, maxBodyBytes, noBody, readBody } from '../read-body.ts'
-import { requestIdOf } from '../request-headers.ts'
+import { answerRejection, type HttpAnswer } from '../answer.ts'
+import { RejectedError, toRejection } from '../failure.ts'
+import { type Body, maxRequestBytes, noBody, parseBody } from '../read-body.ts'
+import { chooseRequestId } from '../request-headers.ts'
 
 /** A server of JSON with any routes: ids, limits, errors and shutdown are the same for all. */
 export interface JsonServerOptions {
@@ -73,7 +73,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
   let draining = false
   const app = Fastify({
     logger: false,
-    bodyLimit: maxBodyBytes,
+    bodyLimit: maxRequestBytes,
     trustProxy:
       trustedProxies.length > 0 && trustedProxies.map(({ address, prefix }) => `${address}/${prefix}`),
     requestTimeout: timeouts.requestMs,
@@ -87,7 +87,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
       // The query is read when it is known who asks.
       querystringParser: () => ({}),
     },
-    genReqId: request => requestIdOf(request.headers['x-request-id'], clock.nowMs(), randomBytes),
+    genReqId: request => chooseRequestId(request.headers['x-request-id'], clock.nowMs(), randomBytes),
     // `answerClientErrors` answers them.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
@@ -106,7 +106,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
   const stopFollowing = followCertificates(app.server, options.tls)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
-    const body = readBody(request.headers['content-type'], bytes)
+    const body = parseBody(request.headers['content-type'], bytes)
     if (!body.ok) throw new RejectedError(body)
     return body.value
   })
@@ -183,11 +183,11 @@ function followCertificates(server: Server, tls: TlsFiles | undefined): () => vo
 }
 
 /** Returns the body of a request with any method. */
-export function bodyOf(request: FastifyRequest): Body {
+export function readParsedBody(request: FastifyRequest): Body {
   return (request.body as Body | undefined) ?? noBody
 }
 
-export function sendAnswer(reply: FastifyReply, { status, body, type }: Answer): FastifyReply {
+export function sendAnswer(reply: FastifyReply, { status, body, type }: HttpAnswer): FastifyReply {
   reply.code(status)
   if (body === '') return reply.send()
   return reply.header('content-type', `${type ?? 'application/json'}; charset=utf-8`).send(body)
@@ -210,7 +210,7 @@ export function sendRejection(reply: FastifyReply, rejected: Rejected): FastifyR
 function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
   // No hook has run for a path that cannot be decoded.
   reply.header('x-request-id', request.id)
-  const rejected = rejectionOf(error)
+  const rejected = toRejection(error)
   if (rejected !== undefined) {
     const { status } = rejected.rejection
     if (status >= 500) log.warn('a request failed', { requestId: request.id, error: describeError(error) })

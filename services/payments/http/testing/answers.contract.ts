@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { before, test } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { maxBodyBytes } from '../read-body.ts'
+import { maxRequestBytes } from '../read-body.ts'
 import {
   type ApiUnderTest,
   merchantInput,
@@ -248,7 +248,7 @@ test('the content type is matched with its parameters and in any case', async ()
 test('the length and the depth of bodies are limited', async () => {
   const long = await api.call('POST', '/merchants', {
     key: shop.key,
-    json: { name: 'x'.repeat(maxBodyBytes) },
+    json: { name: 'x'.repeat(maxRequestBytes) },
   })
   assert.deepEqual([long.status, summary(long)], [413, 'body_too_large'])
   const deep = await api.call('POST', '/merchants', {

@@ -8,7 +8,7 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { findWebhookSecretProblem } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { createWebhookDeliverer } from '../../deliver-webhooks.ts'
-import { forgetEnded } from '../../prune-expired.ts'
+import { pruneExpired } from '../../prune-expired.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 const dayMs = 86_400_000
@@ -241,7 +241,7 @@ test('deliveries are removed after their time, and the log keeps the event for a
     (await storage.transaction(tx => tx.query(change, [id, new Date(clock.nowMs())]))).length
   const ofWebhook = 'webhook_deliveries WHERE endpoint_id = $1 AND due <= $2'
   await rows('UPDATE webhook_deliveries SET delivered = $2 WHERE endpoint_id = $1')
-  const forget = forgetEnded(api.payments, { deliveryMs: 0, eventMs: dayMs })
+  const forget = pruneExpired(api.payments, { deliveryMs: 0, eventMs: dayMs })
   while (await forget());
   assert.equal(await rows(`SELECT 1 AS one FROM ${ofWebhook}`), 0)
   assert.deepEqual(((await call('GET', `/events/${event?.id}`)) as { event: Event }).event, event)

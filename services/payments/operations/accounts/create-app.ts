@@ -3,7 +3,7 @@ import type { AppInput } from '../../domain/input/request-bodies.ts'
 import type { App } from '../../domain/merchant/merchant.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { insertApp, insertAppKey } from '../../storage/tables/apps.ts'
-import { nextId, type Payments } from '../operation.ts'
+import { generateId, type Payments } from '../operation.ts'
 
 interface CreatedApp {
   readonly app: App
@@ -14,7 +14,7 @@ interface CreatedApp {
 /** A new app with its first key. */
 export async function createApp(tx: Tx, payments: Payments, { name }: AppInput): Promise<CreatedApp> {
   const createdMs = payments.clock.nowMs()
-  const app = { id: nextId(payments), name, createdMs }
+  const app = { id: generateId(payments), name, createdMs }
   const key = newApiKey(payments.randomBytes)
   await insertApp(tx, app)
   await insertAppKey(tx, { appId: app.id, hash: hashApiKey(key), createdMs, expiresMs: null })

@@ -13,7 +13,7 @@ import {
   removeMerchantUser,
 } from '../../storage/tables/memberships.ts'
 import { lockMerchant } from '../../storage/tables/merchants.ts'
-import { nextId, type Payments } from '../operation.ts'
+import { generateId, type Payments } from '../operation.ts'
 import { ownMerchant, ownOpenMerchant } from './access.ts'
 
 interface OfMerchant {
@@ -55,8 +55,8 @@ export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, em
 
 async function addMember(tx: Tx, payments: Payments, merchant: Merchant, email: string) {
   const createdMs = payments.clock.nowMs()
-  const { user } = await findOrInsertUser(tx, { id: nextId(payments), email, createdMs })
-  return addMerchantUser(tx, merchant.id, user.id, { id: nextId(payments), email, createdMs })
+  const { user } = await findOrInsertUser(tx, { id: generateId(payments), email, createdMs })
+  return addMerchantUser(tx, merchant.id, user.id, { id: generateId(payments), email, createdMs })
 }
 
 async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
@@ -65,7 +65,7 @@ async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, em
   if ((await countInvitation(tx, { recipient: email }, { limit, nowMs })) > 0) return
   const { id: merchantId, name, website, company } = merchant
   await insertMail(tx, {
-    id: nextId(payments),
+    id: generateId(payments),
     createdMs: nowMs,
     template: invitationTemplate,
     recipient: email,

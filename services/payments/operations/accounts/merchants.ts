@@ -11,8 +11,8 @@ import { accept, type Result, reject, rejectField } from '../../domain/rejection
 import type { Tx } from '../../storage/storage.ts'
 import { addMerchantApp } from '../../storage/tables/memberships.ts'
 import { insertMerchant, lockMerchant, updateMerchant } from '../../storage/tables/merchants.ts'
-import { announce } from '../announce.ts'
-import { nextId, type Payments, processorOf } from '../operation.ts'
+import { emitEvent } from '../events.ts'
+import { chooseProcessor, generateId, type Payments } from '../operation.ts'
 import { ownOpenMerchant } from './access.ts'
 
 interface MerchantUpdateRequest {
@@ -46,7 +46,7 @@ export async function saveUpdate(
   const changed = mutableMerchantFields.some(field => updated[field] !== merchant[field])
   if (!changed) return merchant
   await updateMerchant(tx, updated)
-  announceMerchant(tx, payments, updated, 'merchant.updated')
+  emitMerchantEvent(tx, payments, updated, 'merchant.updated')
   return updated
 }
 
@@ -63,19 +63,19 @@ export async function createMerchant(
   if (!merchant.ok) return merchant
   await insertMerchant(tx, merchant.value)
   await addMerchantApp(tx, merchant.value.id, app.id)
-  announceMerchant(tx, payments, merchant.value, 'merchant.created')
+  emitMerchantEvent(tx, payments, merchant.value, 'merchant.created')
   return accept(merchant.value)
 }
 
 /** @param path leads to the merchant's fields in the request */
 export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Result<Merchant> {
-  if (processorOf(payments, input) === null) {
+  if (chooseProcessor(payments, input) === null) {
     const message = 'no card processor is configured here, so only test accounts (true) can be created'
     return rejectField(`${path}test`, 'unsupported', message)
   }
   const createdMs = payments.clock.nowMs()
   return accept({
-    id: nextId(payments),
+    id: generateId(payments),
     key: newPublicKey(payments.randomBytes),
     createdMs,
     closedMs: null,
@@ -83,12 +83,12 @@ export function newMerchant(payments: Payments, input: MerchantInput, path = '')
   })
 }
 
-export function announceMerchant(
+export function emitMerchantEvent(
   tx: Tx,
   payments: Payments,
   merchant: Merchant,
   type: 'merchant.created' | 'merchant.updated' | 'merchant.closed',
 ): void {
   const data = { merchant: presentMerchant(merchant) }
-  announce(tx, payments, { type, merchantId: merchant.id, subjectId: merchant.id, data })
+  emitEvent(tx, payments, { type, merchantId: merchant.id, subjectId: merchant.id, data })
 }

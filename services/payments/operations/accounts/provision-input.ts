@@ -1,20 +1,20 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
-import { email, id, list, text, webAddress } from '../../domain/input/fields.ts'
+import { email, id, list, textField, webAddress } from '../../domain/input/fields.ts'
 import {
-  optional,
+  optionalField,
   parseInput,
   type Reader,
   reader,
   record,
   rejectValue,
-  required,
+  requiredField,
   withDefault,
 } from '../../domain/input/record.ts'
 import { parseMerchant } from '../../domain/input/request-bodies.ts'
 import { type MerchantInput, maxNameCharacters } from '../../domain/merchant/merchant.ts'
 import { accept, type Result, reject, rejectFields } from '../../domain/rejections.ts'
-import { eventTypes } from '../announce.ts'
+import { eventTypes } from '../events.ts'
 import { eventType } from './webhooks.ts'
 
 /**
@@ -76,22 +76,22 @@ const secret: Reader<string> = reader({ type: 'string' }, (value, place) => {
 })
 
 const webhook = record({
-  url: required(webAddress),
+  url: requiredField(webAddress),
   events: withDefault(list(eventType, eventTypes.length), []),
-  secrets: required(list(secret, maxSecrets, 1)),
+  secrets: requiredField(list(secret, maxSecrets, 1)),
 })
 
 /** The parser of merchants validates the value. */
 const anything: Reader<unknown> = reader({}, value => value)
 
 const provision = record({
-  merchant: required(anything),
-  app: withDefault(record({ name: optional(text(maxNameCharacters)) }), { name: null }),
-  keyHash: required(hash),
-  otherKeysExpireInMs: optional(milliseconds),
+  merchant: requiredField(anything),
+  app: withDefault(record({ name: optionalField(textField(maxNameCharacters)) }), { name: null }),
+  keyHash: requiredField(hash),
+  otherKeysExpireInMs: optionalField(milliseconds),
   users: withDefault(list(email, maxUsers), []),
   webhooks: withDefault(list(webhook, maxWebhooks), []),
-  adopt: optional(record({ merchantId: required(id), keyHash: optional(hash) })),
+  adopt: optionalField(record({ merchantId: requiredField(id), keyHash: optionalField(hash) })),
 })
 
 /** Parses the body of PUT /provision/merchants/<uid>. A rejection lists every problem. */
@@ -109,7 +109,7 @@ const uidPattern = /^[\w.:-]{1,128}$/
 /** The most resources whose books are read at a time. */
 const maxBooks = 100
 
-const books = record({ uids: required(list(text(128), maxBooks)) })
+const books = record({ uids: requiredField(list(textField(128), maxBooks)) })
 
 /** Parses the body of POST /provision/books. A rejection lists every problem. */
 export function parseBooks(body: unknown): Result<{ readonly uids: readonly string[] }> {

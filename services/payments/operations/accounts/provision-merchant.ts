@@ -40,7 +40,7 @@ import {
 } from '../../storage/tables/provisioning.ts'
 import type { Payments } from '../operation.ts'
 import { addUser } from './memberships.ts'
-import { announceMerchant, newMerchant, saveUpdate } from './merchants.ts'
+import { emitMerchantEvent, newMerchant, saveUpdate } from './merchants.ts'
 import type { ProvisionInput, WebhookInput } from './provision-input.ts'
 
 interface Provisioned {
@@ -66,7 +66,7 @@ export async function provisionMerchant(
   { uid, input }: ProvisionRequest,
 ): Promise<Result<Provisioned>> {
   await lockProvisioning(tx, uid)
-  const appId = appIdOf(uid)
+  const appId = deriveAppId(uid)
   const known = await findMerchantByProvisionUid(tx, uid)
   if (known === undefined && (await isHandedOver(tx, uid))) {
     return reject('merchant_closed', 'Another resource has taken over the merchant of this one.')
@@ -79,7 +79,7 @@ export async function provisionMerchant(
       : await updateProvisioned(tx, payments, found.value, input.merchant)
   if (!provisioned.ok) return provisioned
   const { value: merchant } = provisioned
-  const rejected = await giveKey(tx, payments, appId, input)
+  const rejected = await addKey(tx, payments, appId, input)
   if (rejected !== undefined) return rejected
   await addMerchantApp(tx, merchant.id, appId)
   for (const email of input.users) await addUser(tx, payments, merchant, email)
@@ -91,7 +91,7 @@ export async function provisionMerchant(
  * Returns the id of the resource's app. It derives from the uid alone, so that repeated calls return the same
  * id.
  */
-function appIdOf(uid: string): string {
+function deriveAppId(uid: string): string {
   return derivedId('provisioned app', uid)
 }
 
@@ -102,10 +102,10 @@ async function createProvisioned(
 ): Promise<Result<Merchant>> {
   const merchant = newMerchant(payments, input.merchant, 'merchant.')
   if (!merchant.ok) return merchant
-  await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.value.createdMs })
+  await insertApp(tx, { id: deriveAppId(uid), name: input.app.name, createdMs: merchant.value.createdMs })
   if (!(await insertMerchant(tx, merchant.value, uid)))
     throw new Error(`a merchant of ${uid} came in between`)
-  announceMerchant(tx, payments, merchant.value, 'merchant.created')
+  emitMerchantEvent(tx, payments, merchant.value, 'merchant.created')
   return accept(merchant.value)
 }
 
@@ -133,7 +133,7 @@ async function adopt(
     )
   }
   await claimMerchant(tx, { merchantId, uid, nowMs })
-  await insertApp(tx, { id: appIdOf(uid), name: app.name, createdMs: nowMs })
+  await insertApp(tx, { id: deriveAppId(uid), name: app.name, createdMs: nowMs })
   return accept(merchant)
 }
 
@@ -172,7 +172,7 @@ function changedPaths(before: unknown, after: unknown, path: string): readonly s
   )
 }
 
-async function giveKey(
+async function addKey(
   tx: Tx,
   { clock }: Payments,
   appId: string,
@@ -234,11 +234,11 @@ export async function closeProvisionedMerchant(
   const merchant = found && (await lockMerchant(tx, found.id))
   if (merchant === undefined) return reject('not_found')
   const nowMs = payments.clock.nowMs()
-  await expireAppKeys(tx, appIdOf(uid), nowMs)
+  await expireAppKeys(tx, deriveAppId(uid), nowMs)
   if (merchant.closedMs === null) {
     const closed = { ...merchant, closedMs: nowMs }
     await saveMerchant(tx, closed)
-    announceMerchant(tx, payments, closed, 'merchant.closed')
+    emitMerchantEvent(tx, payments, closed, 'merchant.closed')
   }
   return done
 }

@@ -1,18 +1,25 @@
 import { type AddressPolicy, createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { checkWebhookUrl } from '@tollway/chassis/webhooks/webhook-url.ts'
-import { flag, list, maxUrlCharacters, oneOf, text, webAddress } from '../../domain/input/fields.ts'
+import {
+  booleanFlag,
+  choice,
+  list,
+  maxUrlCharacters,
+  textField,
+  webAddress,
+} from '../../domain/input/fields.ts'
 import {
   described,
   type Encoding,
-  invalid,
-  optional,
+  invalidInput,
+  optionalField,
   parseInput,
   type Reader,
   reader,
   record,
   rejectValue,
-  required,
+  requiredField,
   withDefault,
 } from '../../domain/input/record.ts'
 import type { App } from '../../domain/merchant/merchant.ts'
@@ -33,8 +40,8 @@ import {
 } from '../../storage/delivery/webhooks.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { lockMerchant } from '../../storage/tables/merchants.ts'
-import { type EventType, eventTypes } from '../announce.ts'
-import { nextId, type Payments } from '../operation.ts'
+import { type EventType, eventTypes } from '../events.ts'
+import { generateId, type Payments } from '../operation.ts'
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 
 /** The most webhooks of one merchant; each event is sent to all of them. */
@@ -66,7 +73,7 @@ export async function createWebhook(
     return reject('conflict', `The merchant has ${maxWebhooks} webhooks already, which is the maximum.`)
   }
   const endpoint: WebhookEndpoint = {
-    id: nextId(payments),
+    id: generateId(payments),
     merchantId,
     createdMs: payments.clock.nowMs(),
     ...input,
@@ -177,7 +184,7 @@ export interface WebhookUpdate {
 /** Public addresses by https only. */
 export const strictPolicy: AddressPolicy = createAddressPolicy([], false)
 
-export const eventType: Reader<EventType> = oneOf(eventTypes)
+export const eventType: Reader<EventType> = choice(eventTypes)
 
 const typeList = described(
   list(eventType, eventTypes.length),
@@ -190,23 +197,27 @@ const types: Reader<readonly EventType[]> = reader(typeList.schema, (value, plac
   return typeList(isText ? value.split(',') : value, place)
 })
 
-const urlText = text(maxUrlCharacters)
+const urlText = textField(maxUrlCharacters)
 const urlSchema = { ...webAddress.schema, description: 'An https URL with a public address' }
 
 function webhookUrl(policy: AddressPolicy): Reader<string> {
   return reader(urlSchema, (value, place) => {
     const found = urlText(value, place)
-    if (found === invalid) return invalid
+    if (found === invalidInput) return invalidInput
     const checked = checkWebhookUrl(found, policy)
     return 'url' in checked ? found : rejectValue(place, 'format', checked.problem)
   })
 }
 
 const webhookBody = (policy: AddressPolicy) =>
-  record({ url: required(webhookUrl(policy)), events: withDefault(types, []) })
+  record({ url: requiredField(webhookUrl(policy)), events: withDefault(types, []) })
 
 const updateBody = (policy: AddressPolicy) =>
-  record({ url: optional(webhookUrl(policy)), events: optional(types), disabled: optional(flag) })
+  record({
+    url: optionalField(webhookUrl(policy)),
+    events: optionalField(types),
+    disabled: optionalField(booleanFlag),
+  })
 
 /** The JSON Schemas of the bodies. */
 export const webhookSchemas = {

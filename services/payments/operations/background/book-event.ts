@@ -18,8 +18,8 @@ import { disputesOfTransactions, findDispute } from '../../storage/tables/disput
 import { findFraud, insertFraud } from '../../storage/tables/frauds.ts'
 import { findMerchant } from '../../storage/tables/merchants.ts'
 import { lockTransaction } from '../../storage/tables/transactions.ts'
-import { announce } from '../announce.ts'
-import { contextOf, type Payments } from '../operation.ts'
+import { emitEvent } from '../events.ts'
+import { operationContext, type Payments } from '../operation.ts'
 import { saveDispute } from '../transactions/disputes.ts'
 
 /** An event without its cause in the books waits this long after it came first, and is an exception then. */
@@ -55,7 +55,7 @@ export function unbooked(outcome: StoredOutcome, reason: string): Unbooked {
 }
 
 /** An event that passed `findEventProblem`. */
-export interface SeenEvent {
+export interface ReceivedEvent {
   readonly event: ProcessorEvent
   /** Whether the processor of test accounts sent it. */
   readonly test: boolean
@@ -71,7 +71,7 @@ export interface SeenEvent {
 export async function bookEvent(
   tx: Tx,
   payments: Payments,
-  { event, test, seenMs }: SeenEvent,
+  { event, test, seenMs }: ReceivedEvent,
 ): Promise<BookingResult> {
   const id = await findTransactionId(tx, event.reference, test)
   const transaction = id === undefined ? undefined : await lockTransaction(tx, id)
@@ -108,7 +108,7 @@ async function bookFraud(
   const id = derivedId('fraud', event.id)
   const known = await findFraud(tx, id)
   if (known !== undefined) {
-    return known.transactionId === transactionId ? booked('known') : rejectedElsewhere(`fraud ${event.id}`)
+    return known.transactionId === transactionId ? booked('known') : onAnotherTransaction(`fraud ${event.id}`)
   }
   const fraud: FraudAlert = {
     id,
@@ -120,11 +120,11 @@ async function bookFraud(
   }
   await insertFraud(tx, fraud)
   const data = { fraud: presentFraudAlert(fraud) }
-  announce(tx, payments, { type: 'fraud.reported', merchantId, subjectId: transactionId, data })
+  emitEvent(tx, payments, { type: 'fraud.reported', merchantId, subjectId: transactionId, data })
   return booked('recorded')
 }
 
-function rejectedElsewhere(what: string): BookingResult {
+function onAnotherTransaction(what: string): BookingResult {
   return unbooked('refused', `the books have the ${what} on another transaction`)
 }
 
@@ -143,7 +143,7 @@ async function bookDispute(
   const { amount, currency, reason, dueMs } = event
   const known = await findDispute(tx, id)
   if (known !== undefined) {
-    if (known.transactionId !== transaction.id) return rejectedElsewhere(`dispute ${event.dispute}`)
+    if (known.transactionId !== transaction.id) return onAnotherTransaction(`dispute ${event.dispute}`)
     if (known.amount === amount && known.currency === currency) return booked('known')
     const inBooks = `${known.amount} ${known.currency}`
     return unbooked('refused', `the books have the dispute ${event.dispute} with ${inBooks}`)
@@ -153,7 +153,7 @@ async function bookDispute(
   }
   const earlier = await disputesOfTransactions(tx, [transaction.id])
   const input = { id, amount, reason, dueMs, earlier }
-  const change = raiseDispute(transaction, input, contextOf(payments, merchant))
+  const change = raiseDispute(transaction, input, operationContext(payments, merchant))
   return saveOutcome(tx, payments, change)
 }
 
@@ -161,18 +161,18 @@ async function bookResolution(
   tx: Tx,
   payments: Payments,
   event: EventOf<'dispute-resolved'>,
-  { transaction, merchant, seenMs }: Cause & Pick<SeenEvent, 'seenMs'>,
+  { transaction, merchant, seenMs }: Cause & Pick<ReceivedEvent, 'seenMs'>,
 ): Promise<BookingResult> {
   const dispute: Dispute | undefined = await findDispute(tx, derivedId('dispute', event.dispute))
   if (dispute === undefined) {
     return withoutCause(payments, seenMs, `there is no dispute ${event.dispute}`)
   }
-  if (dispute.transactionId !== transaction.id) return rejectedElsewhere(`dispute ${event.dispute}`)
+  if (dispute.transactionId !== transaction.id) return onAnotherTransaction(`dispute ${event.dispute}`)
   if (dispute.status === event.outcome) return booked('known')
   if (dispute.status !== 'open') {
     return unbooked('refused', `the dispute ${dispute.id} is ${dispute.status}, not ${event.outcome}`)
   }
-  const change = resolveDispute(transaction, dispute, event.outcome, contextOf(payments, merchant))
+  const change = resolveDispute(transaction, dispute, event.outcome, operationContext(payments, merchant))
   return saveOutcome(tx, payments, change)
 }
 

@@ -1,8 +1,8 @@
 import { expireTransaction } from '../../domain/transaction/change.ts'
 import { findMerchant } from '../../storage/tables/merchants.ts'
 import { listExpiredTransactions, lockTransaction } from '../../storage/tables/transactions.ts'
-import { contextOf, type Payments } from '../operation.ts'
-import { recordChange } from '../transactions/change-transaction.ts'
+import { operationContext, type Payments } from '../operation.ts'
+import { storeChange } from '../transactions/change-transaction.ts'
 
 /** The most authorisations that one sweep reads. */
 export const maxExpiredAtOnce = 100
@@ -21,8 +21,8 @@ export async function expireAuthorisations(payments: Payments): Promise<number> 
       const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
       if (transaction === undefined || merchant === undefined) return
       // Another process can capture or void the transaction between the query and the lock.
-      const change = expireTransaction(transaction, contextOf(payments, merchant))
-      if (change !== undefined) recordChange(tx, payments, change, 'transaction.expired')
+      const change = expireTransaction(transaction, operationContext(payments, merchant))
+      if (change !== undefined) storeChange(tx, payments, change, 'transaction.expired')
     })
   }
   return ids.length

@@ -4,7 +4,7 @@ import {
   postponeInstruction,
   removeInstructions,
 } from '../../storage/delivery/processor-instructions.ts'
-import { type Payments, processorOf } from '../operation.ts'
+import { chooseProcessor, type Payments } from '../operation.ts'
 
 /** The most instructions that one round claims. */
 export const maxInstructionsAtOnce = 50
@@ -30,7 +30,7 @@ export async function instructProcessor(
   const due = await storage.transaction(tx =>
     claimDueInstructions(tx, nowMs, nowMs + leaseMs, maxInstructionsAtOnce),
   )
-  const results = await Promise.all(due.map(instruction => tell(payments, instruction)))
+  const results = await Promise.all(due.map(instruction => sendInstruction(payments, instruction)))
   const told = due.filter((_, index) => results[index] === undefined)
   // If this transaction fails, the instructions are sent again under the same operation ids.
   if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
@@ -44,13 +44,13 @@ interface InstructionFailure {
   readonly reason: string
 }
 
-async function tell(
+async function sendInstruction(
   payments: Payments,
   instruction: ProcessorInstruction,
 ): Promise<InstructionFailure | undefined> {
   const { storage, clock } = payments
   const { transactionId, kind, operationId, reference, amount, currency, attempts } = instruction
-  const processor = processorOf(payments, instruction)
+  const processor = chooseProcessor(payments, instruction)
   try {
     if (processor === null) throw new Error('no processor is configured for accounts that are not for tests')
     await processor[kind]({ operationId, reference, amount, currency })

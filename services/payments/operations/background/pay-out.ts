@@ -4,11 +4,11 @@ import { presentLine } from '../../domain/present.ts'
 import { accept, type Result, reject } from '../../domain/rejections.ts'
 import { savePayout } from '../../storage/changes.ts'
 import { type Tx, transact } from '../../storage/storage.ts'
-import { balanceOf } from '../../storage/tables/ledger.ts'
+import { readBalance } from '../../storage/tables/ledger.ts'
 import { lockMerchant } from '../../storage/tables/merchants.ts'
 import { hasPayout, insertPayout, listMerchantsToPay } from '../../storage/tables/payouts.ts'
-import { announce } from '../announce.ts'
-import { nextId, type Payments } from '../operation.ts'
+import { emitEvent } from '../events.ts'
+import { generateId, type Payments } from '../operation.ts'
 
 /** The most merchants that one query returns. */
 const maxMerchantsAtOnce = 100
@@ -30,14 +30,14 @@ export async function payOutMerchant(
   if (await hasPayout(tx, merchantId, period)) {
     return reject('conflict', `The merchant was paid for ${period} already.`)
   }
-  const balance = await balanceOf(tx, merchantId, merchant.currency)
-  const context = { merchant, nowMs: payments.clock.nowMs(), nextId: () => nextId(payments) }
+  const balance = await readBalance(tx, merchantId, merchant.currency)
+  const context = { merchant, nowMs: payments.clock.nowMs(), nextId: () => generateId(payments) }
   const payout = payOut(balance, null, context)
   if (!payout.ok) return payout
   const { line } = payout.value
   savePayout(tx, payout.value)
   await insertPayout(tx, { merchantId, period, lineId: line.id })
-  announce(tx, payments, {
+  emitEvent(tx, payments, {
     ...{ type: 'payout.created', merchantId, subjectId: line.id, data: { line: presentLine(line) } },
   })
   return accept(line)

@@ -8,8 +8,8 @@ import {
   updateOutcome,
 } from '../../storage/delivery/processor-exceptions.ts'
 import { StorageError, type Tx } from '../../storage/storage.ts'
-import { nextId, type Payments } from '../operation.ts'
-import { type BookingResult, bookEvent, type SeenEvent, unbooked } from './book-event.ts'
+import { generateId, type Payments } from '../operation.ts'
+import { type BookingResult, bookEvent, type ReceivedEvent, unbooked } from './book-event.ts'
 
 /** How many events one round takes from the processor, and how many of those that wait it tries again. */
 export const maxEventsAtOnce = 100
@@ -48,12 +48,12 @@ async function recordOrStore(payments: Payments, event: unknown, test: boolean):
   const store = (stored: ProcessorException['event']) => (tx: Tx, result: BookingResult) => {
     if (result.isBooked) return true
     const { outcome, reason } = result
-    return insertException(tx, { id: nextId(payments), test, event: stored, outcome, reason }, seenMs)
+    return insertException(tx, { id: generateId(payments), test, event: stored, outcome, reason }, seenMs)
   }
   const problem = findEventProblem(event)
   if (problem === undefined) {
     const seen = { event: event as ProcessorEvent, test, seenMs }
-    return settle(payments, seen, store(seen.event))
+    return bookAndStore(payments, seen, store(seen.event))
   }
   const malformed = describeMalformed(event)
   const result = unbooked('malformed', problem)
@@ -66,9 +66,9 @@ async function recordOrStore(payments: Payments, event: unknown, test: boolean):
  *
  * @param store returns whether the result is a new one
  */
-async function settle(
+async function bookAndStore(
   payments: Payments,
-  seen: SeenEvent,
+  seen: ReceivedEvent,
   store: (tx: Tx, result: BookingResult) => boolean | Promise<boolean>,
 ): Promise<RecordedEvent> {
   const run = (book: (tx: Tx) => BookingResult | Promise<BookingResult>) =>
@@ -94,7 +94,7 @@ async function retryWaiting(payments: Payments, test: boolean): Promise<readonly
   for (const { id, event, createdMs } of due) {
     const seen = { event, test, seenMs: createdMs }
     tried.push(
-      await settle(payments, seen, async (tx, result) => {
+      await bookAndStore(payments, seen, async (tx, result) => {
         if (result.isBooked) await closeException(tx, id, 'booked', clock.nowMs())
         else if (result.outcome !== 'waiting') await updateOutcome(tx, id, result)
         return true

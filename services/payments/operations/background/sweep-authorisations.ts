@@ -5,7 +5,7 @@ import {
   postponeAttempt,
   removeAttempt,
 } from '../../storage/tables/authorisation-attempts.ts'
-import { type Payments, processorOf } from '../operation.ts'
+import { chooseProcessor, type Payments } from '../operation.ts'
 
 /** How many attempts one round takes. */
 export const maxSweptAtOnce = 50
@@ -67,7 +67,7 @@ async function sweep(payments: Payments, attempt: DueAttempt): Promise<SweptAtte
 }
 
 async function cancel(payments: Payments, attempt: DueAttempt): Promise<'voided' | 'absent'> {
-  const processor = processorOf(payments, attempt)
+  const processor = chooseProcessor(payments, attempt)
   if (processor === null) throw new Error('no processor is configured for accounts that are not for tests')
   const { reference: operationId, amount, currency } = attempt
   const { wasApproved } = await processor.cancelAuthorisation({ operationId, amount, currency })

@@ -9,7 +9,7 @@ import {
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import type { AuthorisationAnswer, AuthorisationSource, CardProcessor } from '../../processor/processor.ts'
 import {
-  type Answer,
+  type AnswerRecord,
   type IdempotentRequest,
   type IdempotentResult,
   toKeyId,
@@ -17,8 +17,8 @@ import {
 import { StorageError, type Tx } from '../../storage/storage.ts'
 import { insertAttempt, removeAttempt } from '../../storage/tables/authorisation-attempts.ts'
 import { insertTransaction } from '../../storage/tables/transactions.ts'
-import { type Payments, processorOf } from '../operation.ts'
-import { announceTransaction } from './change-transaction.ts'
+import { chooseProcessor, type Payments } from '../operation.ts'
+import { emitTransactionEvent } from './change-transaction.ts'
 
 /** The request to the processor, and the data to record its answer with. */
 export interface AuthorisationPlan {
@@ -32,7 +32,7 @@ export interface AuthorisationPlan {
   readonly reference: string | null
 }
 
-export interface AuthorisationOnce {
+export interface AuthorisationRequest {
   readonly once: IdempotentRequest
   /**
    * Reads in the transaction that stores the attempt. A rejection ends the operation before the call to the
@@ -40,7 +40,7 @@ export interface AuthorisationOnce {
    */
   readonly plan: (tx: Tx) => Promise<Result<AuthorisationPlan>>
   /** The answer of a transaction, approved or declined. */
-  readonly present: (transaction: Transaction) => Answer
+  readonly present: (transaction: Transaction) => AnswerRecord
 }
 
 /**
@@ -51,26 +51,26 @@ export interface AuthorisationOnce {
  */
 export function authoriseOnce(
   payments: Payments,
-  request: AuthorisationOnce,
+  request: AuthorisationRequest,
 ): Promise<Result<IdempotentResult>> {
   const { once, plan, present } = request
   return payments.idempotency.runOnceOutside(once, {
     async prepare(tx, reference) {
       const planned = await plan(tx)
       if (!planned.ok) return planned
-      const processor = processorOf(payments, planned.value.merchant)
+      const processor = chooseProcessor(payments, planned.value.merchant)
       if (processor === null) return rejectProcessing(27)
-      await announceAttempt(tx, payments, once, { plan: planned.value, reference })
+      await storeAttempt(tx, payments, once, { plan: planned.value, reference })
       return accept({ plan: planned.value, processor })
     },
-    perform: (reference, { plan: planned, processor }) => ask(processor, planned, reference),
+    perform: (reference, { plan: planned, processor }) => requestAuthorisation(processor, planned, reference),
     store: async (tx, outcome) =>
       outcome.ok ? accept(present(await record(tx, payments, outcome.value))) : outcome,
     discard: removeAttempt,
   })
 }
 
-function announceAttempt(
+function storeAttempt(
   tx: Tx,
   { clock, authorisationSweepMs }: Payments,
   once: IdempotentRequest,
@@ -90,7 +90,7 @@ interface Authorised {
   readonly result: AuthorisationResult
 }
 
-async function ask(
+async function requestAuthorisation(
   processor: CardProcessor,
   plan: AuthorisationPlan,
   id: string,
@@ -98,21 +98,21 @@ async function ask(
   const { merchant, input, source, known } = plan
   const { amount, currency } = input
   const descriptor = chooseDescriptor(input.descriptor, merchant.descriptor)
-  const answer = await untilAnswered(() =>
+  const answer = await retryUntilAnswered(() =>
     processor.authorise({ operationId: id, amount, currency, descriptor, source }),
   )
-  const card = answer.card === null ? known : cardSourceOf(answer.card)
-  if (card !== null) return accept({ id, plan, source: card, result: resultOf(answer) })
+  const card = answer.card === null ? known : toCardSource(answer.card)
+  if (card !== null) return accept({ id, plan, source: card, result: toResult(answer) })
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
   // The details are not those of a card, so there is no transaction to record.
   return rejectProcessing(answer.error)
 }
 
-function cardSourceOf({ details, reference }: NonNullable<AuthorisationAnswer['card']>): CardSource {
+function toCardSource({ details, reference }: NonNullable<AuthorisationAnswer['card']>): CardSource {
   return { card: details, cardReference: reference }
 }
 
-function resultOf(answer: AuthorisationAnswer): AuthorisationResult {
+function toResult(answer: AuthorisationAnswer): AuthorisationResult {
   if (!answer.approved) return { error: answer.error, processorReference: null, tds: null }
   return { error: null, processorReference: answer.reference, tds: answer.tds }
 }
@@ -133,7 +133,7 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
   })
   await insertTransaction(tx, transaction)
   await removeAttempt(tx, id)
-  announceTransaction(tx, payments, { transaction, change: null, type: 'transaction.created' })
+  emitTransactionEvent(tx, payments, { transaction, change: null, type: 'transaction.created' })
   return transaction
 }
 
@@ -148,10 +148,10 @@ const tryTimeoutMs = 15_000
  * @throws StorageError `commit-unknown` when the outcome is still unknown. The idempotency key then keeps the
  *   id of the operation, and a repeated request after the lease makes the same call again.
  */
-async function untilAnswered<T>(call: () => Promise<T>): Promise<T> {
+async function retryUntilAnswered<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await inTime(call())
+      return await withTimeout(call())
     } catch (cause) {
       if (tries < maxTries) continue
       throw new StorageError('commit-unknown', 'the processor has not answered', { cause })
@@ -159,7 +159,7 @@ async function untilAnswered<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-async function inTime<T>(answer: Promise<T>): Promise<T> {
+async function withTimeout<T>(answer: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error(`no answer in ${tryTimeoutMs} ms`)), tryTimeoutMs)
   try {

@@ -3,11 +3,11 @@ import { presentSnapshot, presentTrailEntry } from '../../domain/present.ts'
 import { accept, type Result } from '../../domain/rejections.ts'
 import {
   type CaptureInput,
-  type Change,
   captureTransaction,
   type OperationContext,
   type RefundInput,
   refundTransaction,
+  type TransactionChange,
   type VoidInput,
   voidTransaction,
 } from '../../domain/transaction/change.ts'
@@ -17,8 +17,8 @@ import { saveChange } from '../../storage/changes.ts'
 import { insertInstruction } from '../../storage/delivery/processor-instructions.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { lockOwnTransaction } from '../accounts/access.ts'
-import { announce, type EventType } from '../announce.ts'
-import { contextOf, type Payments } from '../operation.ts'
+import { type EventType, emitEvent } from '../events.ts'
+import { operationContext, type Payments } from '../operation.ts'
 
 export interface ChangeRequest<Input> {
   readonly app: App
@@ -26,7 +26,11 @@ export interface ChangeRequest<Input> {
   readonly input: Input
 }
 
-type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Result<Change>
+type Decide<Input> = (
+  transaction: Transaction,
+  input: Input,
+  context: OperationContext,
+) => Result<TransactionChange>
 
 /**
  * Decides the change with the transaction locked, and stores it with the instruction for the processor. The
@@ -36,8 +40,12 @@ function changing<Input>(decide: Decide<Input>, type: EventType) {
   return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Promise<Result<Transaction>> => {
     const own = await lockOwnTransaction(tx, request.app, request.transactionId)
     if (!own.ok) return own
-    const change = decide(own.value.transaction, request.input, contextOf(payments, own.value.merchant))
-    return change.ok ? accept(recordChange(tx, payments, change.value, type)) : change
+    const change = decide(
+      own.value.transaction,
+      request.input,
+      operationContext(payments, own.value.merchant),
+    )
+    return change.ok ? accept(storeChange(tx, payments, change.value, type)) : change
   }
 }
 
@@ -51,28 +59,33 @@ export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'tr
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
 /** Stores a change of a locked transaction, with its event and its instruction, in the transaction `tx`. */
-export function recordChange(tx: Tx, payments: Payments, change: Change, type: EventType): Transaction {
+export function storeChange(
+  tx: Tx,
+  payments: Payments,
+  change: TransactionChange,
+  type: EventType,
+): Transaction {
   const { transaction, trailEntry } = change
   saveChange(tx, change)
   if (trailEntry !== null) insertInstruction(tx, transaction, trailEntry)
-  announceTransaction(tx, payments, { transaction, change: trailEntry, type })
+  emitTransactionEvent(tx, payments, { transaction, change: trailEntry, type })
   return transaction
 }
 
-interface TransactionNews {
+interface TransactionEvent {
   readonly type: EventType
   readonly transaction: Transaction
   /** The new entry of the trail; null for a new transaction. */
   readonly change: TrailEntry | null
 }
 
-export function announceTransaction(
+export function emitTransactionEvent(
   tx: Tx,
   payments: Pick<Payments, 'clock' | 'randomBytes'>,
-  { transaction, change, type }: TransactionNews,
+  { transaction, change, type }: TransactionEvent,
 ): void {
   const { id: subjectId, merchantId } = transaction
-  announce(tx, payments, {
+  emitEvent(tx, payments, {
     type,
     merchantId,
     subjectId,

@@ -13,8 +13,8 @@ import type { Tx } from '../../storage/storage.ts'
 import { disputesOfTransactions, findDispute } from '../../storage/tables/disputes.ts'
 import { findMerchant } from '../../storage/tables/merchants.ts'
 import { lockTransaction } from '../../storage/tables/transactions.ts'
-import { announce } from '../announce.ts'
-import { contextOf, type Payments } from '../operation.ts'
+import { emitEvent } from '../events.ts'
+import { operationContext, type Payments } from '../operation.ts'
 
 interface DisputeRequest {
   readonly transactionId: string
@@ -33,7 +33,11 @@ export async function raiseDisputeByHand(
   const cause = await lockCause(tx, transactionId)
   if (cause === undefined) return reject('not_found', 'There is no such transaction.')
   const earlier = await disputesOfTransactions(tx, [transactionId])
-  const change = raiseDispute(cause.transaction, { ...input, earlier }, contextOf(payments, cause.merchant))
+  const change = raiseDispute(
+    cause.transaction,
+    { ...input, earlier },
+    operationContext(payments, cause.merchant),
+  )
   return saveDispute(tx, payments, change)
 }
 
@@ -47,7 +51,7 @@ export async function resolveDisputeByHand(
   // The dispute is read again, because it may have ended during the wait for the lock.
   const dispute = cause && (await findDispute(tx, disputeId))
   if (cause === undefined || dispute === undefined) return reject('not_found', 'There is no such dispute.')
-  const context = contextOf(payments, cause.merchant)
+  const context = operationContext(payments, cause.merchant)
   const change = resolveDispute(cause.transaction, dispute, outcome, context)
   return saveDispute(tx, payments, change)
 }
@@ -69,6 +73,6 @@ export async function saveDispute(
   const { dispute } = change.value
   const { merchantId, transactionId: subjectId } = dispute
   const type = dispute.status === 'open' ? 'dispute.raised' : (`dispute.${dispute.status}` as const)
-  announce(tx, payments, { type, merchantId, subjectId, data: { dispute: presentDispute(dispute) } })
+  emitEvent(tx, payments, { type, merchantId, subjectId, data: { dispute: presentDispute(dispute) } })
   return accept(dispute)
 }

@@ -9,7 +9,7 @@ import { requestFingerprint } from '../../storage/idempotency/sealed-answer.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { findMerchantByKey } from '../../storage/tables/merchants.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
-import { type Payments, processorOf } from '../operation.ts'
+import { chooseProcessor, type Payments } from '../operation.ts'
 import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
 /** A payment that the payer makes, on the payment page. */
@@ -50,7 +50,7 @@ export async function authenticatePayer(
 ): Promise<Result<PayerAuthentication>> {
   const merchant = await payments.storage.read(tx => findPayable(tx, payments, merchantKey, input))
   if (!merchant.ok) return merchant
-  const processor = processorOf(payments, merchant.value)
+  const processor = chooseProcessor(payments, merchant.value)
   if (processor === null) return rejectProcessing(27)
   const { amount, currency } = input
   const found = await processor.authenticate({ card, amount, currency })
@@ -74,7 +74,7 @@ export async function answerChallenge(
 ): Promise<Result<{ readonly authentication: string }>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, merchantKey))
   if (!merchant.ok) return merchant
-  const processor = processorOf(payments, merchant.value)
+  const processor = chooseProcessor(payments, merchant.value)
   if (processor === null) return rejectProcessing(27)
   const answer = await processor.answerChallenge(authentication, confirmed)
   return answer.result === 'ready' ? accept(answer) : rejectProcessing(answer.error)
@@ -85,12 +85,12 @@ export async function pay(payments: Payments, request: PaymentRequest): Promise<
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
   if (!merchant.ok) return merchant
   const once = await authoriseOnce(payments, {
-    once: onceOf(merchant.value.id, request),
+    once: identify(merchant.value.id, request),
     plan: tx => planPayment(tx, payments, request),
     present: ({ id }) => ({ status: 201, body: id }),
   })
   if (!once.ok) return once
-  const found = await read(payments, once.value)
+  const found = await readPayment(payments, once.value)
   if (!found.ok) return found
   if ('kind' in found.value) throw new Error(`the outcome of a payment is ${found.value.kind}`)
   return accept(found.value)
@@ -103,7 +103,7 @@ type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
 export async function findPayment(payments: Payments, request: PayerPayment): Promise<Result<FoundPayment>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
   if (!merchant.ok) return merchant
-  return read(payments, await payments.idempotency.find(onceOf(merchant.value.id, request)))
+  return readPayment(payments, await payments.idempotency.find(identify(merchant.value.id, request)))
 }
 
 async function planPayment(
@@ -139,12 +139,12 @@ async function findByKey(tx: Tx, key: string) {
  * The fingerprint contains no card data: stored data must not help to guess a number. The last part is the
  * value that older processes use for a payment without 3-D Secure.
  */
-function onceOf(merchantId: string, { attempt, input, reference }: PayerPayment): IdempotentRequest {
+function identify(merchantId: string, { attempt, input, reference }: PayerPayment): IdempotentRequest {
   const parts = [String(input.amount), input.currency, reference ?? '', '']
   return { scope: `pay:${merchantId}`, key: attempt, fingerprint: requestFingerprint(attempt, parts) }
 }
 
-async function read(payments: Payments, known: RequestState): Promise<Result<FoundPayment>> {
+async function readPayment(payments: Payments, known: RequestState): Promise<Result<FoundPayment>> {
   if (known.kind === 'in-progress') return reject('idempotency_in_progress')
   if (known.kind === 'resumable' || known.kind === 'unknown') return accept({ kind: known.kind })
   if (known.kind !== 'answered') return reject('idempotency_mismatch')

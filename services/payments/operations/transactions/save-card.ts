@@ -1,4 +1,4 @@
-import type { CardInput } from '../../domain/input/request-bodies.ts'
+import type { SaveCardInput } from '../../domain/input/request-bodies.ts'
 import type { SavedCard } from '../../domain/merchant/card.ts'
 import type { App } from '../../domain/merchant/merchant.ts'
 import { presentCard } from '../../domain/present.ts'
@@ -8,13 +8,13 @@ import type { Tx } from '../../storage/storage.ts'
 import { insertCard } from '../../storage/tables/cards.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
 import { ownOpenMerchant } from '../accounts/access.ts'
-import { announce } from '../announce.ts'
-import { nextId, type Payments } from '../operation.ts'
+import { emitEvent } from '../events.ts'
+import { generateId, type Payments } from '../operation.ts'
 
 interface SaveCardRequest {
   readonly app: App
   readonly merchantId: string
-  readonly input: CardInput
+  readonly input: SaveCardInput
 }
 
 /** Keeps the card of an earlier transaction, by what the processor knows it by. */
@@ -32,7 +32,7 @@ export async function saveCard(
   const source = recurringSource(merchant.value, transaction)
   if (!source.ok) return source
   const card: SavedCard = {
-    id: nextId(payments),
+    id: generateId(payments),
     merchantId,
     createdMs: payments.clock.nowMs(),
     card: source.value.card,
@@ -41,6 +41,6 @@ export async function saveCard(
   }
   await insertCard(tx, card)
   const data = { card: presentCard(card) }
-  announce(tx, payments, { type: 'card.saved', merchantId, subjectId: card.id, data })
+  emitEvent(tx, payments, { type: 'card.saved', merchantId, subjectId: card.id, data })
   return accept(card)
 }

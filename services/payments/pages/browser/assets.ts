@@ -14,7 +14,7 @@ export interface Asset {
   readonly purpose: string
 }
 
-export function integrityOf(content: string): string {
+export function hashForIntegrity(content: string): string {
   return `sha384-${createHash('sha384').update(content).digest('base64')}`
 }
 
@@ -25,7 +25,13 @@ interface Source extends Pick<Asset, 'type' | 'content' | 'purpose'> {
 
 function asset({ name, ending, type, content, purpose }: Source): Asset {
   const hash = createHash('sha256').update(content).digest('hex').slice(0, 12)
-  return { path: `assets/${name}-${hash}.${ending}`, type, content, integrity: integrityOf(content), purpose }
+  return {
+    path: `assets/${name}-${hash}.${ending}`,
+    type,
+    content,
+    integrity: hashForIntegrity(content),
+    purpose,
+  }
 }
 
 /** Everything that the pages load. */

@@ -1,8 +1,8 @@
 import { expiryMs, hasValidCheckDigit } from '../../domain/merchant/card.ts'
-import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../../processor/card-number.ts'
+import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../../processor/card-number.ts'
 import { checkCode, checkExpiry, checkNumber, groupExpiry, groupNumber, readExpiry } from '../card-fields.ts'
 import { enhanceCardForm, formatInPlace, showFieldError } from '../views/card-form.ts'
-import { beginAfresh, goOnLater, showLocalTimes, submitOnce } from './page-behaviour.ts'
+import { continueToShop, reloadOnReturn, showLocalTimes, submitOnce } from './page-behaviour.ts'
 
 /**
  * All functions that run in the browser. They are sent as their own source text, so that one and the same
@@ -12,7 +12,7 @@ import { beginAfresh, goOnLater, showLocalTimes, submitOnce } from './page-behav
 const functions = [
   normaliseNumber,
   hasValidCheckDigit,
-  schemeOf,
+  detectScheme,
   expiryMs,
   checkNumber,
   readExpiry,
@@ -24,8 +24,8 @@ const functions = [
   showFieldError,
   enhanceCardForm,
   submitOnce,
-  goOnLater,
-  beginAfresh,
+  continueToShop,
+  reloadOnReturn,
   showLocalTimes,
 ]
 const constants = { publicTestCard, testPrefixes }
@@ -42,8 +42,8 @@ export const browserScript = `(() => {
 ${browserFunctions}
 ${enhanceCardForm.name}(document, () => Date.now())
 ${submitOnce.name}(document, window)
-${goOnLater.name}(document, window)
-${beginAfresh.name}(document, window)
+${continueToShop.name}(document, window)
+${reloadOnReturn.name}(document, window)
 ${showLocalTimes.name}(document)
 })()
 `

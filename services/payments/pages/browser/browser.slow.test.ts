@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { accessibilityFaults, missingChromium, tabTo } from '../../../../test/support/browser.ts'
 import type { Locale } from '../../domain/input/request-bodies.ts'
 import { openPagesInBrowser, type PagesInBrowser } from '../testing/browser-under-test.ts'
-import { textsOf } from '../texts/texts.ts'
+import { textsFor } from '../texts/texts.ts'
 
 /** A folder into which every page is painted, in both widths and both schemes. */
 const pictures = process.env['PAY_PAGES_PICTURES']
@@ -34,7 +34,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
 
   for (const locale of ['en', 'da'] as const) {
     test(`a payer pays with the keyboard alone and continues to the shop: ${locale}`, async () => {
-      const { receipt, card } = textsOf(locale)
+      const { receipt, card } = textsFor(locale)
       const redirect = `${pages.shopOrigin}/thanks?order=7`
       await open({ ...price, locale, reference: `order ${locale}`, redirect })
       assert.match(await page.locator('.note').first().innerText(), /127\.0\.0\.1:\d+/)
@@ -83,7 +83,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
   test('errors are shown while the form is filled in, and nothing is sent', async () => {
     await open(price)
     const errorOf = (name: string) => page.locator(`#${name}-error`).innerText()
-    const { errors, formError } = textsOf('en').card
+    const { errors, formError } = textsFor('en').card
     await page.click('button.primary')
     assert.equal(await errorOf('number'), errors['number-missing'])
     assert.equal(await page.locator('#form-message').innerText(), formError)
@@ -127,7 +127,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
   })
 
   test('a decline shows the reason, and another card can be tried', async () => {
-    const { declined, declines } = textsOf('da')
+    const { declined, declines } = textsFor('da')
     await open({ ...price, locale: 'da' })
     await pay(page, '4100000001007005')
     assert.equal(await page.locator('h1').innerText(), declined.heading)
@@ -156,7 +156,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
       }
       await page.waitForURL(/outcome/)
       if (expected === 'declined') {
-        assert.equal(await page.locator('.explanation').innerText(), textsOf('en').declines[31])
+        assert.equal(await page.locator('.explanation').innerText(), textsFor('en').declines[31])
         assert.equal((await pages.transactions()).length, before)
       } else assert.equal((await newest()).tds, expected)
     }
@@ -189,7 +189,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     await page.fill('#code', '123')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[aria-invalid=true]')
-    assert.equal(await page.locator('#number-error').innerText(), textsOf('da').card.errors['number-wrong'])
+    assert.equal(await page.locator('#number-error').innerText(), textsFor('da').card.errors['number-wrong'])
     assert.deepEqual([await page.inputValue('#number'), await page.inputValue('#code')], ['', ''])
     await fill(page, '4100 0000 0300 2004')
     await page.keyboard.press('Enter')

@@ -1,4 +1,4 @@
-import { type Asset, assets, integrityOf, pageHeaders } from './assets.ts'
+import { type Asset, assets, hashForIntegrity, pageHeaders } from './assets.ts'
 
 const timeoutMs = 10_000
 const maxListed = 20
@@ -13,9 +13,9 @@ const maxListed = 20
  */
 export async function checkPage(address: string): Promise<readonly string[]> {
   const { headers, text } = await load(address)
-  const differences = [...differencesOfHeaders(headers), ...differencesOfPage(text)]
+  const differences = [...compareHeaders(headers), ...compareElements(text)]
   for (const asset of Object.values(assets)) {
-    const differing = await differenceOfAsset(asset, new URL(asset.path, address).href)
+    const differing = await compareAsset(asset, new URL(asset.path, address).href)
     if (differing !== undefined) differences.push(differing)
   }
   return differences.slice(0, maxListed)
@@ -29,7 +29,7 @@ async function load(address: string) {
   return { status, headers, text }
 }
 
-function differencesOfHeaders(headers: Headers): readonly string[] {
+function compareHeaders(headers: Headers): readonly string[] {
   return Object.entries(pageHeaders).flatMap(([name, expected]) => {
     const found = headers.get(name)
     return found === expected ? [] : [`header ${name}: is ${JSON.stringify(found)}, not as it was sent`]
@@ -40,7 +40,7 @@ function differencesOfHeaders(headers: Headers): readonly string[] {
 const loading = /<(script|link|iframe|frame|object|embed|base|img|meta http-equiv|form)\b[^>]*>/gi
 const handler = /<[^>]+\son[a-z]+\s*=/i
 
-function differencesOfPage(text: string): readonly string[] {
+function compareElements(text: string): readonly string[] {
   const found = [...text.matchAll(loading)].map(([tag]) => tag)
   const unknown = found.filter(tag => !isKnown(tag)).map(tag => `element ${tag}: is not in the inventory`)
   const missing = Object.values(assets)
@@ -59,9 +59,9 @@ function isKnown(tag: string): boolean {
   )
 }
 
-async function differenceOfAsset({ path, integrity }: Asset, address: string): Promise<string | undefined> {
+async function compareAsset({ path, integrity }: Asset, address: string): Promise<string | undefined> {
   const { status, text } = await load(address)
-  const found = integrityOf(text)
+  const found = hashForIntegrity(text)
   if (status === 200 && found === integrity) return undefined
   return `${path}: has status ${status} and ${found}, not ${integrity}`
 }

@@ -1,11 +1,11 @@
-import type { Page, PageElement, PageWindow } from '../views/page-elements.ts'
+import type { PageDocument, PageElement, PageWindow } from '../views/page-elements.ts'
 
 /**
  * A form that was sent is not sent again by a second click, and says that it is on its way. What keeps it
  * from paying twice is its token on the server; this only spares the payer the doubt. Runs in the browser:
  * see browser-script.ts.
  */
-export function submitOnce(page: Page, window: PageWindow): void {
+export function submitOnce(page: PageDocument, window: PageWindow): void {
   for (const form of page.querySelectorAll('form[data-once]')) {
     let used: { readonly button: PageElement; readonly label: string | null } | undefined
     form.addEventListener('submit', event => {
@@ -32,7 +32,7 @@ export function submitOnce(page: Page, window: PageWindow): void {
  * Goes on to the shop after a while, unless the payer says to stay. Runs in the browser: see
  * browser-script.ts.
  */
-export function goOnLater(page: Page, window: PageWindow): void {
+export function continueToShop(page: PageDocument, window: PageWindow): void {
   const place = page.querySelector('[data-go-on]')
   const link = place?.querySelector('a') ?? null
   const notice = place?.querySelector('[data-notice]') ?? null
@@ -52,7 +52,7 @@ export function goOnLater(page: Page, window: PageWindow): void {
  * Loads a new card form when the payer comes back to it by the browser's button: without the card that was
  * entered, and with a token that was not used. Runs in the browser: see browser-script.ts.
  */
-export function beginAfresh(page: Page, window: PageWindow): void {
+export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
   if (page.querySelector('form[data-card]') === null) return
   window.addEventListener('pageshow', event => {
     const [entry] = window.performance.getEntriesByType('navigation')
@@ -66,7 +66,7 @@ export function beginAfresh(page: Page, window: PageWindow): void {
  * Shows times in the payer's own time zone; without script they are in UTC. Runs in the browser: see
  * browser-script.ts.
  */
-export function showLocalTimes(page: Page): void {
+export function showLocalTimes(page: PageDocument): void {
   for (const time of page.querySelectorAll('time[data-locale]')) {
     const format = new Intl.DateTimeFormat(time.getAttribute('data-locale') ?? 'en', {
       day: 'numeric',

@@ -1,16 +1,16 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
-import { exponentOf, type Money, maxAmount } from '../../domain/money/money.ts'
+import { findExponent, type Money, maxAmount } from '../../domain/money/money.ts'
 
 /** An amount as people of the locale write it, with its currency: `€12.50`, `12,50 kr.`, `¥1,250`. */
-export function formatMoney({ amount, currency }: Money, locale: Locale): string {
-  const exponent = exponentOf(currency)
+export function formatAmount({ amount, currency }: Money, locale: Locale): string {
+  const exponent = findExponent(currency)
   const digits = { minimumFractionDigits: exponent, maximumFractionDigits: exponent }
   const format = new Intl.NumberFormat(locale, { style: 'currency', currency, ...digits })
-  return format.format(decimalOf(amount, exponent))
+  return format.format(toDecimal(amount, exponent))
 }
 
 /** The decimal number as text, since a number of JavaScript would round large ones. */
-function decimalOf(amount: bigint, exponent: number): Intl.StringNumericLiteral {
+function toDecimal(amount: bigint, exponent: number): Intl.StringNumericLiteral {
   const digits = String(amount).padStart(exponent + 1, '0')
   const fraction = exponent === 0 ? '' : `.${digits.slice(-exponent)}`
   return `${digits.slice(0, digits.length - exponent)}${fraction}` as Intl.StringNumericLiteral
@@ -40,7 +40,7 @@ export function parseAmount(typed: string, currency: string, locale: Locale): bi
   const grouped = groupedPatterns[locale].test(text)
   const plain = grouped ? text.replaceAll(groupSeparators[locale], '') : text
   const [, whole, fraction = ''] = /^(\d{1,15})(?:[.,](\d{1,3}))?$/.exec(plain) ?? []
-  const exponent = exponentOf(currency)
+  const exponent = findExponent(currency)
   if (whole === undefined || fraction.length > exponent) return undefined
   const amount = BigInt(whole + fraction.padEnd(exponent, '0'))
   return amount > 0n && amount <= maxAmount ? amount : undefined

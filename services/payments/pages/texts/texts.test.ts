@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { locales } from '../../domain/input/request-bodies.ts'
-import { testCardNamed } from '../../processor/test-cards.ts'
-import { escapeHtml, html, textOf } from '../views/html.ts'
-import { shownTestCards, textsOf } from './texts.ts'
+import { findTestCardByName } from '../../processor/test-cards.ts'
+import { escapeHtml, html, renderHtml } from '../views/html.ts'
+import { shownTestCards, textsFor } from './texts.ts'
 
 /** Returns every text by its path; functions are called with a word that must appear in the result. */
 function leavesOf(value: unknown, path = ''): (readonly [path: string, text: string])[] {
@@ -13,7 +13,7 @@ function leavesOf(value: unknown, path = ''): (readonly [path: string, text: str
 }
 
 test('both languages have every text, and different ones', () => {
-  const [english, danish] = locales.map(locale => leavesOf(textsOf(locale)))
+  const [english, danish] = locales.map(locale => leavesOf(textsFor(locale)))
   assert.deepEqual(
     english?.map(([path]) => path),
     danish?.map(([path]) => path),
@@ -28,15 +28,15 @@ test('both languages have every text, and different ones', () => {
 })
 
 test('the cards that the texts name are test cards', () => {
-  for (const name of shownTestCards) assert.ok(testCardNamed(name), name)
+  for (const name of shownTestCards) assert.ok(findTestCardByName(name), name)
 })
 
 test('values of a template are escaped, and other templates are not', () => {
   const hostile = `<img src=x onerror="alert('1')">&`
   const inner = html`<b>${hostile}</b>`
   assert.equal(
-    textOf(html`<p title="${hostile}">${[inner, inner]}${null}${undefined}${false}${0}${1n}</p>`),
-    `<p title="${escapeHtml(hostile)}">${textOf(inner)}${textOf(inner)}01</p>`,
+    renderHtml(html`<p title="${hostile}">${[inner, inner]}${null}${undefined}${false}${0}${1n}</p>`),
+    `<p title="${escapeHtml(hostile)}">${renderHtml(inner)}${renderHtml(inner)}01</p>`,
   )
   assert.equal(escapeHtml(hostile), '&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;')
 })

@@ -19,7 +19,7 @@ export interface Texts {
   readonly challenge: ChallengeTexts
   readonly receipt: ReceiptTexts
   readonly declined: DeclinedTexts
-  readonly problems: Readonly<Record<Problem, Explanation>>
+  readonly problems: Readonly<Record<PageProblem, Explanation>>
   readonly reloadOutcome: string
   readonly forTheShop: string
   /** The texts for declined payments. */
@@ -103,7 +103,7 @@ interface DeclinedTexts {
 }
 
 /** The problems of a request of a page: the faults of links, and others. */
-export type Problem = LinkFault | OtherProblem
+export type PageProblem = LinkFault | OtherProblem
 const otherProblems = [
   'not-found',
   'outcome-gone',
@@ -125,6 +125,6 @@ interface Explanation {
 
 const catalogue: Readonly<Record<Locale, Texts>> = { en: english, da: danish }
 
-export function textsOf(locale: Locale): Texts {
+export function textsFor(locale: Locale): Texts {
   return catalogue[locale]
 }

@@ -1,8 +1,8 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
-import { exponentOf } from '../../domain/money/money.ts'
-import { type Link, linkSummary, nameOf, queryOf } from '../link.ts'
+import { findExponent } from '../../domain/money/money.ts'
+import { type Link, linkSummary, merchantName, toQuery } from '../link.ts'
 import { hasTooManyDecimals } from '../texts/money-text.ts'
-import { textsOf } from '../texts/texts.ts'
+import { textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
@@ -18,17 +18,18 @@ interface AmountPage {
  * say.
  */
 export function amountPage(link: Link, { currencies, rejected }: AmountPage): string {
-  const { amount: texts } = textsOf(link.locale)
+  const { amount: texts } = textsFor(link.locale)
   const { merchant, locale } = link
   const chosen = link.currency ?? rejected?.currency ?? merchant.currency
   const isKnown = rejected === undefined || rejected.currency !== null
-  const example = exampleOf(currencies.includes(chosen) ? chosen : merchant.currency, locale)
-  const amountError = rejected !== undefined && isKnown && errorOf(rejected.amount, chosen, locale)
+  const example = formatExample(currencies.includes(chosen) ? chosen : merchant.currency, locale)
+  const amountError =
+    rejected !== undefined && isKnown && describeAmountError(rejected.amount, chosen, locale)
   const main = html`<div class="sheet">
 ${linkSummary(link)}
 <section class="details">
 <h1>${texts.heading}</h1>
-<form method="post" action="./amount${queryOf(link)}" novalidate>
+<form method="post" action="./amount${toQuery(link)}" novalidate>
 ${currencyField(link, currencies, chosen, isKnown ? null : texts.currencyError)}
 <div class="field">
 <label for="amount">${texts.label}</label>
@@ -43,11 +44,11 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
 </form>
 </section>
 </div>`
-  const languageLink = (other: Locale) => `./${queryOf(link, { locale: other })}`
+  const languageLink = (other: Locale) => `./${toQuery(link, { locale: other })}`
   return layOut({
     locale,
     title: texts.title,
-    shop: nameOf(merchant),
+    shop: merchantName(merchant),
     isTest: merchant.test,
     languageLink,
     main,
@@ -55,11 +56,11 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
 }
 
 /** Returns the problem of a rejected amount, and the form of a valid one. */
-function errorOf(typed: string, currency: string, locale: Locale): string {
-  const { amount: texts } = textsOf(locale)
-  const example = exampleOf(currency, locale)
+function describeAmountError(typed: string, currency: string, locale: Locale): string {
+  const { amount: texts } = textsFor(locale)
+  const example = formatExample(currency, locale)
   if (!hasTooManyDecimals(typed, currency, locale)) return texts.error(example)
-  return exponentOf(currency) === 0 ? texts.noDecimals(example) : texts.tooManyDecimals(example)
+  return findExponent(currency) === 0 ? texts.noDecimals(example) : texts.tooManyDecimals(example)
 }
 
 function currencyField(
@@ -68,7 +69,7 @@ function currencyField(
   chosen: string,
   error: string | null,
 ): Markup | null {
-  const { amount: texts } = textsOf(link.locale)
+  const { amount: texts } = textsFor(link.locale)
   if (link.currency !== null) return null
   const names = new Intl.DisplayNames([link.locale], { type: 'currency' })
   const options = currencies.map(
@@ -84,8 +85,8 @@ function currencyField(
 }
 
 /** An amount as the locale writes it, without groups. */
-function exampleOf(currency: string, locale: Locale): string {
-  const exponent = exponentOf(currency)
+function formatExample(currency: string, locale: Locale): string {
+  const exponent = findExponent(currency)
   const format = { minimumFractionDigits: exponent, maximumFractionDigits: exponent, useGrouping: false }
   return new Intl.NumberFormat(locale, format).format(exponent === 0 ? 1250 : 12.5)
 }

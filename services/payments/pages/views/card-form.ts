@@ -1,4 +1,4 @@
-import { schemeOf } from '../../processor/card-number.ts'
+import { detectScheme } from '../../processor/card-number.ts'
 import {
   type CardField,
   type CardFieldError,
@@ -9,13 +9,13 @@ import {
   groupNumber,
   type Typed,
 } from '../card-fields.ts'
-import type { Page, PageElement } from './page-elements.ts'
+import type { PageDocument, PageElement } from './page-elements.ts'
 
 /**
  * Helps while the card form is filled in: it groups digits, names the scheme, and shows the problem of a
  * field that the payer has left. Runs in the browser: see browser-script.ts.
  */
-export function enhanceCardForm(page: Page, nowMs: () => number): void {
+export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')
   if (form === null) return
   const messages = JSON.parse(form.getAttribute('data-messages') ?? '{}')
@@ -39,7 +39,7 @@ export function enhanceCardForm(page: Page, nowMs: () => number): void {
       const format = group[name]
       if (format !== undefined) formatInPlace(input, format, event.inputType ?? 'insertText')
       if (name === 'number' && scheme !== null) {
-        scheme.setAttribute('data-scheme', schemeOf(input.value.replace(/\D/g, '')) ?? '')
+        scheme.setAttribute('data-scheme', detectScheme(input.value.replace(/\D/g, '')) ?? '')
       }
       const error = check(input.value)
       const isKnown = input.getAttribute('aria-invalid') === 'true' || error === 'number-scheme'
@@ -81,7 +81,7 @@ export function formatInPlace(
 }
 
 /** Shows the problem of a field beside it, also to screen readers. An empty text removes it. */
-export function showFieldError(page: Page, input: PageElement, message: string): void {
+export function showFieldError(page: PageDocument, input: PageElement, message: string): void {
   const place = page.querySelector(`#${input.id}-error`)
   if (place !== null) place.textContent = message
   if (message === '') input.removeAttribute('aria-invalid')

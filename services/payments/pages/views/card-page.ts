@@ -1,8 +1,8 @@
-import { testCardNamed } from '../../processor/test-cards.ts'
+import { findTestCardByName } from '../../processor/test-cards.ts'
 import { type CardErrors, type CardField, type CardFieldError, cardFields } from '../card-fields.ts'
-import { linkSummary, nameOf, type PaymentLink, queryOf } from '../link.ts'
-import { formatMoney } from '../texts/money-text.ts'
-import { type CardTexts, shownTestCards, textsOf } from '../texts/texts.ts'
+import { linkSummary, merchantName, type PaymentLink, toQuery } from '../link.ts'
+import { formatAmount } from '../texts/money-text.ts'
+import { type CardTexts, shownTestCards, textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
@@ -16,37 +16,37 @@ export interface CardPage {
 
 /** Returns the form for the card. It never contains data that were entered before. */
 export function cardPage(link: PaymentLink, { token, errors = {}, message }: CardPage): string {
-  const { card } = textsOf(link.locale)
+  const { card } = textsFor(link.locale)
   const { merchant, locale, redirect, isPointOfSale } = link
-  const back = queryOf(link, { amount: null, isPointOfSale: false })
+  const back = toQuery(link, { amount: null, isPointOfSale: false })
   const main = html`<div class="sheet with-summary">
 ${linkSummary(link)}
 <section class="details">
 <h1>${card.heading}</h1>
-<form method="post" action="./${queryOf(link)}" data-card data-once="${card.paying}"
-  data-test="${merchant.test ? 'yes' : 'no'}" data-messages="${messagesOf(card)}">
+<form method="post" action="./${toQuery(link)}" data-card data-once="${card.paying}"
+  data-test="${merchant.test ? 'yes' : 'no'}" data-messages="${serialiseMessages(card)}">
 <p class="form-message" id="form-message" role="alert">${message}</p>
 <input type="hidden" name="token" value="${token}">
 ${fields(card, errors)}
-<button type="submit" class="primary">${card.pay(formatMoney(link, locale))}</button>
+<button type="submit" class="primary">${card.pay(formatAmount(link, locale))}</button>
 </form>
 <p class="note">${card.privacy}${redirect !== null && html` ${card.goesOn(redirect.host)}`}</p>
 ${isPointOfSale && html`<p class="note"><a href="./${back}">${card.changeAmount}</a></p>`}
 ${merchant.test && testCards(card)}
 </section>
 </div>`
-  const languageLink = (other: typeof locale) => `./${queryOf(link, { locale: other })}`
+  const languageLink = (other: typeof locale) => `./${toQuery(link, { locale: other })}`
   return layOut({
     locale,
     title: card.title,
-    shop: nameOf(merchant),
+    shop: merchantName(merchant),
     isTest: merchant.test,
     languageLink,
     main,
   })
 }
 
-function messagesOf(card: CardTexts): string {
+function serialiseMessages(card: CardTexts): string {
   return JSON.stringify({ ...card.errors, form: card.formError })
 }
 
@@ -103,7 +103,7 @@ const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
 
 function testCards(card: CardTexts): Markup {
   const rows = shownTestCards.map(
-    name => html`<li><code>${testCardNamed(name)?.number}</code> ${card.testCardMeanings[name]}</li>`,
+    name => html`<li><code>${findTestCardByName(name)?.number}</code> ${card.testCardMeanings[name]}</li>`,
   )
   return html`<details class="test-cards"><summary>${card.testCards}</summary>
 <ul>${rows}</ul><p>${card.testCardsNote}</p></details>`

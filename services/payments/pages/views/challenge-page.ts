@@ -1,37 +1,37 @@
-import { nameOf, type PaymentLink, queryOf } from '../link.ts'
-import { formatMoney } from '../texts/money-text.ts'
-import { textsOf } from '../texts/texts.ts'
+import { merchantName, type PaymentLink, toQuery } from '../link.ts'
+import { formatAmount } from '../texts/money-text.ts'
+import { textsFor } from '../texts/texts.ts'
 import { html } from './html.ts'
 import { layOut } from './layout.ts'
 
 interface ChallengePage {
-  /** The sealed state with which the answer resumes. */
-  readonly ticket: string
+  /** The token of the state with which the answer resumes. */
+  readonly token: string
   readonly card: string
 }
 
 /** Stands in for the payer's bank, which asks whether it is the payer who pays (3-D Secure). */
-export function challengePage(link: PaymentLink, { ticket, card }: ChallengePage): string {
-  const { challenge: texts } = textsOf(link.locale)
+export function challengePage(link: PaymentLink, { token, card }: ChallengePage): string {
+  const { challenge: texts } = textsFor(link.locale)
   const { merchant, locale } = link
   const main = html`<div class="sheet narrow">
 <section class="details bank">
 <p class="bank-name">${bankIcon} ${texts.bank}</p>
 <h1>${texts.heading}</h1>
 <dl>
-<div><dt>${texts.shop}</dt><dd>${nameOf(merchant)}</dd></div>
-<div><dt>${texts.amount}</dt><dd>${formatMoney(link, locale)}</dd></div>
+<div><dt>${texts.shop}</dt><dd>${merchantName(merchant)}</dd></div>
+<div><dt>${texts.amount}</dt><dd>${formatAmount(link, locale)}</dd></div>
 <div><dt>${texts.card}</dt><dd>${card}</dd></div>
 </dl>
-<form method="post" action="./confirm${queryOf(link)}" data-once="${texts.working}">
-<input type="hidden" name="ticket" value="${ticket}">
+<form method="post" action="./confirm${toQuery(link)}" data-once="${texts.working}">
+<input type="hidden" name="ticket" value="${token}">
 <button type="submit" class="primary" name="answer" value="yes">${texts.confirm}</button>
 <button type="submit" class="secondary" name="answer" value="no">${texts.reject}</button>
 </form>
 <p class="note">${texts.explanation}</p>
 </section>
 </div>`
-  return layOut({ locale, title: texts.title, shop: nameOf(merchant), isTest: merchant.test, main })
+  return layOut({ locale, title: texts.title, shop: merchantName(merchant), isTest: merchant.test, main })
 }
 
 const bankIcon = html`<svg class="bank-icon" viewBox="0 0 24 24" aria-hidden="true">

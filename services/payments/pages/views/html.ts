@@ -34,9 +34,9 @@ export function html(parts: TemplateStringsArray, ...contents: readonly Content[
 function render(content: Content): string {
   if (content === null || content === undefined || content === false) return ''
   if (typeof content !== 'object') return escapeHtml(String(content))
-  return markup in content ? content[markup] : content.map(textOf).join('')
+  return markup in content ? content[markup] : content.map(renderHtml).join('')
 }
 
-export function textOf(content: Markup): string {
+export function renderHtml(content: Markup): string {
   return content[markup]
 }

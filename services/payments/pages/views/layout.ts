@@ -1,7 +1,7 @@
 import { type Locale, locales } from '../../domain/input/request-bodies.ts'
 import { assets } from '../browser/assets.ts'
-import { textsOf } from '../texts/texts.ts'
-import { html, type Markup, textOf } from './html.ts'
+import { textsFor } from '../texts/texts.ts'
+import { html, type Markup, renderHtml } from './html.ts'
 
 interface Layout {
   readonly locale: Locale
@@ -18,7 +18,7 @@ interface Layout {
 
 /** A whole document. */
 export function layOut({ locale, title, shop, isTest = false, base = './', ...rest }: Layout): string {
-  const texts = textsOf(locale)
+  const texts = textsFor(locale)
   const document = html`<!doctype html>
 <html lang="${locale}">
 <head>
@@ -45,14 +45,14 @@ ${rest.languageLink !== undefined && languages(locale, rest.languageLink)}
 </body>
 </html>
 `
-  return textOf(document)
+  return renderHtml(document)
 }
 
 function languages(current: Locale, link: (locale: Locale) => string): Markup {
   const items = locales.map(locale => {
-    const name = textsOf(locale).language
+    const name = textsFor(locale).language
     if (locale === current) return html`<li><span aria-current="true">${name}</span></li>`
     return html`<li><a href="${link(locale)}" lang="${locale}" hreflang="${locale}">${name}</a></li>`
   })
-  return html`<nav aria-label="${textsOf(current).chooseLanguage}"><ul>${items}</ul></nav>`
+  return html`<nav aria-label="${textsFor(current).chooseLanguage}"><ul>${items}</ul></nav>`
 }

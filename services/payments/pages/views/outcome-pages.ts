@@ -1,16 +1,16 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
 import type { CardScheme } from '../../domain/merchant/card.ts'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
-import { schemeOf } from '../../processor/card-number.ts'
+import { detectScheme } from '../../processor/card-number.ts'
 import type { CardInput } from '../../processor/processor.ts'
-import { goOnAddress, linkSummary, nameOf, type PaymentLink, queryOf } from '../link.ts'
-import { formatMoney } from '../texts/money-text.ts'
-import { textsOf } from '../texts/texts.ts'
+import { linkSummary, merchantName, type PaymentLink, shopReturnUrl, toQuery } from '../link.ts'
+import { formatAmount } from '../texts/money-text.ts'
+import { textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
-/** The outcome of a payment, which the address of its last page contains in sealed form. */
-export type Outcome =
+/** The outcome of a payment, which the address of its last page contains in a token. */
+export type PageOutcome =
   | {
       readonly kind: 'approved'
       readonly transactionId: string
@@ -26,36 +26,39 @@ const schemeNames: Readonly<Record<CardScheme, string>> = { visa: 'Visa', master
 
 /** A card as a receipt may name it: the scheme and the last four digits. */
 export function cardLabel({ number }: CardInput): string {
-  const scheme = schemeOf(number)
+  const scheme = detectScheme(number)
   return `${scheme === undefined ? '' : schemeNames[scheme]} •••• ${number.slice(-4)}`.trim()
 }
 
-export function outcomePage(link: PaymentLink, outcome: Outcome, sealed: string): string {
+export function outcomePage(link: PaymentLink, outcome: PageOutcome, token: string): string {
   const { merchant, locale } = link
-  const texts = textsOf(locale)
+  const texts = textsFor(locale)
   const isApproved = outcome.kind === 'approved'
   return layOut({
     locale,
     title: isApproved ? texts.receipt.title : texts.declined.title,
-    shop: nameOf(merchant),
+    shop: merchantName(merchant),
     isTest: merchant.test,
-    languageLink: other => `./outcome${queryOf(link, { locale: other, outcome: sealed })}`,
+    languageLink: other => `./outcome${toQuery(link, { locale: other, outcome: token })}`,
     main: isApproved ? receipt(link, outcome) : declined(link, outcome.error),
   })
 }
 
-function receipt(link: PaymentLink, { transactionId, paidMs, card }: Outcome & { kind: 'approved' }): Markup {
+function receipt(
+  link: PaymentLink,
+  { transactionId, paidMs, card }: PageOutcome & { kind: 'approved' },
+): Markup {
   const { merchant, locale, text, reference } = link
-  const texts = textsOf(locale)
+  const texts = textsFor(locale)
   const { receipt: own } = texts
   return html`<div class="sheet narrow">
 <section class="details outcome">
 ${tick}
 <h1>${own.heading}</h1>
-<p class="amount">${formatMoney(link, locale)}</p>
+<p class="amount">${formatAmount(link, locale)}</p>
 ${text !== null && html`<p class="text">${text}</p>`}
 <dl>
-<div><dt>${own.to}</dt><dd>${nameOf(merchant)}</dd></div>
+<div><dt>${own.to}</dt><dd>${merchantName(merchant)}</dd></div>
 ${reference !== null && html`<div><dt>${texts.reference}</dt><dd>${reference}</dd></div>`}
 <div><dt>${own.card}</dt><dd>${card}</dd></div>
 <div><dt>${own.date}</dt><dd>${dateText(paidMs, locale)}</dd></div>
@@ -68,18 +71,18 @@ ${next(link, transactionId)}
 
 /** Returns the payer's next step: to the shop, to the next payment of a point of sale, or none. */
 function next(link: PaymentLink, transactionId: string): Markup {
-  const { receipt: texts } = textsOf(link.locale)
+  const { receipt: texts } = textsFor(link.locale)
   const { redirect, isPointOfSale } = link
   if (redirect !== null) {
     return html`<div data-go-on="${goOnDelayMs}">
 <a class="primary" rel="noreferrer"
-  href="${goOnAddress(redirect, transactionId)}">${texts.goOn(redirect.host)}</a>
+  href="${shopReturnUrl(redirect, transactionId)}">${texts.goOn(redirect.host)}</a>
 <p class="note" data-notice hidden role="status">${texts.goesOnSoon}
 <button type="button" class="link">${texts.stay}</button></p>
 </div>`
   }
   if (!isPointOfSale) return html`<p class="note">${texts.close}</p>`
-  const again = queryOf(link, { amount: null, isPointOfSale: false })
+  const again = toQuery(link, { amount: null, isPointOfSale: false })
   return html`<a class="secondary" href="./${again}">${texts.newPayment}</a>`
 }
 
@@ -97,7 +100,7 @@ function dateText(atMs: number, locale: Locale): Markup {
 }
 
 function declined(link: PaymentLink, error: ProcessingErrorCode): Markup {
-  const texts = textsOf(link.locale)
+  const texts = textsFor(link.locale)
   return html`<div class="sheet with-summary">
 ${linkSummary(link)}
 <section class="details outcome declined">
@@ -105,7 +108,7 @@ ${cross}
 <h1>${texts.declined.heading}</h1>
 <p class="explanation">${texts.declines[error]}</p>
 <p class="note">${texts.declined.notCharged}</p>
-<a class="primary" href="./${queryOf(link)}">${texts.declined.tryAgain}</a>
+<a class="primary" href="./${toQuery(link)}">${texts.declined.tryAgain}</a>
 </section>
 </div>`
 }

@@ -2,7 +2,7 @@
  * The little of a browser's document that the pages' script uses. The whole of its types would make the
  * browser's globals known in every file of the service.
  */
-export interface Page {
+export interface PageDocument {
   querySelector(selector: string): PageElement | null
   querySelectorAll(selector: string): Iterable<PageElement>
 }

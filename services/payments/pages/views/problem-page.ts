@@ -1,7 +1,7 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
 import type { FieldError } from '../../domain/rejections.ts'
-import { type PaymentLink, queryOf } from '../link.ts'
-import { type Problem, textsOf } from '../texts/texts.ts'
+import { type PaymentLink, toQuery } from '../link.ts'
+import { type PageProblem, textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
@@ -16,10 +16,10 @@ export interface ProblemPage {
 
 /** Renders the problem and the advice. */
 export function problemPage(
-  problem: Problem,
+  problem: PageProblem,
   { locale, details = [], startOver, base = './' }: ProblemPage,
 ): string {
-  const { problems, forTheShop, declined } = textsOf(locale)
+  const { problems, forTheShop, declined } = textsFor(locale)
   const { title, text } = problems[problem]
   const main = html`<div class="sheet narrow">
 <section class="details outcome">
@@ -38,18 +38,18 @@ function forShop(title: string, details: readonly FieldError[]): Markup {
 }
 
 /**
- * Returns the page of an unknown outcome. Its button repeats the request with the same ticket, which never
+ * Returns the page of an unknown outcome. Its button repeats the request with the same token, which never
  * pays twice.
  */
-export function unknownOutcomePage(link: PaymentLink, ticket: string): string {
-  const { problems, reloadOutcome, challenge } = textsOf(link.locale)
+export function unknownOutcomePage(link: PaymentLink, token: string): string {
+  const { problems, reloadOutcome, challenge } = textsFor(link.locale)
   const { title, text } = problems['outcome-unknown']
   const main = html`<div class="sheet narrow">
 <section class="details outcome">
 <h1>${title}</h1>
 <p class="explanation">${text}</p>
-<form method="post" action="./confirm${queryOf(link)}" data-once="${challenge.working}">
-<input type="hidden" name="ticket" value="${ticket}">
+<form method="post" action="./confirm${toQuery(link)}" data-once="${challenge.working}">
+<input type="hidden" name="ticket" value="${token}">
 <button type="submit" class="primary" name="answer" value="again">${reloadOutcome}</button>
 </form>
 </section>

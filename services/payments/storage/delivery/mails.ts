@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { JsonObject } from '../../domain/json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
-import { column, instant, json, type Row, Table } from '../table.ts'
+import { instantColumn, jsonColumn, type Row, Table, valueColumn } from '../table.ts'
 
 /** Mail that was promised by the commit that stored it. It is sent at least once. */
 export interface Mail {
@@ -16,11 +16,11 @@ export interface Mail {
 }
 
 const mails = new Table('mails', {
-  id: column<string>('id'),
-  createdMs: instant('created'),
-  template: column<string>('template'),
-  recipient: column<string>('recipient'),
-  content: json<JsonObject>('content'),
+  id: valueColumn<string>('id'),
+  createdMs: instantColumn('created'),
+  template: valueColumn<string>('template'),
+  recipient: valueColumn<string>('recipient'),
+  content: jsonColumn<JsonObject>('content'),
 })
 const insert = mails.insert(['due'])
 
@@ -89,7 +89,7 @@ export async function countInvitation(
   subject: InvitationSubject,
   { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
 ): Promise<number> {
-  const name = nameOf(subject)
+  const name = subjectName(subject)
   const counted = await tx.query(count, [name, toDate(nowMs), toDate(nowMs - windowMs), limit])
   if (counted.length > 0) return 0
   const rows = await tx.query<{ since: Date }>('SELECT since FROM invitation_counts WHERE subject = $1', [
@@ -98,7 +98,7 @@ export async function countInvitation(
   return Math.max(1, onlyRow(rows).since.getTime() + windowMs - nowMs)
 }
 
-function nameOf(subject: InvitationSubject): string {
+function subjectName(subject: InvitationSubject): string {
   if ('app' in subject) return `app ${subject.app}`
   if ('merchant' in subject) return `merchant ${subject.merchant}`
   const address = subject.recipient.toLowerCase()

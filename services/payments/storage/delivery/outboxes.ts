@@ -5,7 +5,7 @@ import { onlyRow, type Tx } from '../storage.ts'
  * is not stored. Commits enqueue their entries.
  */
 export const outboxes = ['mail', 'webhooks', 'processor', 'authorisations'] as const
-export type Outbox = (typeof outboxes)[number]
+export type OutboxName = (typeof outboxes)[number]
 
 interface OutboxState {
   readonly waiting: bigint
@@ -17,7 +17,7 @@ interface OutboxState {
  * The number of waiting entries, and when the next is due. Only the first entry of a subject can be claimed,
  * and none of a disabled webhook. Later entries may be overdue; they do not count for `due`.
  */
-const queries: Readonly<Record<Outbox, string>> = {
+const queries: Readonly<Record<OutboxName, string>> = {
   mail: 'SELECT count(*) AS waiting, min(due) AS due FROM mails WHERE sent IS NULL AND given_up IS NULL',
   webhooks: `SELECT coalesce(max(waiting), 0) AS waiting, min(due) AS due FROM (
       SELECT DISTINCT ON (d.endpoint_id, d.subject_id) d.due, count(*) OVER () AS waiting
@@ -32,7 +32,7 @@ const queries: Readonly<Record<Outbox, string>> = {
   authorisations: 'SELECT count(*) AS waiting, min(due) AS due FROM authorisation_attempts',
 }
 
-export async function readOutbox(tx: Tx, outbox: Outbox): Promise<OutboxState> {
+export async function readOutbox(tx: Tx, outbox: OutboxName): Promise<OutboxState> {
   const { waiting, due } = onlyRow(await tx.query<{ waiting: bigint; due: Date | null }>(queries[outbox]))
   return { waiting, nextDueMs: due?.getTime() ?? null }
 }

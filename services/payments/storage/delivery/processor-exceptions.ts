@@ -1,7 +1,7 @@
 import type { MalformedEvent } from '../../processor/check-event.ts'
 import type { ProcessorEvent } from '../../processor/processor.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
-import { parseEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
+import { parseStoredEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
 
 /** An event of the processor that could not be booked, or not yet. */
 export interface ProcessorException {
@@ -62,14 +62,14 @@ interface ExceptionRow {
 const select =
   'SELECT id, test, event, outcome, reason, created FROM processor_exceptions WHERE closed IS NULL'
 
-function exceptionOf({ event, created, ...rest }: ExceptionRow): OpenException {
-  return { ...rest, event: parseEvent(event), createdMs: created.getTime() }
+function toException({ event, created, ...rest }: ExceptionRow): OpenException {
+  return { ...rest, event: parseStoredEvent(event), createdMs: created.getTime() }
 }
 
 /** Returns exceptions that are not closed, oldest first, without events that wait for their cause. */
 export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonly OpenException[]> {
   const sql = `${select} AND outcome <> 'waiting' ORDER BY created, id LIMIT $1`
-  return (await tx.query<ExceptionRow>(sql, [limit])).map(exceptionOf)
+  return (await tx.query<ExceptionRow>(sql, [limit])).map(toException)
 }
 
 /** A processor event that waits for its cause. */
@@ -105,7 +105,7 @@ export async function claimWaitingEvents(
   return rows.map(({ id, event, created }) => ({
     id,
     // Malformed events never wait.
-    event: parseEvent(event) as ProcessorEvent,
+    event: parseStoredEvent(event) as ProcessorEvent,
     createdMs: created.getTime(),
   }))
 }
@@ -123,7 +123,7 @@ export async function updateOutcome(
 /** Locks it until this database transaction ends. Undefined for one that is closed or unknown. */
 export async function lockOpenException(tx: Tx, id: string): Promise<OpenException | undefined> {
   const [row] = await tx.query<ExceptionRow>(`${select} AND id = $1 FOR UPDATE`, [id])
-  return row && exceptionOf(row)
+  return row && toException(row)
 }
 
 export async function closeException(tx: Tx, id: string, note: string, nowMs: number): Promise<void> {

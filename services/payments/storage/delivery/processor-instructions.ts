@@ -1,7 +1,7 @@
 import type { TrailEntry } from '../../domain/transaction/trail.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { byIndex, type Tx, toDate } from '../storage.ts'
-import { column, type Row, Table } from '../table.ts'
+import { type Row, Table, valueColumn } from '../table.ts'
 
 /** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */
 export interface ProcessorInstruction {
@@ -21,14 +21,14 @@ export interface ProcessorInstruction {
 }
 
 const instructions = new Table('processor_instructions', {
-  transactionId: column<string>('transaction_id'),
-  number: column<number>('number'),
-  operationId: column<string>('operation_id'),
-  kind: column<ProcessorInstruction['kind']>('kind'),
-  test: column<boolean>('test'),
-  reference: column<string>('reference'),
-  amount: column<bigint>('amount'),
-  currency: column<string>('currency'),
+  transactionId: valueColumn<string>('transaction_id'),
+  number: valueColumn<number>('number'),
+  operationId: valueColumn<string>('operation_id'),
+  kind: valueColumn<ProcessorInstruction['kind']>('kind'),
+  test: valueColumn<boolean>('test'),
+  reference: valueColumn<string>('reference'),
+  amount: valueColumn<bigint>('amount'),
+  currency: valueColumn<string>('currency'),
 })
 const insert = instructions.insert(['due'])
 

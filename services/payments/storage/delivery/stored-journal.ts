@@ -33,7 +33,7 @@ export function createStoredJournal(storage: Storage): EventJournal {
           [toDate(nowMs), limit],
         ),
       )
-      return rows.map(({ event }) => parseEvent(event) as ProcessorEvent)
+      return rows.map(({ event }) => parseStoredEvent(event) as ProcessorEvent)
     },
 
     async remove(eventIds) {
@@ -48,6 +48,6 @@ export function serialiseEvent(event: ProcessorEvent | MalformedEvent): string {
   return JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))
 }
 
-export function parseEvent({ amount, ...event }: StoredEvent): ProcessorEvent | MalformedEvent {
+export function parseStoredEvent({ amount, ...event }: StoredEvent): ProcessorEvent | MalformedEvent {
   return (amount === undefined ? event : { ...event, amount: BigInt(amount) }) as ProcessorEvent
 }

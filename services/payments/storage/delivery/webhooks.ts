@@ -1,6 +1,6 @@
-import { listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { type ListPage, listOfMerchant, listPage, type PageQuery } from '../list-page.ts'
 import { type Tx, toDate } from '../storage.ts'
-import { column, instant, nullableInstant, type Row, Table } from '../table.ts'
+import { instantColumn, nullableInstantColumn, type Row, Table, valueColumn } from '../table.ts'
 
 export interface WebhookEndpoint {
   readonly id: string
@@ -30,22 +30,22 @@ export interface WebhookEvent {
 }
 
 const endpoints = new Table('webhook_endpoints', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  createdMs: instant('created'),
-  url: column<string>('url'),
-  events: column<readonly string[]>('events'),
-  secrets: column<readonly string[]>('secrets'),
-  disabledMs: nullableInstant('disabled'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  createdMs: instantColumn('created'),
+  url: valueColumn<string>('url'),
+  events: valueColumn<readonly string[]>('events'),
+  secrets: valueColumn<readonly string[]>('secrets'),
+  disabledMs: nullableInstantColumn('disabled'),
 })
 
 const events = new Table('webhook_events', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  createdMs: instant('created'),
-  type: column<string>('type'),
-  subjectId: column<string>('subject_id'),
-  body: column<string>('body'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  createdMs: instantColumn('created'),
+  type: valueColumn<string>('type'),
+  subjectId: valueColumn<string>('subject_id'),
+  body: valueColumn<string>('body'),
 })
 
 const insertEndpoint = endpoints.insertAtNextPosition()
@@ -110,7 +110,7 @@ export function listWebhookEndpoints(
   tx: Tx,
   merchantId: string,
   page: PageQuery,
-): Promise<Page<WebhookEndpoint>> {
+): Promise<ListPage<WebhookEndpoint>> {
   return listPage(tx, endpointsOfMerchant, merchantId, page)
 }
 
@@ -121,7 +121,7 @@ export function listWebhookEvents(
   merchantId: string,
   page: PageQuery,
   filters: { readonly type?: string | null; readonly subjectId?: string | null } = {},
-): Promise<Page<WebhookEvent>> {
+): Promise<ListPage<WebhookEvent>> {
   const { type, subjectId } = filters
   return listPage(tx, eventsOfMerchant, merchantId, page, { type, subject_id: subjectId })
 }

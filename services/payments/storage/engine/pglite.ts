@@ -6,9 +6,9 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Storage, StorageError } from '../storage.ts'
 import {
   createTransactionRunner,
+  type DatabaseSession,
   defaultRetryLimits,
   type RetryLimits,
-  type Session,
 } from './run-transaction.ts'
 
 export interface PgliteOptions {
@@ -47,14 +47,14 @@ export async function openPglite(options: PgliteOptions): Promise<Storage> {
     const message = `the database in ${options.folder} cannot be opened: ${(cause as Error).message}`
     throw new StorageError('unavailable', message, { cause })
   }
-  const turns = createTurns(
+  const turns = createConnectionQueue(
     options.maxWaiting ?? defaultMaxWaiting,
     options.connectTimeoutMs ?? defaultConnectTimeoutMs,
   )
 
-  async function openSession(): Promise<Session> {
+  async function openSession(): Promise<DatabaseSession> {
     const release = await turns.take()
-    return sessionOf(database, release)
+    return createSession(database, release)
   }
 
   const { clock, random } = options
@@ -71,7 +71,7 @@ export async function openPglite(options: PgliteOptions): Promise<Storage> {
 
 const int8Oid = 20
 
-function sessionOf(database: PGlite, release: () => void): Session {
+function createSession(database: PGlite, release: () => void): DatabaseSession {
   return {
     async query(sql, params) {
       const { rows }: Results<unknown> = await database.query(sql, [...params])
@@ -87,7 +87,7 @@ function sessionOf(database: PGlite, release: () => void): Session {
 }
 
 /** Serialises the use of the one connection, first come, first served. */
-function createTurns(maxWaiting: number, timeoutMs: number) {
+function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
   const waiting: (() => void)[] = []
   let taken = false
   let ended = false

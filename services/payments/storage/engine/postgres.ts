@@ -5,9 +5,9 @@ import pg from 'pg'
 import { type SqlValue, type Storage, StorageError, type TransactionOptions } from '../storage.ts'
 import {
   createTransactionRunner,
+  type DatabaseSession,
   defaultRetryLimits,
   type RetryLimits,
-  type Session,
 } from './run-transaction.ts'
 
 export interface PostgresOptions {
@@ -74,13 +74,13 @@ export function openPostgres(options: PostgresOptions): Storage {
   pool.on('error', error => options.onIdleError?.(error.message))
   const nameOf = createStatementNames()
 
-  async function openSession({ statementTimeoutMs }: TransactionOptions): Promise<Session> {
+  async function openSession({ statementTimeoutMs }: TransactionOptions): Promise<DatabaseSession> {
     if (pool.waitingCount >= settings.maxWaiting) {
       throw new StorageError('unavailable', `${settings.maxWaiting} transactions wait for a connection`)
     }
     const client = await checkOut(pool)
     const timeoutMs = (statementTimeoutMs ?? settings.statementTimeoutMs) + graceMs
-    const session = sessionOf(client, nameOf, timeoutMs)
+    const session = createSession(client, nameOf, timeoutMs)
     return statementTimeoutMs === undefined ? session : withStatementTimeout(session, statementTimeoutMs)
   }
 
@@ -106,11 +106,11 @@ async function checkOut(pool: pg.Pool): Promise<pg.PoolClient> {
   }
 }
 
-function sessionOf(
+function createSession(
   client: pg.PoolClient,
   nameOf: (sql: string) => string | undefined,
   timeoutMs: number,
-): Session {
+): DatabaseSession {
   // A connection that breaks between two statements emits an error here; its next statement fails anyway.
   const ignore = () => {}
   client.on('error', ignore)
@@ -119,19 +119,19 @@ function sessionOf(
     query(sql, params) {
       const name = nameOf(sql)
       const config = { text: sql, values: params.map(driverValue) }
-      holdWrites(socketOf(client))
-      return silence.during(rowsOf(client, name === undefined ? config : { ...config, name }))
+      holdWrites(rawSocket(client))
+      return silence.during(runQuery(client, name === undefined ? config : { ...config, name }))
     },
     // The driver writes all values that `send` accepts.
     commitWaits: false,
     async script(sql) {
-      await silence.during(rowsOf(client, { text: sql }))
+      await silence.during(runQuery(client, { text: sql }))
     },
     release(broken) {
       silence.end()
       client.off('error', ignore)
       // Without this, the pool waits for a silent peer to end the connection.
-      if (broken) socketOf(client).destroy()
+      if (broken) rawSocket(client).destroy()
       client.release(broken)
     },
   }
@@ -142,7 +142,7 @@ function sessionOf(
  * statement, make V8 take the rows of all that were answered for alive until a collection of the whole heap:
  * those of its young part then copy half a second's rows, for 15 to 30 ms instead of one.
  */
-function rowsOf(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly unknown[]> {
+function runQuery(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly unknown[]> {
   return new Promise((resolve, reject) => {
     client.query(config, (error: Error | null, result: pg.QueryResult) => {
       if (error) reject(error)
@@ -157,7 +157,7 @@ function rowsOf(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly
 function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   let waiting = 0
   const timer = setTimeout(() => {
-    if (waiting > 0) socketOf(client).destroy(new Error(`no answer for ${timeoutMs} ms`))
+    if (waiting > 0) rawSocket(client).destroy(new Error(`no answer for ${timeoutMs} ms`))
   }, timeoutMs)
   let ended = false
   const answered = () => {
@@ -179,7 +179,7 @@ function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   }
 }
 
-function socketOf(client: pg.PoolClient): Socket {
+function rawSocket(client: pg.PoolClient): Socket {
   return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
@@ -190,7 +190,7 @@ function holdWrites(socket: Socket): void {
 }
 
 /** Sets the statement timeout after the transaction has begun. It ends with the transaction. */
-function withStatementTimeout(session: Session, timeoutMs: number): Session {
+function withStatementTimeout(session: DatabaseSession, timeoutMs: number): DatabaseSession {
   let begun = false
   return {
     ...session,
@@ -244,7 +244,7 @@ export class PostgresClient extends pg.Client {
   readonly #problem: Error | undefined
 
   constructor(config: pg.ClientConfig = {}) {
-    const problem = problemOf(config)
+    const problem = findConfigProblem(config)
     super(problem === undefined ? config : {})
     this.#problem = problem
   }
@@ -260,7 +260,7 @@ export class PostgresClient extends pg.Client {
   }
 }
 
-function problemOf(config: pg.ClientConfig): Error | undefined {
+function findConfigProblem(config: pg.ClientConfig): Error | undefined {
   try {
     new pg.Client(config)
     return undefined

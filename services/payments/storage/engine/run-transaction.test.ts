@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Tx } from '../storage.ts'
-import { createTransactionRunner, defaultRetryLimits, type Session } from './run-transaction.ts'
+import { createTransactionRunner, type DatabaseSession, defaultRetryLimits } from './run-transaction.ts'
 
 /** A session that records the statements that it gets. It answers BEGIN when the test decides. */
 function fakeSession() {
   const sent: string[] = []
   const begun = Promise.withResolvers<readonly unknown[]>()
-  const session: Session = {
+  const session: DatabaseSession = {
     query(sql) {
       sent.push(sql)
       return sql.startsWith('BEGIN') ? begun.promise : begun.promise.then(() => []).catch(() => [])

@@ -13,7 +13,7 @@ import {
 import { classifyDatabaseError, type DatabaseFailure } from './database-error.ts'
 
 /** One connection of a driver, for one transaction or reading. Rejects with the driver's own errors. */
-export interface Session {
+export interface DatabaseSession {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
   /**
@@ -27,7 +27,7 @@ export interface Session {
 
 interface TransactionRunnerOptions {
   /** @throws StorageError `unavailable` when no connection can be had in time. */
-  readonly openSession: (options: TransactionOptions) => Promise<Session>
+  readonly openSession: (options: TransactionOptions) => Promise<DatabaseSession>
   readonly clock: Clock
   /** Uniform in [0, 1); spreads the waits between tries. */
   readonly random: () => number
@@ -59,7 +59,7 @@ export function createTransactionRunner(
   const insideTransaction = new AsyncLocalStorage<true>()
 
   async function run<T>(
-    tryOnce: (session: Session) => Promise<Outcome<T>>,
+    tryOnce: (session: DatabaseSession) => Promise<Outcome<T>>,
     transactionOptions: TransactionOptions,
   ): Promise<T> {
     if (insideTransaction.getStore()) throw new Error('a transaction was begun inside another one')
@@ -95,13 +95,13 @@ type Outcome<T> =
 
 /** The session is given back in every case. */
 async function transactOnce<T>(
-  session: Session,
+  session: DatabaseSession,
   work: (tx: Tx) => Promise<T>,
   options: TransactionOptions,
 ): Promise<Outcome<T>> {
   const begun = begin(session, options.isolation ?? 'read committed')
   // A transaction with its own timeout sets it first.
-  const opened = openTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
+  const opened = createTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
   const { tx, failed, settled, end } = opened
   let value: T
   try {
@@ -112,19 +112,19 @@ async function transactOnce<T>(
     // Statements that wait for BEGIN must go out before the rollback does.
     await begun.catch(() => {})
     const own = failed() ?? (error instanceof BeginFailure ? error.failure : undefined)
-    return own === undefined ? rollBack(session, error) : settleFailure(session, own, error)
+    return own === undefined ? rollBack(session, error) : endFailed(session, own, error)
   }
   end()
   if (session.commitWaits) await settled()
   const swallowed = failed()
   // The database answers a commit of a failed transaction with a rollback and no error.
-  if (swallowed !== undefined) return settleFailure(session, swallowed, swallowed.error)
+  if (swallowed !== undefined) return endFailed(session, swallowed, swallowed.error)
   return commit(session, opened, value)
 }
 
 /** Each statement is a transaction of its own. The session is given back in every case. */
-async function readOnce<T>(session: Session, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
-  const { tx, failed, settled, end } = openTx(readingOnly(session), { begun: undefined, holdsAll: false })
+async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
+  const { tx, failed, settled, end } = createTx(readingOnly(session), { begun: undefined, holdsAll: false })
   let outcome: Outcome<T>
   try {
     outcome = { kind: 'done', value: await work(tx) }
@@ -147,7 +147,7 @@ function isBroken({ consequence }: DatabaseFailure): boolean {
   return consequence === 'lost' || consequence === 'reconnect'
 }
 
-function readingOnly(session: Session): Session {
+function readingOnly(session: DatabaseSession): DatabaseSession {
   return {
     ...session,
     query(sql, params) {
@@ -191,7 +191,7 @@ class BeginFailure extends Error {
 }
 
 /** @throws BeginFailure */
-async function begin(session: Session, isolation: Isolation): Promise<void> {
+async function begin(session: DatabaseSession, isolation: Isolation): Promise<void> {
   try {
     await session.query(`BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`, [])
   } catch (error) {
@@ -206,10 +206,10 @@ interface Opening {
   readonly holdsAll: boolean
 }
 
-type OpenTx = ReturnType<typeof openTx>
+type OpenTx = ReturnType<typeof createTx>
 
 /** The transaction as `work` sees it; the first failure is remembered, for after it nothing can be kept. */
-function openTx(session: Session, { begun, holdsAll }: Opening) {
+function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   let failure: DatabaseFailure | undefined
   let ended = false
   let last: Promise<unknown> = Promise.resolve()
@@ -273,8 +273,8 @@ function openTx(session: Session, { begun, holdsAll }: Opening) {
  * @param thrown what `work` threw: when it gave the failure a meaning of its own and no retry is due, that
  * comes out
  */
-async function settleFailure(
-  session: Session,
+async function endFailed(
+  session: DatabaseSession,
   failure: DatabaseFailure,
   thrown: unknown,
 ): Promise<Outcome<never>> {
@@ -287,7 +287,7 @@ async function settleFailure(
   return failure.consequence === 'retry' ? { kind: 'again', error: failure.error } : outcome
 }
 
-async function rollBack(session: Session, error: unknown): Promise<Outcome<never>> {
+async function rollBack(session: DatabaseSession, error: unknown): Promise<Outcome<never>> {
   let broken = false
   try {
     await session.query('ROLLBACK', [])
@@ -300,7 +300,11 @@ async function rollBack(session: Session, error: unknown): Promise<Outcome<never
 }
 
 /** Sends COMMIT without waiting for statements that were sent: after a failure the database rolls back. */
-async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T): Promise<Outcome<T>> {
+async function commit<T>(
+  session: DatabaseSession,
+  { settled, failed }: OpenTx,
+  value: T,
+): Promise<Outcome<T>> {
   let lost: unknown
   try {
     await session.query('COMMIT', [])
@@ -320,7 +324,7 @@ async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T
   return { kind: 'done', value }
 }
 
-function failCommit(session: Session, cause: unknown): Outcome<never> {
+function failCommit(session: DatabaseSession, cause: unknown): Outcome<never> {
   const failure = classifyDatabaseError(cause)
   const { consequence, error } = failure
   const broken = isBroken(failure)

@@ -18,13 +18,13 @@ export interface IdempotentRequest {
   readonly secret?: boolean
 }
 
-export interface Answer {
+export interface AnswerRecord {
   readonly status: number
   readonly body: string
 }
 
 export type IdempotentResult =
-  | { readonly kind: 'answered'; readonly answer: Answer; readonly replayed: boolean }
+  | { readonly kind: 'answered'; readonly answer: AnswerRecord; readonly replayed: boolean }
   /** Another request has used the key before. */
   | { readonly kind: 'key-reused' }
   /** The first request with the key is still running. */
@@ -46,7 +46,7 @@ interface SaveOptions {
 export function storeAnswer(
   tx: Tx,
   request: IdempotentRequest,
-  { status, body }: Answer,
+  { status, body }: AnswerRecord,
   { times, randomBytes, owner }: SaveOptions,
 ): IdempotentResult {
   const sealed = request.secret === true

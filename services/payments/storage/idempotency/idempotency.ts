@@ -3,7 +3,7 @@ import type { RandomBytes } from '../../domain/ids.ts'
 import { accept, type Result } from '../../domain/rejections.ts'
 import type { Storage, Tx } from '../storage.ts'
 import {
-  type Answer,
+  type AnswerRecord,
   type IdempotentRequest,
   type IdempotentResult,
   replay,
@@ -64,7 +64,7 @@ export class Idempotency {
    */
   runOnce(
     request: IdempotentRequest,
-    work: (tx: Tx) => Promise<Result<Answer>>,
+    work: (tx: Tx) => Promise<Result<AnswerRecord>>,
   ): Promise<Result<IdempotentResult>> {
     return retryUntilCommitKnown(this.#options, tx => this.#attempt(tx, request, work))
   }
@@ -72,7 +72,7 @@ export class Idempotency {
   async #attempt(
     tx: Tx,
     request: IdempotentRequest,
-    work: (tx: Tx) => Promise<Result<Answer>>,
+    work: (tx: Tx) => Promise<Result<AnswerRecord>>,
   ): Promise<Result<IdempotentResult>> {
     if (request.secret && !canProtectSecret(request.key)) return accept({ kind: 'weak-key' })
     const { clock, randomBytes, lifetimeMs } = this.#options

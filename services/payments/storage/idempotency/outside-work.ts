@@ -3,7 +3,7 @@ import { newId, type RandomBytes } from '../../domain/ids.ts'
 import { accept, type Result } from '../../domain/rejections.ts'
 import { type Tx, transact } from '../storage.ts'
 import {
-  type Answer,
+  type AnswerRecord,
   type IdempotentRequest,
   type IdempotentResult,
   replay,
@@ -30,7 +30,7 @@ export interface OutsideWork<P extends object, T> {
   /**
    * Stores the outcome, in the transaction that saves the answer. A rejection means that no answer is saved.
    */
-  readonly store: (tx: Tx, outcome: T) => Promise<Result<Answer>>
+  readonly store: (tx: Tx, outcome: T) => Promise<Result<AnswerRecord>>
   /** Removes what `prepare` stored, in the transaction that frees the key after a rejection of `store`. */
   readonly discard: (tx: Tx, reference: string) => Promise<void>
 }
@@ -108,7 +108,7 @@ async function replaceMarker(
   tx: Tx,
   request: IdempotentRequest,
   owner: string,
-  work: () => Promise<Result<Answer>>,
+  work: () => Promise<Result<AnswerRecord>>,
 ): Promise<Result<IdempotentResult>> {
   const row = await lockMarkedKey(tx, toKeyId(request))
   // The lease has expired, and another process has finished, continued or cancelled it.

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { type App, type AppKey, opens } from '../../domain/merchant/merchant.ts'
+import { type App, type AppKey, isInForce } from '../../domain/merchant/merchant.ts'
 import { type Tx, toDate } from '../storage.ts'
 
 export async function insertApp(tx: Tx, app: App): Promise<void> {
@@ -56,7 +56,7 @@ interface KeyRow extends AppRow {
 export const appColumns = 'apps.id, apps.name, identities.created'
 const appTables = 'apps JOIN identities ON identities.id = apps.id'
 
-export function appOf({ id, name, created }: AppRow): App {
+export function toApp({ id, name, created }: AppRow): App {
   return { id, name, createdMs: created.getTime() }
 }
 
@@ -76,10 +76,10 @@ export async function findAppByKeyHash(tx: Tx, hash: string, nowMs: number): Pro
   if (row === undefined) return undefined
   const expiresMs = row.expires?.getTime() ?? null
   const key = { appId: row.id, hash, createdMs: row.key_created.getTime(), expiresMs }
-  return opens(key, nowMs) ? appOf(row) : undefined
+  return isInForce(key, nowMs) ? toApp(row) : undefined
 }
 
 export async function findApp(tx: Tx, id: string): Promise<App | undefined> {
   const [row] = await tx.query<AppRow>(`SELECT ${appColumns} FROM ${appTables} WHERE apps.id = $1`, [id])
-  return row === undefined ? undefined : appOf(row)
+  return row === undefined ? undefined : toApp(row)
 }

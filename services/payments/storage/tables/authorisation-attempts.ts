@@ -1,6 +1,6 @@
 import type { KeyId } from '../idempotency/idempotency-keys.ts'
 import { type Tx, toDate } from '../storage.ts'
-import { column, object, type Row, Table } from '../table.ts'
+import { columnGroup, type Row, Table, valueColumn } from '../table.ts'
 
 /** An authorisation that the processor may have received, and whose outcome is not stored yet. */
 interface AuthorisationAttempt {
@@ -16,12 +16,12 @@ interface AuthorisationAttempt {
 }
 
 const attempts = new Table('authorisation_attempts', {
-  reference: column<string>('reference'),
-  keyId: object({ scope: column<string>('scope'), hash: column<Uint8Array>('key_hash') }),
-  merchantId: column<string>('merchant_id'),
-  test: column<boolean>('test'),
-  amount: column<bigint>('amount'),
-  currency: column<string>('currency'),
+  reference: valueColumn<string>('reference'),
+  keyId: columnGroup({ scope: valueColumn<string>('scope'), hash: valueColumn<Uint8Array>('key_hash') }),
+  merchantId: valueColumn<string>('merchant_id'),
+  test: valueColumn<boolean>('test'),
+  amount: valueColumn<bigint>('amount'),
+  currency: valueColumn<string>('currency'),
 })
 const insert = attempts.insert(['created', 'due'])
 

@@ -1,27 +1,30 @@
 import type { CardDetails, CardReference, CardScheme, SavedCard } from '../../domain/merchant/card.ts'
 import type { Tx } from '../storage.ts'
-import { column, type Field, instant, object, type Row, Table } from '../table.ts'
+import { columnGroup, instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
 
 /** The known details of a card. Never its number. */
-export const card: Field<CardDetails> = object({
-  bin: column<string>('card_bin'),
-  last4: column<string>('card_last4'),
-  expiry: object({ year: column<number>('card_expiry_year'), month: column<number>('card_expiry_month') }),
-  scheme: column<CardScheme>('card_scheme'),
+export const card: TableField<CardDetails> = columnGroup({
+  bin: valueColumn<string>('card_bin'),
+  last4: valueColumn<string>('card_last4'),
+  expiry: columnGroup({
+    year: valueColumn<number>('card_expiry_year'),
+    month: valueColumn<number>('card_expiry_month'),
+  }),
+  scheme: valueColumn<CardScheme>('card_scheme'),
 })
 
-export const cardReference: Field<CardReference> = object({
-  token: column<string>('card_token'),
-  fingerprint: column<string>('card_fingerprint'),
+export const cardReference: TableField<CardReference> = columnGroup({
+  token: valueColumn<string>('card_token'),
+  fingerprint: valueColumn<string>('card_fingerprint'),
 })
 
 const cards = new Table('cards', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  createdMs: instant('created'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  createdMs: instantColumn('created'),
   card,
   reference: cardReference,
-  notes: column<string | null>('notes'),
+  notes: valueColumn<string | null>('notes'),
 })
 
 const insert = cards.insertAtNextPosition()

@@ -1,25 +1,25 @@
 import type { Dispute, DisputeStatus } from '../../domain/transaction/dispute.ts'
-import { listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { type ListPage, listOfMerchant, listPage, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
-import { column, instant, nullableInstant, type Row, Table } from '../table.ts'
+import { instantColumn, nullableInstantColumn, type Row, Table, valueColumn } from '../table.ts'
 import { fee } from './lines.ts'
 
 const disputes = new Table('disputes', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  transactionId: column<string>('transaction_id'),
-  createdMs: instant('created'),
-  amount: column<bigint>('amount'),
-  currency: column<string>('currency'),
-  status: column<DisputeStatus>('status'),
-  reason: column<string | null>('reason'),
-  dueMs: nullableInstant('due'),
-  held: column<bigint>('held'),
-  excess: column<bigint>('excess'),
-  excessHeld: column<bigint>('excess_held'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  transactionId: valueColumn<string>('transaction_id'),
+  createdMs: instantColumn('created'),
+  amount: valueColumn<bigint>('amount'),
+  currency: valueColumn<string>('currency'),
+  status: valueColumn<DisputeStatus>('status'),
+  reason: valueColumn<string | null>('reason'),
+  dueMs: nullableInstantColumn('due'),
+  held: valueColumn<bigint>('held'),
+  excess: valueColumn<bigint>('excess'),
+  excessHeld: valueColumn<bigint>('excess_held'),
   fee,
-  lineId: column<string>('line_id'),
-  resolvedMs: nullableInstant('resolved'),
+  lineId: valueColumn<string>('line_id'),
+  resolvedMs: nullableInstantColumn('resolved'),
 })
 
 const insert = disputes.insertAtNextPosition()
@@ -61,6 +61,6 @@ export function listDisputes(
   merchantId: string,
   page: PageQuery,
   { transactionId, status }: DisputeFilters = {},
-): Promise<Page<Dispute>> {
+): Promise<ListPage<Dispute>> {
   return listPage(tx, ofMerchant, merchantId, page, { transaction_id: transactionId, status })
 }

@@ -1,15 +1,15 @@
 import type { FraudAlert } from '../../domain/transaction/fraud.ts'
-import { listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { type ListPage, listOfMerchant, listPage, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
-import { column, instant, nullableInstant, type Row, Table } from '../table.ts'
+import { instantColumn, nullableInstantColumn, type Row, Table, valueColumn } from '../table.ts'
 
 const frauds = new Table('frauds', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  transactionId: column<string>('transaction_id'),
-  createdMs: instant('created'),
-  reportedMs: nullableInstant('reported'),
-  reason: column<number | null>('reason'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  transactionId: valueColumn<string>('transaction_id'),
+  createdMs: instantColumn('created'),
+  reportedMs: nullableInstantColumn('reported'),
+  reason: valueColumn<number | null>('reason'),
 })
 
 const insert = frauds.insertAtNextPosition()
@@ -31,6 +31,6 @@ export function listFrauds(
   merchantId: string,
   page: PageQuery,
   filters: { readonly transactionId?: string | null } = {},
-): Promise<Page<FraudAlert>> {
+): Promise<ListPage<FraudAlert>> {
   return listPage(tx, ofMerchant, merchantId, page, { transaction_id: filters.transactionId })
 }

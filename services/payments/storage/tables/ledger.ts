@@ -34,7 +34,7 @@ export function postLedger(tx: Tx, entry: LedgerEntry): void {
 }
 
 /** The merchant's balance in minor units, from its postings alone. Stays while the merchant is locked. */
-export async function balanceOf(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
+export async function readBalance(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
   const rows = await tx.query<{ balance: bigint }>(
     `SELECT coalesce(sum(amount), 0)::bigint AS balance FROM ledger_postings
      WHERE account = 'merchant' AND merchant_id = $1 AND currency = $2`,
@@ -122,7 +122,7 @@ const selectEntries = `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.
 /** Returns the entries of these lines, of any kind. */
 export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
   const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
-  return (await tx.query<EntryRow>(sql, [lineIds])).map(entryOf)
+  return (await tx.query<EntryRow>(sql, [lineIds])).map(toEntry)
 }
 
 /** Entries of disputes that no line shows: those that were lost. */
@@ -131,10 +131,10 @@ export async function hiddenEntriesOfDisputes(
   disputeIds: readonly string[],
 ): Promise<readonly LedgerEntry[]> {
   const sql = `${selectEntries} WHERE e.dispute_id = ANY ($1::uuid[]) AND e.line_id IS NULL GROUP BY e.id`
-  return (await tx.query<EntryRow>(sql, [disputeIds])).map(entryOf)
+  return (await tx.query<EntryRow>(sql, [disputeIds])).map(toEntry)
 }
 
-function entryOf(row: EntryRow): LedgerEntry {
+function toEntry(row: EntryRow): LedgerEntry {
   return {
     id: row.id,
     merchantId: row.merchant_id,

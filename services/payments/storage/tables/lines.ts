@@ -1,13 +1,13 @@
 import type { Line, LineKind } from '../../domain/ledger/ledger.ts'
 import type { Fee } from '../../domain/money/fees.ts'
 import type { LineSearch } from '../../domain/transaction/transaction.ts'
-import { createdIn, listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { positionOf, type Tx } from '../storage.ts'
-import { column, type Field, instant, object, type Row, Table } from '../table.ts'
+import { createdIn, type ListPage, listOfMerchant, listPage, type PageQuery } from '../list-page.ts'
+import { positionAfter, type Tx } from '../storage.ts'
+import { columnGroup, instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
 
-const feeParts = object({ flat: column<bigint>('fee_flat'), rate: column<bigint>('fee_rate') })
+const feeParts = columnGroup({ flat: valueColumn<bigint>('fee_flat'), rate: valueColumn<bigint>('fee_rate') })
 
-export const fee: Field<Fee> = {
+export const fee: TableField<Fee> = {
   columns: feeParts.columns,
   write: feeParts.write,
   read(row) {
@@ -17,16 +17,16 @@ export const fee: Field<Fee> = {
 }
 
 const lines = new Table('lines', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  test: column<boolean>('test'),
-  createdMs: instant('created'),
-  kind: column<LineKind>('kind'),
-  balance: column<bigint>('balance'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  test: valueColumn<boolean>('test'),
+  createdMs: instantColumn('created'),
+  kind: valueColumn<LineKind>('kind'),
+  balance: valueColumn<bigint>('balance'),
   fee,
-  description: column<string>('description'),
-  transactionId: column<string | null>('transaction_id'),
-  amount: object({ amount: column<bigint>('amount'), currency: column<string>('currency') }),
+  description: valueColumn<string>('description'),
+  transactionId: valueColumn<string | null>('transaction_id'),
+  amount: columnGroup({ amount: valueColumn<bigint>('amount'), currency: valueColumn<string>('currency') }),
 })
 
 const insert = lines.insertAtNextPosition()
@@ -60,7 +60,7 @@ export async function listPayoutLines(
   limit: number,
 ): Promise<readonly Line[]> {
   const rows = await tx.query<Row>(
-    `${select} WHERE merchant_id = $1 AND transaction_id IS NULL AND position > ${positionOf('lines', '$2')}
+    `${select} WHERE merchant_id = $1 AND transaction_id IS NULL AND position > ${positionAfter('lines', '$2')}
      ORDER BY position LIMIT $3`,
     [merchantId, afterId, limit],
   )
@@ -78,7 +78,7 @@ export function listLines(
   merchantId: string,
   page: PageQuery,
   search: LineSearch = { transactionId: null, fromMs: null, toMs: null },
-): Promise<Page<Line>> {
+): Promise<ListPage<Line>> {
   const position = search.fromMs === null ? ofMerchant.position : ['created', 'id']
   const source = { ...ofMerchant, position, conditions: createdIn('created', search) }
   return listPage(tx, source, merchantId, page, { transaction_id: search.transactionId })

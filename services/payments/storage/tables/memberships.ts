@@ -1,7 +1,7 @@
 import type { App, User } from '../../domain/merchant/merchant.ts'
-import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { type ListPage, type ListSource, listPage, type PageQuery } from '../list-page.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
-import { appColumns, appOf, insertIdentity } from './apps.ts'
+import { appColumns, insertIdentity, toApp } from './apps.ts'
 
 /** The access to merchants: apps by association, users by invitation. */
 interface UserRow {
@@ -16,7 +16,7 @@ const memberId = 'coalesce(m.member_id, m.user_id)'
 const memberColumns = `${memberId} AS id, coalesce(m.email, users.email) AS email, m.invited AS created`
 const members = 'merchant_users m JOIN users ON users.id = m.user_id'
 
-function userOf({ id, email, created }: UserRow): User {
+function toUser({ id, email, created }: UserRow): User {
   return { id, email, createdMs: created.getTime() }
 }
 
@@ -35,7 +35,7 @@ export async function findOrInsertUser(
     `SELECT ${userColumns} FROM users JOIN identities USING (id) WHERE lower(users.email) = lower($1)`,
     [user.email],
   )
-  if (row !== undefined) return { user: userOf(row), isNew: false }
+  if (row !== undefined) return { user: toUser(row), isNew: false }
   await insertIdentity(tx, user.id, 'user', user.createdMs)
   await tx.query('INSERT INTO users (id, email) VALUES ($1, $2)', [user.id, user.email])
   return { user, isNew: true }
@@ -86,7 +86,7 @@ export async function addMerchantUser(
     `SELECT ${memberColumns} FROM ${members} WHERE m.merchant_id = $1 AND m.user_id = $2`,
     [merchantId, userId],
   )
-  return { member: userOf(onlyRow(rows)), isNew: inserted.length > 0 }
+  return { member: toUser(onlyRow(rows)), isNew: inserted.length > 0 }
 }
 
 /** @returns false when the merchant knows no member by that id */
@@ -95,16 +95,16 @@ export async function removeMerchantUser(tx: Tx, merchantId: string, id: string)
   return (await tx.query(sql, [merchantId, id])).length > 0
 }
 
-const appsOfMerchant: ListSource<Parameters<typeof appOf>[0], App> = {
+const appsOfMerchant: ListSource<Parameters<typeof toApp>[0], App> = {
   columns: appColumns,
   from: 'merchant_apps m JOIN apps ON apps.id = m.app_id JOIN identities ON identities.id = apps.id',
   owner: 'm.merchant_id',
   id: 'm.app_id',
   position: 'm.position',
-  item: appOf,
+  item: toApp,
 }
 
-export function listMerchantApps(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<App>> {
+export function listMerchantApps(tx: Tx, merchantId: string, page: PageQuery): Promise<ListPage<App>> {
   return listPage(tx, appsOfMerchant, merchantId, page)
 }
 
@@ -114,9 +114,9 @@ const usersOfMerchant: ListSource<UserRow, User> = {
   owner: 'm.merchant_id',
   id: memberId,
   position: 'm.position',
-  item: userOf,
+  item: toUser,
 }
 
-export function listMerchantUsers(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<User>> {
+export function listMerchantUsers(tx: Tx, merchantId: string, page: PageQuery): Promise<ListPage<User>> {
   return listPage(tx, usersOfMerchant, merchantId, page)
 }

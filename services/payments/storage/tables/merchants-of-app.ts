@@ -1,11 +1,11 @@
 import type { Merchant } from '../../domain/merchant/merchant.ts'
-import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { type ListPage, type ListSource, listPage, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
 import type { Row } from '../table.ts'
-import { merchants } from './merchants.ts'
+import { merchantTable } from './merchants.ts'
 
 const from = 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id'
-const find = `SELECT ${merchants.columnsOf('merchants')} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
+const find = `SELECT ${merchantTable.columnsWithAlias('merchants')} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
 
 /** The merchant, if the app has it: to others it is as if it did not exist. */
 export async function findMerchantOfApp(
@@ -14,7 +14,7 @@ export async function findMerchantOfApp(
   appId: string,
 ): Promise<Merchant | undefined> {
   const [row] = await tx.query<Row>(find, [merchantId, appId])
-  return row === undefined ? undefined : merchants.read(row)
+  return row === undefined ? undefined : merchantTable.read(row)
 }
 
 const findOfTransaction = find.replace(
@@ -29,16 +29,16 @@ export async function findMerchantOfTransaction(
   appId: string,
 ): Promise<Merchant | undefined> {
   const [row] = await tx.query<Row>(findOfTransaction, [transactionId, appId])
-  return row === undefined ? undefined : merchants.read(row)
+  return row === undefined ? undefined : merchantTable.read(row)
 }
 
 const ofApp: ListSource<Row, Merchant> = {
-  columns: merchants.columnsOf('merchants'),
+  columns: merchantTable.columnsWithAlias('merchants'),
   from,
   owner: 'm.app_id',
   id: 'm.merchant_id',
   position: 'm.identity_position',
-  item: merchants.read,
+  item: merchantTable.read,
 }
 
 export function listFilteredMerchantsOfApp(
@@ -46,6 +46,6 @@ export function listFilteredMerchantsOfApp(
   appId: string,
   page: PageQuery,
   filters: { readonly test?: boolean | null } = {},
-): Promise<Page<Merchant>> {
+): Promise<ListPage<Merchant>> {
   return listPage(tx, ofApp, appId, page, { 'merchants.test': filters.test })
 }

@@ -1,29 +1,40 @@
 import { type Merchant, mutableMerchantFields } from '../../domain/merchant/merchant.ts'
 import type { Tx } from '../storage.ts'
-import { column, type Field, instant, nullableInstant, object, type Row, Table } from '../table.ts'
+import {
+  columnGroup,
+  instantColumn,
+  nullableInstantColumn,
+  type Row,
+  Table,
+  type TableField,
+  valueColumn,
+} from '../table.ts'
 
-const bank: Field<Merchant['bank']> = {
+const bank: TableField<Merchant['bank']> = {
   columns: ['iban'],
   write: value => [value?.iban ?? null],
   read: ({ iban }) => (typeof iban === 'string' ? { iban } : null),
 }
 
-export const merchants = new Table('merchants', {
-  id: column<string>('id'),
-  key: column<string>('key'),
-  createdMs: instant('created'),
-  name: column<string | null>('name'),
-  currency: column<string>('currency'),
-  test: column<boolean>('test'),
-  email: column<string>('email'),
-  website: column<string>('website'),
-  descriptor: column<string>('descriptor'),
-  company: object({ country: column<string>('country'), number: column<string | null>('company_number') }),
+export const merchantTable = new Table('merchants', {
+  id: valueColumn<string>('id'),
+  key: valueColumn<string>('key'),
+  createdMs: instantColumn('created'),
+  name: valueColumn<string | null>('name'),
+  currency: valueColumn<string>('currency'),
+  test: valueColumn<boolean>('test'),
+  email: valueColumn<string>('email'),
+  website: valueColumn<string>('website'),
+  descriptor: valueColumn<string>('descriptor'),
+  company: columnGroup({
+    country: valueColumn<string>('country'),
+    number: valueColumn<string | null>('company_number'),
+  }),
   bank,
-  closedMs: nullableInstant('closed'),
+  closedMs: nullableInstantColumn('closed'),
 })
 
-const insert = merchants.insert(['provision_uid'])
+const insert = merchantTable.insert(['provision_uid'])
 
 /**
  * Inserts a merchant, and begins its lists.
@@ -64,10 +75,10 @@ export async function findMerchantsByProvisionUids(
   uids: readonly string[],
 ): Promise<ReadonlyMap<string, Merchant>> {
   const rows = await tx.query<Row & { readonly provision_uid: string }>(
-    `SELECT ${merchants.columns}, provision_uid FROM merchants WHERE provision_uid = ANY ($1::text[])`,
+    `SELECT ${merchantTable.columns}, provision_uid FROM merchants WHERE provision_uid = ANY ($1::text[])`,
     [uids],
   )
-  return new Map(rows.map(row => [row.provision_uid, merchants.read(row)]))
+  return new Map(rows.map(row => [row.provision_uid, merchantTable.read(row)]))
 }
 
 /** Returns the uids of the resources of merchants by the ids of these. Merchants without one are left out. */
@@ -91,7 +102,7 @@ export async function lockMerchant(tx: Tx, id: string): Promise<Merchant | undef
   return find(tx, 'id = $1 FOR NO KEY UPDATE', id)
 }
 
-const update = merchants.update(...mutableMerchantFields, 'closedMs')
+const update = merchantTable.update(...mutableMerchantFields, 'closedMs')
 
 /** Stores the fields that can change, and when the merchant was closed. */
 export async function updateMerchant(tx: Tx, merchant: Merchant): Promise<void> {
@@ -99,7 +110,7 @@ export async function updateMerchant(tx: Tx, merchant: Merchant): Promise<void> 
 }
 
 async function find(tx: Tx, condition: string, value: string): Promise<Merchant | undefined> {
-  const sql = `SELECT ${merchants.columns} FROM merchants WHERE ${condition}`
+  const sql = `SELECT ${merchantTable.columns} FROM merchants WHERE ${condition}`
   const [row] = await tx.query<Row>(sql, [value])
-  return row === undefined ? undefined : merchants.read(row)
+  return row === undefined ? undefined : merchantTable.read(row)
 }

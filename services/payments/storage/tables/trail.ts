@@ -1,8 +1,8 @@
 import type { DisputeOutcome } from '../../domain/transaction/dispute.ts'
 import type { TrailEntry, TrailKind, TrailTotals } from '../../domain/transaction/trail.ts'
-import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { type ListPage, type ListSource, listPage, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
-import { column, type Field, instant, Table } from '../table.ts'
+import { instantColumn, Table, type TableField, valueColumn } from '../table.ts'
 import { fee } from './lines.ts'
 
 /**
@@ -61,13 +61,13 @@ export function selectTrail(transactionId: string, newest: number | null): strin
     FROM trail_entries e WHERE e.transaction_id = ${transactionId}`
 }
 
-export function trailOf(
+export function toTrail(
   transactionId: string,
   json: TrailJson,
 ): { readonly trail: readonly TrailEntry[]; readonly totals: TrailTotals } {
   const { entries, captures, captured, refunds, refunded, voids, newest } = json
   return {
-    trail: newest.map(entry => entryOf(transactionId, entry)),
+    trail: newest.map(entry => toEntry(transactionId, entry)),
     totals: {
       entries,
       captures: { count: captures, value: BigInt(captured) },
@@ -77,7 +77,7 @@ export function trailOf(
   }
 }
 
-function entryOf(transactionId: string, entry: EntryJson): TrailEntry {
+function toEntry(transactionId: string, entry: EntryJson): TrailEntry {
   const { id, kind, disputeId, outcome, createdMs, descriptor, lineId, ...amounts } = entry
   const flat = BigInt(amounts.flat)
   const rate = BigInt(amounts.rate)
@@ -106,14 +106,14 @@ const ofTransaction: ListSource<EntryRow, TrailEntry> = {
   owner: 'e.transaction_id',
   id: 'e.id',
   position: 'e.number',
-  item: ({ transaction_id, entry }) => entryOf(transaction_id, entry),
+  item: ({ transaction_id, entry }) => toEntry(transaction_id, entry),
 }
 
-export function listTrail(tx: Tx, transactionId: string, page: PageQuery): Promise<Page<TrailEntry>> {
+export function listTrail(tx: Tx, transactionId: string, page: PageQuery): Promise<ListPage<TrailEntry>> {
   return listPage(tx, ofTransaction, transactionId, page)
 }
 
-const dispute: Field<TrailEntry['dispute']> = {
+const dispute: TableField<TrailEntry['dispute']> = {
   columns: ['dispute_id', 'dispute_outcome'],
   write: value => [value?.id ?? null, value?.outcome ?? null],
   read: ({ dispute_id: id, dispute_outcome: outcome }) =>
@@ -121,17 +121,17 @@ const dispute: Field<TrailEntry['dispute']> = {
 }
 
 const trailEntries = new Table('trail_entries', {
-  transactionId: column<string>('transaction_id'),
-  number: column<number>('number'),
-  id: column<string>('id'),
-  kind: column<TrailKind>('kind'),
+  transactionId: valueColumn<string>('transaction_id'),
+  number: valueColumn<number>('number'),
+  id: valueColumn<string>('id'),
+  kind: valueColumn<TrailKind>('kind'),
   dispute,
-  createdMs: instant('created'),
-  amount: column<bigint>('amount'),
-  balance: column<bigint>('balance'),
+  createdMs: instantColumn('created'),
+  amount: valueColumn<bigint>('amount'),
+  balance: valueColumn<bigint>('balance'),
   fee,
-  descriptor: column<string>('descriptor'),
-  lineId: column<string | null>('line_id'),
+  descriptor: valueColumn<string>('descriptor'),
+  lineId: valueColumn<string | null>('line_id'),
 })
 
 const insert = trailEntries.insert()

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../domain/json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { maxShownTrail } from '../../domain/present.ts'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
 import type {
@@ -8,54 +8,54 @@ import type {
   TransactionStatus,
 } from '../../domain/transaction/transaction.ts'
 import {
-  type Condition,
   createdIn,
+  type ListPage,
   type ListSource,
   listPage,
-  type Page,
   type PageQuery,
+  type SqlCondition,
 } from '../list-page.ts'
-import { onlyRow, positionOf, type Tx, toDate } from '../storage.ts'
-import { column, instant, json, type Row, Table } from '../table.ts'
+import { onlyRow, positionAfter, type Tx, toDate } from '../storage.ts'
+import { instantColumn, jsonColumn, type Row, Table, valueColumn } from '../table.ts'
 import { card, cardReference } from './cards.ts'
-import { selectTrail, type TrailJson, trailOf } from './trail.ts'
+import { selectTrail, type TrailJson, toTrail } from './trail.ts'
 
 const transactions = new Table('transactions', {
-  merchantId: column<string>('merchant_id'),
-  id: column<string>('id'),
-  test: column<boolean>('test'),
-  createdMs: instant('created'),
-  currency: column<string>('currency'),
-  amount: column<bigint>('amount'),
-  descriptor: column<string>('descriptor'),
-  pendingAmount: column<bigint>('pending_amount'),
-  capturedAmount: column<bigint>('captured_amount'),
-  refundedAmount: column<bigint>('refunded_amount'),
-  voidedAmount: column<bigint>('voided_amount'),
-  disputedAmount: column<bigint>('disputed_amount'),
-  excessDisputedAmount: column<bigint>('excess_disputed_amount'),
-  refundableValue: column<bigint>('refundable_value'),
-  refundableRest: column<bigint>('refundable_rest'),
+  merchantId: valueColumn<string>('merchant_id'),
+  id: valueColumn<string>('id'),
+  test: valueColumn<boolean>('test'),
+  createdMs: instantColumn('created'),
+  currency: valueColumn<string>('currency'),
+  amount: valueColumn<bigint>('amount'),
+  descriptor: valueColumn<string>('descriptor'),
+  pendingAmount: valueColumn<bigint>('pending_amount'),
+  capturedAmount: valueColumn<bigint>('captured_amount'),
+  refundedAmount: valueColumn<bigint>('refunded_amount'),
+  voidedAmount: valueColumn<bigint>('voided_amount'),
+  disputedAmount: valueColumn<bigint>('disputed_amount'),
+  excessDisputedAmount: valueColumn<bigint>('excess_disputed_amount'),
+  refundableValue: valueColumn<bigint>('refundable_value'),
+  refundableRest: valueColumn<bigint>('refundable_rest'),
   card,
   cardReference,
-  custom: json<JsonObject | null>('custom'),
-  reference: column<string | null>('reference'),
-  tds: column<Tds | null>('tds'),
-  recurring: column<boolean>('recurring'),
-  error: column<ProcessingErrorCode | null>('error'),
-  expiresMs: instant('expires'),
-  processorReference: column<string | null>('processor_reference'),
+  custom: jsonColumn<JsonObject | null>('custom'),
+  reference: valueColumn<string | null>('reference'),
+  tds: valueColumn<Tds | null>('tds'),
+  recurring: valueColumn<boolean>('recurring'),
+  error: valueColumn<ProcessingErrorCode | null>('error'),
+  expiresMs: instantColumn('expires'),
+  processorReference: valueColumn<string | null>('processor_reference'),
 })
 
 type TransactionRow = Row & { readonly id: string }
 type TransactionRowWithTrail = TransactionRow & { readonly trail: TrailJson }
 
-const selected = transactions.columnsOf('t')
+const selected = transactions.columnsWithAlias('t')
 const withTrail = (newest: number | null) => `${selected}, (${selectTrail('t.id', newest)}) AS trail`
 const selectedWithTrail = withTrail(maxShownTrail)
 
-function transactionOf(row: TransactionRowWithTrail): Transaction {
-  return { ...transactions.read(row), ...trailOf(row.id, row.trail) }
+function toTransaction(row: TransactionRowWithTrail): Transaction {
+  return { ...transactions.read(row), ...toTrail(row.id, row.trail) }
 }
 
 const insert = transactions.insertAtNextPosition()
@@ -72,7 +72,7 @@ const find = `SELECT ${selectedWithTrail} FROM transactions t WHERE t.id = $1`
 
 export async function findTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
   const [row] = await tx.query<TransactionRowWithTrail>(find, [id])
-  return row === undefined ? undefined : transactionOf(row)
+  return row === undefined ? undefined : toTransaction(row)
 }
 
 const findOfApp = `${find} AND EXISTS (
@@ -85,7 +85,7 @@ export async function findTransactionOfApp(
   appId: string,
 ): Promise<Transaction | undefined> {
   const [row] = await tx.query<TransactionRowWithTrail>(findOfApp, [id, appId])
-  return row === undefined ? undefined : transactionOf(row)
+  return row === undefined ? undefined : toTransaction(row)
 }
 
 const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY UPDATE`
@@ -101,7 +101,7 @@ export async function lockTransaction(tx: Tx, id: string): Promise<Transaction |
     tx.query<TransactionRow>(lock, [id]),
     tx.query<{ trail: TrailJson }>(trailAlone, [id]),
   ])
-  return row && transactionOf({ ...row, trail: onlyRow(trails).trail })
+  return row && toTransaction({ ...row, trail: onlyRow(trails).trail })
 }
 
 const update = transactions.update(
@@ -126,7 +126,7 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
   owner: 't.merchant_id',
   id: 't.id',
   position: 't.position',
-  item: transactionOf,
+  item: toTransaction,
 }
 
 /**
@@ -138,7 +138,7 @@ export function listTransactions(
   merchantId: string,
   page: PageQuery,
   search?: TransactionSearch,
-): Promise<Page<Transaction>> {
+): Promise<ListPage<Transaction>> {
   return listFrom(tx, ofMerchant, merchantId, { page, search })
 }
 
@@ -148,7 +148,7 @@ export function listWithoutTrails(
   merchantId: string,
   page: PageQuery,
   search?: TransactionSearch,
-): Promise<Page<Transaction>> {
+): Promise<ListPage<Transaction>> {
   return listFrom(tx, { ...ofMerchant, columns: withTrail(0) }, merchantId, { page, search })
 }
 
@@ -160,7 +160,7 @@ interface Searched {
 function listFrom(tx: Tx, list: typeof ofMerchant, merchantId: string, { page, search }: Searched) {
   if (search === undefined) return listPage(tx, list, merchantId, page)
   const position = search.fromMs === null ? list.position : ['t.created', 't.id']
-  const source = { ...list, position, conditions: conditionsOf(search) }
+  const source = { ...list, position, conditions: searchConditions(search) }
   return listPage(tx, source, merchantId, page, { 't.reference': search.reference })
 }
 
@@ -173,7 +173,7 @@ const statusConditions: Readonly<Record<TransactionStatus, string>> = {
   declined: 't.error IS NOT NULL',
 }
 
-function conditionsOf({ status, custom, ...range }: TransactionSearch): readonly Condition[] {
+function searchConditions({ status, custom, ...range }: TransactionSearch): readonly SqlCondition[] {
   return [
     ...createdIn('t.created', range),
     ...(status === null ? [] : [() => statusConditions[status]]),
@@ -185,7 +185,7 @@ function conditionsOf({ status, custom, ...range }: TransactionSearch): readonly
   ]
 }
 
-type Parameter = Parameters<Condition>[0]
+type Parameter = Parameters<SqlCondition>[0]
 
 /**
  * Returns a merchant's transactions with their whole trails in the order of the list, for replaying them part
@@ -201,11 +201,11 @@ export async function listTransactionsInOrder(
 ): Promise<readonly Transaction[]> {
   const rows = await tx.query<TransactionRowWithTrail>(
     `SELECT ${withTrail(null)} FROM transactions t
-     WHERE t.merchant_id = $1 AND t.position > ${positionOf('transactions', '$2')}
+     WHERE t.merchant_id = $1 AND t.position > ${positionAfter('transactions', '$2')}
      ORDER BY t.position LIMIT $3`,
     [merchantId, afterId, limit],
   )
-  return rows.map(transactionOf)
+  return rows.map(toTransaction)
 }
 
 /** Ids of transactions of which something is pending and whose time is over, the oldest first. */

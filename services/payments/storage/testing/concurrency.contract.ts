@@ -7,7 +7,7 @@ import { captureTransaction, refundTransaction, voidTransaction } from '../../do
 import { raiseDispute } from '../../domain/transaction/dispute.ts'
 import { refundableAmount, type Transaction } from '../../domain/transaction/transaction.ts'
 import { saveChange, saveDisputeChange } from '../changes.ts'
-import type { Answer } from '../idempotency/answers.ts'
+import type { AnswerRecord } from '../idempotency/answers.ts'
 import { Idempotency } from '../idempotency/idempotency.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'
 import type { Storage, Tx } from '../storage.ts'
@@ -63,7 +63,7 @@ async function runHistory(storage: Storage): Promise<void> {
     tx: Tx,
     operation: (typeof operations)[number],
     amount: bigint,
-  ): Promise<Result<Answer>> {
+  ): Promise<Result<AnswerRecord>> {
     const now = await lockTransaction(tx, start.id)
     assert.ok(now)
     assertBuckets(now)
@@ -115,7 +115,7 @@ async function runHistory(storage: Storage): Promise<void> {
   )
 }
 
-const answer: Answer = { status: 201, body: '{}' }
+const answer: AnswerRecord = { status: 201, body: '{}' }
 
 function assertBuckets(now: Transaction): void {
   assert.equal(now.pendingAmount + now.capturedAmount + now.voidedAmount, now.amount)

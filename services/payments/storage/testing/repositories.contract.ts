@@ -9,13 +9,13 @@ import { type Dispute, raiseDispute, resolveDispute } from '../../domain/transac
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { saveChange, saveDisputeChange, savePayout } from '../changes.ts'
 import { claimDueMails, insertMail, markMailSent, postponeMail } from '../delivery/mails.ts'
-import type { Page } from '../list-page.ts'
+import type { ListPage } from '../list-page.ts'
 import type { Storage, Tx } from '../storage.ts'
 import { expireAppKeys, findApp, findAppByKeyHash, insertApp, insertAppKey } from '../tables/apps.ts'
 import { findCard, insertCard } from '../tables/cards.ts'
 import { findDispute, listDisputes } from '../tables/disputes.ts'
 import { findFraud, insertFraud, listFrauds } from '../tables/frauds.ts'
-import { accountBalances, balanceOf, entriesOfLines, findLedgerProblems } from '../tables/ledger.ts'
+import { accountBalances, entriesOfLines, findLedgerProblems, readBalance } from '../tables/ledger.ts'
 import { findLine, listLines } from '../tables/lines.ts'
 import {
   addMerchantApp,
@@ -75,12 +75,12 @@ export function repositoriesContract(
 
 type Rule = (storage: Storage) => Promise<void>
 
-function itemsOf<Item>(page: Page<Item>): readonly Item[] {
+function itemsOf<Item>(page: ListPage<Item>): readonly Item[] {
   assert.ok('items' in page, inspect(page))
   return page.items
 }
 
-function idsOf(page: Page<{ readonly id: string }>): readonly string[] {
+function idsOf(page: ListPage<{ readonly id: string }>): readonly string[] {
   return itemsOf(page).map(item => item.id)
 }
 
@@ -265,7 +265,7 @@ const moneyRules: Record<string, Rule> = {
     await storage.transaction(async tx => {
       const locked = await lockMerchant(tx, merchant.id)
       assert.ok(locked)
-      const balance = await balanceOf(tx, merchant.id, merchant.currency)
+      const balance = await readBalance(tx, merchant.id, merchant.currency)
       savePayout(tx, unrejected(payOut(balance, balance - 5n, { ...context, merchant: locked })))
     })
     await storage.transaction(tx => assertBooks(tx, merchant.id, start.id), { isolation: 'repeatable read' })
@@ -341,7 +341,7 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
     ['payout', 'dispute-won', 'dispute', 'dispute', 'refund', 'capture'],
   )
   assert.deepEqual(await findLine(tx, lines[4]?.id ?? ''), lines[4])
-  assert.equal(await balanceOf(tx, merchantId, 'DKK'), 5n)
+  assert.equal(await readBalance(tx, merchantId, 'DKK'), 5n)
   assert.equal(
     lines.reduce((sum, line) => sum + line.balance, 0n),
     5n,

@@ -1,7 +1,7 @@
-import type { JsonObject } from '../domain/json.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { insertWebhookEvent } from '../storage/delivery/webhooks.ts'
 import type { Tx } from '../storage/storage.ts'
-import { nextId, type Payments } from './operation.ts'
+import { generateId, type Payments } from './operation.ts'
 
 /** Every type of event by its name: what happened, and the fields of `data`. The documentation's table. */
 export const eventMeanings = {
@@ -35,7 +35,7 @@ export type EventType = keyof typeof eventMeanings
 /** The types of events that merchants can receive, and read again in the log of events. */
 export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 
-interface Announcement {
+interface EmittedEvent {
   readonly type: EventType
   readonly merchantId: string
   /** The id of the record that changed. An endpoint receives the events of one subject in order. */
@@ -48,12 +48,12 @@ interface Announcement {
  * Adds an event to the merchant's log, in the transaction of the change: the event is published if and only
  * if the change commits. Locks the merchant's lists, and therefore has to be the last step.
  */
-export function announce(
+export function emitEvent(
   tx: Tx,
   payments: Pick<Payments, 'clock' | 'randomBytes'>,
-  { type, merchantId, subjectId, data }: Announcement,
+  { type, merchantId, subjectId, data }: EmittedEvent,
 ): void {
-  const id = nextId(payments)
+  const id = generateId(payments)
   const createdMs = payments.clock.nowMs()
   const body = JSON.stringify({ id, type, created: new Date(createdMs).toISOString(), merchantId, data })
   insertWebhookEvent(tx, { id, merchantId, createdMs, type, subjectId, body })
