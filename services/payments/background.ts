@@ -12,12 +12,6 @@ import {
 import type { Payments } from './operations/operation.ts'
 import { removeExpiredKeys } from './storage/idempotency/idempotency-keys.ts'
 
-/** Background work. Every process does it; locks in the database prevent conflicts. */
-interface Background {
-  /** Waits for running tasks. */
-  stop(): Promise<void>
-}
-
 export interface BackgroundOptions {
   readonly payments: Payments
   readonly log: Log
@@ -45,8 +39,11 @@ const maxKeysAtOnce = 1_000
 /** The most exceptions of one round that get a separate log line. */
 const maxLogged = 10
 
-/** Runs due tasks in intervals, and again at once while there is more to do. */
-export function startBackground(options: BackgroundOptions): Background {
+/**
+ * Runs due tasks in intervals, and again at once while there is more to do. Every process does so; locks in
+ * the database prevent conflicts.
+ */
+export function startBackground(options: BackgroundOptions) {
   const { payments, log, intervalMs, tasks } = options
   const all: Readonly<Record<string, Task>> = {
     'telling the processor': () => tellProcessor(options),
@@ -58,6 +55,7 @@ export function startBackground(options: BackgroundOptions): Background {
   }
   const running = Object.entries(all).map(([name, task]) => repeat(name, task, { log, intervalMs }))
   return {
+    /** Waits for running tasks. */
     async stop() {
       await Promise.all(running.map(stop => stop()))
     },

@@ -11,7 +11,7 @@ import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { missingPostgres, type PostgresServer, startPostgres } from '../../test/support/postgres-server.ts'
 import { startProgram } from '../../test/support/program.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createWebhookDeliverer, type DeliveryOutcome, deliveryWaitMs } from './deliver-webhooks.ts'
+import { type DeliveryOutcome, deliveryWaitMs, WebhookDeliverer } from './deliver-webhooks.ts'
 import type { Merchant } from './domain/merchant/merchant.ts'
 import { waitingAt } from './storage/delivery/webhook-deliveries.ts'
 import {
@@ -99,7 +99,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
   function open(atMs: number, timeoutMs = 5_000, from: Pick<Storage, 'transaction'> = storage) {
     const outcomes: DeliveryOutcome[] = []
     const clock: Clock = { nowMs: () => atMs, monotonicMs: systemClock.monotonicMs }
-    const deliverer = createWebhookDeliverer({
+    const deliverer = new WebhookDeliverer({
       storage: { ...storage, ...from },
       clock,
       random: () => 0,

@@ -19,8 +19,7 @@ import {
 import { disableWebhookEndpoint } from './storage/delivery/webhooks.ts'
 import type { Storage } from './storage/storage.ts'
 
-/** The dependencies of webhook delivery. */
-interface WebhookDelivering {
+interface WebhookDelivererOptions {
   readonly storage: Storage
   readonly clock: Clock
   /** Uniform in [0, 1); spreads tries. */
@@ -38,25 +37,14 @@ interface WebhookDelivering {
 
 export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled'
 
-interface WebhookDeliverer {
-  /**
-   * Starts due deliveries, up to the number of free places, and waits until one ends or `lookMs` have passed.
-   *
-   * @returns whether to call again at once
-   */
-  deliverDue(): Promise<boolean>
-  /** Waits until running tries have ended. */
-  settle(): Promise<void>
-}
-
 /** The most concurrent tries of this process, and of one endpoint. */
 const maxInFlight = 32
 const maxPerEndpoint = 4
 const defaultTimeoutMs = 15_000
 /** Longer than a try and the storing of its outcome, so that no other process starts the same one. */
 const deliveryLeaseMs = 60_000
-/** The longest wait of new events while all running tries are slow. */
-const lookMs = 250
+/** The longest wait of new events while all running attempts are slow. */
+const maxIdleMs = 250
 
 const seconds = 1_000
 const hours = 60 * 60 * seconds
@@ -86,59 +74,71 @@ export function deliveryWaitMs(
  * Delivers each event at least once to each endpoint that subscribes to it. Any number of processes may do
  * this: a try belongs to one process until its lease ends, so that another process continues when it fails.
  */
-export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDeliverer {
-  const { storage, clock, log } = delivering
-  const running = new Map<Promise<void>, string>()
+export class WebhookDeliverer {
+  readonly #options: WebhookDelivererOptions
+  /** The endpoints of running attempts. */
+  readonly #running = new Map<Promise<void>, string>()
 
-  function busyEndpoints(): readonly string[] {
-    const counts = Map.groupBy(running.values(), endpoint => endpoint)
+  constructor(options: WebhookDelivererOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Starts due deliveries, up to the maximum of concurrent attempts, and waits until one ends or
+   * `maxIdleMs` have passed.
+   *
+   * @returns whether to call again at once
+   */
+  async deliverDue(): Promise<boolean> {
+    const { storage, clock } = this.#options
+    const running = this.#running
+    const wasRunning = running.size > 0
+    const free = maxInFlight - running.size
+    if (free > 0) {
+      const nowMs = clock.nowMs()
+      const claim = {
+        nowMs,
+        leaseUntilMs: nowMs + deliveryLeaseMs,
+        limit: free,
+        perEndpoint: maxPerEndpoint,
+        without: this.#busyEndpoints(),
+      }
+      const due = await storage.transaction(tx => claimDueDeliveries(tx, claim))
+      for (const delivery of due) this.#start(delivery)
+    }
+    // An attempt that ended during the query may have blocked the next one.
+    if (running.size === 0) return wasRunning
+    await Promise.race([...running.keys(), pause(maxIdleMs)])
+    return true
+  }
+
+  /** Waits until running attempts have ended. */
+  async drain(): Promise<void> {
+    await Promise.all(this.#running.keys())
+  }
+
+  #busyEndpoints(): readonly string[] {
+    const counts = Map.groupBy(this.#running.values(), endpoint => endpoint)
     return [...counts].filter(([, all]) => all.length >= maxPerEndpoint).map(([endpoint]) => endpoint)
   }
 
-  function begin(delivery: WebhookDelivery): void {
-    const end = deliver(delivering, delivery)
+  #start(delivery: WebhookDelivery): void {
+    const end = deliver(this.#options, delivery)
       .catch((error: Error) => {
         const { eventId: event, endpointId: endpoint } = delivery
-        log.warn('store the outcome of a webhook: failed, and it will be sent again', {
-          ...{ event, endpoint, reason: error.message },
-        })
+        const fields = { event, endpoint, reason: error.message }
+        this.#options.log.warn('store webhook outcome failed, will be sent again', fields)
       })
-      .finally(() => running.delete(end))
-    running.set(end, delivery.endpointId)
-  }
-
-  return {
-    async deliverDue() {
-      const wasRunning = running.size > 0
-      const free = maxInFlight - running.size
-      if (free > 0) {
-        const nowMs = clock.nowMs()
-        const claim = {
-          nowMs,
-          leaseUntilMs: nowMs + deliveryLeaseMs,
-          limit: free,
-          perEndpoint: maxPerEndpoint,
-        }
-        const without = busyEndpoints()
-        const due = await storage.transaction(tx => claimDueDeliveries(tx, { ...claim, without }))
-        for (const delivery of due) begin(delivery)
-      }
-      // A try that ended during the query may have blocked the next one.
-      if (running.size === 0) return wasRunning
-      await Promise.race([...running.keys(), pause(lookMs)])
-      return true
-    },
-    async settle() {
-      await Promise.all(running.keys())
-    },
+      .finally(() => this.#running.delete(end))
+    this.#running.set(end, delivery.endpointId)
   }
 }
 
 /** @throws StorageError when the outcome cannot be stored; the delivery is due again after its lease */
-async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery): Promise<void> {
-  const { storage, clock, onOutcome, log } = delivering
+async function deliver(options: WebhookDelivererOptions, delivery: WebhookDelivery): Promise<void> {
+  const { storage, clock, onOutcome, log } = options
   const { endpointId, eventId, attempts } = delivery
-  const answer = await tryOnce(delivering, delivery)
+  const answer = await attempt(options, delivery)
   const nowMs = clock.nowMs()
   if ('status' in answer && answer.status >= 200 && answer.status <= 299) {
     await storage.transaction(tx => markDelivered(tx, delivery, nowMs))
@@ -157,7 +157,7 @@ async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery)
     return
   }
   const retryAfterSeconds = 'status' in answer ? answer.retryAfterSeconds : null
-  const waitMs = deliveryWaitMs(attempts, delivering.random, retryAfterSeconds)
+  const waitMs = deliveryWaitMs(attempts, options.random, retryAfterSeconds)
   if (waitMs === null) {
     log.warn('deliver a webhook: failed for the last time, and it is dropped', fields)
     await storage.transaction(tx => giveUpDelivery(tx, delivery, { error, atMs: nowMs }))
@@ -168,15 +168,15 @@ async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery)
   onOutcome?.(waitMs === null ? 'given-up' : 'postponed')
 }
 
-async function tryOnce(
-  { clock, policy, resolve, timeoutMs = defaultTimeoutMs, ca }: WebhookDelivering,
+async function attempt(
+  { clock, policy, resolve, timeoutMs = defaultTimeoutMs, ca }: WebhookDelivererOptions,
   { eventId, url, body, secrets }: WebhookDelivery,
 ): Promise<PostAnswer | PostError> {
   const signed = { id: eventId, timestampMs: clock.nowMs(), body }
   const headers = { 'content-type': 'application/json', ...signatureHeaders(signed, secrets) }
   try {
-    const options = { policy, resolve, timeoutMs, ...(ca === undefined ? {} : { ca }) }
-    return await postWebhook({ url, headers, body }, options)
+    const posting = { policy, resolve, timeoutMs, ...(ca === undefined ? {} : { ca }) }
+    return await postWebhook({ url, headers, body }, posting)
   } catch (error) {
     return error instanceof PostError ? error : new PostError((error as Error).message, { cause: error })
   }

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import type { Task } from './background.ts'
-import { createWebhookDeliverer } from './deliver-webhooks.ts'
+import { WebhookDeliverer } from './deliver-webhooks.ts'
 import { createFolderTransport, type MailTransport } from './mail/mail-transport.ts'
 import { sendDueMails } from './mail/send-due-mails.ts'
 import type { Metrics } from './metrics.ts'
@@ -11,14 +11,6 @@ import { isPayoutTime, payOutAll, payoutPeriod } from './operations/background/p
 import type { Payments } from './operations/operation.ts'
 import type { Settings } from './settings.ts'
 
-/** Outgoing deliveries: mail, webhooks and payouts. */
-interface Delivery {
-  /** Background tasks by their names in the log. */
-  readonly tasks: Readonly<Record<string, Task>>
-  /** Waits until running deliveries have ended. */
-  settle(): Promise<void>
-}
-
 interface DeliveryOptions {
   readonly settings: Settings
   readonly payments: Payments
@@ -26,14 +18,15 @@ interface DeliveryOptions {
   readonly metrics: Metrics
 }
 
-export function createDelivery({ settings, payments, log, metrics }: DeliveryOptions): Delivery {
+/** Outgoing deliveries: mail, webhooks and payouts. */
+export function createDelivery({ settings, payments, log, metrics }: DeliveryOptions) {
   const { storage, clock, webhookPolicy: policy = strictPolicy } = payments
   const common = { storage, clock, random: Math.random, log }
   const countMail = metrics.counter('payments_mails_total', 'Tries to send mail by outcome.')
   // Starts each counter at zero, so that its first count is an increase.
   for (const outcome of ['sent', 'postponed', 'given-up']) countMail({ outcome }, 0)
   const countWebhook = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
-  const webhooks = createWebhookDeliverer({
+  const webhooks = new WebhookDeliverer({
     ...common,
     policy,
     resolve: resolveBySystem,
@@ -41,6 +34,7 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   })
   let transport: MailTransport | undefined
   return {
+    /** Background tasks by their names in the log. */
     tasks: {
       'sending mail': async () => {
         transport ??= await openMailTransport(settings)
@@ -50,7 +44,8 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
       'delivering webhooks': () => webhooks.deliverDue(),
       'paying out': createPayoutTask(settings, payments, log),
     },
-    settle: () => webhooks.settle(),
+    /** Waits until running deliveries have ended. */
+    drain: () => webhooks.drain(),
   }
 }
 

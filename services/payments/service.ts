@@ -14,7 +14,7 @@ import { openCallGuard } from './call-guard.ts'
 import { createDelivery } from './delivery.ts'
 import { describeError } from './describe-error.ts'
 import { readSecret, watchSecret } from './follow-secret.ts'
-import { type AdminServer, startAdminServer } from './http/servers/admin-server.ts'
+import { startAdminServer } from './http/servers/admin-server.ts'
 import { createApiServer } from './http/servers/api-server.ts'
 import { createMonitorServer } from './http/servers/monitor-server.ts'
 import { createProvisionServer } from './http/servers/provision-server.ts'
@@ -25,7 +25,7 @@ import { eventOutcomes } from './operations/background/book-event.ts'
 import { sweepOutcomes } from './operations/background/sweep-authorisations.ts'
 import type { Payments } from './operations/operation.ts'
 import { reportOutboxes } from './outbox-metrics.ts'
-import { createAttemptLimit } from './pages/attempt-limit.ts'
+import { AttemptLimit } from './pages/attempt-limit.ts'
 import { watchPageSecrets } from './pages/page-secrets.ts'
 import { payPages } from './pages/pay-pages.ts'
 import { paymentsCheckout } from './pages/payments-checkout.ts'
@@ -150,7 +150,7 @@ export async function startService(
       health.close()
       await Promise.all([api, provision, admin].map(server => server?.close(settings.drainTimeoutMs)))
       await background.stop()
-      await delivery.settle()
+      await delivery.drain()
       await monitor.close()
       calls.close()
       await storage.close()
@@ -193,7 +193,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
 function createPages(settings: Settings, payments: Payments, log: Log, secrets: () => readonly Uint8Array[]) {
   return payPages({
     checkout: paymentsCheckout(payments),
-    attempts: createAttemptLimit(
+    attempts: new AttemptLimit(
       { perAddress: settings.payAttemptsPerAddress, perMerchant: settings.payAttemptsPerMerchant },
       systemClock,
     ),
@@ -212,7 +212,7 @@ function createPages(settings: Settings, payments: Payments, log: Log, secrets: 
 function startAdmin(
   settings: Settings,
   shared: JsonServerOptions & { readonly payments: Payments },
-): Promise<AdminServer> | undefined {
+): Promise<Pick<JsonServer, 'close'>> | undefined {
   if (settings.databaseUrl !== '') return undefined
   const { payments } = shared
   return startAdminServer({

@@ -221,10 +221,10 @@ describe('the admin commands of payments with the embedded database', () => {
     await service.end('SIGKILL')
     assert.equal((await stat(file)).mode & 0o777, 0o600)
     assert.deepEqual(await ask('verify'), verified)
-    const lock = lockFolder(join(folder, 'payments'))
+    const unlock = lockFolder(join(folder, 'payments'))
     const held = startProgram(process.execPath, [programs.tollway, 'payments', 'verify'], { env })
     assert.equal(await held.exited(), 2)
-    lock.release()
+    unlock()
     assert.match(
       held.output(),
       /in use by another process\n.*takes\nno commands: stop the service, run this again/s,

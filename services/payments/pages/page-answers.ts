@@ -39,19 +39,6 @@ interface PageAnswersOptions {
   readonly randomBytes: RandomBytes
 }
 
-/** The answers that depend on a link and carry state in tokens. */
-export interface PageAnswers {
-  /** The card form, with a new idempotency key. */
-  askCard(link: PaymentLink, status: number, more?: Omit<CardPage, 'token'>): PageAnswer
-  /** The form of the point of sale. */
-  askAmount(link: Link, status: number, rejected?: RejectedAmount): PageAnswer
-  askChallenge(link: PaymentLink, state: AttemptState): PageAnswer
-  /** The receipt, the decline, or the page of a closed merchant. `card` is the label of the card. */
-  outcome(link: PaymentLink, card: string, outcome: KnownOutcome): PageAnswer
-  /** The page with which the payer asks for the outcome again. `error` is its cause, for the log. */
-  unknownOutcome(link: PaymentLink, state: AttemptState, error?: unknown): PageAnswer
-}
-
 type KnownOutcome = Exclude<PaymentOutcome, { kind: 'in-progress' }>
 
 interface RejectedAmount {
@@ -62,7 +49,10 @@ interface RejectedAmount {
 /** The number of random bytes of an idempotency key: 144 bits. */
 const idempotencyKeyBytes = 18
 
-export function createPageAnswers({ checkout, tokens, clock, randomBytes }: PageAnswersOptions): PageAnswers {
+export type PageAnswers = ReturnType<typeof createPageAnswers>
+
+/** Creates the answers that depend on a link and carry state in tokens. */
+export function createPageAnswers({ checkout, tokens, clock, randomBytes }: PageAnswersOptions) {
   /** The browser loads the last page by itself, so that a reload sends no form again. */
   function redirectToOutcome(link: PaymentLink, outcome: PageOutcome): PageAnswer {
     const token = tokens.encrypt(outcomeToken, bindToPayment(link), outcome)
@@ -70,13 +60,15 @@ export function createPageAnswers({ checkout, tokens, clock, randomBytes }: Page
   }
 
   return {
-    askCard(link, status, more = {}) {
+    /** The card form, with a new idempotency key. */
+    askCard(link: PaymentLink, status: number, more: Omit<CardPage, 'token'> = {}): PageAnswer {
       const idempotencyKey = Buffer.from(randomBytes(idempotencyKeyBytes)).toString('base64url')
       const token = tokens.encrypt(formToken, bindToPayment(link), { idempotencyKey })
       return { status, page: cardPage(link, { token, ...more }) }
     },
 
-    askAmount(link, status, rejected) {
+    /** The form of the point of sale. */
+    askAmount(link: Link, status: number, rejected?: RejectedAmount): PageAnswer {
       const currencies = currencyCodes.filter(code => checkout.acceptsCurrency(link.merchant, code))
       return {
         status,
@@ -84,12 +76,13 @@ export function createPageAnswers({ checkout, tokens, clock, randomBytes }: Page
       }
     },
 
-    askChallenge(link, state) {
+    askChallenge(link: PaymentLink, state: AttemptState): PageAnswer {
       const token = tokens.encrypt(challengeToken, bindToPayment(link), state)
       return { status: 200, page: challengePage(link, { token, card: state.card }) }
     },
 
-    outcome(link, card, outcome) {
+    /** The receipt, the decline, or the page of a closed merchant. `card` is the label of the card. */
+    outcome(link: PaymentLink, card: string, outcome: KnownOutcome): PageAnswer {
       switch (outcome.kind) {
         case 'approved':
           return redirectToOutcome(link, { ...outcome, paidMs: clock.nowMs(), card })
@@ -100,7 +93,8 @@ export function createPageAnswers({ checkout, tokens, clock, randomBytes }: Page
       }
     },
 
-    unknownOutcome(link, state, error) {
+    /** The page with which the payer asks for the outcome again. `error` is its cause, for the log. */
+    unknownOutcome(link: PaymentLink, state: AttemptState, error?: unknown): PageAnswer {
       const token = tokens.encrypt(inquiryToken, bindToPayment(link), state)
       const page = unknownOutcomePage(link, token)
       return { status: 503, page, ...(error === undefined ? {} : { error }) }

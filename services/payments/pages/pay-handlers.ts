@@ -30,20 +30,6 @@ import { problemPage } from './views/problem-page.ts'
 
 export type FormFields = Readonly<Record<string, unknown>>
 
-/** The handlers of the pages' addresses. `query` is the query of the address, without its question mark. */
-interface PayHandlers {
-  /** The card form; before it, where the link has no amount, the form that asks for one. */
-  open(query: string): Promise<PageAnswer>
-  /** The form of the point of sale. */
-  chooseAmount(query: string, body: FormFields): Promise<PageAnswer>
-  /** The card form. `address` is the payer's. */
-  pay(query: string, body: FormFields, address: string): Promise<PageAnswer>
-  /** The answer to a challenge, or the request to ask for the outcome again. */
-  confirm(query: string, body: FormFields): Promise<PageAnswer>
-  /** The receipt or the decline. */
-  showOutcome(query: string, token: string | null): Promise<PageAnswer>
-}
-
 export interface PayHandlersOptions {
   readonly checkout: Checkout
   readonly attempts: AttemptLimit
@@ -57,15 +43,21 @@ export interface PayHandlersOptions {
 
 const defaultSettleTimeoutMs = 15_000
 
-/** Creates the handlers of the pages, without a server. */
-export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
+/**
+ * Creates the handlers of the pages' addresses, without a server. `query` is the query of the address,
+ * without its question mark.
+ */
+export function createPayHandlers(options: PayHandlersOptions) {
   const { checkout, clock, randomBytes, settleTimeoutMs = defaultSettleTimeoutMs } = options
   const tokens = new PageTokens({ secrets: options.secrets, nowMs: () => clock.nowMs(), randomBytes })
   const answers = createPageAnswers({ checkout, tokens, clock, randomBytes })
   const attempts = createPaymentAttempts({ checkout, answers, clock, settleTimeoutMs })
   const { askCard, askAmount } = answers
 
-  async function withLink(query: string, use: (link: Link) => PageAnswer | Promise<PageAnswer>) {
+  async function withLink(
+    query: string,
+    use: (link: Link) => PageAnswer | Promise<PageAnswer>,
+  ): Promise<PageAnswer> {
     const link = await readLink(query, checkout)
     return 'fault' in link ? faultyLinkAnswer(link) : use(link)
   }
@@ -76,16 +68,20 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
   }
 
   return {
-    open: query => withLink(query, link => (hasAmount(link) ? askCard(link, 200) : askAmount(link, 200))),
+    /** The card form; before it, where the link has no amount, the form that asks for one. */
+    open: (query: string) =>
+      withLink(query, link => (hasAmount(link) ? askCard(link, 200) : askAmount(link, 200))),
 
-    chooseAmount: (query, body) =>
+    /** The form of the point of sale. */
+    chooseAmount: (query: string, body: FormFields) =>
       withLink(query, link => {
         const { amount, typed, currency } = readAmount(link, body, checkout)
         if (amount === undefined) return askAmount(link, 422, { amount: typed, currency })
         return { location: toQuery(link, { amount, currency, isPointOfSale: true }) }
       }),
 
-    pay: (query, body, address) =>
+    /** The card form. `address` is the payer's. */
+    pay: (query: string, body: FormFields, address: string) =>
       withPayment(query, link => {
         const form = tokens.decrypt(formToken, bindToPayment(link), body['token'])
         if (form === undefined) return askCard(link, 400, { message: textsFor(link.locale).card.formExpired })
@@ -100,7 +96,8 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
         return askCard(link, 422, { errors: read.errors, message })
       }),
 
-    confirm: (query, body) =>
+    /** The answer to a challenge, or the request to ask for the outcome again. */
+    confirm: (query: string, body: FormFields) =>
       withPayment(query, link => {
         const answer = textIn(body, 'answer')
         const token = body['ticket']
@@ -118,7 +115,8 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
         return formExpired(link)
       }),
 
-    showOutcome: (query, token) =>
+    /** The receipt or the decline. */
+    showOutcome: (query: string, token: string | null) =>
       withPayment(query, link => {
         const outcome = tokens.decrypt(outcomeToken, bindToPayment(link), token)
         if (outcome !== undefined) return { status: 200, page: outcomePage(link, outcome, token ?? '') }

@@ -15,16 +15,8 @@ interface PaymentAttemptsOptions {
   readonly settleTimeoutMs: number
 }
 
-/** The steps of a payer's attempt to pay. Each may be repeated: one attempt authorises once at most. */
-interface PaymentAttempts {
-  /** Passes the card to the processor. The card is in memory until the processor has answered. */
-  begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer>
-  answerChallenge(link: PaymentLink, state: AttemptState, confirmed: boolean): Promise<PageAnswer>
-  /** Finds the outcome. Resumes a payment that began and was not stored. */
-  inquire(link: PaymentLink, state: AttemptState): Promise<PageAnswer>
-}
-
-export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentAttempts {
+/** Creates the steps of a payer's attempt to pay. Each may be repeated: one attempt authorises once at most. */
+export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   const { checkout, answers, clock, settleTimeoutMs } = options
 
   const find = (link: PaymentLink, state: AttemptState) =>
@@ -60,17 +52,19 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentA
   }
 
   return {
-    begin(link, idempotencyKey, card) {
+    /** Passes the card to the processor. The card is in memory until the processor has answered. */
+    begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer> {
       const state = { idempotencyKey, authentication: '', card: cardLabel(card) }
       return proceed(link, state, () => checkout.authenticate({ ...attemptDetails(link, state), card }))
     },
 
-    answerChallenge(link, state, confirmed) {
+    answerChallenge(link: PaymentLink, state: AttemptState, confirmed: boolean): Promise<PageAnswer> {
       const answer = { merchant: link.merchant, authentication: state.authentication, confirmed }
       return proceed(link, state, () => checkout.answerChallenge(answer))
     },
 
-    async inquire(link, state) {
+    /** Finds the outcome. Resumes a payment that began and was not stored. */
+    async inquire(link: PaymentLink, state: AttemptState): Promise<PageAnswer> {
       const { card } = state
       try {
         const found = await find(link, state)

@@ -2,45 +2,44 @@ import type { DueEvent } from './event-journal.ts'
 import type { AuthorisationRequest, FollowUpRequest } from './processor.ts'
 import { findReferencedCard, type KeyedHashes } from './test-references.ts'
 
-/** The events that the test processor reports later, as its test cards define them. */
-interface FollowingEvents {
-  /** @param reference the reference of the approved authorisation */
-  ofAuthorisation(request: AuthorisationRequest, reference: string): DueEvent[]
-  ofCapture(request: FollowUpRequest): DueEvent[]
-}
-
 /** The time in which a merchant can answer a dispute. */
 const disputeAnswerMs = 14 * 24 * 60 * 60 * 1000
 /** The schemes' reason for fraudulent usage. */
 const fraudReason = 1
 
-/**
- * @param now milliseconds since the epoch
- * @param delayMs the time between an event and its cause
- */
-export function createFollowingEvents(
-  hashes: KeyedHashes,
-  now: () => number,
-  delayMs: number,
-): FollowingEvents {
-  return {
-    ofAuthorisation({ operationId }, reference) {
-      if (findReferencedCard(reference)?.later !== 'fraud') return []
-      const dueMs = now() + delayMs
-      const id = `fraud_${hashes.sign('fraud', operationId)}`
-      return [{ dueMs, event: { kind: 'fraud', id, reference, occurredMs: dueMs, reason: fraudReason } }]
-    },
+/** The events that the test processor reports later, as its test cards define them. */
+export class FollowingEvents {
+  readonly #hashes: KeyedHashes
+  readonly #now: () => number
+  readonly #delayMs: number
 
-    ofCapture(request) {
-      const later = findReferencedCard(request.reference)?.later
-      if (later === undefined || later === 'fraud') return []
-      const dispute = `dispute_${hashes.sign('dispute', request.operationId)}`
-      const raisedMs = now() + delayMs
-      const raised = disputeRaised(request, dispute, raisedMs)
-      if (later === 'dispute-open') return [raised]
-      const outcome = later === 'dispute-won' ? 'won' : 'lost'
-      return [raised, disputeResolved(request, dispute, outcome, raisedMs + delayMs)]
-    },
+  /**
+   * @param now milliseconds since the epoch
+   * @param delayMs the time between an event and its cause
+   */
+  constructor(hashes: KeyedHashes, now: () => number, delayMs: number) {
+    this.#hashes = hashes
+    this.#now = now
+    this.#delayMs = delayMs
+  }
+
+  /** @param reference the reference of the approved authorisation */
+  afterAuthorisation({ operationId }: AuthorisationRequest, reference: string): readonly DueEvent[] {
+    if (findReferencedCard(reference)?.later !== 'fraud') return []
+    const dueMs = this.#now() + this.#delayMs
+    const id = `fraud_${this.#hashes.sign('fraud', operationId)}`
+    return [{ dueMs, event: { kind: 'fraud', id, reference, occurredMs: dueMs, reason: fraudReason } }]
+  }
+
+  afterCapture(request: FollowUpRequest): readonly DueEvent[] {
+    const later = findReferencedCard(request.reference)?.later
+    if (later === undefined || later === 'fraud') return []
+    const dispute = `dispute_${this.#hashes.sign('dispute', request.operationId)}`
+    const raisedMs = this.#now() + this.#delayMs
+    const raised = disputeRaised(request, dispute, raisedMs)
+    if (later === 'dispute-open') return [raised]
+    const outcome = later === 'dispute-won' ? 'won' : 'lost'
+    return [raised, disputeResolved(request, dispute, outcome, raisedMs + this.#delayMs)]
   }
 }
 

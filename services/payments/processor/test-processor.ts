@@ -4,7 +4,7 @@ import type { Tds } from '../domain/transaction/transaction.ts'
 import { type AnswerStore, createMemoryAnswers } from './answer-store.ts'
 import { readCard } from './card-number.ts'
 import type { EventJournal } from './event-journal.ts'
-import { createFollowingEvents } from './following-events.ts'
+import { FollowingEvents } from './following-events.ts'
 import type {
   Authentication,
   AuthenticationRequest,
@@ -15,7 +15,7 @@ import type {
   KnownCard,
 } from './processor.ts'
 import { findTestCard, findTestCardByName, type TestCard } from './test-cards.ts'
-import { createKeyedHashes, createReference, type KeyedHashes } from './test-references.ts'
+import { createReference, KeyedHashes } from './test-references.ts'
 
 interface TestProcessorOptions {
   /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
@@ -46,14 +46,14 @@ export function createTestProcessor(options: TestProcessorOptions): CardProcesso
   if (key.byteLength < minKeyBytes) {
     throw new RangeError(`key: has ${key.byteLength} bytes; at least ${minKeyBytes} are needed`)
   }
-  const hashes = createKeyedHashes(key)
-  const followingEvents = createFollowingEvents(hashes, now, eventDelayMs)
+  const hashes = new KeyedHashes(key)
+  const followingEvents = new FollowingEvents(hashes, now, eventDelayMs)
 
   async function authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer> {
     const { operationId } = request
     const { answer, cancelled } = await answers.keep(operationId, decide(request, hashes, now()), now())
     if (cancelled) return { approved: false, error: cancelledError, card: answer.card }
-    if (answer.approved) await journal.append(followingEvents.ofAuthorisation(request, answer.reference))
+    if (answer.approved) await journal.append(followingEvents.afterAuthorisation(request, answer.reference))
     return answer
   }
 
@@ -65,7 +65,7 @@ export function createTestProcessor(options: TestProcessorOptions): CardProcesso
       const { answer } = await answers.cancel(operationId, cancelledAnswer, now())
       return { wasApproved: answer.approved }
     },
-    capture: async request => journal.append(followingEvents.ofCapture(request)),
+    capture: async request => journal.append(followingEvents.afterCapture(request)),
     refund: async () => {},
     void: async () => {},
     pullEvents: limit => journal.due(now(), limit),

@@ -11,20 +11,20 @@ export function findReferencedCard(reference: string): TestCard | undefined {
 }
 
 /** Keyed hashes of texts, by which the test processor recognises its own tokens and references. */
-export interface KeyedHashes {
-  sign(...parts: readonly string[]): string
-  isSignature(found: string, ...parts: readonly string[]): boolean
-}
+export class KeyedHashes {
+  readonly #key: Uint8Array
 
-export function createKeyedHashes(key: Uint8Array): KeyedHashes {
-  const sign = (...parts: readonly string[]) =>
-    createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex').slice(0, 32)
-  return {
-    sign,
-    isSignature(found, ...parts) {
-      const expected = Buffer.from(sign(...parts))
-      const given = Buffer.from(found)
-      return given.length === expected.length && timingSafeEqual(given, expected)
-    },
+  constructor(key: Uint8Array) {
+    this.#key = key
+  }
+
+  sign(...parts: readonly string[]): string {
+    return createHmac('sha256', this.#key).update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+  }
+
+  isSignature(found: string, ...parts: readonly string[]): boolean {
+    const expected = Buffer.from(this.sign(...parts))
+    const given = Buffer.from(found)
+    return given.length === expected.length && timingSafeEqual(given, expected)
   }
 }

@@ -107,7 +107,7 @@ export type RecordValues<S extends Shape> = {
 
 interface RecordOptions {
   /** Handles fields that the record does not have; they are rejected as `unknown` if it is absent. */
-  readonly meetOther?: (place: FieldContext) => void
+  readonly onUnknownField?: (place: FieldContext) => void
 }
 
 /**
@@ -115,7 +115,7 @@ interface RecordOptions {
  * is rejected and not passed over.
  */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<RecordValues<S>> {
-  const { meetOther = place => rejectUnknown(place, Object.keys(shape)) } = options
+  const { onUnknownField = place => rejectUnknown(place, Object.keys(shape)) } = options
   const read: Read<RecordValues<S>> = (value, place) => {
     if (!isObject(value))
       return rejectValue(place, 'type', `${describeInput(value)} is not an object with fields`)
@@ -124,7 +124,7 @@ export function record<S extends Shape>(shape: S, options: RecordOptions = {}): 
     for (const [name, field] of Object.entries(shape)) {
       result[name] = readField(field, Object.hasOwn(value, name) ? value[name] : undefined, at(place, name))
     }
-    for (const name of Object.keys(value)) if (!Object.hasOwn(shape, name)) meetOther(at(place, name))
+    for (const name of Object.keys(value)) if (!Object.hasOwn(shape, name)) onUnknownField(at(place, name))
     return place.errors.length > before ? invalidInput : (result as RecordValues<S>)
   }
   return reader(describeInputSchema(shape), read, describeAnswerSchema(shape))

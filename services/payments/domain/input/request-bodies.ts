@@ -82,7 +82,7 @@ const immutable = new Set(['id', 'key', 'created', ...Object.keys(merchantFields
 const mutableNames = new Intl.ListFormat('en-GB').format(mutableMerchantFields)
 
 const merchantUpdate = record(mutableFields, {
-  meetOther: place => {
+  onUnknownField: place => {
     if (immutable.has(place.path)) {
       rejectValue(place, 'immutable', 'is fixed since the merchant was created')
     } else rejectValue(place, 'unknown', `there is no such field; ${mutableNames} can be changed`)
@@ -127,7 +127,7 @@ const link = record(
     locale: optionalField(textField(maxUrlCharacters)),
   },
   // Programs that pass a link on may add parameters, as mail programs do to count visits.
-  { meetOther: () => {} },
+  { onUnknownField: () => {} },
 )
 
 const merchant = (fundingCurrencies: readonly string[]) =>

@@ -9,6 +9,7 @@ import { RejectedError } from '../failure.ts'
 import { hasBearerToken } from '../request-headers.ts'
 import {
   createJsonServer,
+  type JsonServer,
   type JsonServerOptions,
   readParsedBody,
   sendAnswer,
@@ -34,11 +35,6 @@ export interface AdminAnswer {
   readonly output: readonly { readonly to: 'print' | 'printError'; readonly text: string }[]
 }
 
-export interface AdminServer {
-  /** The file goes with it. */
-  close(timeoutMs: number): Promise<void>
-}
-
 const host = '127.0.0.1'
 const tokenBytes = 32
 const maxArguments = 16
@@ -49,7 +45,7 @@ const maxArguments = 16
  */
 export async function startAdminServer(
   options: JsonServerOptions & AdminContext & { readonly folder: string },
-): Promise<AdminServer> {
+): Promise<Pick<JsonServer, 'close'>> {
   const token = Buffer.from(options.randomBytes(tokenBytes)).toString('hex')
   const server = createJsonServer(options)
   const { app } = server

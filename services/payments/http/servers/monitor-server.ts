@@ -14,12 +14,6 @@ interface MonitorServerOptions {
   readonly backendProblem: () => string
 }
 
-interface MonitorServer {
-  /** @throws Error of the system when the address cannot be had */
-  listen(address: PortAddress): Promise<number>
-  close(): Promise<void>
-}
-
 type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: string, type?: string]>
 
 const requestTimeoutMs = 10_000
@@ -28,7 +22,7 @@ const requestTimeoutMs = 10_000
  * The pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` (`?draining=ok`) and
  * `/backend`.
  */
-export function createMonitorServer(options: MonitorServerOptions): MonitorServer {
+export function createMonitorServer(options: MonitorServerOptions) {
   const { metrics, ready, accepts, backendProblem } = options
   const pages: Readonly<Record<string, Page>> = {
     '/metrics': async () => [200, metrics.expose(), expositionType],
@@ -58,7 +52,8 @@ export function createMonitorServer(options: MonitorServerOptions): MonitorServe
   server.requestTimeout = requestTimeoutMs
   server.headersTimeout = requestTimeoutMs
   return {
-    listen: address => listenHttp(server, address),
+    /** @throws Error of the system when the address cannot be had */
+    listen: (address: PortAddress) => listenHttp(server, address),
     close: () => closeHttp(server, 0),
   }
 }

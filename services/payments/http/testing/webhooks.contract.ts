@@ -7,7 +7,7 @@ import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { findWebhookSecretProblem } from '@tollway/chassis/webhooks/webhook-secret.ts'
-import { createWebhookDeliverer } from '../../deliver-webhooks.ts'
+import { WebhookDeliverer } from '../../deliver-webhooks.ts'
 import { pruneExpired } from '../../prune-expired.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
@@ -154,7 +154,7 @@ async function deliverAll(): Promise<void> {
   const { clock, storage } = api
   const policy = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
   const resolve = () => Promise.reject(new Error('unknown here'))
-  const deliverer = createWebhookDeliverer({
+  const deliverer = new WebhookDeliverer({
     ...{ clock, storage, policy, resolve, random: () => 0, log: silentLog },
   })
   while (await deliverer.deliverDue());

@@ -5,7 +5,7 @@ import { newId, newPublicKey } from '../../domain/ids.ts'
 import { exampleMerchantInput, type Merchant } from '../../domain/merchant/merchant.ts'
 import { createTestProcessor } from '../../processor/test-processor.ts'
 import { createMemoryJournal } from '../../processor/testing/memory-journal.ts'
-import { type AttemptsPerMinute, createAttemptLimit } from '../attempt-limit.ts'
+import { AttemptLimit, type AttemptsPerMinute } from '../attempt-limit.ts'
 import type { Checkout, AttemptDetails as PaidRequest, PaymentOutcome } from '../checkout.ts'
 import { payPages } from '../pay-pages.ts'
 
@@ -116,7 +116,7 @@ export function pagesUnderTest(
   app.register(
     payPages({
       checkout,
-      attempts: createAttemptLimit(attemptsPerMinute, clock),
+      attempts: new AttemptLimit(attemptsPerMinute, clock),
       clock,
       randomBytes,
       secrets: () => [pageSecret],

@@ -78,7 +78,7 @@ describe('PGlite', () => {
       { code: 'unavailable' },
     )
     opened = undefined
-    const { release } = lockFolder(folder)
+    const release = lockFolder(folder)
     release()
   })
 })

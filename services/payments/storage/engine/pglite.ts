@@ -38,12 +38,12 @@ const defaultConnectTimeoutMs = 10_000
  * @throws StorageError `unavailable` when the folder is in use.
  */
 export async function openPglite(options: PgliteOptions): Promise<Storage> {
-  const lock = lockFolder(options.folder)
+  const unlock = lockFolder(options.folder)
   let database: PGlite
   try {
     database = await PGlite.create(join(options.folder, 'data'), { parsers: { [int8Oid]: BigInt } })
   } catch (cause) {
-    lock.release()
+    unlock()
     const message = `the database in ${options.folder} cannot be opened: ${(cause as Error).message}`
     throw new StorageError('unavailable', message, { cause })
   }
@@ -64,7 +64,7 @@ export async function openPglite(options: PgliteOptions): Promise<Storage> {
     async close() {
       await turns.end()
       await database.close()
-      lock.release()
+      unlock()
     },
   }
 }
@@ -133,19 +133,15 @@ function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
   }
 }
 
-/** Held by one process; the system releases it when the process ends, however it ends. */
-export interface FolderLock {
-  release(): void
-}
-
 /**
  * Makes the folder, for its owner only, and locks it. The lock is that of an SQLite file, which is a lock of
  * the system on all platforms: a file with a process id in it would outlive a kill, and its id may be
- * another's.
+ * another's. The system releases it when the process ends, however it ends.
  *
+ * @returns releases the lock
  * @throws StorageError `unavailable` when another storage, of this process or another one, has the folder.
  */
-export function lockFolder(folder: string): FolderLock {
+export function lockFolder(folder: string): () => void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   chmodSync(folder, 0o700)
   const file = new DatabaseSync(join(folder, 'lock'), { timeout: 0 })
@@ -155,5 +151,5 @@ export function lockFolder(folder: string): FolderLock {
     file.close()
     throw new StorageError('unavailable', `the folder ${folder} is in use by another process`, { cause })
   }
-  return { release: () => file.close() }
+  return () => file.close()
 }
