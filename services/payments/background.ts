@@ -46,11 +46,11 @@ const maxLogged = 10
 export function startBackground(options: BackgroundOptions) {
   const { payments, log, intervalMs, tasks } = options
   const all: Readonly<Record<string, Task>> = {
-    'telling the processor': () => tellProcessor(options),
-    'asking the processor': () => askProcessors(options),
-    'sweeping authorisations': () => sweepProcessor(options),
-    'expiring authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
-    'forgetting idempotency keys': () => forgetKeys(payments),
+    'send processor instructions': () => sendInstructions(options),
+    'record processor events': () => recordAllEvents(options),
+    'sweep authorisations': () => sweep(options),
+    'expire authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
+    'prune idempotency keys': () => pruneKeys(payments),
     ...tasks,
   }
   const running = Object.entries(all).map(([name, task]) => repeat(name, task, { log, intervalMs }))
@@ -75,7 +75,7 @@ function repeat(
     try {
       while (!stopped && (await task()));
     } catch (error) {
-      log.warn('background work: failed, and will be retried', { name, error: describeError(error) })
+      log.warn('run background task failed', { task: name, error: describeError(error) })
     }
     if (!stopped) timer = setTimeout(begin, intervalMs)
   }
@@ -92,35 +92,35 @@ function repeat(
   }
 }
 
-async function tellProcessor({ payments, log, onInstructed }: BackgroundOptions): Promise<boolean> {
+async function sendInstructions({ payments, log, onInstructed }: BackgroundOptions): Promise<boolean> {
   const { due, failures } = await instructProcessor(payments)
   onInstructed('failed', failures.length)
   onInstructed('taken', due - failures.length)
-  for (const failure of failures) log.warn('send an instruction to the processor: failed', { ...failure })
+  for (const failure of failures) log.warn('send processor instruction failed', { ...failure })
   return due === maxInstructionsAtOnce
 }
 
-async function sweepProcessor({ payments, log, onSwept }: BackgroundOptions): Promise<boolean> {
+async function sweep({ payments, log, onSwept }: BackgroundOptions): Promise<boolean> {
   const swept = await sweepAuthorisations(payments)
   for (const { attempt, outcome, reason } of swept) {
     onSwept(outcome)
     const { reference, merchantId, tries } = attempt
-    if (outcome === 'voided') log.warn('void approval without a payment', { reference, merchantId })
+    if (outcome === 'voided') log.warn('void authorisation without payment', { reference, merchantId })
     if (outcome === 'failed') {
-      log.warn('cancel authorisation: failed', { reference, merchantId, tries, reason })
+      log.warn('cancel authorisation failed', { reference, merchantId, tries, reason })
     }
   }
   return swept.length === maxSweptAtOnce
 }
 
-async function askProcessors(options: BackgroundOptions): Promise<boolean> {
+async function recordAllEvents(options: BackgroundOptions): Promise<boolean> {
   const { test, live } = options.payments.processors
-  const fromTest = await recordAll(options, test, true)
-  const fromLive = live === null ? false : await recordAll(options, live, false)
+  const fromTest = await recordEventsOf(options, test, true)
+  const fromLive = live === null ? false : await recordEventsOf(options, live, false)
   return fromTest || fromLive
 }
 
-async function recordAll(
+async function recordEventsOf(
   { payments, log, onEvent }: BackgroundOptions,
   processor: Payments['processors']['test'],
   test: boolean,
@@ -131,14 +131,14 @@ async function recordAll(
     return isNew && !isBooked && outcome !== 'waiting'
   })
   for (const { eventId, outcome, reason } of exceptions.slice(0, maxLogged)) {
-    log.error('book event of the processor: stored as an exception', { event: eventId, outcome, reason })
+    log.error('book processor event failed', { event: eventId, outcome, reason })
   }
   const more = exceptions.length - maxLogged
-  if (more > 0) log.error('book events of the processor: stored more exceptions', { count: more })
+  if (more > 0) log.error('book further processor events failed', { count: more })
   return recorded.length >= maxEventsAtOnce && recorded.some(({ isNew }) => isNew)
 }
 
-async function forgetKeys({ storage, clock }: Payments): Promise<boolean> {
+async function pruneKeys({ storage, clock }: Payments): Promise<boolean> {
   const removed = await storage.transaction(tx => removeExpiredKeys(tx, clock.nowMs(), maxKeysAtOnce))
   return removed === maxKeysAtOnce
 }

@@ -193,7 +193,7 @@ async function openLimits(settings: Settings, log: Log, metrics: Metrics): Promi
     clock: systemClock,
     onFailure(reason) {
       count({})
-      log.warn('ask the rate limit service: failed; this process limits API calls by itself', { reason })
+      log.warn('call rate limit service failed', { reason })
     },
   })
 }

@@ -127,7 +127,7 @@ export class WebhookDeliverer {
       .catch((error: Error) => {
         const { eventId: event, endpointId: endpoint } = delivery
         const fields = { event, endpoint, reason: error.message }
-        this.#options.log.warn('store webhook outcome failed, will be sent again', fields)
+        this.#options.log.warn('store webhook outcome failed', fields)
       })
       .finally(() => this.#running.delete(end))
     this.#running.set(end, delivery.endpointId)
@@ -148,7 +148,7 @@ async function deliver(options: WebhookDelivererOptions, delivery: WebhookDelive
   const error = 'status' in answer ? `the answer was ${answer.status}` : answer.message
   const fields = { endpoint: endpointId, event: eventId, attempts, reason: error }
   if ('status' in answer && answer.status === 410) {
-    log.warn('disable a webhook endpoint: it answers 410 Gone', fields)
+    log.warn('disable webhook endpoint', fields)
     await storage.transaction(async tx => {
       await giveUpDelivery(tx, delivery, { error, atMs: nowMs })
       await disableWebhookEndpoint(tx, endpointId, nowMs)
@@ -159,10 +159,10 @@ async function deliver(options: WebhookDelivererOptions, delivery: WebhookDelive
   const retryAfterSeconds = 'status' in answer ? answer.retryAfterSeconds : null
   const waitMs = deliveryWaitMs(attempts, options.random, retryAfterSeconds)
   if (waitMs === null) {
-    log.warn('deliver a webhook: failed for the last time, and it is dropped', fields)
+    log.warn('deliver webhook failed', { ...fields, retryInMs: null })
     await storage.transaction(tx => giveUpDelivery(tx, delivery, { error, atMs: nowMs }))
   } else {
-    log.debug('deliver a webhook: failed, and will be retried', fields)
+    log.debug('deliver webhook failed', { ...fields, retryInMs: waitMs })
     await storage.transaction(tx => postponeDelivery(tx, delivery, { error, dueMs: nowMs + waitMs }))
   }
   onOutcome?.(waitMs === null ? 'given-up' : 'postponed')

@@ -36,13 +36,13 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   return {
     /** Background tasks by their names in the log. */
     tasks: {
-      'sending mail': async () => {
+      'send mail': async () => {
         transport ??= await openMailTransport(settings)
         const onOutcome = (outcome: string) => countMail({ outcome })
         return sendDueMails({ ...common, transport, from: settings.mailFrom, onOutcome })
       },
-      'delivering webhooks': () => webhooks.deliverDue(),
-      'paying out': createPayoutTask(settings, payments, log),
+      'deliver webhooks': () => webhooks.deliverDue(),
+      'pay out merchants': createPayoutTask(settings, payments, log),
     },
     /** Waits until running deliveries have ended. */
     drain: () => webhooks.drain(),
@@ -68,7 +68,7 @@ function createPayoutTask({ payoutTime }: Settings, payments: Payments, log: Log
       count += 1
     })
     paidPeriod = period
-    log.info('paid out merchants', { period, count })
+    log.info('pay out merchants', { period, count })
     return false
   }
 }

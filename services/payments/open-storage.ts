@@ -20,9 +20,8 @@ export async function openStorage(settings: Settings, log: Log): Promise<Storage
   const storage = await openDatabase(settings, log)
   try {
     const { applied, unknown } = await migrate(storage, readMigrations(), systemClock)
-    if (applied.length > 0) log.info('migrated the database', { applied })
-    if (unknown.length > 0)
-      log.warn('migrate the database: it has migrations of a newer version', { unknown })
+    if (applied.length > 0) log.info('migrate database', { applied })
+    if (unknown.length > 0) log.warn('find migrations of a newer version', { unknown })
     return storage
   } catch (error) {
     await storage.close()
@@ -33,7 +32,7 @@ export async function openStorage(settings: Settings, log: Log): Promise<Storage
 async function openEmbedded(settings: Settings, log: Log): Promise<Storage> {
   const { openPglite } = await import('./storage/engine/pglite.ts')
   const folder = dataFolder(settings)
-  log.info('store payments in the embedded database: a loss of power can lose them', { folder })
+  log.info('open embedded database', { folder, survivesPowerFailure: false })
   return openPglite({ folder, clock: systemClock, random: Math.random })
 }
 
@@ -45,6 +44,6 @@ async function openServer(settings: Settings, log: Log): Promise<Storage> {
     random: Math.random,
     maxConnections: settings.databaseConnections,
     statementTimeoutMs: settings.databaseStatementTimeoutMs,
-    onIdleError: error => log.warn('idle connection to the database: lost', { error }),
+    onIdleError: error => log.warn('keep idle database connection failed', { reason: error }),
   })
 }

@@ -88,7 +88,7 @@ export async function startService(
     set: settings.payPageSecret,
     path: payPageSecretFile,
     folder: dataFolder(settings),
-    onWarning: text => log.warn('follow PAY_PAGE_SECRET_FILE: failed', { reason: text }),
+    onWarning: text => log.warn('read PAY_PAGE_SECRET_FILE failed', { reason: text }),
   })
   const calls = await openCallGuard(settings, log, metrics)
   const api = createApiServer({
@@ -104,7 +104,7 @@ export async function startService(
   const provisionToken = watchSecret({
     first: settings.provisionToken,
     path: provisionTokenFile,
-    onWarning: text => log.warn('follow PROVISION_TOKEN_FILE: failed', { reason: text }),
+    onWarning: text => log.warn('read PROVISION_TOKEN_FILE failed', { reason: text }),
   })
   const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
@@ -120,11 +120,11 @@ export async function startService(
   const delivery = createDelivery({ settings, payments, log, metrics })
   const tasks = {
     ...delivery.tasks,
-    'checking the payment page': verifyPaymentPage({
+    'verify payment page': verifyPaymentPage({
       ...{ address: settings.payPageCheckUrl, clock: systemClock, log, metrics },
     }),
-    'looking at what waits': reportOutboxes(payments, metrics),
-    'forgetting what ended': pruneExpired(payments, {
+    'report outboxes': reportOutboxes(payments, metrics),
+    'prune expired rows': pruneExpired(payments, {
       deliveryMs: settings.deliveryRetentionDays * dayMs,
       eventMs: settings.eventRetentionDays * dayMs,
     }),
@@ -201,7 +201,7 @@ function createPages(settings: Settings, payments: Payments, log: Log, secrets: 
     clock: systemClock,
     randomBytes,
     onError: (error, { id }) =>
-      log.error('page failed: internal error', { requestId: id, error: describeError(error) }),
+      log.error('handle page request failed', { requestId: id, error: describeError(error) }),
   })
 }
 
@@ -257,7 +257,7 @@ function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; reado
           cert,
           key,
           ca,
-          onReloadFailed: reason => log.warn('reload certificates failed', { reason }),
+          onWarning: text => log.warn('read TLS files failed', { reason: text }),
         })
       : undefined
   const api = open(
@@ -332,8 +332,8 @@ function watchDatabase(
     probe: () => transaction(tx => tx.query('SELECT 1'), { statementTimeoutMs: probeTimeoutMs }),
     onChange(problem) {
       reportBackend(problem)
-      if (problem === '') log.info('the database answers again')
-      else log.warn('probe the database: failed', { problem })
+      if (problem === '') log.info('probe database')
+      else log.warn('probe database failed', { reason: problem })
     },
   })
 }

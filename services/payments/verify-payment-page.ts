@@ -9,7 +9,7 @@ const intervalMs = 5 * 60_000
 const results = ['intact', 'changed', 'unreachable'] as const
 type Result = (typeof results)[number]
 
-interface WatchPageOptions {
+interface VerifyPageOptions {
   /** The address of a payment page as payers reach it; empty for no check. */
   readonly address: string
   readonly clock: Clock
@@ -18,7 +18,7 @@ interface WatchPageOptions {
 }
 
 /** Compares the payment page with its inventory every five minutes, and reports the result as a metric. */
-export function verifyPaymentPage({ address, clock, log, metrics }: WatchPageOptions): Task {
+export function verifyPaymentPage({ address, clock, log, metrics }: VerifyPageOptions): Task {
   let result: Result | undefined
   metrics.gauge(
     'payments_page_check',
@@ -33,10 +33,10 @@ export function verifyPaymentPage({ address, clock, log, metrics }: WatchPageOpt
     try {
       const differences = await checkPage(address)
       result = differences.length === 0 ? 'intact' : 'changed'
-      for (const difference of differences) log.error('check payment page: changed', { difference })
+      for (const difference of differences) log.error('verify payment page failed', { difference })
     } catch (error) {
       result = 'unreachable'
-      log.warn('check payment page: failed', { address, reason: (error as Error).message })
+      log.warn('load payment page failed', { address, reason: (error as Error).message })
     }
     return false
   }

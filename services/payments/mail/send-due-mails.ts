@@ -81,11 +81,11 @@ async function sendOne(mailing: Mailing, mail: Mail): Promise<void> {
   const fields = { mail: id, template: mail.template, attempts, reason: error.message }
   const isLast = nowMs - createdMs >= maxAgeMs || (error.permanent && attempts >= maxRejections)
   if (isLast) {
-    mailing.log.error('send a mail: failed for the last time, and it is dropped', fields)
+    mailing.log.error('send mail failed', { ...fields, retryAt: null })
     await storage.transaction(tx => giveUpMail(tx, id, nowMs))
   } else {
     const dueMs = nowMs + mailWaitMs(attempts, mailing.random)
-    mailing.log.warn('send a mail: failed, and will be retried', { ...fields, at: new Date(dueMs) })
+    mailing.log.warn('send mail failed', { ...fields, retryAt: new Date(dueMs) })
     await storage.transaction(tx => postponeMail(tx, id, dueMs))
   }
   onOutcome?.(isLast ? 'given-up' : 'postponed')

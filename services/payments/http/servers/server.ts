@@ -102,7 +102,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     },
     body: JSON.stringify({ code: 'malformed_body', message: clientErrors[status] }),
   }))
-  warnOfStrangers(app, log)
+  warnOfUntrustedProxies(app, log)
   const stopFollowing = followCertificates(app.server, options.tls)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
@@ -124,7 +124,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     const durationMs = reply.elapsedTime
     onAnswer({ route, method, status: reply.statusCode, durationMs })
     const { id: requestId, ip: client } = request
-    log.debug('request', { method, route, status: reply.statusCode, durationMs, requestId, client })
+    log.debug('handle request', { method, route, status: reply.statusCode, durationMs, requestId, client })
   })
   return {
     app,
@@ -162,13 +162,15 @@ function contextOptions(tls: TlsFiles) {
  * Warns that all clients behind an untrusted proxy share one address and its limits. It warns once, because
  * any client can send the header.
  */
-function warnOfStrangers(app: FastifyInstance, log: Log): void {
-  let isTold = false
+function warnOfUntrustedProxies(app: FastifyInstance, log: Log): void {
+  let hasWarned = false
   app.addHook('onRequest', async request => {
-    if (isTold || request.headers['x-forwarded-for'] === undefined || (request.ips?.length ?? 1) > 1) return
-    isTold = true
-    log.warn('X-Forwarded-For of an address that TRUSTED_PROXIES does not have is passed over', {
+    if (hasWarned || request.headers['x-forwarded-for'] === undefined || (request.ips?.length ?? 1) > 1)
+      return
+    hasWarned = true
+    log.warn('ignore X-Forwarded-For', {
       from: request.ip,
+      reason: 'the address is not in TRUSTED_PROXIES',
     })
   })
 }
@@ -213,10 +215,11 @@ function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown,
   const rejected = toRejection(error)
   if (rejected !== undefined) {
     const { status } = rejected.rejection
-    if (status >= 500) log.warn('a request failed', { requestId: request.id, error: describeError(error) })
+    if (status >= 500)
+      log.warn('handle request failed', { requestId: request.id, error: describeError(error) })
     return sendRejection(reply, rejected)
   }
-  log.error('request failed: internal error', { requestId: request.id, error: describeError(error) })
+  log.error('handle request failed', { requestId: request.id, error: describeError(error) })
   const { code, status, message } = reject('internal_error').rejection
   return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
 }

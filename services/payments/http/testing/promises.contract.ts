@@ -277,7 +277,7 @@ test('with PAYOUT_TIME each merchant with an account is paid once a day after th
       const { id } = await payAt(api, paid)
       await call('POST', `/transactions/${id}/captures`, { amount: 500 }, paid.key)
     }
-    await delivery.tasks['paying out']?.()
+    await delivery.tasks['pay out merchants']?.()
     assert.deepEqual([await payouts(paid), await payouts(without)], [count, 0], time)
   }
 })
