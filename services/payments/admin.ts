@@ -1,6 +1,6 @@
 /**
- * `node services/payments/admin.ts COMMAND`: what an operator does by hand, beside the service, on the
- * database that the same environment names. `tollway payments` starts it.
+ * `node services/payments/admin.ts COMMAND` runs an administrative command on the database that the
+ * environment names. `tollway payments` starts it.
  */
 import { runAdmin } from './admin/run-admin.ts'
 

@@ -7,18 +7,18 @@ import { type CallLimitExceeded, type CallLimits, callRules, createLocalCallLimi
 import type { Metrics } from './metrics.ts'
 import type { Settings } from './settings.ts'
 
-/** Decides which calls of the API run at all. */
+/** Decides which calls of the API may run. */
 export interface CallGuard {
   /** Counts a call before its key is looked up. @param apiKey null without one */
   admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null>
-  /** Counts a key that opened nothing. While the address is over that limit, `admit` rejects it. */
+  /** Counts an unknown key. While the address is over that limit, `admit` rejects it. */
   countFailedKey(address: string): Promise<CallLimitExceeded | null>
   /**
-   * Runs a call that looks its key up. Of one address, only some run at once with keys that have opened
-   * nothing in this process; the others wait, and are rejected when the failed keys of the address have come
-   * to their limit.
+   * Runs a call that authenticates its key. Of one address, only a few calls with keys that this process
+   * has not authenticated run at once. The others wait, and are rejected when the address reaches its
+   * limit of unknown keys.
    *
-   * @param isUnknown whether the result says that the key opens nothing
+   * @param isUnknown whether the result says that the key is unknown
    */
   lookUp<T>(
     caller: { readonly address: string; readonly apiKey: string },
@@ -78,20 +78,22 @@ export function createCallGuard(
   }
 }
 
-/** Calls of one address that run at once with keys that have opened nothing in this process. */
+/**
+ * The maximum number of concurrent calls of one address with keys that this process has not authenticated.
+ */
 const maxUnprovenAtOnce = 8
 const nameCharacters = 32
 
-/** The name of a key for counters and the rate limit service. It is not the hash that the database has. */
+/** Returns the name of a key for counters and the rate limit service. It differs from the stored hash. */
 function nameOfKey(apiKey: string): string {
   return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
 }
 
-/** Bounds how many keys of one address are looked up at once. */
+/** Limits how many keys of one address are looked up at once. */
 interface KeyLookups {
   /**
-   * Runs a call that looks its key up. Waits while the address has the maximum of calls with keys that have
-   * opened nothing in this process. Resolves with undefined when `isRejected` says so after a wait.
+   * Runs a call that looks its key up, after a wait for other unproven keys of the address. Resolves with
+   * undefined if `isRejected` is true after the wait.
    */
   run<T>(call: KeyLookup<T>): Promise<T | undefined>
 }
@@ -111,7 +113,7 @@ interface AddressLookups {
   readonly waiting: (() => void)[]
 }
 
-/** The oldest proven keys are forgotten beyond this number. Their next call waits its turn again. */
+/** The maximum number of remembered proven keys. The oldest one is removed first. */
 const maxProven = 10_000
 
 function createKeyLookups(maxAtOnce: number): KeyLookups {
@@ -140,7 +142,7 @@ function createKeyLookups(maxAtOnce: number): KeyLookups {
 
   function leave(address: string, lookups: AddressLookups): void {
     lookups.running -= 1
-    // All retry: the key may be known now, or the address rejected.
+    // All waiting calls check again: their key may be proven now, or the address rejected.
     for (const wake of lookups.waiting.splice(0)) wake()
     if (lookups.running === 0) addresses.delete(address)
   }

@@ -56,7 +56,9 @@ async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<M
   return createSmtpTransport(mailSmtpUrl)
 }
 
-/** Each process runs payouts once a day; the second process finds no balance to pay. */
+/**
+ * Returns a task that runs payouts once a day in each process; the second process finds no balance to pay.
+ */
 function createPayoutTask({ payoutTime }: Settings, payments: Payments, log: Log): Task {
   let paidPeriod = ''
   return async () => {

@@ -45,10 +45,10 @@ export function watchSecret({ first, path, onWarning }: FollowSecretOptions): ()
 const secretBytes = 32
 
 /**
- * A secret of this service: the setting's, or one that is made at the first start and kept in the folder, for
- * this user only.
+ * Returns a secret of this service: that of the setting, or one that is created at the first start and
+ * stored in the folder, for this user only.
  *
- * @param set empty where the setting is not made
+ * @param set empty without the setting
  */
 export function readSecret(set: string, folder: string, fileName: string): Uint8Array {
   if (set !== '') return Buffer.from(set, 'utf8')

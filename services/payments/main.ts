@@ -3,7 +3,7 @@ import { describeError } from './describe-error.ts'
 import { startService } from './service.ts'
 import { settings } from './settings.ts'
 
-// `payments verify` in a container of the service: what an operator does by hand, see `admin.ts`.
+// `payments verify` in a container of the service runs an administrative command, see `admin.ts`.
 const command = process.argv.slice(2)
 if (command.length > 0) {
   const { runAdmin } = await import('./admin/run-admin.ts')

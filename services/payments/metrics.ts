@@ -9,9 +9,9 @@ import {
 
 /** The metrics of this process, in Prometheus' text format and as `name: value` lines. */
 export interface Metrics {
-  /** Each count has its labels as names and values. Their combinations are few. */
+  /** Returns a function that counts. There are few combinations of labels. */
   counter(name: string, help: string): (labels?: Labels, by?: number) => void
-  /** The exposition calls `read`, which returns one value, or one for each set of labels. */
+  /** Registers a gauge. `read` returns one value, or one for each set of labels. */
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
   /** Durations in milliseconds; exposed in seconds, the base unit of Prometheus. */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void

@@ -74,7 +74,8 @@ export async function startService(
   const metrics = createMetrics()
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
-  // The storage has answered at the start. Later failures of the database do not make the processes unready.
+  // The storage answered at the start. Later failures of the database do not make the process unready,
+  // because all processes share it.
   const health = createServiceHealth(isServing => (isServing ? '' : 'is starting'))
   const ready = async () => health.healthy()
   const backend = watchDatabase(settings, storage, log)

@@ -199,7 +199,8 @@ const storageSettings = settingsTable({
 })
 
 /**
- * Sample rates for trials, without a date and a source. Installations that pay out must set real rates.
+ * Sample rates for trials, without a date or a source. Installations with payouts must configure real
+ * rates.
  */
 const sampleRates = {
   base: 'EUR',

@@ -9,7 +9,7 @@ import { parseWithSource, requireOption } from '@tollway/chassis/command-line/pa
 import { quote } from '@tollway/chassis/text.ts'
 import { maxAmount } from '../domain/money/money.ts'
 
-/** What an administrator asks for. */
+/** A request of an administrator. */
 export type AdminRequest =
   | { readonly action: 'verify' | 'list exceptions' }
   | { readonly action: 'pay out'; readonly period: string | undefined; readonly merchant: string | undefined }
@@ -24,22 +24,22 @@ export type AdminRequest =
   | { readonly action: 'retry exception'; readonly id: string }
   | { readonly action: 'close exception'; readonly id: string; readonly note: string }
 
-/** A request with the arguments that mean it, for a process elsewhere. */
+/** A request with its arguments, for another process. */
 export interface AdminCall {
   readonly request: AdminRequest
   readonly args: readonly string[]
-  /** The values of the options that say where it is performed. */
+  /** The values of the options that select the service. */
   readonly sourceValues: Readonly<Record<string, unknown>>
 }
 
-/** Performs a request here or elsewhere; resolves with the exit code. */
+/** Runs a request in this process or in another one. */
 interface AdminPerformer {
-  /** The options that say where. */
+  /** The options that select the service. */
   readonly options: Options
   perform(call: AdminCall, output: CommandOutput): Promise<number>
 }
 
-/** Returns the command `payments`. It has no module of the service, whose process performs the requests. */
+/** Returns the command `payments`. It imports no module of the service. */
 export const createPaymentsCommand = (performer: AdminPerformer): Command => ({
   name: 'payments',
   summary: 'verify the books of the payments service, pay out, raise disputes',

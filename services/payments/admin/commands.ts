@@ -26,7 +26,7 @@ export interface AdminContext {
   readonly payments: () => Payments
 }
 
-/** Returns what performs a request. */
+/** Returns the command of a request. */
 export function createCommand(request: AdminRequest): AdminCommand {
   switch (request.action) {
     case 'verify':
@@ -164,7 +164,7 @@ function describePayouts(lines: readonly Line[]): string {
     .join('')
 }
 
-/** Columns as wide as their widest cell; the last one to the right, for numbers. */
+/** Pads the columns of a table. The last one is aligned to the right, for numbers. */
 function table(rows: readonly (readonly string[])[]): string {
   const columns = rows[0]?.length ?? 0
   const widths = Array.from({ length: columns }, (_, i) => Math.max(...rows.map(row => row[i]?.length ?? 0)))
@@ -178,7 +178,7 @@ function table(rows: readonly (readonly string[])[]): string {
     .join('')
 }
 
-/** One line for each, and the event as JSON below it. */
+/** Returns a line for each exception, with its event as JSON below it. */
 function describeExceptions(exceptions: readonly OpenException[]): string {
   if (exceptions.length === 0) return 'there are no open exceptions\n'
   const lines = exceptions.map(({ id, test, createdMs, outcome, reason, event }) => {

@@ -41,12 +41,12 @@ async function perform(
   }
 }
 
-/** Whether it is the embedded database, which another process has open: the service, as a rule. */
+/** Whether another process, usually the service, has the embedded database open. */
 function isInUse(error: unknown, { databaseUrl }: Settings): boolean {
   return error instanceof StorageError && error.code === 'unavailable' && databaseUrl === ''
 }
 
-/** The one way that fails on a machine on which all is well. */
+/** Explains what to do when the process that has the database runs no commands. */
 function adviceFor(read: Settings): string {
   return `Only one process can open the embedded database in ${dataFolder(read)}, and the one that has it takes
 no commands: stop the service, run this again, and start it. With PostgreSQL (DATABASE_URL) both work
@@ -74,11 +74,11 @@ async function runHere(command: AdminCommand, read: Settings, output: CommandOut
 const maxAddressBytes = 1_024
 
 /**
- * Has the command run by the service that has the embedded database of this folder open. Waits as long as it
- * takes: a proof of large books takes minutes.
+ * Sends the command to the service that has the embedded database open. There is no timeout: a
+ * verification of large books takes minutes.
  *
- * @returns the exit code; undefined when there is no service that takes commands
- * @throws Error when the connection is lost, and it is not known what was done
+ * @returns the exit code; undefined if no service accepts commands
+ * @throws Error if the connection is lost, so that the outcome is unknown
  */
 export async function askService(
   folder: string,

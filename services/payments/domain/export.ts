@@ -61,7 +61,7 @@ type Cell = string | bigint | number | boolean | null
  */
 const formula = /^\s*[=+\-@＝＋－＠\t\r\n]/u
 
-/** One record of RFC 4180, with its line end. Text is always quoted. */
+/** A record of RFC 4180, with its line end. Text is always quoted. */
 export function csvRecord(cells: readonly Cell[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }

@@ -47,9 +47,9 @@ export function presentUser({ id, email, createdMs }: User): JsonObject {
   return { id, email, created: isoDate(createdMs) }
 }
 
-/** How many entries of a trail an answer has. All of them are at GET /transactions/<id>/trail. */
+/** The maximum number of trail entries in an answer. GET /transactions/<id>/trail has all of them. */
 export const maxShownTrail = 100
-/** How many an event has. */
+/** The maximum number of trail entries in an event. */
 const maxToldTrail = 10
 
 export function presentTransaction(transaction: Transaction, shownTrail = maxShownTrail): JsonObject {
@@ -165,7 +165,10 @@ function presentProcessingError(code: ProcessingErrorCode): JsonObject {
   return { code, message, client, merchant, retry }
 }
 
-/** The body of a rejection: a list of fields for a validation error, as the public client expects it. */
+/**
+ * Returns the body of a rejection: a list of fields for a validation error, as the public client expects
+ * it.
+ */
 export function presentRejection({ code, message, fields, processingError: declined }: Rejection): Json {
   if (code === 'invalid_request') return fields.map(({ field, code, message }) => ({ field, code, message }))
   if (declined === null) return { code, message }

@@ -49,7 +49,7 @@ export const rejections = {
 
 type RejectionCode = keyof typeof rejections
 
-/** An answer other than success, as a value. */
+/** Why a request is rejected, and the status of its answer. */
 export interface Rejection {
   readonly code: RejectionCode
   readonly status: number
@@ -87,7 +87,7 @@ export function mapResult<T, U>(result: Result<T>, convert: (value: T) => U): Re
   return result.ok ? accept(convert(result.value)) : result
 }
 
-/** One field that is wrong. */
+/** An invalid field. */
 export interface FieldError {
   /** Its path, `company.country`. */
   readonly field: string
@@ -98,9 +98,9 @@ export interface FieldError {
 
 export const fieldErrorCodes = [
   'required',
-  /** Text where a number belongs, or the like. */
+  /** The value has another type. */
   'type',
-  /** The right type, but not of the form that the field has. */
+  /** The type is right, and the value does not have the form of the field. */
   'format',
   'too_small',
   'too_large',
@@ -111,20 +111,20 @@ export const fieldErrorCodes = [
   'unsupported',
   /** The input has no such field. */
   'unknown',
-  /** Fixed since the record was made. */
+  /** The field cannot change after the record was created. */
   'immutable',
-  /** Does not fit the other record that it has to fit. */
+  /** The value does not match another record. */
   'mismatch',
-  /** The authorisation has run out. */
+  /** The authorisation has expired. */
   'expired',
-  /** Has what could be the number of a card, where none may be stored. */
+  /** The text could contain a card number, which must not be stored. */
   'card_number',
-  /** Fields of which only one may be there. */
+  /** Only one of several fields is allowed. */
   'exclusive',
 ] as const
 export type FieldErrorCode = (typeof fieldErrorCodes)[number]
 
-/** `message` replaces the catalogue's where more can be said. */
+/** @param message replaces the message of the catalogue */
 export function reject(
   code: RejectionCode,
   message: string = rejections[code].message,
@@ -134,7 +134,7 @@ export function reject(
   return { ok: false, rejection: { code, status, message, fields: [], processingError: null, ...details } }
 }
 
-/** Too many requests, until that time has passed. */
+/** Rejects one request too many. The next one can succeed after that time. */
 export function rejectFor(retryAfterMs: number, message?: string): Rejected {
   return reject('too_many_requests', message, { retryAfterMs })
 }

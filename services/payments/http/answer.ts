@@ -7,7 +7,7 @@ export interface HttpAnswer {
   readonly status: number
   /** Empty for an answer without a body. */
   readonly body: string
-  /** The type of a body that is not JSON. */
+  /** The media type of a body that is not JSON. */
   readonly type?: 'text/csv'
 }
 
@@ -19,8 +19,8 @@ export function jsonAnswer(status: 200 | 201, body: JsonObject): HttpAnswer {
 export const noContent: HttpAnswer = { status: 204, body: '' }
 
 /**
- * A list: an array with one element a line, `[`, `{…},`, `{…}`, `]`, which the public client reads line by
- * line while it comes.
+ * Returns a list with one element per line, `[`, `{…},`, `{…}`, `]`: the public client parses line by
+ * line.
  */
 export function answerList(items: readonly Json[]): HttpAnswer {
   const lines = items.map(item => JSON.stringify(item)).join(',\n')

@@ -7,7 +7,7 @@ import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency
 import type { Tx } from '../storage/storage.ts'
 import type { HttpAnswer } from './answer.ts'
 
-/** A request to an endpoint, before its input is read. */
+/** A request to an endpoint whose input is not parsed yet. */
 export interface EndpointCall {
   readonly payments: Payments
   /** The parameters of the path. A text that is not an id matches no record. */
@@ -20,7 +20,7 @@ export interface EndpointCall {
   readonly wantsChanged: boolean
 }
 
-/** What `act` gets: the call with its input, which is valid. */
+/** A call with valid input. */
 export interface ParsedCall<Input extends object = object> extends EndpointCall {
   readonly input: Input
 }
@@ -34,7 +34,7 @@ interface Documented<Input extends object> {
   /** The path in the notation of OpenAPI: `/merchants/{merchantId}`. */
   readonly path: string
   readonly document: EndpointDocument
-  /** Reads the input before a transaction begins. A caller whose key is wrong does not learn its faults. */
+  /** Parses the input before a transaction begins. Its errors are shown to authenticated callers only. */
   parse?(call: EndpointCall): Result<Input>
 }
 
@@ -60,7 +60,7 @@ export type ApiEndpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
 /** The description of an endpoint in the OpenAPI document. */
 interface EndpointDocument {
-  /** Unique among all: what programs made from the document call it. */
+  /** Unique. Generated clients use it as the name of the operation. */
   readonly operationId: string
   readonly tag: string
   readonly summary: string

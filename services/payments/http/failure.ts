@@ -1,7 +1,7 @@
 import { type Rejected, reject } from '../domain/rejections.ts'
 import { StorageError } from '../storage/storage.ts'
 
-/** The rejections of requests that fastify or Node rejects before they reach an endpoint. */
+/** The rejections of requests that fastify or Node rejects before an endpoint runs. */
 const serverRejections: Readonly<Record<string, Rejected>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: reject('body_too_large'),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: reject('unsupported_media_type'),
@@ -14,7 +14,7 @@ const serverRejections: Readonly<Record<string, Rejected>> = {
   ECONNRESET: reject('malformed_body', 'The connection was closed before the end of the body.'),
 }
 
-/** Carries a rejection out of a place that can only throw. */
+/** Carries a rejection out of a hook, which can only throw. */
 export class RejectedError extends Error {
   readonly rejected: Rejected
 
@@ -25,8 +25,8 @@ export class RejectedError extends Error {
 }
 
 /**
- * The rejection of an error, if it is one of the caller's or of the database; undefined for a
- * defect, which is to be logged and answered with 500.
+ * Returns the rejection of an error of the caller or the database; undefined for a defect, which is logged
+ * and answered with 500.
  */
 export function toRejection(error: unknown): Rejected | undefined {
   if (error instanceof RejectedError) return error.rejected

@@ -7,7 +7,7 @@ import type { Tx } from '../storage/storage.ts'
 import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
 
-/** The most records of one export: a page of it is made in memory. */
+/** The maximum number of records of an export, whose page is in memory. */
 const maxExportItems = 1000n
 
 type ExportEndpoint<Filter, Item> = Omit<ListEndpoint<Filter, Item>, 'item' | 'present'> & {

@@ -2,7 +2,7 @@ import { parseForm } from '../domain/input/form.ts'
 import type { Encoding } from '../domain/input/record.ts'
 import { accept, type Result, reject } from '../domain/rejections.ts'
 
-/** Larger bodies are rejected while they come. */
+/** The maximum size of a body. The upload of a larger one is aborted. */
 export const maxRequestBytes = 1024 * 1024
 
 export interface Body {
@@ -20,12 +20,12 @@ const encodings: ReadonlyMap<string, Encoding> = new Map([
   ['application/x-www-form-urlencoded', 'form'],
 ])
 
-/** The character sets that are read as UTF-8: its names, and its subset ASCII. */
+/** The names of UTF-8, and of its subset ASCII. */
 const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** A body as its content type says; the type's case, spaces and other parameters do not matter. */
+/** Parses a body by its content type. Case, spaces and other parameters of the type are ignored. */
 export function parseBody(contentType: string | undefined, bytes: Uint8Array): Result<Body> {
   if (bytes.length === 0) return accept(noBody)
   const [type = '', ...parameters] = (contentType ?? '').split(';').map(part => part.trim().toLowerCase())
@@ -60,7 +60,7 @@ function fromJson(text: string): Result<Body> {
   return accept({ encoding: 'json', value: read.value, text })
 }
 
-/** How deep lists and objects may lie in each other in a body. */
+/** The maximum nesting of lists and objects in a body. */
 export const maxJsonDepth = 32
 
 /**
@@ -78,10 +78,10 @@ export function readJson(text: string): { readonly value: unknown } | { readonly
   return fault === undefined ? { value } : { fault }
 }
 
-/** The names of an object that is open; null for a list. */
+/** The names of an open object; null for a list. */
 type Open = Set<string> | null
 
-/** @param text is JSON, so that only strings, brackets and commas are to be looked at */
+/** @param text valid JSON, in which only strings, brackets and commas matter */
 function findFault(text: string): string | undefined {
   const open: Open[] = []
   let isName = false

@@ -22,7 +22,10 @@ function hasCardNumber(text: string): boolean {
 
 const maxRanges = 50
 
-/** Whether an Accept header (RFC 9110, section 12.5.1) takes the media type. Without one, any is taken. */
+/**
+ * Whether an Accept header (RFC 9110, section 12.5.1) accepts the media type. A missing header accepts
+ * any.
+ */
 export function accepts(type: string, accept: string | undefined): boolean {
   if (accept === undefined || accept.trim() === '') return true
   return accept
@@ -40,8 +43,8 @@ function isZeroWeight(parameter: string): boolean {
 }
 
 /**
- * Whether a request's Authorization header shows this bearer token (RFC 6750). Compared by their hashes,
- * which have one length, in constant time.
+ * Whether an Authorization header has this bearer token (RFC 6750). Compares hashes, which have equal
+ * lengths, in constant time.
  */
 export function hasBearerToken(authorization: string | undefined, token: string): boolean {
   const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []
@@ -52,8 +55,8 @@ export function hasBearerToken(authorization: string | undefined, token: string)
 const pattern = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i
 
 /**
- * The API key of a request: the password of basic authorization (RFC 7617) whose user name is empty. Null
- * when there is none, or the user name is not empty.
+ * Returns the API key of a request: the password of basic authorization (RFC 7617) with an empty user
+ * name. Null without a key, or with a user name.
  */
 export function readApiKey(authorization: string | undefined): string | null {
   const [, encoded] = pattern.exec(authorization ?? '') ?? []

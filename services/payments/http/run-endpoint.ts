@@ -18,7 +18,7 @@ import type {
 } from './endpoint.ts'
 import type { Body } from './read-body.ts'
 
-/** A request, before anything of it was checked. */
+/** A request that is not validated yet. */
 export interface EndpointRequest {
   readonly apiKey: string | null
   /** Null when there is none. */

@@ -84,7 +84,7 @@ const maxNameCharacters = 100
 /** A form without quotes, comments, lists or anything else that a header or a command could be cut at. */
 const addressPattern = /^[\w.!#$%&'*+/=?^{|}~-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i
 
-/** Whether text is one plain address. Everything else is rejected before it comes near a server. */
+/** Whether text is a plain address. Other texts never reach a mail server. */
 export function isPlainAddress(text: string): boolean {
   return text.length <= maxAddressCharacters && addressPattern.test(text)
 }

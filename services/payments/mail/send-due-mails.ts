@@ -44,7 +44,10 @@ export const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000
-/** Servers make errors: a permanent rejection counts only after this number of tries. */
+/**
+ * A permanent rejection counts after this number of attempts, because servers can be misconfigured for a
+ * time.
+ */
 const maxRejections = 3
 /**
  * A mail that could not be sent within this time is given up, as mail servers do (RFC 5321, section 4.5.4.1).

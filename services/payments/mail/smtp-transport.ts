@@ -59,9 +59,7 @@ async function sendOver(
 
 const maxMessageCharacters = 300
 
-/**
- * Only errors about this mail can be permanent. A rejected login or greeting is a fault of the server.
- */
+/** Only errors about this mail can be permanent. A rejected login or greeting is an error of the server. */
 function toMailError(error: NodemailerError): MailError {
   const aboutMail = error.code === 'EENVELOPE' || error.code === 'EMESSAGE'
   const permanent = aboutMail && (error.responseCode ?? 0) >= 500

@@ -3,7 +3,7 @@ import { insertWebhookEvent } from '../storage/delivery/webhooks.ts'
 import type { Tx } from '../storage/storage.ts'
 import { generateId, type Payments } from './operation.ts'
 
-/** Every type of event by its name: what happened, and the fields of `data`. The documentation's table. */
+/** Every event type: when it is emitted, and the fields of `data`, for the documentation. */
 export const eventMeanings = {
   'merchant.created': { means: 'The merchant is created.', data: ['merchant'] },
   'merchant.updated': { means: 'The name, e-mail address or descriptor changes.', data: ['merchant'] },
@@ -32,7 +32,7 @@ export const eventMeanings = {
 
 export type EventType = keyof typeof eventMeanings
 
-/** The types of events that merchants can receive, and read again in the log of events. */
+/** The types of events that merchants can receive and list. */
 export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 
 interface EmittedEvent {

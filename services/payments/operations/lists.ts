@@ -125,7 +125,7 @@ async function listItems<Filter, Item>(
   return rejectField(found.unknownCursor, 'mismatch', 'there is no such element in this list')
 }
 
-/** Times among the cursors become the elements that were made there. */
+/** Replaces times in cursors by the elements that were created then. */
 async function toPageQuery(
   tx: Tx,
   list: List,
@@ -140,7 +140,7 @@ async function toPageQuery(
     limit,
     after: await idAt(after, lastUntil),
     before: await idAt(before, firstFrom),
-    // Also when everything is newer than the time, `after` turns the order around.
+    // `after` reverses the order even if no element is older than its time.
     order: order ?? (after === null ? 'newest' : 'oldest'),
   }
 }

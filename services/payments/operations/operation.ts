@@ -8,7 +8,10 @@ import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency/idempotency.ts'
 import type { Storage } from '../storage/storage.ts'
 
-/** The dependencies of operations. Each caller (the API, the payment page, a command) has one. */
+/**
+ * The dependencies of operations: functions `(tx, payments, input)` that read and write through `tx`
+ * alone, and take locks in the order idempotency key, transaction, merchant.
+ */
 export interface Payments {
   readonly storage: Storage
   readonly idempotency: Idempotency

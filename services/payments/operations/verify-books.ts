@@ -25,7 +25,7 @@ export interface Verification {
   readonly findings: readonly BookFinding[]
 }
 
-/** The most findings that the replay collects. More findings do not help; the other checks can add a few. */
+/** The maximum number of findings of the replay. The other checks can add a few. */
 export const maxBookFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
@@ -40,11 +40,11 @@ export function verifyBooks(storage: Storage): Promise<Verification> {
   return storage.transaction(verifyAll, options)
 }
 
-/** The inconsistencies that are stored, and the characters of each. */
+/** The maximum number of stored findings, and of characters of each. */
 const maxStored = 100
 const maxStoredCharacters = 300
 
-/** Stores the result of a proof as the last one. */
+/** Stores the result of a verification as the last one. */
 export async function storeResult(
   storage: Storage,
   { counts, findings }: Pick<Verification, 'counts' | 'findings'>,
@@ -135,7 +135,7 @@ async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readon
   return [{ merchantId: id, record: `merchant ${id}`, message }]
 }
 
-/** Records that no merchant and no transaction leads to are orphans. */
+/** Returns a finding for each kind of record that the replay did not reach. */
 function findOrphans(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
   return Object.entries(counts)
     .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])

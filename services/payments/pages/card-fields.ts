@@ -3,8 +3,8 @@ import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../
 import type { CardInput } from '../processor/processor.ts'
 
 /**
- * The errors of card fields that need no request. The same functions run on the server and, while the payer
- * types, in the browser: see browser-script.ts for the language that they may use.
+ * The errors of card fields that are found without a request. The same functions run on the server and in
+ * the browser; browser-script.ts says what they may use.
  */
 export const cardFieldErrors = [
   'number-missing',

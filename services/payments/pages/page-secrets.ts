@@ -4,7 +4,7 @@ import { readSecret, watchSecret } from '../follow-secret.ts'
 const minSecretBytes = 32
 
 interface PageSecretsOptions {
-  /** The setting; empty where the secret is kept in the folder. */
+  /** The setting; empty if the secret is stored in the folder. */
   readonly set: string
   /** The file that the setting was read from; undefined where it was given as it is. */
   readonly path: string | undefined

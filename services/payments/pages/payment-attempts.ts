@@ -23,8 +23,8 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
     waitUntilFinished(() => checkout.find(attemptDetails(link, state)), clock, settleTimeoutMs)
 
   /**
-   * Authenticates the payer and then authorises, unless the attempt has an outcome. The same form may have
-   * paid already: its outcome comes before anything that could be rejected by now.
+   * Authenticates the payer and authorises the payment, unless the attempt has an outcome: the same form
+   * may have paid already.
    */
   async function proceed(
     link: PaymentLink,
@@ -102,7 +102,7 @@ function attemptDetails(
   return { merchant, currency, amount, reference, idempotencyKey }
 }
 
-/** Repeats `ask` while the payment of a first click is running: both clicks get the one outcome. */
+/** Repeats `ask` while another request of the attempt runs, so that two clicks get the same outcome. */
 async function waitUntilFinished<T extends { readonly kind: string }>(
   ask: () => Promise<T | { readonly kind: 'in-progress'; readonly retryAfterMs: number }>,
   clock: Clock,

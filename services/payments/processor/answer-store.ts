@@ -17,7 +17,7 @@ export interface AnswerStore {
   cancel(operationId: string, declined: AuthorisationAnswer, nowMs: number): Promise<KeptAnswer>
 }
 
-/** Answers that end with the process. For tests: it forgets nothing. */
+/** Creates a store in memory, for tests. */
 export function createMemoryAnswers(): AnswerStore {
   const answers = new Map<string, KeptAnswer>()
   const put = (operationId: string, kept: KeptAnswer) => {

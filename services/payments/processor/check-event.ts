@@ -49,9 +49,9 @@ const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Ch
 }
 
 /**
- * Checks what an adapter returned as an event, since it comes from outside: types, lengths and ranges.
+ * Validates the types, lengths and ranges of an event, which comes from outside.
  *
- * @returns the first problem, as `field: what was found and what is allowed`; undefined for a valid event
+ * @returns the first error, as `field: found and allowed value`; undefined for a valid event
  */
 export function findEventProblem(event: unknown): string | undefined {
   if (typeof event !== 'object' || event === null) return `${describeValue(event)} is not an event`
@@ -106,7 +106,7 @@ function textProblem(value: unknown, maxCharacters: number): string | undefined 
   return undefined
 }
 
-/** Returns the start of the value, without control characters, which logs and terminals would act on. */
+/** Returns the start of the value without control characters, which logs and terminals could interpret. */
 function describeValue(value: unknown): string {
   if (value === null || typeof value === 'number' || typeof value === 'undefined') return `${value}`
   if (typeof value === 'bigint') return `${value}`.slice(0, maxQuotedCharacters)

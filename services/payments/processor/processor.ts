@@ -33,8 +33,8 @@ export interface CardProcessor {
   /** Releases a part of a reserved amount. */
   void(request: FollowUpRequest): Promise<void>
   /**
-   * Returns what happened outside of any call, oldest first, repeatedly until it is acknowledged. An adapter
-   * limits the bytes of an answer that it reads, and passes fields as they came: the caller checks them.
+   * Returns events that no call caused, oldest first, until they are acknowledged. An adapter limits the
+   * size of the answer that it reads, and does not validate the fields: the caller does.
    */
   pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
   /** Acknowledges that these events are stored. Ignores unknown ids. */
@@ -42,8 +42,8 @@ export interface CardProcessor {
 }
 
 /**
- * The payer's input. It is in memory during one request, and goes to the processor alone: no log, store,
- * answer or browser gets it back.
+ * The payer's input. It is in memory during one request and is passed to the processor alone: never to a
+ * log, a store, an answer or a browser.
  */
 export interface CardInput {
   /** Digits, with or without spaces. */

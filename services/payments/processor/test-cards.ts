@@ -1,9 +1,6 @@
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 
-/**
- * A card number that has an outcome of its own. Any date that is not past and any code of 3 digits go with
- * it.
- */
+/** A card number with a defined outcome. Any future date and any code of 3 digits are valid with it. */
 export interface TestCard {
   /** The number in groups of four digits, as people type it. */
   readonly number: string
@@ -12,20 +9,20 @@ export interface TestCard {
   readonly means: string
   /** Why every payment with it is declined. */
   readonly declines?: ProcessingErrorCode
-  /** Why it is declined once the payer is not there any more: recurring payments. */
+  /** Why recurring payments with it are declined. */
   readonly declinesRecurring?: ProcessingErrorCode
   readonly tds?: TestTds
-  /** An event some time after the charge. */
+  /** The event that follows the charge. */
   readonly later?: LaterEvent
 }
 
 /**
- * `attempt`: the bank does not take part. `full`: the payer is asked, and the payment works without too.
- * `required`: it does not. `failed`: whatever the payer answers, the bank does not confirm.
+ * `attempt`: the bank does not take part. `full`: the payer is challenged, and a recurring payment works
+ * without. `required`: a payment without a challenge is declined. `failed`: the bank rejects every answer.
  */
 type TestTds = 'attempt' | 'full' | 'required' | 'failed'
 
-/** A report of fraud after the authorisation, or a dispute after each capture. */
+/** A fraud alert after the authorisation, or a dispute after each capture. */
 type LaterEvent = 'fraud' | 'dispute-open' | 'dispute-won' | 'dispute-lost'
 
 function declined(code: ProcessingErrorCode, number: string, means: string): TestCard {
@@ -36,7 +33,7 @@ function declinedRecurring(code: ProcessingErrorCode, number: string, means: str
   return { number, name: `recurring-${code}`, means, declinesRecurring: code }
 }
 
-/** Every number with an outcome of its own. All others that could be a card's are approved. */
+/** The numbers with a defined outcome. All other valid numbers are approved. */
 export const testCards: readonly TestCard[] = [
   { number: '1000 0000 0000 0000', name: 'public', means: 'approved; the test card of the public service' },
   { number: '4100 0000 0000 0001', name: 'visa', means: 'approved' },
@@ -111,7 +108,7 @@ export const testCards: readonly TestCard[] = [
   },
 ]
 
-/** Stands for every number that the table does not have. */
+/** Represents every other number. */
 const otherCard: TestCard = { number: '', name: 'other', means: 'approved' }
 
 const byNumber: ReadonlyMap<string, TestCard> = new Map(

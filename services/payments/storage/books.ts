@@ -4,8 +4,9 @@ import type { Row } from './table.ts'
 import { merchantTable } from './tables/merchants.ts'
 
 /**
- * Reading everything, part by part, to prove it. Each part is in the order of ids, after the last of the one
- * before.
+ * Returns merchants for the verification of the books, part by part, in the order of their ids.
+ *
+ * @param afterId the last id of the previous part; null for the first part
  */
 export async function listAllMerchants(
   tx: Tx,
@@ -20,7 +21,7 @@ export async function listAllMerchants(
 }
 
 const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const
-/** How many records of each kind there are. */
+/** The number of records of each kind. */
 export type RecordCounts = Readonly<Record<(typeof counted)[number], bigint>>
 
 export async function countRecords(tx: Tx): Promise<RecordCounts> {

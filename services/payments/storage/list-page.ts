@@ -3,12 +3,11 @@ import { type SqlValue, type Tx, toDate } from './storage.ts'
 import type { RecordOf, Row, Table } from './table.ts'
 
 /**
- * A part of a list. Without cursors it begins with the newest element. `before` selects older elements than
- * that of the id; `after` selects newer ones and reverses the order. Both
- * together select the elements between them.
+ * The query of a page. Without cursors, it begins with the newest element. `before` selects elements older
+ * than that id; `after` selects newer ones and reverses the order. Both select the elements between them.
  */
 export interface PageQuery {
-  /** The most elements that come. */
+  /** The maximum number of elements. */
   readonly limit: number
   readonly after?: string | null
   readonly before?: string | null
@@ -20,7 +19,7 @@ export interface PageQuery {
 
 export type ListPage<Item> =
   | { readonly items: readonly Item[] }
-  /** The cursor of that name is the id of no element of this list. */
+  /** The cursor is not an element of this list. */
   | { readonly unknownCursor: 'after' | 'before' }
 
 /** How the elements of one kind of list are read. */
@@ -53,7 +52,7 @@ export function listOfMerchant<Defined extends ConstructorParameters<typeof Tabl
   }
 }
 
-/** A condition in SQL. It names each of its values by what `parameter` returns for it. */
+/** A condition in SQL. `parameter` adds a value and returns its placeholder. */
 export type SqlCondition = (parameter: (value: SqlValue) => string) => string
 
 /** Returns the conditions of a range of time on a column. */
@@ -70,8 +69,8 @@ type Parameter = Parameters<SqlCondition>[0]
 type ListFilters = Readonly<Record<string, SqlValue | undefined>>
 
 /**
- * Positions follow the order of commits within one owner. Walking a list by its cursors, in any direction,
- * therefore shows each element once, also while others are inserted.
+ * Reads a page. Positions follow the order of commits of one owner, so that paging in any direction
+ * returns each element once, also while elements are inserted.
  */
 export async function listPage<Row, Item>(
   tx: Tx,
@@ -108,7 +107,7 @@ export async function listPage<Row, Item>(
        .join(', ')} LIMIT ${limit}`,
     params,
   )
-  // Nothing comes before or after a cursor that has no position, so only an empty page may have such a one.
+  // An unknown cursor selects nothing, so only an empty page needs the check.
   const unknownCursor = rows.length === 0 ? await findUnknownCursor(tx, source, owner, page) : undefined
   return unknownCursor === undefined ? { items: rows.map(source.item) } : { unknownCursor }
 }

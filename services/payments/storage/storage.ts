@@ -124,7 +124,9 @@ export function violates(error: unknown, constraint: string): boolean {
   return error instanceof StorageError && error.code === 'constraint' && error.constraint === constraint
 }
 
-/** Returns the only row of an answer. @throws Error for more or fewer rows, which is a program error */
+/**
+ * Returns the only row of a result. @throws Error for more or fewer rows, which is a defect of the program
+ */
 export function onlyRow<Row>(rows: readonly Row[]): Row {
   const [row] = rows
   if (row === undefined || rows.length > 1) throw new Error(`one row was expected, and ${rows.length} came`)
@@ -144,12 +146,12 @@ export function positionAfter(table: string, parameter: string): string {
   return `coalesce((SELECT position FROM ${table} WHERE id = ${parameter}::uuid), -1)`
 }
 
-/** The id before all others. */
+/** The lowest id. */
 export const firstId = '00000000-0000-0000-0000-000000000000'
 
 /**
- * Ends a subquery of EXISTS. PostgreSQL then executes it for each row, through an index, and does not change
- * it into a join: without statistics, as after a restore, the join reads the whole table for each row. An
- * ORDER BY before it names the columns of the index, where another one looks as good.
+ * Ends a subquery of EXISTS, which PostgreSQL then executes for each row through an index, instead of a
+ * join: without statistics, as after a restore, the join would read the whole table for each row. A
+ * preceding ORDER BY selects the index.
  */
 export const byIndex = 'OFFSET 0'

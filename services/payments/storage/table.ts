@@ -2,7 +2,7 @@ import { type SqlValue, toDate } from './storage.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 
-/** How a table stores a field of its records: in one column, or in several. */
+/** How a table stores a field of its records: in one or more columns. */
 export interface TableField<Value> {
   readonly columns: readonly string[]
   /** Returns the values of the columns, in their order. */
@@ -12,7 +12,7 @@ export interface TableField<Value> {
 
 type Fields = Readonly<Record<string, TableField<unknown>>>
 
-/** The record that has these fields. */
+/** The record with these fields. */
 export type RecordOf<Defined extends Fields> = {
   readonly [Name in keyof Defined]: Defined[Name] extends TableField<infer Value> ? Value : never
 }
@@ -106,8 +106,9 @@ export class Table<Defined extends Fields> {
   }
 
   /**
-   * Inserts an element of a list at the next position of its owner. The owner is locked from then on, so this
-   * comes late in a transaction. The database rejects it when the owner has no list.
+   * Returns the statement that inserts an element at the next position of its owner's list. The owner is
+   * locked from then on, so that it belongs at the end of a transaction. The database rejects an owner
+   * without a list.
    */
   insertAtNextPosition(): RecordStatement<RecordOf<Defined>> {
     return {
@@ -118,7 +119,7 @@ export class Table<Defined extends Fields> {
     }
   }
 
-  /** Stores these fields of the record with its id. */
+  /** Returns the statement that updates these fields of the record with its id. */
   update<Name extends keyof Defined & string>(
     ...names: readonly Name[]
   ): RecordStatement<Pick<RecordOf<Defined>, Name | 'id'>> {

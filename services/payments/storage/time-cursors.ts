@@ -1,6 +1,6 @@
 import { type Tx, toDate } from './storage.ts'
 
-/** A list in which a time can stand for the element that was made there. */
+/** A list whose cursors can be times. */
 interface TimedList {
   readonly from: string
   readonly owner: string
@@ -70,8 +70,8 @@ interface TimeSearch {
 }
 
 /**
- * Orders by the time if an index does: in the order of positions, a list of 1,000,000 elements is read for up
- * to 0.5 s until one meets the condition. Positions decide among elements of one millisecond.
+ * Orders by time if there is an index: in the order of positions, a list of 1,000,000 elements is read for
+ * up to 0.5 s until one matches. Positions order elements of the same millisecond.
  */
 async function find(tx: Tx, list: TimedList, look: TimeSearch): Promise<string | null> {
   const { owner, condition, order, timeMs } = look

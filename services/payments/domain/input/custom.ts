@@ -4,9 +4,9 @@ import { hasCardNumber } from '../merchant/card.ts'
 import { rejectCardNumber } from './fields.ts'
 import { describeInput, type Reader, reader, rejectValue } from './record.ts'
 
-/** How deep lists and objects may lie in each other, the custom object itself being the first. */
+/** The maximum nesting of lists and objects. The custom object itself is the first level. */
 export const maxCustomDepth = 8
-/** The limit of all names and values together, as JSON text in UTF-8. */
+/** The maximum size of the object as JSON in UTF-8. */
 export const maxCustomBytes = 8192
 
 const schema = {

@@ -68,10 +68,12 @@ export function list<T extends object | string>(
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048
 
-/** Matches the control characters, which could harm a terminal, a mail's header or a database. */
+/** Control characters, which could harm a terminal, the header of a mail, or a database. */
 const controls = /[\p{Cc}\u2028\u2029]/u
 
-/** A form of HTML (the input type email), with a dot in the domain; every part of it is bounded. */
+/**
+ * The e-mail addresses of HTML (input type email) whose domain has a dot. Every part has a maximum length.
+ */
 const domainLabel = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const emailPattern = new RegExp(
   String.raw`^[\w.!#$%&'*+/=?^{|}~-]{1,64}@(?:${domainLabel}\.)+(?=[a-z])${domainLabel}$`,
@@ -95,7 +97,7 @@ export function textField(maxCharacters: number): Reader<string> {
   })
 }
 
-/** Text that people write and read. The number of a card is rejected. */
+/** Reads text for people. A card number in it is rejected. */
 export function printableText(maxCharacters: number): Reader<string> {
   const read = textField(maxCharacters)
   return reader(read.schema, (value, place) => {
@@ -112,7 +114,7 @@ export function rejectCardNumber(place: FieldContext): InvalidInput {
   return rejectValue(place, 'card_number', 'has what could be the number of a card, which is not stored here')
 }
 
-/** Whether text can be stored and shown: no control characters, no halves of surrogate pairs. */
+/** Whether text can be stored and shown: without control characters and unpaired surrogates. */
 export function isStorable(value: string): boolean {
   return value.isWellFormed() && !controls.test(value)
 }
@@ -132,7 +134,7 @@ function matching(
   })
 }
 
-/** A whole number from `min` to `max`; in a form, as its digits. */
+/** Reads a whole number from `min` to `max`; in a form, its digits. */
 export function integerBetween(min: bigint, max: bigint): Reader<bigint> {
   const schema = { type: 'integer', minimum: Number(min), maximum: Number(max) }
   return reader(schema, (value, place) => {
@@ -160,7 +162,7 @@ const booleanWords: ReadonlyMap<unknown, boolean> = new Map([
   ...['no', 'n', 'false', '0'].map(word => [word, false] as const),
 ])
 
-/** true or false; in a form yes or no, and the other usual words for them. */
+/** Reads true or false; in a form yes or no, y or n, 1 or 0. */
 export const booleanFlag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) => {
   const found = place.encoding === 'form' ? booleanWords.get(value) : value
   if (typeof found === 'boolean') return found
@@ -175,7 +177,7 @@ export const currency = matching(
   'not a currency of ISO 4217, such as DKK',
 )
 
-/** A currency that merchants are paid in. */
+/** Reads a currency of payouts. */
 export function fundingCurrency(codes: readonly string[]): Reader<string> {
   const description = 'The funding currency, one of the configured currencies'
   return reader({ ...currency.schema, description }, (value, place) => {
@@ -223,7 +225,7 @@ export const descriptor: Reader<string> = reader(descriptorSchema, (value, place
   return rejectValue(place, 'format', `${describeInput(value)} has other than printable characters of ASCII`)
 })
 
-/** An address of the web, http or https, as it was written. */
+/** An http or https URL, unchanged. */
 export const webAddress = matching(
   { format: 'uri', maxLength: maxUrlCharacters },
   maxUrlCharacters,
@@ -249,7 +251,7 @@ export const iban: Reader<string> = reader({ type: 'string' }, (value, place) =>
     : rejectValue(place, 'format', 'is not an IBAN, or has a wrong digit')
 })
 
-/** One of these texts. */
+/** Reads one of these texts. */
 export function choice<T extends string>(
   values: readonly T[],
   code: 'format' | 'unsupported' = 'unsupported',

@@ -1,7 +1,7 @@
 import { accept, type Rejected, type Result, reject } from '../rejections.ts'
 import { describeInput } from './record.ts'
 
-/** How many fields a form may have, and how many brackets a name. */
+/** The maximum number of fields of a form, and of brackets of a name. */
 const maxFormFields = 500
 const maxFormDepth = 10
 

@@ -14,10 +14,10 @@ import {
   requiredField,
 } from './record.ts'
 
-/** The most elements that a list gives at once. */
+/** The maximum number of elements of a page. */
 const maxPageItems = 100n
 
-/** A part of a list, as the query of a list asks for it. */
+/** The query of a page of a list. */
 export interface PageInput<Filter> {
   readonly limit: number
   readonly after: Cursor | null
@@ -29,7 +29,7 @@ export interface PageInput<Filter> {
 
 type Order = 'newest' | 'oldest'
 
-/** The id of an element, or a time: what the public client sends for its `since` and `until`. */
+/** The id of an element, or a time, which the public client sends for `since` and `until`. */
 export type Cursor = { readonly id: string } | { readonly timeMs: number }
 
 /** A time in the form of the public API's ids: seconds since the epoch in 8 hex digits, the rest zeros. */
@@ -75,10 +75,7 @@ const sort = record({
   id: optionalField(described(order, 'The same as sort[created].')),
 })
 
-/**
- * The query of a list: limit (required), after, before, sort by creation and filters. Lists without filters
- * pass a reader of no fields: `record({})`.
- */
+/** Reads the query of a list: limit (required), after, before, the order of creation, and filters. */
 export function pageReader<Filter>(filter: Reader<Filter>, maxItems: bigint = maxPageItems) {
   return record({
     limit: requiredField(described(integerBetween(1n, maxItems), 'The most elements that come.')),

@@ -5,25 +5,25 @@ import { accept, type FieldError, type FieldErrorCode, type Result, rejectFields
 /** How an input was written: in a form every value is text. */
 export type Encoding = 'json' | 'form'
 
-/** The path of a value, for messages about it. */
+/** Where a value is in an input, and the errors found so far. */
 export interface FieldContext {
   readonly path: string
   readonly encoding: Encoding
   readonly errors: FieldError[]
 }
 
-/** Replaces a value that was rejected, after its place has reported why. */
+/** The value of an invalid input, whose error is reported in the context. */
 export const invalidInput = Symbol('invalid')
 export type InvalidInput = typeof invalidInput
 
-/** Converts an input to a value, or reports its problem at the place. */
+/** Converts an input to a value, or reports its error in the context. */
 type Read<T> = (value: unknown, place: FieldContext) => T | InvalidInput
 
 /** The JSON Schemas (2020-12) of a value, for the OpenAPI document. */
 interface Schemas {
-  /** Of what is read from JSON. */
+  /** The schema of the input in JSON. */
   readonly schema: JsonObject
-  /** Of the value, as an answer has it. */
+  /** The schema of the value in an answer. */
   readonly answerSchema: JsonObject
 }
 
@@ -44,22 +44,22 @@ interface RecordField<T> extends Schemas {
   readonly read: Read<T>
 }
 
-/** The most fields that one input reports. The first ones are the useful ones. */
+/** The maximum number of field errors in one rejection. */
 export const maxFieldErrors = 50
 
-/** The length of an input in a message; the rest is cut. */
+/** The maximum length of a quoted input in a message. */
 const maxQuoted = 60
 
 export function requiredField<T>(read: Reader<T>): RecordField<T> {
   return { absent: invalidInput, read, schema: read.schema, answerSchema: read.answerSchema }
 }
 
-/** A field that is not there, or is null, becomes null. */
+/** A field that may be missing or null; both become null. */
 export function optionalField<T>(read: Reader<T>): RecordField<T | null> {
   return { absent: null, read, schema: orNull(read.schema), answerSchema: orNull(read.answerSchema) }
 }
 
-/** The field where a record is changed: one that is missing, or is null, becomes null. */
+/** Returns the field for an update, in which a missing field and null become null. */
 export function optionalInUpdate<T>(field: RecordField<T | null>): RecordField<T | null> {
   if (field.absent === null) return field
   return { ...field, absent: null, schema: orNull(field.schema), answerSchema: orNull(field.answerSchema) }
@@ -83,8 +83,8 @@ export function rejectValue(place: FieldContext, code: FieldErrorCode, message: 
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
 /**
- * Quotes an input for a message: only its type if it is long or not a text. Long numbers are left out,
- * because a card number in the wrong field must not be in an answer or a log.
+ * Describes an input in a message: only its type if it is long or not a text. Omits long numbers, because
+ * a card number in the wrong field must not reach an answer or a log.
  */
 export function describeInput(value: unknown): string {
   if (typeof value === 'string' && value.length > maxQuoted) return `a text of ${value.length} characters`
@@ -100,19 +100,22 @@ function withoutLongNumbers(text: string): string {
 }
 
 type Shape = Readonly<Record<string, RecordField<unknown>>>
-/** The record that these fields give. */
+/** The record with these fields. */
 export type RecordValues<S extends Shape> = {
   readonly [K in keyof S]: S[K] extends RecordField<infer T> ? T : never
 }
 
 interface RecordOptions {
-  /** Handles fields that the record does not have; they are rejected as `unknown` if it is absent. */
+  /**
+   * Called for each field that the record does not have. By default, such a field is rejected as
+   * `unknown`.
+   */
   readonly onUnknownField?: (place: FieldContext) => void
 }
 
 /**
- * A record with these fields and no others: a field that is misspelt, or that only the service itself sets,
- * is rejected and not passed over.
+ * Reads a record with these fields and no others: a misspelt field, or one that only the service sets, is
+ * rejected and not ignored.
  */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<RecordValues<S>> {
   const { onUnknownField = place => rejectUnknown(place, Object.keys(shape)) } = options
@@ -165,7 +168,7 @@ function at(place: FieldContext, name: string): FieldContext {
   return { ...place, path: place.path === '' ? shown : `${place.path}.${shown}` }
 }
 
-/** Reads a whole input. All problems are reported at once. */
+/** Reads a whole input, and reports all of its errors together. */
 export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): Result<T> {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })

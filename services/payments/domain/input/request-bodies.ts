@@ -69,7 +69,7 @@ export type Locale = (typeof locales)[number]
 
 const app = record({ name: optionalField(printableText(maxNameCharacters)) })
 
-/** The fields that can change, each of which may be left out. */
+/** The fields that can change. Each is optional in an update. */
 const mutableFields = Object.fromEntries(
   mutableMerchantFields.map(name => [name, optionalInUpdate<string>(merchantFields[name])]),
 )
@@ -126,7 +126,7 @@ const link = record(
     redirect: optionalField(webAddress),
     locale: optionalField(textField(maxUrlCharacters)),
   },
-  // Programs that pass a link on may add parameters, as mail programs do to count visits.
+  // Mail programs and others add parameters to links, for example to count visits.
   { onUnknownField: () => {} },
 )
 
@@ -224,7 +224,7 @@ export function parseCard(body: unknown, encoding: Encoding): Result<SaveCardInp
   return parseInput(card, body, encoding)
 }
 
-/** The query of a payment link. Names that a link does not have are passed over. */
+/** Parses the query of a payment link. Unknown parameters are ignored. */
 export function parseLink(query: unknown): Result<LinkInput> {
   const parsed = parseInput(link, query, 'form')
   return parsed.ok ? accept({ ...parsed.value, locale: parseLocale(parsed.value.locale) }) : parsed

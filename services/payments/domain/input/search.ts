@@ -22,7 +22,7 @@ import {
 } from './record.ts'
 import { maxLinkTextCharacters } from './request-bodies.ts'
 
-/** The most fields of `custom` that one search names, and the longest value of each in characters. */
+/** The maximum number of `custom` fields in a search, and the maximum length of each value in characters. */
 const maxCustomFields = 5
 const maxCustomCharacters = 200
 
@@ -35,7 +35,7 @@ const instantSchema = {
     '^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2}))?$',
 }
 
-/** A date, which is its first moment in UTC, or a time of RFC 3339. As milliseconds since the epoch. */
+/** Reads a date, which is its start in UTC, or a time of RFC 3339, as milliseconds since the epoch. */
 const instant: Reader<number> = reader(instantSchema, (value, place) => {
   const date = typeof value === 'string' ? instantPattern.exec(value)?.[1] : undefined
   const ms = date === undefined ? Number.NaN : Date.parse(value as string)
@@ -49,7 +49,7 @@ const instant: Reader<number> = reader(instantSchema, (value, place) => {
   )
 })
 
-/** Text of a search, which must be text that a record can have. */
+/** Reads a search text, which must be storable. */
 const searched = textField(maxCustomCharacters)
 
 /** Fields of `custom` with the values that they must have. */
@@ -154,7 +154,7 @@ function timeRange(range: Range | null, isNeeded: boolean, place: FieldContext):
     if (!isNeeded && to === null) return { fromMs: null, toMs: null }
     return reject('from', 'required', 'is missing; a search by status, custom or created.to needs it')
   }
-  // Without an end, the range is as long as it may be.
+  // Without an end, the range has the maximum length.
   const latest = from + maxSearchDays * dayMs
   if (to === null) return { fromMs: from, toMs: latest }
   if (to <= from) return reject('to', 'too_small', 'is not later than created.from')

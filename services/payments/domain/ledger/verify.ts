@@ -73,7 +73,10 @@ function verifyEntries({ merchant, entries }: Book, report: Report): void {
   }
 }
 
-/** Each line has one entry and each entry that touches the balance one line, and they say the same. */
+/**
+ * Each line has one entry, each entry that changes the balance has one line, and both have the same
+ * amounts.
+ */
 function verifyLines({ merchant, lines, entries }: Book, report: Report): void {
   const entriesOf = Map.groupBy(entries, entry => entry.lineId)
   const known = new Set<string | null>(lines.map(line => line.id))
@@ -148,7 +151,7 @@ function verifyAmounts(transaction: Transaction, report: ReportOne): void {
   }
 }
 
-/** The amounts again, from the trail and the disputes alone. */
+/** Compares the amounts with the sums of the trail and the disputes. */
 function verifyReplay({ transaction, disputes }: Records, report: ReportOne): void {
   const { trail, amount, error } = transaction
   const sum = (kind: TrailEntry['kind']) =>
@@ -200,7 +203,7 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, report:
   verifyTrailLines(trail, lines, report)
 }
 
-/** Each entry of the trail names a line, and that of a capture or a refund says the same as the entry. */
+/** The line that a capture or refund of the trail names has the same amounts. */
 function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], report: ReportOne): void {
   const byId = new Map(lines.map(line => [line.id, line]))
   for (const { kind, lineId, amount, balance } of trail) {
@@ -213,7 +216,7 @@ function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], 
   }
 }
 
-/** No line, entry or dispute of a transaction that is not there. */
+/** Every line, entry and dispute belongs to an existing transaction. */
 function verifyReferences({ transactions, disputes, lines, entries }: Book, report: Report): void {
   const known = new Set<string | null>(transactions.map(transaction => transaction.id)).add(null)
   const message = 'belongs to a transaction that is not there'

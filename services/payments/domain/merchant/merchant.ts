@@ -27,7 +27,7 @@ const name = printableText(maxNameCharacters)
 
 const account = record({ iban: optionalField(iban) })
 
-/** A bank without an account is none. */
+/** Reads a bank; without an IBAN it is null. */
 const bank: Reader<{ readonly iban: string } | null> = reader(
   account.schema,
   (value, place) => {
@@ -52,7 +52,7 @@ export const merchantFields = {
   descriptor: requiredField(descriptor),
   company: requiredField(record({ country: requiredField(country), number: optionalField(name) })),
   bank: optionalField(bank),
-  /** The funding currency: what its balance is kept in. */
+  /** The funding currency, which is the currency of the balance. */
   currency: requiredField(currency),
 }
 
@@ -69,7 +69,7 @@ export const mutableMerchantFields = [
 
 export type MerchantUpdate = Partial<Pick<MerchantInput, (typeof mutableMerchantFields)[number]>>
 
-/** For the documentation. */
+/** The example in the documentation. */
 export const exampleMerchantInput: MerchantInput = {
   name: 'Coffee & Jane',
   currency: 'DKK',
@@ -114,7 +114,7 @@ export interface App {
 /** One key of an app. An app has two of them while they are rotated. */
 export interface AppKey {
   readonly appId: string
-  /** See `hashApiKey`. The key itself is nowhere. */
+  /** See `hashApiKey`. The key itself is not stored. */
   readonly hash: string
   readonly createdMs: number
   /** The time from which the key is rejected; null for a key that does not expire. */
@@ -125,7 +125,10 @@ export function isInForce(key: AppKey, nowMs: number): boolean {
   return key.expiresMs === null || nowMs < key.expiresMs
 }
 
-/** The first that says something: an operation's own, its transaction's, its merchant's. */
+/**
+ * Returns the first descriptor that is not empty: of the operation, of the transaction, or of the
+ * merchant.
+ */
 export function chooseDescriptor(...candidates: readonly (string | null)[]): string {
   return candidates.find(candidate => candidate !== null && candidate !== '') ?? ''
 }

@@ -1,8 +1,8 @@
 import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
 
 /**
- * The value of the refundable amount on the merchant's balance. The books move whole minor units. The
- * difference between the exact and the whole value is kept with it, so that roundings do not add up.
+ * The value of the refundable amount in the merchant's balance. The books move whole minor units. The
+ * remaining fraction is stored too, so that roundings do not accumulate.
  */
 export interface RefundableValue {
   /** The value in minor units of the merchant's currency. */
@@ -44,7 +44,7 @@ export function takeValue(
   }
 }
 
-/** The value with a whole one more, such as that of a capture. */
+/** Adds a whole value, such as that of a capture. */
 export function addValue(transaction: Transaction, value: bigint): RefundableValue {
   const { refundableValue, refundableRest } = transaction
   return {

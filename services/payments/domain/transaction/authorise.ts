@@ -75,8 +75,8 @@ export function recurringSource(merchant: Merchant, earlier: Transaction | Saved
 }
 
 /**
- * The transaction that an authorisation makes. Of a declined one the whole amount is voided, so that the sum
- * of the amounts holds for it too and nothing of it can ever be captured.
+ * Returns the transaction of an authorisation. The whole amount of a declined one is voided, so that it
+ * can never be captured.
  */
 export function recordAuthorisation(authorisation: Authorisation): Transaction {
   const { id, nowMs, merchant, input, source, result, recurring, reference } = authorisation

@@ -24,7 +24,7 @@ import {
   withEntry,
 } from './transaction.ts'
 
-/** The context of an operation, besides the transaction. */
+/** What an operation depends on besides its transaction. */
 export interface OperationContext {
   readonly merchant: Merchant
   readonly pricing: Pricing
@@ -40,7 +40,7 @@ export interface Pricing {
   readonly rates: RateTable
 }
 
-/** The result of an operation. It is stored as a whole or not at all. */
+/** The result of an operation. All of it is stored in one database transaction. */
 export interface TransactionChange {
   /** The transaction after the operation, with the new entry in its trail. */
   readonly transaction: Transaction
@@ -63,7 +63,7 @@ export interface Movement {
   readonly disputeId: string | null
 }
 
-/** A ledger entry and its line. The balance of the line is the amount posted to the merchant. */
+/** Returns a ledger entry and its line. The balance of the line is the amount posted to the merchant. */
 export function book(
   movement: Movement,
   transactionId: string | null,
@@ -192,7 +192,7 @@ export function captureTransaction(
   return accept({ transaction: after, ...booked })
 }
 
-/** Undefined without a rate. */
+/** Converts a further part of the amount to the merchant's currency. Undefined without an exchange rate. */
 function convert(
   { currency, capturedAmount }: Transaction,
   amount: bigint,

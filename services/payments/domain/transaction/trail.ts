@@ -4,7 +4,7 @@ import type { DisputeOutcome } from './dispute.ts'
 export const trailKinds = ['capture', 'refund', 'void', 'dispute'] as const
 export type TrailKind = (typeof trailKinds)[number]
 
-/** One thing that was done to a transaction. The trail is in the order of time and never changes. */
+/** An operation on a transaction. The trail is in the order of time and never changes. */
 export interface TrailEntry {
   readonly id: string
   readonly transactionId: string
@@ -56,7 +56,7 @@ export function addToTotals(totals: TrailTotals, entry: TrailEntry): TrailTotals
   }
 }
 
-/** The most entries of each kind that callers may add to one transaction. */
+/** The maximum number of entries of each kind that callers may add to a transaction. */
 export interface TrailLimits {
   readonly captures: number
   readonly refunds: number

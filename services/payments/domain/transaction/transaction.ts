@@ -61,7 +61,7 @@ export function refundableAmount(transaction: Transaction): bigint {
   return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
 }
 
-/** The trail and its totals with one more entry. */
+/** Returns the trail and its totals with a further entry. */
 export function withEntry(
   { trail, totals }: Transaction,
   entry: TrailEntry,
@@ -93,7 +93,7 @@ export function checkCurrency(transaction: Transaction, currency: string | null)
   return rejectField('currency', 'mismatch', message)
 }
 
-/** An amount that is to be taken from the pending one. */
+/** Rejects an amount above the pending one, and any amount after the authorisation has expired. */
 export function checkPending(
   transaction: Transaction,
   amount: bigint,

@@ -123,7 +123,7 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
   return { description: 'Done.', headers, content: { [type]: { ...answer } } }
 }
 
-/** The rejections by status. The codes in the bodies have the details. */
+/** Returns the errors by status. The codes in the bodies have the details. */
 function describeErrors(
   method: ApiEndpoint['method'],
   kind: ApiEndpoint['kind'],

@@ -27,7 +27,10 @@ const { schema: website } = fields.webAddress
 const minorUnits = { type: 'integer', description: 'The amount in minor units' }
 const money = object({ currency, amount: minorUnits })
 
-/** An object with these fields and no others. Those whose names end with `?` may be missing. */
+/**
+ * Returns the schema of an object with these fields and no others. A field is optional if its name ends
+ * with `?`.
+ */
 function object(properties: Readonly<Record<string, JsonObject>>): JsonObject {
   const names = Object.keys(properties)
   return {

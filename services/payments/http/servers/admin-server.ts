@@ -40,8 +40,8 @@ const tokenBytes = 32
 const maxArguments = 16
 
 /**
- * Runs the commands of `tollway payments` where only this process can: on the embedded database, which it has
- * open. On this machine alone, and for who may read the folder of the database.
+ * Starts the server that runs the commands of `tollway payments` on the embedded database, which only this
+ * process can open. It listens on the loopback address, and the token is in the folder of the database.
  */
 export async function startAdminServer(
   options: JsonServerOptions & AdminContext & { readonly folder: string },
@@ -61,7 +61,7 @@ export async function startAdminServer(
   const address: AdminAddress = { port: await server.listen({ host, port: 0 }), token }
   const file = join(options.folder, adminFile)
   mkdirSync(options.folder, { recursive: true, mode: 0o700 })
-  // One that a killed process has left may be readable by others.
+  // The file of a killed process may be readable by others.
   rmSync(file, { force: true })
   writeFileSync(file, JSON.stringify(address), { flag: 'wx', mode: 0o600 })
   return {

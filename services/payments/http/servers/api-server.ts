@@ -21,7 +21,7 @@ import {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The API key of the caller, if there is one. It is not authenticated yet. */
+    /** The API key of the caller, not authenticated yet. It is read once a request. */
     apiKey: string | null
   }
 }
@@ -74,7 +74,7 @@ function toRoute(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
-/** Makes the checks that do not need the body. */
+/** Checks limits, the Accept header and the presence of a key, before the body is received. */
 async function authorizeRequest(
   { kind, document }: ApiEndpoint,
   request: FastifyRequest,

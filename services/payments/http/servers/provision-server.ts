@@ -91,7 +91,7 @@ async function close(payments: Payments, text: string): Promise<Result<HttpAnswe
   )
 }
 
-/** Whether the caller's certificate, which the server has verified, is for that name. */
+/** Whether the verified certificate of the caller is for that DNS name. */
 function isFor(socket: Socket, name: string): boolean {
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
   return certificate?.checkHost(name, { subject: 'never' }) !== undefined

@@ -14,7 +14,7 @@ import { RejectedError, toRejection } from '../failure.ts'
 import { type Body, maxRequestBytes, noBody, parseBody } from '../read-body.ts'
 import { chooseRequestId } from '../request-headers.ts'
 
-/** A server of JSON with any routes: ids, limits, errors and shutdown are the same for all. */
+/** The options of a JSON server. Request ids, limits, errors and shutdown are the same for all of them. */
 export interface JsonServerOptions {
   readonly log: Log
   readonly clock: Clock
@@ -34,11 +34,11 @@ export interface JsonServerOptions {
 interface Timeouts {
   readonly requestMs: number
   readonly headersMs: number
-  /** How often slow requests are looked for. */
+  /** The interval of the search for slow requests. */
   readonly lookMs: number
 }
 
-/** Together with the look, a request that does not come is given up within 25 s. */
+/** An incomplete request is closed within 25 s, including the search interval. */
 const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
 
 interface AnsweredRequest {
@@ -84,7 +84,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     routerOptions: {
       ignoreTrailingSlash: true,
       maxParamLength: maxParamCharacters,
-      // The query is read when it is known who asks.
+      // The query is parsed with the request body, by `runEndpoint`.
       querystringParser: () => ({}),
     },
     genReqId: request => chooseRequestId(request.headers['x-request-id'], clock.nowMs(), randomBytes),
@@ -175,7 +175,7 @@ function warnOfUntrustedProxies(app: FastifyInstance, log: Log): void {
   })
 }
 
-/** New handshakes get the new certificate; connections that are there keep the old one. */
+/** New connections use the new certificate; existing ones keep the old one. */
 function followCertificates(server: Server, tls: TlsFiles | undefined): () => void {
   if (tls === undefined) return () => {}
   return tls.onChange(() => {
@@ -195,10 +195,10 @@ export function sendAnswer(reply: FastifyReply, { status, body, type }: HttpAnsw
   return reply.header('content-type', `${type ?? 'application/json'}; charset=utf-8`).send(body)
 }
 
-/** RFC 6797. Names below this one are for their owners to decide. */
+/** RFC 6797. Subdomains are for their owners to decide. */
 const hsts = `max-age=${365 * 24 * 60 * 60}`
 
-/** A rejection that passes by itself says when to ask again. */
+/** The default Retry-After of a temporary rejection. */
 const defaultRetrySeconds = 1
 
 export function sendRejection(reply: FastifyReply, rejected: Rejected): FastifyReply {
@@ -210,7 +210,7 @@ export function sendRejection(reply: FastifyReply, rejected: Rejected): FastifyR
 }
 
 function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
-  // No hook has run for a path that cannot be decoded.
+  // Hooks do not run for a path that cannot be decoded.
   reply.header('x-request-id', request.id)
   const rejected = toRejection(error)
   if (rejected !== undefined) {

@@ -17,7 +17,7 @@ import { findMerchantOfApp, findMerchantOfTransaction } from '../../storage/tabl
 import { findTransactionOfApp, lockTransaction } from '../../storage/tables/transactions.ts'
 import type { Payments } from '../operation.ts'
 
-/** The longest API key that is hashed; a longer one is rejected. */
+/** The maximum length of an API key. */
 const maxKeyCharacters = 256
 
 /**

@@ -7,11 +7,11 @@ import { generateId, type Payments } from '../operation.ts'
 
 interface CreatedApp {
   readonly app: App
-  /** Returned only here. The database has its hash. */
+  /** Returned only once. The database has its hash. */
   readonly key: string
 }
 
-/** A new app with its first key. */
+/** Creates an app with its first key. */
 export async function createApp(tx: Tx, payments: Payments, { name }: AppInput): Promise<CreatedApp> {
   const createdMs = payments.clock.nowMs()
   const app = { id: generateId(payments), name, createdMs }

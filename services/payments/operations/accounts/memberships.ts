@@ -21,7 +21,7 @@ interface OfMerchant {
   readonly merchantId: string
 }
 
-/** The mail that an invited person gets; its content has the merchant's name and country. */
+/** The template of the invitation. */
 const invitationTemplate = 'invitation'
 
 /**

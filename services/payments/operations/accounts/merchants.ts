@@ -50,10 +50,7 @@ export async function saveUpdate(
   return updated
 }
 
-/**
- * A new merchant, associated with the app that makes it. Rejected for a live one while no card processor is
- * configured, since nothing could be paid to it.
- */
+/** Creates a merchant, associated with the app. Without a card processor, a live merchant is rejected. */
 export async function createMerchant(
   tx: Tx,
   payments: Payments,
@@ -67,7 +64,7 @@ export async function createMerchant(
   return accept(merchant.value)
 }
 
-/** @param path leads to the merchant's fields in the request */
+/** @param path the prefix of the merchant's fields in the request */
 export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Result<Merchant> {
   if (chooseProcessor(payments, input) === null) {
     const message = 'no card processor is configured here, so only test accounts (true) can be created'

@@ -44,9 +44,9 @@ import { type EventType, eventTypes } from '../events.ts'
 import { generateId, type Payments } from '../operation.ts'
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 
-/** The most webhooks of one merchant; each event is sent to all of them. */
+/** The maximum number of webhooks of a merchant. Each event is sent to all of them. */
 const maxWebhooks = 20
-/** The new one and the one before it, which sign both until the next rotation. */
+/** A new secret and its predecessor, which both sign until the next rotation. */
 const maxSecrets = 2
 
 interface OfWebhook {
@@ -54,7 +54,7 @@ interface OfWebhook {
   readonly webhookId: string
 }
 
-/** An endpoint with a secret of its own, which its first element is. */
+/** Creates an endpoint with a new secret. */
 export async function createWebhook(
   tx: Tx,
   payments: Payments,
@@ -66,7 +66,7 @@ export async function createWebhook(
 ): Promise<Result<WebhookEndpoint>> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
   if (!merchant.ok) return merchant
-  // Requests at the same time count one after another.
+  // Concurrent requests count one after another.
   await lockMerchant(tx, merchantId)
   const known = await listWebhookEndpoints(tx, merchantId, { limit: maxWebhooks })
   if ('items' in known && known.items.length >= maxWebhooks) {
@@ -97,7 +97,7 @@ export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promis
     : endpoint
 }
 
-/** What waited while it was disabled is delivered once it is enabled. */
+/** Updates a webhook. When it is enabled again, waiting events are delivered. */
 export async function updateWebhook(
   tx: Tx,
   { clock }: Payments,
@@ -125,7 +125,7 @@ export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebh
   return done
 }
 
-/** The new secret comes first; the one before it signs beside it, so that the receiver can change over. */
+/** Adds a secret. The previous one also signs, so that the receiver can switch. */
 export async function rotateSecret(
   tx: Tx,
   { randomBytes }: Payments,
@@ -139,7 +139,7 @@ export async function rotateSecret(
   return accept(updated)
 }
 
-/** All that was not delivered is due now, and the endpoint is enabled if it was not. */
+/** Makes all undelivered events due, and enables the endpoint. */
 export async function retryWebhook(
   tx: Tx,
   { clock }: Payments,
@@ -153,7 +153,7 @@ export async function retryWebhook(
   return accept(updated)
 }
 
-/** One event of the merchant's log is sent to the endpoint, be it for another time. */
+/** Sends an event of the merchant's log to the endpoint, also if it was delivered before. */
 export async function redeliver(
   tx: Tx,
   { clock }: Payments,
@@ -174,7 +174,7 @@ export interface NewWebhookInput {
   readonly events: readonly EventType[]
 }
 
-/** Null leaves it as it is. */
+/** A null field does not change. */
 export interface WebhookUpdate {
   readonly url: string | null
   readonly events: readonly EventType[] | null

@@ -22,7 +22,7 @@ import { emitEvent } from '../events.ts'
 import { operationContext, type Payments } from '../operation.ts'
 import { saveDispute } from '../transactions/disputes.ts'
 
-/** An event without its cause in the books waits this long after it came first, and is an exception then. */
+/** The time for which an event waits for the record that it depends on. */
 const maxUnknownMs = 60 * 60 * 1000
 
 /**
@@ -59,13 +59,13 @@ export interface ReceivedEvent {
   readonly event: ProcessorEvent
   /** Whether the processor of test accounts sent it. */
   readonly test: boolean
-  /** When it came for the first time. */
+  /** When it was first received. */
   readonly seenMs: number
 }
 
 /**
- * Books one event. Changes nothing unless the result says that it is booked. Ids derive from those of the
- * processor, and the transaction is locked, so that an event that comes again, or to two processes at once,
+ * Books an event. Changes nothing unless the result says that it is booked. Ids derive from those of the
+ * processor, and the transaction is locked, so that a repeated event, or one that two processes receive,
  * has one effect.
  */
 export async function bookEvent(
@@ -90,8 +90,8 @@ export async function bookEvent(
 }
 
 /**
- * Returns `waiting` while the cause may still be booked, or may be an earlier event that comes later. The
- * time at which the event occurred does not count: after an outage of the processor all its events are old.
+ * Returns `waiting` while the record that the event depends on may still be booked. The time of the event
+ * does not count: after an outage of the processor all of its events are old.
  */
 function withoutCause({ clock }: Payments, seenMs: number, reason: string): BookingResult {
   return unbooked(clock.nowMs() - seenMs < maxUnknownMs ? 'waiting' : 'unknown', reason)

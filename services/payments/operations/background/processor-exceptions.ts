@@ -11,8 +11,8 @@ async function lockException(tx: Tx, id: string) {
 }
 
 /**
- * Books an event of the processor that could not be booked when it came: its cause is known by now, or a rate
- * that was missing is configured. Closes the exception when that succeeds, and leaves it as it is otherwise.
+ * Books the event of an exception after its cause is fixed, such as a missing rate. Closes the exception
+ * on success.
  */
 export async function retryException(tx: Tx, payments: Payments, id: string): Promise<Result<BookingResult>> {
   const exception = await lockException(tx, id)
@@ -24,7 +24,7 @@ export async function retryException(tx: Tx, payments: Payments, id: string): Pr
   return accept(result)
 }
 
-/** Closes an exception that an operator has cleared up by other means, with a note that says how. */
+/** Closes an exception that an operator has resolved in another way, with a note. */
 export async function closeExceptionByHand(
   tx: Tx,
   payments: Payments,

@@ -11,7 +11,7 @@ import { StorageError, type Tx } from '../../storage/storage.ts'
 import { generateId, type Payments } from '../operation.ts'
 import { type BookingResult, bookEvent, type ReceivedEvent, unbooked } from './book-event.ts'
 
-/** How many events one round takes from the processor, and how many of those that wait it tries again. */
+/** The maximum number of events that one run pulls, and of waiting events that it retries. */
 export const maxEventsAtOnce = 100
 
 type RecordedEvent = BookingResult & {
@@ -23,11 +23,11 @@ type RecordedEvent = BookingResult & {
 
 /**
  * Books the frauds and disputes that the processor reports. Stores events that cannot be booked: as
- * exceptions for an operator, or until their cause is in the books, because they may come out of order.
- * Acknowledges only what is booked or stored. Afterwards tries stored events again that wait for their cause.
+ * exceptions for an operator, or until the record that they depend on is booked, because events can arrive
+ * out of order. Acknowledges events that are booked or stored, and then retries waiting events.
  *
  * @param test whether it is the processor of test accounts
- * @returns what became of each event; of those that waited already, only those that wait no longer
+ * @returns the result of each event; of waiting events, only those that no longer wait
  */
 export async function recordEvents(
   payments: Payments,
@@ -79,14 +79,14 @@ async function bookAndStore(
   try {
     return await run(tx => bookEvent(tx, payments, seen))
   } catch (error) {
-    // The database is away or busy: the event comes again. Any other error would come again with it, and keep
-    // all events after it from being booked.
+    // While the database is unavailable, the processor keeps the event. Any other error would recur, and
+    // block all later events.
     if (error instanceof StorageError && error.code !== 'constraint' && error.code !== 'refused') throw error
     return run(() => unbooked('failed', (error as Error).message))
   }
 }
 
-/** Tries events again that are due. An event that waits on is not among the results. */
+/** Retries waiting events that are due. Events that continue to wait are not in the result. */
 async function retryWaiting(payments: Payments, test: boolean): Promise<readonly RecordedEvent[]> {
   const { storage, clock } = payments
   const due = await storage.transaction(tx => claimWaitingEvents(tx, test, clock.nowMs(), maxEventsAtOnce))

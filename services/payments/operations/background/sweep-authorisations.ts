@@ -7,9 +7,9 @@ import {
 } from '../../storage/tables/authorisation-attempts.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 
-/** How many attempts one round takes. */
+/** The maximum number of attempts that one run claims. */
 export const maxSweptAtOnce = 50
-/** An attempt that a process took, and did not finish, is taken again after this time. */
+/** The lease of a claimed attempt. */
 const leaseMs = 60_000
 const firstWaitMs = 1_000
 const maxWaitMs = 300_000
@@ -27,17 +27,16 @@ export type SweepOutcome = (typeof sweepOutcomes)[number]
 interface SweptAttempt {
   readonly attempt: DueAttempt
   readonly outcome: SweepOutcome
-  /** Why, of a failed one. */
+  /** The cause of a failure. */
   readonly reason: string
 }
 
 /**
- * Cancels authorisations at the processor that have no payment after `authorisationSweepMs`: the answer could
- * not be stored, and the request was not repeated.
+ * Cancels authorisations that have no payment after `authorisationSweepMs`: the answer could not be
+ * stored, and the request was not repeated.
  *
- * The reference is taken from its idempotency key before the processor is asked. The same request therefore
- * gets a new reference afterwards, and a process that was stopped in between cannot store a cancelled
- * authorisation as a payment.
+ * The reference is first removed from its idempotency key. The same request then gets a new reference, and
+ * a suspended process cannot store a cancelled authorisation as a payment.
  */
 export async function sweepAuthorisations(payments: Payments): Promise<readonly SweptAttempt[]> {
   const { storage, clock } = payments
@@ -50,7 +49,7 @@ async function sweep(payments: Payments, attempt: DueAttempt): Promise<SweptAtte
   const { storage, clock } = payments
   const { reference, tries } = attempt
   const state = await storage.transaction(tx => abandonAttempt(tx, attempt, clock.nowMs()))
-  // Its lease as due time brings a running one back.
+  // It is due again when its lease ends.
   if (state === 'running') return { attempt, outcome: 'running', reason: '' }
   let outcome: SweepOutcome = 'recorded'
   if (state === 'abandoned') {

@@ -44,10 +44,10 @@ export interface AuthorisationRequest {
 }
 
 /**
- * Asks the processor for an authorisation and records its answer, once for each idempotency key. The attempt
- * is committed before the processor is asked, under the id of the transaction to come, and removed with the
- * commit of that transaction. After any failure in between, the same request asks again under the same id;
- * without such a request, `sweepAuthorisations` cancels the authorisation.
+ * Authorises a payment and records the answer, once for each idempotency key. The attempt is committed
+ * before the processor is called, under the id of the future transaction, and removed when that
+ * transaction is stored. After a failure, the same request repeats the call under the same id; otherwise
+ * `sweepAuthorisations` cancels the authorisation.
  */
 export function authoriseOnce(
   payments: Payments,
@@ -104,7 +104,7 @@ async function requestAuthorisation(
   const card = answer.card === null ? known : toCardSource(answer.card)
   if (card !== null) return accept({ id, plan, source: card, result: toResult(answer) })
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
-  // The details are not those of a card, so there is no transaction to record.
+  // Without valid card details there is no transaction to record.
   return rejectProcessing(answer.error)
 }
 
@@ -137,7 +137,7 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
   return transaction
 }
 
-/** All tries together end well before the lease of an idempotency key, which is one minute. */
+/** All attempts together are shorter than the lease of an idempotency key, which is one minute. */
 const maxTries = 3
 const tryTimeoutMs = 15_000
 

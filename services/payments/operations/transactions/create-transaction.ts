@@ -17,8 +17,8 @@ interface TransactionRequest extends Pick<AuthorisationRequest, 'once' | 'presen
 }
 
 /**
- * A recurring payment: charges the card of an earlier transaction or a saved card, without the payer. Never
- * with 3-D Secure, because the payer does not take part.
+ * Charges the card of an earlier transaction or a saved card: without the payer, and therefore without 3-D
+ * Secure.
  */
 export function createTransaction(
   payments: Payments,

@@ -20,8 +20,8 @@ export interface PayerPayment {
   /** The text of the payment link, shown in the dashboard; null without one. */
   readonly reference: string | null
   /**
-   * Names this attempt to pay, with at least 128 random bits. The same attempt, sent twice, is one payment.
-   * After a decline, the payer's next attempt has another name.
+   * The id of this attempt, with at least 128 random bits. The same attempt is one payment, however often
+   * it is sent. After a decline, the next attempt has another id.
    */
   readonly attempt: string
 }

@@ -17,7 +17,7 @@ interface SaveCardRequest {
   readonly input: SaveCardInput
 }
 
-/** Keeps the card of an earlier transaction, by what the processor knows it by. */
+/** Saves the card of an earlier transaction, by the processor's reference. */
 export async function saveCard(
   tx: Tx,
   payments: Payments,

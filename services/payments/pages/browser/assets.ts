@@ -62,8 +62,8 @@ export const assets = {
 } as const satisfies Readonly<Record<string, Asset>>
 
 /**
- * The headers of every answer. The policy lets a page load this service's own style and script and send its
- * forms here, and nothing else; nothing may be kept, framed, or learnt from the address by others.
+ * The headers of every answer. The policy allows a page to load the service's own style and script and to
+ * send its forms to the service. Pages are not cached or framed, and send no referrer.
  */
 export const pageHeaders = {
   'content-security-policy': [

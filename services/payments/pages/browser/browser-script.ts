@@ -5,9 +5,9 @@ import { enhanceCardForm, formatInPlace, showFieldError } from '../views/card-fo
 import { continueToShop, reloadOnReturn, showLocalTimes, submitOnce } from './page-behaviour.ts'
 
 /**
- * All functions that run in the browser. They are sent as their own source text, so that one and the same
- * function is checked, tested and used on the server as well. Each may therefore use nothing but its
- * parameters, what every browser has, the others of this list, and the constants below.
+ * All functions that run in the browser. Their source text is sent, so that the server, the tests and the
+ * browser use the same functions. Each may use only its parameters, the globals of browsers, the other
+ * functions of this list, and the constants below.
  */
 const functions = [
   normaliseNumber,

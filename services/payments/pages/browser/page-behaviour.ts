@@ -1,9 +1,8 @@
 import type { PageDocument, PageElement, PageWindow } from '../views/page-elements.ts'
 
 /**
- * A form that was sent is not sent again by a second click, and says that it is on its way. What keeps it
- * from paying twice is its token on the server; this only spares the payer the doubt. Runs in the browser:
- * see browser-script.ts.
+ * Ignores a second click on a form that is being sent. The token on the server prevents a second payment;
+ * this only informs the payer. Runs in the browser: see browser-script.ts.
  */
 export function submitOnce(page: PageDocument, window: PageWindow): void {
   for (const form of page.querySelectorAll('form[data-once]')) {
@@ -18,7 +17,7 @@ export function submitOnce(page: PageDocument, window: PageWindow): void {
       button.setAttribute('aria-disabled', 'true')
       button.textContent = form.getAttribute('data-once')
     })
-    // A payer who comes back can use the button again.
+    // The button works again after the payer returns to the page.
     window.addEventListener('pageshow', () => {
       if (used === undefined) return
       used.button.removeAttribute('aria-disabled')
@@ -29,8 +28,8 @@ export function submitOnce(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Goes on to the shop after a while, unless the payer says to stay. Runs in the browser: see
- * browser-script.ts.
+ * Redirects to the shop after a delay, unless the payer chooses to stay. Runs in the browser: see browser-
+ * script.ts.
  */
 export function continueToShop(page: PageDocument, window: PageWindow): void {
   const place = page.querySelector('[data-go-on]')
@@ -49,8 +48,8 @@ export function continueToShop(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Loads a new card form when the payer comes back to it by the browser's button: without the card that was
- * entered, and with a token that was not used. Runs in the browser: see browser-script.ts.
+ * Reloads the card form when the payer returns to it with the back button: without the entered card, and
+ * with a new token. Runs in the browser: see browser-script.ts.
  */
 export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
   if (page.querySelector('form[data-card]') === null) return

@@ -5,7 +5,7 @@ import type { LinkFault } from '../link.ts'
 import { danish } from './texts-da.ts'
 import { english } from './texts-en.ts'
 
-/** Everything that the pages say, in one language. */
+/** All texts of the pages in one language. */
 export interface Texts {
   /** The language's own name. */
   readonly language: string

@@ -14,8 +14,8 @@ interface AmountPage {
 }
 
 /**
- * The point of sale's first screen: asks how much is paid, and in which currency when the link does not
- * say.
+ * Renders the first page of a point of sale: asks for the amount, and for the currency if the link has
+ * none.
  */
 export function amountPage(link: Link, { currencies, rejected }: AmountPage): string {
   const { amount: texts } = textsFor(link.locale)

@@ -12,8 +12,8 @@ import {
 import type { PageDocument, PageElement } from './page-elements.ts'
 
 /**
- * Helps while the card form is filled in: it groups digits, names the scheme, and shows the problem of a
- * field that the payer has left. Runs in the browser: see browser-script.ts.
+ * Assists while the card form is filled in: groups digits, shows the scheme, and shows the error of a
+ * field after the payer leaves it. Runs in the browser: see browser-script.ts.
  */
 export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')
@@ -45,7 +45,7 @@ export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
       const isKnown = input.getAttribute('aria-invalid') === 'true' || error === 'number-scheme'
       if (isKnown) show(input, error)
     })
-    // A field that is passed over empty is not complained about before the form is sent.
+    // An empty field shows no error before the form is sent.
     input.addEventListener('blur', () => {
       if (input.value.trim() !== '') show(input, check(input.value))
     })

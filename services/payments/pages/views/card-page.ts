@@ -10,7 +10,7 @@ export interface CardPage {
   /** The token that makes a form that is sent twice one payment. */
   readonly token: string
   readonly errors?: CardErrors
-  /** Stands above the form, and is read out. */
+  /** The message above the form, which screen readers announce. */
   readonly message?: string
 }
 
@@ -93,7 +93,7 @@ function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: C
   }
 }
 
-/** The script says which of them the number is of. */
+/** The script shows the scheme of the number. */
 const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
 <svg class="visa" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
 <text x="19" y="16.5">VISA</text></svg>

@@ -1,4 +1,4 @@
-/** Text that is HTML already. Only `html` makes it, so what came from outside cannot be mistaken for it. */
+/** Escaped HTML. Only `html` creates it, so that text from outside is always escaped. */
 export interface Markup {
   readonly [markup]: string
 }

@@ -11,7 +11,7 @@ interface Layout {
   readonly isTest?: boolean
   /** The address of the same page in another language. Left out after a form was sent. */
   readonly languageLink?: (locale: Locale) => string
-  /** Leads from this page's address to the folder of the pages. */
+  /** The path from this page to the folder of the pages. */
   readonly base?: string
   readonly main: Markup
 }

@@ -1,6 +1,6 @@
 /**
- * The little of a browser's document that the pages' script uses. The whole of its types would make the
- * browser's globals known in every file of the service.
+ * The part of a browser's document that the script of the pages uses. The types of the DOM library would
+ * declare browser globals in every file of the service.
  */
 export interface PageDocument {
   querySelector(selector: string): PageElement | null

@@ -9,7 +9,7 @@ export interface ProblemPage {
   readonly locale: Locale
   /** Details for the author of the link. */
   readonly details?: readonly FieldError[]
-  /** Leads to where the payer can begin anew. */
+  /** The address at which the payer can start again. */
   readonly startOver?: string
   readonly base?: string
 }

@@ -3,15 +3,15 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { instantColumn, jsonColumn, type Row, Table, valueColumn } from '../table.ts'
 
-/** Mail that was promised by the commit that stored it. It is sent at least once. */
+/** A mail to be sent at least once, stored in the transaction that causes it. */
 export interface Mail {
   readonly id: string
   readonly createdMs: number
-  /** Which text it is; what fills it is `content`. */
+  /** The name of its text, which `content` completes. */
   readonly template: string
   readonly recipient: string
   readonly content: JsonObject
-  /** How often it was tried to be sent, with the try that now begins. */
+  /** The number of attempts, including the current one. */
   readonly attempts: number
 }
 
@@ -24,7 +24,7 @@ const mails = new Table('mails', {
 })
 const insert = mails.insert(['due'])
 
-/** It is due at once. */
+/** Stores a mail that is due immediately. */
 export async function insertMail(tx: Tx, mail: Omit<Mail, 'attempts'>): Promise<void> {
   await tx.query(insert.sql, [...insert.values(mail), toDate(mail.createdMs)])
 }
@@ -62,7 +62,7 @@ export async function giveUpMail(tx: Tx, id: string, atMs: number): Promise<void
   await tx.query('UPDATE mails SET given_up = $2 WHERE id = $1', [id, toDate(atMs)])
 }
 
-/** The subject whose invitations are counted together, over all processes. */
+/** Invitations are counted by subject, over all processes. */
 type InvitationSubject =
   | { readonly app: string }
   | { readonly merchant: string }
@@ -79,10 +79,10 @@ const count = `INSERT INTO invitation_counts AS c (subject, since, count) VALUES
   WHERE c.since <= $3 OR c.count < $4 RETURNING c.count`
 
 /**
- * Counts one invitation, unless the subject has as many as it may have. Others of the subject wait until this
- * transaction ends.
+ * Counts an invitation unless the subject has reached its limit. Other invitations of the subject wait
+ * until this transaction ends.
  *
- * @returns 0 when it was counted, else in how many milliseconds the next may be
+ * @returns 0 if it was counted, else the milliseconds until the next one is possible
  */
 export async function countInvitation(
   tx: Tx,

@@ -3,7 +3,7 @@ import type { ProcessorEvent } from '../../processor/processor.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { parseStoredEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
 
-/** An event of the processor that could not be booked, or not yet. */
+/** A processor event that is not booked. */
 export interface ProcessorException {
   readonly id: string
   /** Whether it is of the processor of test accounts. */
@@ -14,10 +14,10 @@ export interface ProcessorException {
 }
 
 /**
- * - `waiting`: its cause may be on its way into the books.
- * - the others are exceptions, for an operator to clear up. `unknown`: there is no transaction, or no
- *   dispute, of the event's reference. `refused`: the event contradicts the books. `failed`: the database
- *   rejected it, or the program met a defect. `malformed`: it is no event at all.
+ * - `waiting`: the record that the event depends on may not be booked yet.
+ * - The others are exceptions for an operator. `unknown`: no transaction or dispute has the reference of
+ *   the event. `refused`: the event contradicts the books. `failed`: the database rejected the event, or
+ *   the program has a defect. `malformed`: the event is invalid.
  */
 export const storedOutcomes = ['waiting', 'unknown', 'refused', 'failed', 'malformed'] as const
 export type StoredOutcome = (typeof storedOutcomes)[number]
@@ -76,11 +76,11 @@ export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonl
 interface WaitingEvent {
   readonly id: string
   readonly event: ProcessorEvent
-  /** When it came for the first time. */
+  /** When it was first received. */
   readonly createdMs: number
 }
 
-// The pause grows with the age.
+// The interval between attempts grows with the age.
 const claimWaiting = `UPDATE processor_exceptions
   SET due = $2::timestamptz + least(greatest($2::timestamptz - created, interval '1 s'), interval '1 min')
   WHERE id IN (
@@ -90,7 +90,7 @@ const claimWaiting = `UPDATE processor_exceptions
   )
   RETURNING id, event, created`
 
-/** Takes waiting events that are due. Each is due again after 1 s to 1 min, unless it is closed meanwhile. */
+/** Claims waiting events that are due. Each is due again after 1 s to 1 min, unless it is closed before. */
 export async function claimWaitingEvents(
   tx: Tx,
   test: boolean,
@@ -110,7 +110,7 @@ export async function claimWaitingEvents(
   }))
 }
 
-/** Stores why an event that waited is an exception now. */
+/** Stores why a waiting event has become an exception. */
 export async function updateOutcome(
   tx: Tx,
   id: string,
@@ -120,7 +120,10 @@ export async function updateOutcome(
   await tx.query(sql, [id, outcome, withoutNul(reason)])
 }
 
-/** Locks it until this database transaction ends. Undefined for one that is closed or unknown. */
+/**
+ * Returns an open exception, locked until the end of this database transaction. Undefined for one that is
+ * closed or unknown.
+ */
 export async function lockOpenException(tx: Tx, id: string): Promise<OpenException | undefined> {
   const [row] = await tx.query<ExceptionRow>(`${select} AND id = $1 FOR UPDATE`, [id])
   return row && toException(row)

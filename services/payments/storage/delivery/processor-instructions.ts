@@ -6,13 +6,13 @@ import { type Row, Table, valueColumn } from '../table.ts'
 /** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */
 export interface ProcessorInstruction {
   readonly transactionId: string
-  /** The place of the entry in its trail. */
+  /** The position of the entry in its trail. */
   readonly number: number
   /** The id of the entry. It is the same for each try. */
   readonly operationId: string
   readonly kind: 'capture' | 'refund' | 'void'
   readonly test: boolean
-  /** The processor's name of the authorisation. */
+  /** The processor's reference of the authorisation. */
   readonly reference: string
   readonly amount: bigint
   readonly currency: string

@@ -52,7 +52,7 @@ const insertEndpoint = endpoints.insertAtNextPosition()
 const restoreEndpoint = `ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events,
   secrets = excluded.secrets, disabled = excluded.disabled, deleted = NULL`
 
-/** Inserts an endpoint. A deleted endpoint returns under its id, at its old place. */
+/** Inserts an endpoint. A deleted endpoint with its id is restored at its previous position. */
 export async function insertWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
   await tx.query(`${insertEndpoint.sql} ${restoreEndpoint}`, insertEndpoint.values(endpoint))
 }

@@ -31,8 +31,8 @@ const readOnlyServer = '25006'
 const queryCanceled = '57014'
 
 /**
- * Sorts an error of a driver by PostgreSQL's error codes (Appendix A of its manual). An error without such a
- * code is one of the connection: the peer is gone or does not answer.
+ * Classifies an error of a driver by PostgreSQL's error codes (Appendix A of its manual). An error without
+ * such a code is an error of the connection.
  */
 export function classifyDatabaseError(cause: unknown): DatabaseFailure {
   const { code, message, constraint, severity } = (cause ?? {}) as ServerError

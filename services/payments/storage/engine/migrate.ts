@@ -29,7 +29,7 @@ class MigrationError extends Error {
 const filePattern = /^\d{4}_[a-z0-9_]+\.sql$/
 const ownFolder = fileURLToPath(new URL('migrations/', import.meta.url))
 
-/** The key of the advisory lock: the bytes of "tollway". Nothing else in the database may use it. */
+/** The key of the advisory lock: the bytes of "tollway". It must be unique in the database. */
 const lockKey = 0x746f6c6c776179n
 const migrationTimeoutMs = 600_000
 const lockLookMs = 100
@@ -50,11 +50,10 @@ export function readMigrations(folder: string = ownFolder): readonly Migration[]
 }
 
 /**
- * Brings the schema up to these migrations, all of them or none. Of several processes that start at once, one
- * does it and the others wait for it, for at most `waitMs`.
+ * Applies the missing migrations, all of them or none. Of several processes, one migrates and the others
+ * wait, for at most `waitMs`.
  *
- * @throws MigrationError when a migration that was applied has since been changed, or one before it was not
- * applied.
+ * @throws MigrationError if an applied migration was changed, or an earlier one was not applied
  */
 export async function migrate(
   storage: Storage,

@@ -86,7 +86,7 @@ function createSession(database: PGlite, release: () => void): DatabaseSession {
   }
 }
 
-/** Serialises the use of the one connection, first come, first served. */
+/** Queues transactions for the only connection, in the order of their requests. */
 function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
   const waiting: (() => void)[] = []
   let taken = false
@@ -134,12 +134,12 @@ function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
 }
 
 /**
- * Makes the folder, for its owner only, and locks it. The lock is that of an SQLite file, which is a lock of
- * the system on all platforms: a file with a process id in it would outlive a kill, and its id may be
- * another's. The system releases it when the process ends, however it ends.
+ * Creates the folder for its owner only, and locks it. The lock is that of an SQLite file, which the
+ * system releases when the process ends. A file with a process id would outlive a killed process, and
+ * another process may get its id.
  *
  * @returns releases the lock
- * @throws StorageError `unavailable` when another storage, of this process or another one, has the folder.
+ * @throws StorageError `unavailable` if another storage of any process has the folder
  */
 export function lockFolder(folder: string): () => void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })

@@ -49,7 +49,7 @@ const idleInTransactionTimeoutMs = 30_000
 const idleTimeoutMs = 60_000
 /** Connections are renewed, so that they spread over the servers behind an address that has moved. */
 const maxLifetimeSeconds = 1_800
-/** Statements of the program that a connection keeps prepared. The texts are constants, so there are few. */
+/** The maximum number of prepared statements of a connection. The texts are constants of the program. */
 const maxPrepared = 500
 
 /** Opens no connection before the first transaction. */
@@ -138,9 +138,8 @@ function createSession(
 }
 
 /**
- * Runs the query with a callback. Promises that the driver makes by itself, and timers that it keeps for each
- * statement, make V8 take the rows of all that were answered for alive until a collection of the whole heap:
- * those of its young part then copy half a second's rows, for 15 to 30 ms instead of one.
+ * Runs a query by a callback. With the promises and timers of the driver, V8 keeps the rows of answered
+ * statements alive until a full collection: minor collections then take 15 to 30 ms instead of one.
  */
 function runQuery(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly unknown[]> {
   return new Promise((resolve, reject) => {

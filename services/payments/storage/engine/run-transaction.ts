@@ -17,8 +17,8 @@ export interface DatabaseSession {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
   /**
-   * Whether a statement can fail without the database hearing of it, as one that the driver cannot write: the
-   * commit then has to wait for the statements before it.
+   * Whether a statement can fail in the driver, unknown to the database. The commit then waits for all
+   * statements.
    */
   readonly commitWaits: boolean
   /** @param broken the connection must not be used again */
@@ -35,9 +35,9 @@ interface TransactionRunnerOptions {
 }
 
 export interface RetryLimits {
-  /** How often one transaction is tried in all. */
+  /** The maximum number of attempts. */
   readonly maxTries: number
-  /** The time after which nothing is tried again. */
+  /** The time after which there is no further attempt. */
   readonly retryDeadlineMs: number
   readonly initialWaitMs: number
   readonly maxWaitMs: number
@@ -50,12 +50,15 @@ export const defaultRetryLimits: RetryLimits = {
   maxWaitMs: 250,
 }
 
-/** Returns the runner of transactions for every database: it retries, waits, and handles a lost commit. */
+/**
+ * Creates the transaction runner of every database. It retries, waits between attempts, and detects a lost
+ * commit.
+ */
 export function createTransactionRunner(
   options: TransactionRunnerOptions,
 ): Pick<Storage, 'transaction' | 'read'> {
   const { clock, random, limits } = options
-  /** Detects a transaction inside another one, which would wait for itself on a single connection. */
+  /** Detects nested transactions: with a single connection, the inner one would wait for ever. */
   const insideTransaction = new AsyncLocalStorage<true>()
 
   async function run<T>(
@@ -93,7 +96,7 @@ type Outcome<T> =
   | { readonly kind: 'thrown'; readonly error: unknown }
   | { readonly kind: 'again'; readonly error: StorageError }
 
-/** The session is given back in every case. */
+/** Always releases the session. */
 async function transactOnce<T>(
   session: DatabaseSession,
   work: (tx: Tx) => Promise<T>,
@@ -122,7 +125,7 @@ async function transactOnce<T>(
   return commit(session, opened, value)
 }
 
-/** Each statement is a transaction of its own. The session is given back in every case. */
+/** Runs each statement in a separate transaction. Always releases the session. */
 async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
   const { tx, failed, settled, end } = createTx(readingOnly(session), { begun: undefined, holdsAll: false })
   let outcome: Outcome<T>
@@ -132,7 +135,7 @@ async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T
     outcome = { kind: 'thrown', error }
   }
   end()
-  // Some may have been given together with the one that failed.
+  // Other statements may have been sent with the failed one.
   await settled()
   const failure = failed()
   const broken = failure !== undefined && isBroken(failure)
@@ -142,7 +145,7 @@ async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T
   return outcome.kind === 'thrown' ? outcome : { kind: 'thrown', error: failure.error }
 }
 
-/** The connection is of no use any more. */
+/** Whether the connection is unusable. */
 function isBroken({ consequence }: DatabaseFailure): boolean {
   return consequence === 'lost' || consequence === 'reconnect'
 }
@@ -162,7 +165,9 @@ function readingOnly(session: DatabaseSession): DatabaseSession {
 
 const maxQuotedCharacters = 60
 const reads = /^\s*(?:SELECT|WITH)\b/
-/** What changes rows, and `FOR UPDATE` and `FOR SHARE`, whose locks would end with their statement. */
+/**
+ * Statements that change rows, and `FOR UPDATE` and `FOR SHARE`, whose locks would end with the statement.
+ */
 const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
 /** Statements are constants of the program, so each is examined once. */
 const known = new Map<string, boolean>()
@@ -180,7 +185,7 @@ function assertReads(sql: string): void {
   throw new Error(`a statement that could write was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
 }
 
-/** Only carries what `begin` met to the place that decides. */
+/** Carries the failure of BEGIN to the code that handles it. */
 class BeginFailure extends Error {
   readonly failure: DatabaseFailure
 
@@ -200,7 +205,7 @@ async function begin(session: DatabaseSession, isolation: Isolation): Promise<vo
 }
 
 interface Opening {
-  /** BEGIN; undefined without a transaction. */
+  /** The result of BEGIN; undefined without a transaction. */
   readonly begun: Promise<void> | undefined
   /** No statement is sent before BEGIN is answered. */
   readonly holdsAll: boolean
@@ -208,7 +213,7 @@ interface Opening {
 
 type OpenTx = ReturnType<typeof createTx>
 
-/** The transaction as `work` sees it; the first failure is remembered, for after it nothing can be kept. */
+/** Creates the `Tx` of the work. Remembers the first failure, after which nothing can be committed. */
 function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   let failure: DatabaseFailure | undefined
   let ended = false
@@ -253,7 +258,7 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
     query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
       (await query(sql, params)) as readonly Row[],
     send(sql, params = []) {
-      // The driver may reject to write such a date, of which the commit behind it would not hear.
+      // The driver may fail to serialise an invalid date, and the commit behind it would succeed.
       if (params.some(value => value instanceof Date && Number.isNaN(value.getTime()))) {
         throw new RangeError(`an invalid date was given to ${sql.slice(0, maxQuotedCharacters)}`)
       }
@@ -264,14 +269,14 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   const end = () => {
     ended = true
   }
-  // They run in their order, so when the last of them has ended all have.
+  // Statements run in order, so the last one ends last.
   const settled = () => last.catch(() => {})
   return { tx, end, settled, failed: () => failure }
 }
 
 /**
- * @param thrown what `work` threw: when it gave the failure a meaning of its own and no retry is due, that
- * comes out
+ * @param thrown the error of `work`. It may translate the failure, and is rethrown unless the transaction
+ *   is retried.
  */
 async function endFailed(
   session: DatabaseSession,
@@ -299,7 +304,7 @@ async function rollBack(session: DatabaseSession, error: unknown): Promise<Outco
   return { kind: 'thrown', error }
 }
 
-/** Sends COMMIT without waiting for statements that were sent: after a failure the database rolls back. */
+/** Sends COMMIT without waiting for earlier statements: if one fails, the database rolls back. */
 async function commit<T>(
   session: DatabaseSession,
   { settled, failed }: OpenTx,

@@ -4,7 +4,7 @@ import type { Tx } from '../storage.ts'
 import { type KeyId, type KeyRow, saveAnswer } from './idempotency-keys.ts'
 import { hashIdempotencyKey, openAnswer, sealAnswer } from './sealed-answer.ts'
 
-/** A request whose effect happens once, however often the request is repeated. */
+/** A request that takes effect once, however often it is repeated. */
 export interface IdempotentRequest {
   /** The owner of the keys, for example `app:ID`: equal keys of two scopes are two keys. */
   readonly scope: string

@@ -32,7 +32,7 @@ export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
   ])
 }
 
-/** Lets the app's keys expire at that time, except the one to keep. No key gets a later expiry. */
+/** Sets the expiry of the app's keys, except the kept one, to that time. No key gets a later expiry. */
 export async function expireAppKeys(tx: Tx, appId: string, atMs: number, keepHash?: string): Promise<void> {
   await tx.query(
     `UPDATE app_keys SET expires = least(expires, $2)
@@ -61,8 +61,8 @@ export function toApp({ id, name, created }: AppRow): App {
 }
 
 /**
- * The app that a key opens now. The index finds candidates by the first bytes of the hash; the whole of it is
- * compared in constant time.
+ * Returns the app that a key authenticates now. The index finds candidates by the first bytes of the hash;
+ * the whole hash is compared in constant time.
  */
 export async function findAppByKeyHash(tx: Tx, hash: string, nowMs: number): Promise<App | undefined> {
   const wanted = Buffer.from(hash, 'hex')

@@ -24,7 +24,7 @@ const disputes = new Table('disputes', {
 
 const insert = disputes.insertAtNextPosition()
 
-/** Holds the merchant's lists until this database transaction ends. */
+/** Locks the merchant's lists until the end of this database transaction. */
 export async function insertDispute(tx: Tx, dispute: Dispute): Promise<void> {
   await tx.query(insert.sql, insert.values(dispute))
 }

@@ -3,7 +3,7 @@ import type { Balances, Merchant } from '../../domain/merchant/merchant.ts'
 import { planFor } from '../query-plan-settings.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 
-/** The entry ($1 to $8) with all of its postings, which the database checks to sum up to zero. */
+/** Inserts an entry with all of its postings. The database checks that they sum to zero. */
 const insertEntry = `WITH entry AS (
     INSERT INTO ledger_entries (id, merchant_id, test, created, kind, transaction_id, dispute_id, line_id)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, merchant_id
@@ -33,7 +33,10 @@ export function postLedger(tx: Tx, entry: LedgerEntry): void {
   ])
 }
 
-/** The merchant's balance in minor units, from its postings alone. Stays while the merchant is locked. */
+/**
+ * Returns the merchant's balance in minor units, from its postings. It is stable while the merchant is
+ * locked.
+ */
 export async function readBalance(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
   const rows = await tx.query<{ balance: bigint }>(
     `SELECT coalesce(sum(amount), 0)::bigint AS balance FROM ledger_postings
@@ -60,14 +63,14 @@ const selectBalances = `SELECT m.id AS merchant_id, false AS is_pending, m.curre
     FROM transactions WHERE merchant_id = ANY ($1::uuid[]) AND has_pending GROUP BY merchant_id, currency
   ORDER BY is_pending, currency`
 
-/** The balances of merchants with these funding currencies by their ids, all as of one moment. */
+/** Returns the balances of merchants by their ids, all as of one moment. */
 export async function balancesOfMerchants(
   tx: Tx,
   merchants: readonly Pick<Merchant, 'id' | 'currency'>[],
 ): Promise<ReadonlyMap<string, Balances>> {
   const ids = merchants.map(({ id }) => id)
   const currencies = merchants.map(({ currency }) => currency)
-  // One statement, so that a capture at the same time is in exactly one of the two.
+  // A single statement, so that a concurrent capture is in exactly one of the two.
   const rows = await tx.query<BalanceRow>(selectBalances, [ids, currencies])
   const byMerchant = Map.groupBy(rows, row => row.merchant_id)
   return new Map([...byMerchant].map(([id, ofMerchant]) => [id, toBalances(ofMerchant)]))
@@ -81,7 +84,7 @@ function toBalances(rows: readonly BalanceRow[]): Balances {
   }
 }
 
-/** The balances of a merchant with this funding currency, all as of one moment. */
+/** Returns the balances of a merchant, all as of one moment. */
 export async function merchantBalances(
   tx: Tx,
   merchant: Pick<Merchant, 'id' | 'currency'>,
@@ -89,7 +92,7 @@ export async function merchantBalances(
   return onlyRow([...(await balancesOfMerchants(tx, [merchant])).values()])
 }
 
-/** The sum of each account of a merchant, or of all merchants when it is null. */
+/** Returns the sum of each account of a merchant, or of all merchants if it is null. */
 export async function accountBalances(tx: Tx, merchantId: string | null): Promise<readonly Posting[]> {
   return tx.query<Posting>(
     `SELECT account, currency, sum(amount)::bigint AS amount FROM ledger_postings
@@ -125,7 +128,7 @@ export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promis
   return (await tx.query<EntryRow>(sql, [lineIds])).map(toEntry)
 }
 
-/** Entries of disputes that no line shows: those that were lost. */
+/** Returns the entries of disputes without a line, which are those of lost disputes. */
 export async function hiddenEntriesOfDisputes(
   tx: Tx,
   disputeIds: readonly string[],
@@ -152,14 +155,14 @@ function toEntry(row: EntryRow): LedgerEntry {
   }
 }
 
-/** Something that the books contradict. */
+/** A row that breaks a rule of the books. */
 interface LedgerProblem {
   readonly rule: string
   readonly id: string
   readonly detail: string
 }
 
-/** Each answers the ids of rows that break the rule, with figures for an investigation. */
+/** Each query returns the ids of rows that break the rule, with details. */
 const proofs: readonly (readonly [rule: string, sql: string])[] = [
   [
     'the postings of an entry sum up to zero in each currency',

@@ -31,7 +31,7 @@ const lines = new Table('lines', {
 
 const insert = lines.insertAtNextPosition()
 
-/** Holds the merchant's lists, and with them its balance, until this database transaction ends. */
+/** Locks the merchant's lists, and with them its balance, until the end of this database transaction. */
 export function insertLine(tx: Tx, line: Line): void {
   tx.send(insert.sql, insert.values(line))
 }
@@ -70,8 +70,8 @@ export async function listPayoutLines(
 const ofMerchant = listOfMerchant(lines)
 
 /**
- * Returns a part of a merchant's lines. A search in a range of time is in the order of creation, which an
- * index has; without a range it is in the order of the list.
+ * Returns a page of a merchant's lines. A search in a range of time is in the order of creation, which has
+ * an index; other pages are in the order of the list.
  */
 export function listLines(
   tx: Tx,

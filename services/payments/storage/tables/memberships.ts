@@ -3,7 +3,7 @@ import { type ListPage, type ListSource, listPage, type PageQuery } from '../lis
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { appColumns, insertIdentity, toApp } from './apps.ts'
 
-/** The access to merchants: apps by association, users by invitation. */
+/** A row of a user or a member. Apps have merchants by association, users by invitation. */
 interface UserRow {
   readonly id: string
   readonly email: string
@@ -11,7 +11,7 @@ interface UserRow {
 }
 
 const userColumns = 'users.id, users.email, identities.created'
-/** A user as one merchant knows it: nothing here comes from an invitation of another merchant. */
+/** The user as this merchant knows it, without data of the invitations of other merchants. */
 const memberId = 'coalesce(m.member_id, m.user_id)'
 const memberColumns = `${memberId} AS id, coalesce(m.email, users.email) AS email, m.invited AS created`
 const members = 'merchant_users m JOIN users ON users.id = m.user_id'
@@ -21,15 +21,16 @@ function toUser({ id, email, created }: UserRow): User {
 }
 
 /**
- * Finds the user of that e-mail address, whatever its letters' case, or makes it.
+ * Returns the user with that e-mail address, ignoring case, or inserts it.
  *
- * @returns the user, and whether it is new here
+ * @returns the user, and whether it is new
  */
 export async function findOrInsertUser(
   tx: Tx,
   user: User,
 ): Promise<{ readonly user: User; readonly isNew: boolean }> {
-  // Two invitations of one new person at once: the second waits here, and then finds the user of the first.
+  // If a new person is invited twice at once, the second transaction waits here, and finds the user of the
+  // first.
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended(lower($1), 1))', [user.email])
   const [row] = await tx.query<UserRow>(
     `SELECT ${userColumns} FROM users JOIN identities USING (id) WHERE lower(users.email) = lower($1)`,
@@ -41,7 +42,10 @@ export async function findOrInsertUser(
   return { user, isNew: true }
 }
 
-/** One statement takes both positions: of the merchant ($1) and of the identity ($2). */
+/**
+ * Returns the statement that inserts a membership and takes both positions: of the merchant ($1) and of
+ * the identity ($2).
+ */
 function insertMembership(table: string, identityColumn: string, more: string, moreValues: string): string {
   return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
       identity_place AS (UPDATE positions SET last = last + 1 WHERE owner = $2 RETURNING last)
@@ -58,7 +62,7 @@ const insertMerchantUser = insertMembership(
   ', $3, $4, $5',
 )
 
-/** @returns false when the app has the merchant already */
+/** @returns false if the app has the merchant already */
 export async function addMerchantApp(tx: Tx, merchantId: string, appId: string): Promise<boolean> {
   return (await tx.query(insertMerchantApp, [merchantId, appId])).length > 0
 }

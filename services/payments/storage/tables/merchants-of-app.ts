@@ -7,7 +7,7 @@ import { merchantTable } from './merchants.ts'
 const from = 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id'
 const find = `SELECT ${merchantTable.columnsWithAlias('merchants')} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
 
-/** The merchant, if the app has it: to others it is as if it did not exist. */
+/** Returns the merchant if the app has access to it. */
 export async function findMerchantOfApp(
   tx: Tx,
   merchantId: string,
@@ -22,7 +22,7 @@ const findOfTransaction = find.replace(
   'm.merchant_id = (SELECT merchant_id FROM transactions WHERE id = $1)',
 )
 
-/** The merchant of a transaction, if the app has it. */
+/** Returns the merchant of a transaction if the app has access to it. */
 export async function findMerchantOfTransaction(
   tx: Tx,
   transactionId: string,

@@ -94,8 +94,8 @@ export async function findProvisionUids(
 }
 
 /**
- * Nothing moves the merchant's balance, or adds to its lists, until this transaction ends. Comes after the
- * locks of idempotency keys and transactions.
+ * Returns the merchant, and locks it with its balance and lists until this transaction ends. Take this
+ * lock after those of idempotency keys and transactions.
  */
 export async function lockMerchant(tx: Tx, id: string): Promise<Merchant | undefined> {
   await tx.query('SELECT last FROM positions WHERE owner = $1 FOR UPDATE', [id])

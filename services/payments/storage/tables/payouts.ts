@@ -1,6 +1,6 @@
 import { firstId, onlyRow, type Tx } from '../storage.ts'
 
-/** That a line paid out for a period. A period is any name, such as a date. */
+/** The payout of a merchant for a period. A period is any name, such as a date. */
 interface PayoutRecord {
   readonly merchantId: string
   readonly period: string
@@ -14,7 +14,7 @@ export async function insertPayout(tx: Tx, { merchantId, period, lineId }: Payou
   await tx.query(insert, [merchantId, period, lineId])
 }
 
-/** Stays as it is while the merchant is locked. */
+/** Whether the merchant was paid for the period. Stable while the merchant is locked. */
 export async function hasPayout(tx: Tx, merchantId: string, period: string): Promise<boolean> {
   const rows = await tx.query<{ known: boolean }>(
     'SELECT EXISTS (SELECT FROM payouts WHERE merchant_id = $1 AND period = $2) AS known',
@@ -24,10 +24,10 @@ export async function hasPayout(tx: Tx, merchantId: string, period: string): Pro
 }
 
 /**
- * Ids of merchants that have a bank account and a balance above zero, and were not paid for the period, in
- * the order of their ids.
+ * Returns ids of merchants with a bank account and a balance above zero that were not paid for the period,
+ * in the order of their ids.
  *
- * @param afterId the last id of the part before; null for the first part
+ * @param afterId the last id of the previous part; null for the first part
  */
 export async function listMerchantsToPay(
   tx: Tx,

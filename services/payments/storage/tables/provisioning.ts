@@ -1,6 +1,6 @@
 import { type Tx, toDate } from '../storage.ts'
 
-/** One request at a time for the merchant of a resource, from here to the end of the transaction. */
+/** Serialises the requests for the merchant of a resource until the end of the transaction. */
 export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [uid])
 }
@@ -14,7 +14,7 @@ const insertKey =
   'INSERT INTO app_keys (hash, app_id, created) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING'
 const findKey = 'SELECT app_id, expires FROM app_keys WHERE hash = $1'
 
-/** Gives the app a key, unless the key is some app's already, and answers whose it now is. */
+/** Inserts a key of the app unless the key exists. Returns the app that has it. */
 export async function addAppKey(
   tx: Tx,
   { appId, hash, nowMs }: { readonly appId: string; readonly hash: string; readonly nowMs: number },
@@ -26,7 +26,9 @@ export async function addAppKey(
   return { appId: row.app_id, expiresMs: row.expires?.getTime() ?? null }
 }
 
-/** Makes a merchant that is there that of a resource. The one whose it was never gets another. */
+/**
+ * Assigns an existing merchant to a resource. The resource that it had before never gets another merchant.
+ */
 export async function claimMerchant(
   tx: Tx,
   { merchantId, uid, nowMs }: { readonly merchantId: string; readonly uid: string; readonly nowMs: number },
@@ -39,7 +41,7 @@ export async function claimMerchant(
   await tx.query('UPDATE merchants SET provision_uid = $2 WHERE id = $1', [merchantId, uid])
 }
 
-/** Whether another resource has taken over the merchant of this one. */
+/** Whether another resource has adopted the merchant of this one. */
 export async function isHandedOver(tx: Tx, uid: string): Promise<boolean> {
   const rows = await tx.query('SELECT uid FROM provisions_handed_over WHERE uid = $1', [uid])
   return rows.length > 0

@@ -47,8 +47,10 @@ function valueMoved(kind: 'capture' | 'refund'): string {
 }
 
 /**
+ * Returns the query of a trail.
+ *
  * @param transactionId a column or a parameter
- * @param newest how many entries come besides the totals; null for all
+ * @param newest the number of newest entries beside the totals; null for all
  */
 export function selectTrail(transactionId: string, newest: number | null): string {
   return `SELECT json_build_object('entries', count(*),
@@ -137,10 +139,10 @@ const trailEntries = new Table('trail_entries', {
 const insert = trailEntries.insert()
 
 /**
- * Adds an entry. The transaction fails with the constraint `trail_entries_order` when the trail had more
- * entries.
+ * Appends an entry. The transaction fails with the constraint `trail_entries_order` if the trail has grown
+ * meanwhile.
  *
- * @param number how many entries the trail had before
+ * @param number the number of entries before
  */
 export function appendTrail(tx: Tx, entry: TrailEntry, number: number): void {
   tx.send(insert.sql, insert.values({ ...entry, number }))

@@ -61,8 +61,8 @@ function toTransaction(row: TransactionRowWithTrail): Transaction {
 const insert = transactions.insertAtNextPosition()
 
 /**
- * Inserts a transaction that has no trail yet. Holds the merchant's lists until this database transaction
- * ends.
+ * Inserts a transaction without a trail. Locks the merchant's lists until the end of this database
+ * transaction.
  */
 export async function insertTransaction(tx: Tx, transaction: Transaction): Promise<void> {
   await tx.query(insert.sql, insert.values(transaction))
@@ -78,7 +78,7 @@ export async function findTransaction(tx: Tx, id: string): Promise<Transaction |
 const findOfApp = `${find} AND EXISTS (
     SELECT FROM merchant_apps m WHERE m.merchant_id = t.merchant_id AND m.app_id = $2)`
 
-/** The transaction, if the app has its merchant: to others it is as if it did not exist. */
+/** Returns the transaction if the app has access to its merchant. */
 export async function findTransactionOfApp(
   tx: Tx,
   id: string,
@@ -92,11 +92,11 @@ const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY 
 const trailAlone = `SELECT (${selectTrail('$1', maxShownTrail)}) AS trail`
 
 /**
- * The transaction as it is now and as it stays, for everybody else, until this database transaction ends.
- * Comes after the lock of an idempotency key and before that of the merchant.
+ * Returns the transaction, locked until the end of this database transaction. Take this lock after that of
+ * an idempotency key and before that of the merchant.
  */
 export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
-  // In the statement that waited for the lock, the trail would be the one from before the wait.
+  // A statement that waits for the lock reads the trail of the time before the wait.
   const [[row], trails] = await Promise.all([
     tx.query<TransactionRow>(lock, [id]),
     tx.query<{ trail: TrailJson }>(trailAlone, [id]),
@@ -115,7 +115,7 @@ const update = transactions.update(
   'refundableRest',
 )
 
-/** Stores the amounts, which are all that changes. The caller holds the lock. */
+/** Stores the amounts; no other column changes. The caller has locked the transaction. */
 export function updateAmounts(tx: Tx, transaction: Transaction): void {
   tx.send(update.sql, update.values(transaction))
 }
@@ -130,8 +130,8 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
 }
 
 /**
- * A part of a merchant's transactions. A search in a range of time is in the order of creation, which an
- * index has; without a range it is in the order of the list.
+ * Returns a page of a merchant's transactions. A search in a range of time is in the order of creation,
+ * which has an index; other pages are in the order of the list.
  */
 export function listTransactions(
   tx: Tx,
@@ -142,7 +142,7 @@ export function listTransactions(
   return listFrom(tx, ofMerchant, merchantId, { page, search })
 }
 
-/** The same, of transactions whose trails are empty and whose totals are right. */
+/** Does the same without the entries of trails. The totals are complete. */
 export function listWithoutTrails(
   tx: Tx,
   merchantId: string,
@@ -208,7 +208,7 @@ export async function listTransactionsInOrder(
   return rows.map(toTransaction)
 }
 
-/** Ids of transactions of which something is pending and whose time is over, the oldest first. */
+/** Returns ids of expired transactions with a pending amount, the oldest first. */
 export async function listExpiredTransactions(
   tx: Tx,
   nowMs: number,
