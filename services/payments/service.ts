@@ -258,7 +258,7 @@ function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; reado
           cert,
           key,
           ca,
-          onWarning: text => log.warn('read TLS files failed', { reason: text }),
+          onReloadFailed: reason => log.warn('reload certificates failed', { reason }),
         })
       : undefined
   const api = open(

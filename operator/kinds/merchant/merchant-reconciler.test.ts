@@ -267,7 +267,10 @@ describe('# a Merchant with a real payments service', () => {
     world.change({ profile: { ...profile, currency: 'EUR', email: 'other@example.org' } })
     const { obstacle } = await world.reconcile()
     assert.equal(obstacle?.reason, 'ImmutableFieldChanged')
-    assert.match(obstacle.message, /^spec\.currency: is fixed .*; change the field back, or create another/)
+    assert.match(
+      obstacle.message,
+      /^spec\.currency: cannot change .*; change the field back, or create another/,
+    )
     world.change({ profile: { ...profile, email: 'other@example.org' } })
     assert.deepEqual(await ready(world), first)
   })

@@ -98,7 +98,9 @@ export async function askService(
   } catch (error) {
     // The file of a service that was killed.
     if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') return undefined
-    throw new Error(`the service did not answer: ${(error as Error).message}; look before you repeat it`)
+    throw new Error(
+      `the service did not answer: ${(error as Error).message}; check the outcome before you repeat the command`,
+    )
   }
   if (response.statusCode !== 200) {
     response.resume()

@@ -39,7 +39,8 @@ export function toRejection(error: unknown): Rejected | undefined {
 
 function toStorageRejection({ code }: StorageError): Rejected | undefined {
   if (code === 'commit-unknown') {
-    const message = 'It is not known whether this was done. Look, or repeat it with the same Idempotency-Key.'
+    const message =
+      'The outcome is unknown. Repeat the request with the same Idempotency-Key, or read the record.'
     return reject('unavailable', message)
   }
   const passes = code === 'unavailable' || code === 'contention' || code === 'timeout'

@@ -122,7 +122,7 @@ async function listItems<Filter, Item>(
   const query = { ...(await toPageQuery(tx, list, owner, page)), ...visible }
   const found = await items(tx, owner, query, page.filter)
   if ('items' in found) return accept(found.items)
-  return rejectField(found.unknownCursor, 'mismatch', 'there is no such element in this list')
+  return rejectField(found.unknownCursor, 'mismatch', 'not found in this list')
 }
 
 /** Replaces times in cursors by the elements that were created then. */

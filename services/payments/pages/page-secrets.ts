@@ -48,6 +48,6 @@ function parseSecrets(text: string): readonly Uint8Array[] {
     if (bytes >= minSecretBytes) continue
     throw new RangeError(`secret ${index + 1}: has ${bytes} bytes; at least ${minSecretBytes} are needed`)
   }
-  if (lines.length === 0) throw new RangeError('secret: there is none')
+  if (lines.length === 0) throw new RangeError('secret: is missing')
   return lines.map(line => Buffer.from(line, 'utf8'))
 }

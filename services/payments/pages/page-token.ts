@@ -83,7 +83,7 @@ function createKeys(secrets: () => readonly Uint8Array[]): () => readonly [Buffe
       known = now
     }
     const [first, ...others] = keys
-    if (first === undefined) throw new RangeError('secret: there is none')
+    if (first === undefined) throw new RangeError('secret: is missing')
     return [first, ...others]
   }
 }

@@ -37,7 +37,8 @@ export function paymentsCheckout(payments: Payments): Checkout {
       const found = await findPayment(payments, toAttempt(details))
       if (!found.ok) {
         const outcome = toOutcome(found)
-        if (outcome.kind === 'merchant-closed') throw new Error('a look at a payment was rejected')
+        if (outcome.kind === 'merchant-closed')
+          throw new Error('finding a payment was rejected: merchant_closed')
         return outcome
       }
       if ('kind' in found.value) return { kind: found.value.kind === 'unknown' ? 'none' : found.value.kind }

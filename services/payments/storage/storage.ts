@@ -129,7 +129,7 @@ export function violates(error: unknown, constraint: string): boolean {
  */
 export function onlyRow<Row>(rows: readonly Row[]): Row {
   const [row] = rows
-  if (row === undefined || rows.length > 1) throw new Error(`one row was expected, and ${rows.length} came`)
+  if (row === undefined || rows.length > 1) throw new Error(`expected one row, got ${rows.length}`)
   return row
 }
 

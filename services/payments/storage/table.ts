@@ -59,9 +59,11 @@ export function columnGroup<Inner extends Fields>(fields: Inner): TableField<Rec
   }
 }
 
-/** A statement whose parameters are fields of a record. */
+/** A statement whose first parameters are fields of a record. */
 interface RecordStatement<Shape> {
   readonly sql: string
+  /** The number of parameters of the record. */
+  readonly count: number
   values(record: Shape): readonly SqlValue[]
 }
 
@@ -101,6 +103,7 @@ export class Table<Defined extends Fields> {
     const columns = [...this.#names, ...more]
     return {
       sql: `INSERT INTO ${this.name} (${columns.join(', ')}) VALUES (${parameters(columns)})`,
+      count: this.#names.length,
       values: record => this.values(record),
     }
   }
@@ -111,10 +114,20 @@ export class Table<Defined extends Fields> {
    * without a list.
    */
   insertAtNextPosition(): RecordStatement<RecordOf<Defined>> {
+    return this.#insertAtNextPosition('', '')
+  }
+
+  /** @param next inserts rows that depend on the inserted one, which it names `inserted` */
+  insertAtNextPositionWith(next: string): RecordStatement<RecordOf<Defined>> {
+    return this.#insertAtNextPosition(', inserted AS (', ` RETURNING *) ${next}`)
+  }
+
+  #insertAtNextPosition(before: string, after: string): RecordStatement<RecordOf<Defined>> {
     return {
-      sql: `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last)
+      sql: `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last)${before}
         INSERT INTO ${this.name} (${this.columns}, position)
-        VALUES (${parameters(this.#names)}, (SELECT last FROM place))`,
+        VALUES (${parameters(this.#names)}, (SELECT last FROM place))${after}`,
+      count: this.#names.length,
       values: record => this.values(record),
     }
   }
@@ -127,6 +140,7 @@ export class Table<Defined extends Fields> {
     const settings = columns.map((name, index) => `${name} = $${index + 2}`)
     return {
       sql: `UPDATE ${this.name} SET ${settings.join(', ')} WHERE id = $1`,
+      count: columns.length + 1,
       values: record => this.#write(record, ['id', ...names]),
     }
   }

@@ -30,7 +30,7 @@ export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
   if (hasCardNumber(json)) return rejectCardNumber(place)
   const bytes = Buffer.byteLength(json, 'utf8')
   if (bytes > maxCustomBytes) {
-    return rejectValue(place, 'too_long', `has ${bytes} bytes; ${maxCustomBytes} are allowed`)
+    return rejectValue(place, 'too_long', `has ${bytes} bytes; at most ${maxCustomBytes} are allowed`)
   }
   return value as JsonObject
 })

@@ -57,8 +57,10 @@ export function list<T extends object | string>(
   const schema = { type: 'array', items: read.schema, minItems: min, maxItems: max }
   return reader(schema, (value, place) => {
     if (!Array.isArray(value)) return rejectValue(place, 'type', `${describeInput(value)} is not a list`)
-    if (value.length > max) return rejectValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
-    if (value.length < min) return rejectValue(place, 'required', `has ${value.length}; ${min} are needed`)
+    if (value.length > max)
+      return rejectValue(place, 'too_many', `has ${value.length} elements; at most ${max} are allowed`)
+    if (value.length < min)
+      return rejectValue(place, 'required', `has ${value.length} elements; at least ${min} are required`)
     const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
     const good = items.filter((item): item is T => item !== invalidInput)
     return good.length < items.length ? invalidInput : good
@@ -88,7 +90,11 @@ export function textField(maxCharacters: number): Reader<string> {
     if (typeof value !== 'string')
       return rejectValue(place, 'type', `${describeInput(value)} is not a string`)
     if (value.length > maxCharacters) {
-      return rejectValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
+      return rejectValue(
+        place,
+        'too_long',
+        `has ${value.length} characters; at most ${maxCharacters} are allowed`,
+      )
     }
     if (value === '') return rejectValue(place, 'too_small', 'is empty; leave the field out, or send null')
     return isStorable(value)
@@ -111,7 +117,7 @@ export function withoutCardNumber(value: string, place: FieldContext): string | 
 }
 
 export function rejectCardNumber(place: FieldContext): InvalidInput {
-  return rejectValue(place, 'card_number', 'has what could be the number of a card, which is not stored here')
+  return rejectValue(place, 'card_number', 'could contain a card number, which must not be stored')
 }
 
 /** Whether text can be stored and shown: without control characters and unpaired surrogates. */
@@ -219,10 +225,10 @@ const descriptorSchema = {
 export const descriptor: Reader<string> = reader(descriptorSchema, (value, place) => {
   if (typeof value !== 'string') return rejectValue(place, 'type', `${describeInput(value)} is not a string`)
   if (value.length > 22) {
-    return rejectValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
+    return rejectValue(place, 'too_long', `has ${value.length} characters; at most 22 are allowed`)
   }
   if (descriptorPattern.test(value)) return withoutCardNumber(value, place)
-  return rejectValue(place, 'format', `${describeInput(value)} has other than printable characters of ASCII`)
+  return rejectValue(place, 'format', `${describeInput(value)} has characters other than printable ASCII`)
 })
 
 /** An http or https URL, unchanged. */

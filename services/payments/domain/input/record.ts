@@ -154,7 +154,7 @@ function describeAnswerSchema(shape: Shape): JsonObject {
 }
 
 function rejectUnknown(place: FieldContext, names: readonly string[]): InvalidInput {
-  return rejectValue(place, 'unknown', `there is no such field; there are ${names.join(', ')}`)
+  return rejectValue(place, 'unknown', `unknown field; allowed are ${names.join(', ')}`)
 }
 
 function readField(field: RecordField<unknown>, value: unknown, place: FieldContext): unknown {

@@ -84,8 +84,8 @@ const mutableNames = new Intl.ListFormat('en-GB').format(mutableMerchantFields)
 const merchantUpdate = record(mutableFields, {
   onUnknownField: place => {
     if (immutable.has(place.path)) {
-      rejectValue(place, 'immutable', 'is fixed since the merchant was created')
-    } else rejectValue(place, 'unknown', `there is no such field; ${mutableNames} can be changed`)
+      rejectValue(place, 'immutable', 'cannot change after the merchant was created')
+    } else rejectValue(place, 'unknown', `unknown field; ${mutableNames} can be changed`)
   },
 })
 

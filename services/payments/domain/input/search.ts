@@ -69,7 +69,11 @@ const customFields: Reader<Readonly<Record<string, string>>> = reader(customSche
   }
   const entries = Object.entries(value)
   if (entries.length > maxCustomFields) {
-    return rejectValue(place, 'too_many', `has ${entries.length} fields; ${maxCustomFields} are allowed`)
+    return rejectValue(
+      place,
+      'too_many',
+      `has ${entries.length} fields; at most ${maxCustomFields} are allowed`,
+    )
   }
   const read = entries.map(([name, wanted]) => {
     const at = { ...place, path: `${place.path}.${name.slice(0, maxCustomCharacters)}` }
@@ -160,5 +164,9 @@ function timeRange(range: Range | null, isNeeded: boolean, place: FieldContext):
   if (to <= from) return reject('to', 'too_small', 'is not later than created.from')
   if (to <= latest) return { fromMs: from, toMs: to }
   const days = Math.ceil((to - from) / dayMs)
-  return reject('to', 'too_large', `is ${days} days after created.from; ${maxSearchDays} days are allowed`)
+  return reject(
+    'to',
+    'too_large',
+    `is ${days} days after created.from; at most ${maxSearchDays} days are allowed`,
+  )
 }

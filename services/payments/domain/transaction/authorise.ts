@@ -67,7 +67,7 @@ export function recurringSource(merchant: Merchant, earlier: Transaction | Saved
   const isTransaction = 'cardReference' in earlier
   const field = isTransaction ? 'transactionId' : 'cardId'
   if (earlier.merchantId !== merchant.id) {
-    return rejectField(field, 'mismatch', `there is no such ${isTransaction ? 'transaction' : 'card'}`)
+    return rejectField(field, 'mismatch', 'not found, or not accessible to this app')
   }
   if (!isTransaction) return accept({ card: earlier.card, cardReference: earlier.reference })
   if (earlier.error !== null) return rejectField(field, 'mismatch', 'this transaction was declined')

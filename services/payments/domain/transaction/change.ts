@@ -168,7 +168,11 @@ export function captureTransaction(
     transaction.totals.captures.value,
   )
   if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
-    return rejectField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+    return rejectField(
+      'amount',
+      'too_large',
+      `${amount} is above the maximum of a line in ${merchant.currency}`,
+    )
   }
   const from = { account: 'clearing', money: captured } as const
   const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const

@@ -84,7 +84,11 @@ export function raiseDispute(
   const { taken, left } = takeValue(transaction, amount - excess)
   const held = taken + excessHeld
   if (!fitsJson(amount) || !fitsJson(held)) {
-    return rejectField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+    return rejectField(
+      'amount',
+      'too_large',
+      `${amount} is above the maximum of a line in ${merchant.currency}`,
+    )
   }
   const { currency } = transaction
   const fee = calculateFee(

@@ -39,14 +39,15 @@ export function createMonitorServer(options: MonitorServerOptions) {
     const { path, query } = parseTarget(request)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
     const send = sendPage.bind(undefined, response)
-    if (page === undefined) return send(404, `there are ${Object.keys(pages).join(', ')}\n`)
+    if (page === undefined)
+      return send(404, `unknown page; expected one of ${Object.keys(pages).join(', ')}\n`)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
-      return send(405, 'pages are read with GET\n')
+      return send(405, 'method not allowed; expected GET or HEAD\n')
     }
     page(query).then(
       found => send(...found),
-      () => send(500, 'the page could not be made\n'),
+      () => send(500, 'internal error\n'),
     )
   })
   server.requestTimeout = requestTimeoutMs

@@ -93,7 +93,7 @@ export async function associateApp(
   const merchant = await ownOpenMerchant(tx, app, merchantId)
   if (!merchant.ok) return merchant
   const found = await findApp(tx, appId)
-  if (found === undefined) return rejectField('appId', 'mismatch', 'there is no such app')
+  if (found === undefined) return rejectField('appId', 'mismatch', 'not found')
   await addMerchantApp(tx, merchantId, appId)
   return accept(found)
 }

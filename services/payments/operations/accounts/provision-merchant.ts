@@ -104,7 +104,7 @@ async function createProvisioned(
   if (!merchant.ok) return merchant
   await insertApp(tx, { id: deriveAppId(uid), name: input.app.name, createdMs: merchant.value.createdMs })
   if (!(await insertMerchant(tx, merchant.value, uid)))
-    throw new Error(`a merchant of ${uid} came in between`)
+    throw new Error(`a merchant of ${uid} was inserted concurrently`)
   emitMerchantEvent(tx, payments, merchant.value, 'merchant.created')
   return accept(merchant.value)
 }
@@ -155,7 +155,7 @@ const mutable: ReadonlySet<string> = new Set(mutableMerchantFields)
 
 /** Returns an error for each changed field of the resource that cannot change in a merchant. */
 function immutableChanges(merchant: Merchant, input: MerchantInput): readonly FieldError[] {
-  const message = 'is fixed since the merchant was created'
+  const message = 'cannot change after the merchant was created'
   return merchantFieldNames
     .filter(name => !mutable.has(name))
     .flatMap(name => changedPaths(merchant[name], input[name], `merchant.${name}`))

@@ -52,7 +52,7 @@ async function sendInstruction(
   const { transactionId, kind, operationId, reference, amount, currency, attempts } = instruction
   const processor = chooseProcessor(payments, instruction)
   try {
-    if (processor === null) throw new Error('no processor is configured for accounts that are not for tests')
+    if (processor === null) throw new Error('no card processor is configured for live merchants')
     await processor[kind]({ operationId, reference, amount, currency })
   } catch (error) {
     const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 20))

@@ -7,7 +7,7 @@ import { type BookingResult, bookEvent, unbooked } from './book-event.ts'
 
 async function lockException(tx: Tx, id: string) {
   const found = isId(id) ? await lockOpenException(tx, id) : undefined
-  return found === undefined ? reject('not_found', 'There is no open exception with this id.') : accept(found)
+  return found === undefined ? reject('not_found', 'No open exception has this id.') : accept(found)
 }
 
 /**

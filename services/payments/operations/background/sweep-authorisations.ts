@@ -67,7 +67,7 @@ async function sweep(payments: Payments, attempt: DueAttempt): Promise<SweptAtte
 
 async function cancel(payments: Payments, attempt: DueAttempt): Promise<'voided' | 'absent'> {
   const processor = chooseProcessor(payments, attempt)
-  if (processor === null) throw new Error('no processor is configured for accounts that are not for tests')
+  if (processor === null) throw new Error('no card processor is configured for live merchants')
   const { reference: operationId, amount, currency } = attempt
   const { wasApproved } = await processor.cancelAuthorisation({ operationId, amount, currency })
   return wasApproved ? 'voided' : 'absent'

@@ -56,9 +56,11 @@ async function findSource(tx: Tx, source: TransactionSource) {
   if ('transactionId' in source) {
     const transaction = await findTransaction(tx, source.transactionId)
     return transaction === undefined
-      ? rejectField('transactionId', 'mismatch', 'there is no such transaction')
+      ? rejectField('transactionId', 'mismatch', 'not found, or not accessible to this app')
       : accept(transaction)
   }
   const card = await findCard(tx, source.cardId)
-  return card === undefined ? rejectField('cardId', 'mismatch', 'there is no such card') : accept(card)
+  return card === undefined
+    ? rejectField('cardId', 'mismatch', 'not found, or not accessible to this app')
+    : accept(card)
 }

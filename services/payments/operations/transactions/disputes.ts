@@ -31,7 +31,7 @@ export async function raiseDisputeByHand(
   { transactionId, ...input }: DisputeRequest,
 ): Promise<Result<Dispute>> {
   const cause = await lockCause(tx, transactionId)
-  if (cause === undefined) return reject('not_found', 'There is no such transaction.')
+  if (cause === undefined) return reject('not_found', 'The transaction was not found.')
   const earlier = await disputesOfTransactions(tx, [transactionId])
   const change = raiseDispute(
     cause.transaction,
@@ -50,7 +50,7 @@ export async function resolveDisputeByHand(
   const cause = found && (await lockCause(tx, found.transactionId))
   // The dispute is read again, because it may have ended during the wait for the lock.
   const dispute = cause && (await findDispute(tx, disputeId))
-  if (cause === undefined || dispute === undefined) return reject('not_found', 'There is no such dispute.')
+  if (cause === undefined || dispute === undefined) return reject('not_found', 'The dispute was not found.')
   const context = operationContext(payments, cause.merchant)
   const change = resolveDispute(cause.transaction, dispute, outcome, context)
   return saveDispute(tx, payments, change)

@@ -150,6 +150,6 @@ async function readPayment(payments: Payments, known: RequestState): Promise<Res
   if (known.kind !== 'answered') return reject('idempotency_mismatch')
   const id = known.answer.body
   const transaction = await payments.storage.read(tx => findTransaction(tx, id))
-  if (transaction === undefined) throw new Error(`the payment ${id} was recorded, and is not there`)
+  if (transaction === undefined) throw new Error(`the recorded payment ${id} was not found`)
   return accept(transaction)
 }

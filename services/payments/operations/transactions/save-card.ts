@@ -27,7 +27,7 @@ export async function saveCard(
   if (!merchant.ok) return merchant
   const transaction = await findTransaction(tx, input.transactionId)
   if (transaction === undefined) {
-    return rejectField('transactionId', 'mismatch', 'there is no such transaction')
+    return rejectField('transactionId', 'mismatch', 'not found, or not accessible to this app')
   }
   const source = recurringSource(merchant.value, transaction)
   if (!source.ok) return source

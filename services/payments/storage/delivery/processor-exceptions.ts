@@ -1,6 +1,7 @@
 import type { MalformedEvent } from '../../processor/check-event.ts'
 import type { ProcessorEvent } from '../../processor/processor.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
+import { instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
 import { parseStoredEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
 
 /** A processor event that is not booked. */
@@ -26,8 +27,22 @@ export interface OpenException extends ProcessorException {
   readonly createdMs: number
 }
 
-const insert = `INSERT INTO processor_exceptions (id, event_id, test, event, outcome, reason, created, due)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (test, event_id) DO NOTHING RETURNING id`
+const event: TableField<ProcessorException['event']> = {
+  columns: ['event'],
+  write: value => [serialiseEvent(value)],
+  read: row => parseStoredEvent(row['event'] as StoredEvent),
+}
+
+const exceptions = new Table('processor_exceptions', {
+  id: valueColumn<string>('id'),
+  test: valueColumn<boolean>('test'),
+  event,
+  outcome: valueColumn<StoredOutcome>('outcome'),
+  reason: valueColumn<string>('reason'),
+  createdMs: instantColumn('created'),
+})
+const insert = exceptions.insert(['event_id', 'due'])
+const insertNew = `${insert.sql} ON CONFLICT (test, event_id) DO NOTHING RETURNING id`
 
 /**
  * Stores an event that could not be booked; one that waits for its cause is due at once. An event that is
@@ -37,12 +52,13 @@ const insert = `INSERT INTO processor_exceptions (id, event_id, test, event, out
  */
 export async function insertException(
   tx: Tx,
-  { id, test, event, outcome, reason }: ProcessorException,
+  exception: ProcessorException,
   nowMs: number,
 ): Promise<boolean> {
-  const values = [event.id, test, serialiseEvent(event), outcome, withoutNul(reason)]
-  const due = outcome === 'waiting' ? toDate(nowMs) : null
-  return (await tx.query(insert, [id, ...values, toDate(nowMs), due])).length > 0
+  const stored = { ...exception, reason: withoutNul(exception.reason), createdMs: nowMs }
+  const due = exception.outcome === 'waiting' ? toDate(nowMs) : null
+  const rows = await tx.query(insertNew, [...insert.values(stored), exception.event.id, due])
+  return rows.length > 0
 }
 
 /** PostgreSQL rejects the zero character in text; messages of errors can have it. */
@@ -50,26 +66,12 @@ function withoutNul(text: string): string {
   return text.replaceAll('\0', '\ufffd')
 }
 
-interface ExceptionRow {
-  readonly id: string
-  readonly test: boolean
-  readonly event: StoredEvent
-  readonly outcome: StoredOutcome
-  readonly reason: string
-  readonly created: Date
-}
-
-const select =
-  'SELECT id, test, event, outcome, reason, created FROM processor_exceptions WHERE closed IS NULL'
-
-function toException({ event, created, ...rest }: ExceptionRow): OpenException {
-  return { ...rest, event: parseStoredEvent(event), createdMs: created.getTime() }
-}
+const select = `SELECT ${exceptions.columns} FROM processor_exceptions WHERE closed IS NULL`
 
 /** Returns exceptions that are not closed, oldest first, without events that wait for their cause. */
 export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonly OpenException[]> {
   const sql = `${select} AND outcome <> 'waiting' ORDER BY created, id LIMIT $1`
-  return (await tx.query<ExceptionRow>(sql, [limit])).map(toException)
+  return (await tx.query<Row>(sql, [limit])).map(exceptions.read)
 }
 
 /** A processor event that waits for its cause. */
@@ -90,6 +92,12 @@ const claimWaiting = `UPDATE processor_exceptions
   )
   RETURNING id, event, created`
 
+interface WaitingRow {
+  readonly id: string
+  readonly event: StoredEvent
+  readonly created: Date
+}
+
 /** Claims waiting events that are due. Each is due again after 1 s to 1 min, unless it is closed before. */
 export async function claimWaitingEvents(
   tx: Tx,
@@ -97,11 +105,7 @@ export async function claimWaitingEvents(
   nowMs: number,
   limit: number,
 ): Promise<readonly WaitingEvent[]> {
-  const rows = await tx.query<Pick<ExceptionRow, 'id' | 'event' | 'created'>>(claimWaiting, [
-    test,
-    toDate(nowMs),
-    limit,
-  ])
+  const rows = await tx.query<WaitingRow>(claimWaiting, [test, toDate(nowMs), limit])
   return rows.map(({ id, event, created }) => ({
     id,
     // Malformed events never wait.
@@ -125,8 +129,8 @@ export async function updateOutcome(
  * closed or unknown.
  */
 export async function lockOpenException(tx: Tx, id: string): Promise<OpenException | undefined> {
-  const [row] = await tx.query<ExceptionRow>(`${select} AND id = $1 FOR UPDATE`, [id])
-  return row && toException(row)
+  const [row] = await tx.query<Row>(`${select} AND id = $1 FOR UPDATE`, [id])
+  return row && exceptions.read(row)
 }
 
 export async function closeException(tx: Tx, id: string, note: string, nowMs: number): Promise<void> {

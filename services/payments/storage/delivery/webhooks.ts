@@ -126,15 +126,12 @@ export function listWebhookEvents(
   return listPage(tx, eventsOfMerchant, merchantId, page, { type, subject_id: subjectId })
 }
 
-const insertEvent = `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
-    event AS (
-      INSERT INTO webhook_events (${events.columns}, position)
-      VALUES ($1, $2, $3, $4, $5, $6, (SELECT last FROM place)) RETURNING id, position
-    )
+const insertEvent = events.insertAtNextPositionWith(`
   INSERT INTO webhook_deliveries (endpoint_id, event_id, subject_id, position, due)
-  SELECT endpoint.id, event.id, $5, event.position, $3 FROM event, webhook_endpoints endpoint
+  SELECT endpoint.id, inserted.id, inserted.subject_id, inserted.position, inserted.created
+  FROM inserted, webhook_endpoints endpoint
   WHERE endpoint.merchant_id = $1 AND endpoint.disabled IS NULL
-    AND (cardinality(endpoint.events) = 0 OR $4 = ANY (endpoint.events))`
+    AND (cardinality(endpoint.events) = 0 OR inserted.type = ANY (endpoint.events))`)
 
 const findEvent = `SELECT ${events.columns} FROM webhook_events WHERE id = $1`
 
@@ -148,5 +145,5 @@ export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent
  * merchant's lists.
  */
 export function insertWebhookEvent(tx: Tx, event: WebhookEvent): void {
-  tx.send(insertEvent, events.values(event))
+  tx.send(insertEvent.sql, insertEvent.values(event))
 }

@@ -65,7 +65,7 @@ export function createTransactionRunner(
     tryOnce: (session: DatabaseSession) => Promise<Outcome<T>>,
     transactionOptions: TransactionOptions,
   ): Promise<T> {
-    if (insideTransaction.getStore()) throw new Error('a transaction was begun inside another one')
+    if (insideTransaction.getStore()) throw new Error('a transaction cannot begin inside another one')
     const giveUpMs = clock.monotonicMs() + limits.retryDeadlineMs
     const backoff = createBackoff({
       initialMs: limits.initialWaitMs,
@@ -158,7 +158,7 @@ function readingOnly(session: DatabaseSession): DatabaseSession {
       return session.query(sql, params)
     },
     script(sql) {
-      throw new Error(`a script was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
+      throw new Error(`a read allows no script: ${sql.slice(0, maxQuotedCharacters)}`)
     },
   }
 }
@@ -182,7 +182,7 @@ function isReading(sql: string): boolean {
 
 function assertReads(sql: string): void {
   if (isReading(sql)) return
-  throw new Error(`a statement that could write was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
+  throw new Error(`a read allows no statement that writes or locks: ${sql.slice(0, maxQuotedCharacters)}`)
 }
 
 /** Carries the failure of BEGIN to the code that handles it. */
@@ -240,7 +240,7 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   }
 
   async function guarded<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
-    if (ended) throw new Error('a statement was given to a transaction that has ended')
+    if (ended) throw new Error('the transaction has ended')
     if (failure !== undefined) throw failure.error
     const running = isBegun ? statement() : afterBegin(reads, statement)
     last = running
@@ -260,7 +260,7 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
     send(sql, params = []) {
       // The driver may fail to serialise an invalid date, and the commit behind it would succeed.
       if (params.some(value => value instanceof Date && Number.isNaN(value.getTime()))) {
-        throw new RangeError(`an invalid date was given to ${sql.slice(0, maxQuotedCharacters)}`)
+        throw new RangeError(`invalid date in the parameters of ${sql.slice(0, maxQuotedCharacters)}`)
       }
       query(sql, params).catch(() => {})
     },

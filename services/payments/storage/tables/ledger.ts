@@ -1,16 +1,27 @@
 import type { Account, EntryKind, LedgerEntry, Posting } from '../../domain/ledger/ledger.ts'
 import type { Balances, Merchant } from '../../domain/merchant/merchant.ts'
 import { planFor } from '../query-plan-settings.ts'
-import { onlyRow, type Tx, toDate } from '../storage.ts'
+import { onlyRow, type Tx } from '../storage.ts'
+import { instantColumn, type Row, Table, valueColumn } from '../table.ts'
+
+const entries = new Table('ledger_entries', {
+  id: valueColumn<string>('id'),
+  merchantId: valueColumn<string>('merchant_id'),
+  test: valueColumn<boolean>('test'),
+  createdMs: instantColumn('created'),
+  kind: valueColumn<EntryKind>('kind'),
+  transactionId: valueColumn<string | null>('transaction_id'),
+  disputeId: valueColumn<string | null>('dispute_id'),
+  lineId: valueColumn<string | null>('line_id'),
+})
+const insert = entries.insert()
 
 /** Inserts an entry with all of its postings. The database checks that they sum to zero. */
-const insertEntry = `WITH entry AS (
-    INSERT INTO ledger_entries (id, merchant_id, test, created, kind, transaction_id, dispute_id, line_id)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, merchant_id
-  )
+const insertEntry = `WITH entry AS (${insert.sql} RETURNING id, merchant_id)
   INSERT INTO ledger_postings (entry_id, number, merchant_id, account, currency, amount)
   SELECT entry.id, p.number, entry.merchant_id, p.account, p.currency, p.amount FROM entry,
-    unnest($9::text[], $10::text[], $11::bigint[]) WITH ORDINALITY AS p (account, currency, amount, number)`
+    unnest($${insert.count + 1}::text[], $${insert.count + 2}::text[], $${insert.count + 3}::bigint[])
+      WITH ORDINALITY AS p (account, currency, amount, number)`
 
 /**
  * Stores an entry. The transaction fails with the constraint `ledger_postings_zero` when the postings do not
@@ -19,14 +30,7 @@ const insertEntry = `WITH entry AS (
 export function postLedger(tx: Tx, entry: LedgerEntry): void {
   const { postings } = entry
   tx.send(insertEntry, [
-    entry.id,
-    entry.merchantId,
-    entry.test,
-    toDate(entry.createdMs),
-    entry.kind,
-    entry.transactionId,
-    entry.disputeId,
-    entry.lineId,
+    ...insert.values(entry),
     postings.map(posting => posting.account),
     postings.map(posting => posting.currency),
     postings.map(posting => String(posting.amount)),
@@ -101,22 +105,13 @@ export async function accountBalances(tx: Tx, merchantId: string | null): Promis
   )
 }
 
-interface EntryRow {
-  readonly id: string
-  readonly merchant_id: string
-  readonly test: boolean
-  readonly created: Date
-  readonly kind: EntryKind
-  readonly transaction_id: string | null
-  readonly dispute_id: string | null
-  readonly line_id: string | null
+type EntryRow = Row & {
   readonly accounts: readonly Account[]
   readonly currencies: readonly string[]
   readonly amounts: readonly string[]
 }
 
-const selectEntries = `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.transaction_id, e.dispute_id,
-    e.line_id,
+const selectEntries = `SELECT ${entries.columnsWithAlias('e')},
     array_agg(p.account ORDER BY p.number) AS accounts,
     array_agg(p.currency::text ORDER BY p.number) AS currencies,
     array_agg(p.amount::text ORDER BY p.number) AS amounts
@@ -138,21 +133,12 @@ export async function hiddenEntriesOfDisputes(
 }
 
 function toEntry(row: EntryRow): LedgerEntry {
-  return {
-    id: row.id,
-    merchantId: row.merchant_id,
-    test: row.test,
-    createdMs: row.created.getTime(),
-    kind: row.kind,
-    transactionId: row.transaction_id,
-    disputeId: row.dispute_id,
-    lineId: row.line_id,
-    postings: row.accounts.map((account, index) => ({
-      account,
-      currency: row.currencies[index] ?? '',
-      amount: BigInt(row.amounts[index] ?? 0),
-    })),
-  }
+  const postings = row.accounts.map((account, index) => ({
+    account,
+    currency: row.currencies[index] ?? '',
+    amount: BigInt(row.amounts[index] ?? 0),
+  }))
+  return { ...entries.read(row), postings }
 }
 
 /** A row that breaks a rule of the books. */

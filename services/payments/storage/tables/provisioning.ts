@@ -22,7 +22,7 @@ export async function addAppKey(
   const bytes = Buffer.from(hash, 'hex')
   await tx.query(insertKey, [bytes, appId, toDate(nowMs)])
   const [row] = await tx.query<{ app_id: string; expires: Date | null }>(findKey, [bytes])
-  if (row === undefined) throw new Error('a key that was just stored is not there')
+  if (row === undefined) throw new Error('the inserted key was not found')
   return { appId: row.app_id, expiresMs: row.expires?.getTime() ?? null }
 }
 
