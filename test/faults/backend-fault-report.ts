@@ -1,16 +1,16 @@
 import type { BackendFaultScript } from './backend-fault.ts'
 import type { Backend } from './backends.ts'
 import { callLatencies } from './call-latencies.ts'
-import type { AnswerFigures, CountFigures, Extent, FaultReport, GoalLine } from './fault-case.ts'
+import type { AnswerFigures, CaseOptions, CountFigures, FaultReport, GoalLine } from './fault-case.ts'
 import { okAnswer, overAnswer } from './load/answer.ts'
+import { isLimited, type OutcomeCounts } from './load/calls.ts'
 import type { CallRecord, LoadRecord } from './load/fault-load.ts'
-import { isLimited, type Tally } from './load/questions.ts'
 
 /** One injection of a fault; times are those of `performance.now()`. */
 export interface Round {
   readonly injectedMs: number
   readonly removalMs: number
-  readonly goneMs: number
+  readonly removedMs: number
   /** The status of `/healthcheck` before the end. */
   readonly health: number
   readonly rssGrowthMiB: number
@@ -26,14 +26,14 @@ export interface Observed {
     | 'mayExceedBy'
     | 'health'
     | 'recoveryGoalMs'
-    | 'extent'
+    | 'duration'
   >
-  readonly extent: Extent
+  readonly options: CaseOptions
   readonly limit: number
   readonly rounds: readonly Round[]
   readonly record: LoadRecord
   /** The calls after the load, until the limit was reached. */
-  readonly rest: Tally
+  readonly rest: OutcomeCounts
   /** The backend's count of hits under the limit. */
   readonly counted: number
   /** Returns the increase of a statistic. */
@@ -61,37 +61,38 @@ const isAnswer = ({ outcome }: CallRecord) => outcome === okAnswer || outcome ==
 const isError = (record: CallRecord) => !isAnswer(record)
 
 /** Returns the figures of the fault, and the violations. */
-export function judgeFault(observed: Observed): FaultReport {
-  const { script, rounds, record, goAways, extent } = observed
+export function evaluateFault(observed: Observed): FaultReport {
+  const { script, rounds, record, goAways, options } = observed
   const [first] = rounds
   if (first === undefined) throw new Error('the fault was never injected')
   const answers = answerFigures(record.calls, first)
   const counts = countFigures(observed)
-  const tells = (script.mode ?? 'error') === 'error' && script.messages.length > 0
-  const recoveriesMs = tells ? rounds.map(round => recoveryMs(record.calls, round)) : undefined
-  const notes = script.extent === 'passes' ? [`it took ${seconds(first.goneMs - first.injectedMs)} s`] : []
+  const reportsErrors = (script.mode ?? 'error') === 'error' && script.messages.length > 0
+  const recoveriesMs = reportsErrors ? rounds.map(round => recoveryMs(record.calls, round)) : undefined
+  const notes =
+    script.duration === 'passes' ? [`it took ${seconds(first.removedMs - first.injectedMs)} s`] : []
   return {
     answers,
     counts,
     ...(recoveriesMs === undefined ? {} : { recoveriesMs }),
     rssGrowthMiB: first.rssGrowthMiB,
     goAways,
-    goals: goalsOf(observed, answers, recoveriesMs ?? []),
+    goals: collectGoals(observed, answers, recoveriesMs ?? []),
     violations: [
       ...answerViolations(observed),
       ...countViolations(observed, counts),
       ...processViolations(observed),
     ],
-    notes: [...notes, `${record.sent} calls, ${extent.callsPerSecond} a second`],
+    notes: [...notes, `${record.sent} calls, ${options.callsPerSecond} a second`],
   }
 }
 
 function answerFigures(
   calls: readonly CallRecord[],
-  { injectedMs, removalMs, goneMs }: Round,
+  { injectedMs, removalMs, removedMs }: Round,
 ): AnswerFigures {
   // A fault that ends by itself has no removal before its end.
-  const endMs = removalMs - injectedMs < breakerMs ? goneMs : removalMs
+  const endMs = removalMs - injectedMs < breakerMs ? removedMs : removalMs
   const held = calls.filter(({ dueMs }) => dueMs >= injectedMs && dueMs < endMs)
   const open = held.filter(({ dueMs }) => dueMs >= injectedMs + breakerMs)
   const messages = new Map<string, number>()
@@ -117,16 +118,16 @@ function countFigures({ limit, record, rest, counted }: Observed): CountFigures 
  * Returns the time from the end to the last error among the calls that were due after it, or else to the
  * first answer.
  */
-function recoveryMs(calls: readonly CallRecord[], { goneMs }: Round): number {
-  const later = calls.filter(({ dueMs }) => dueMs >= goneMs).sort((a, b) => a.dueMs - b.dueMs)
+function recoveryMs(calls: readonly CallRecord[], { removedMs }: Round): number {
+  const later = calls.filter(({ dueMs }) => dueMs >= removedMs).sort((a, b) => a.dueMs - b.dueMs)
   const first = later.find(isAnswer)
   if (first === undefined) return Number.POSITIVE_INFINITY
   const failures = later.slice(0, later.indexOf(first))
-  return Math.max(...[first, ...failures].map(({ endedMs }) => endedMs)) - goneMs
+  return Math.max(...[first, ...failures].map(({ endedMs }) => endedMs)) - removedMs
 }
 
-function goalsOf(
-  { script, extent, rounds }: Observed,
+function collectGoals(
+  { script, options, rounds }: Observed,
   answers: AnswerFigures,
   recoveriesMs: readonly number[],
 ): readonly GoalLine[] {
@@ -134,8 +135,8 @@ function goalsOf(
   const lines: GoalLine[] = []
   const within = (what: string, unit: string, atMost: number, figure: number) =>
     lines.push({ what, unit, goal: { atMost }, figure })
-  within('p99.9', 'ms', extent.deadlineMs, p999Ms)
-  if (answers.errors > 0 && openP99Ms !== undefined && script.extent === undefined) {
+  within('p99.9', 'ms', options.deadlineMs, p999Ms)
+  if (answers.errors > 0 && openP99Ms !== undefined && script.duration === undefined) {
     within('p99 with the breaker open', 'ms', 1, openP99Ms)
   }
   for (const ms of recoveriesMs) within('recovery', 'ms', script.recoveryGoalMs ?? 1_000, ms)
@@ -145,26 +146,26 @@ function goalsOf(
 
 function answerViolations({ script, record, rest, grown }: Observed): readonly string[] {
   const { messages, mode = 'error' } = script
-  const wrong: string[] = []
+  const violations: string[] = []
   const errors = record.calls.filter(isError)
   if (record.calls.length !== record.sent) {
-    wrong.push(`${record.sent - record.calls.length} calls were never answered`)
+    violations.push(`${record.sent - record.calls.length} calls were never answered`)
   }
   const expected = mode === 'error' ? [...messages.map(withCode), ...lateTexts] : []
-  const strange = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
-  if (strange !== undefined) wrong.push(`an unexpected end of a call: ${strange.outcome}`)
-  if (messages.length === 0 && strange !== undefined) wrong.push(`${errors.length} errors`)
+  const unexpected = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
+  if (unexpected !== undefined) violations.push(`an unexpected end of a call: ${unexpected.outcome}`)
+  if (messages.length === 0 && unexpected !== undefined) violations.push(`${errors.length} errors`)
   const mustFail = mode === 'error' && messages.length > 0 && !script.mayPassUnnoticed
-  if (mustFail && errors.length === 0) wrong.push('no call failed')
+  if (mustFail && errors.length === 0) violations.push('no call failed')
   const redisErrors = grown('ratelimit.service.call.should_rate_limit.redis_error')
   const failed = errors.length + rest.failed
   if (mode === 'error' && redisErrors !== failed) {
-    wrong.push(`redis_error grew by ${redisErrors} at ${failed} errors`)
+    violations.push(`redis_error grew by ${redisErrors} at ${failed} errors`)
   }
-  if (mode !== 'error' && redisErrors === 0) wrong.push('redis_error did not grow')
+  if (mode !== 'error' && redisErrors === 0) violations.push('redis_error did not grow')
   const serviceErrors = grown('ratelimit.service.call.should_rate_limit.service_error')
-  if (serviceErrors > 0) wrong.push(`service_error grew by ${serviceErrors}`)
-  return wrong
+  if (serviceErrors > 0) violations.push(`service_error grew by ${serviceErrors}`)
+  return violations
 }
 
 /** Matches a call that ended with the status UNKNOWN, as with the reference. */
@@ -181,22 +182,22 @@ function countViolations(
   const limited = record.calls.filter(({ call }) => isLimited(call))
   const answered = limited.filter(isAnswer).length + rest.ok + rest.over
   const sent = limited.length + rest.ok + rest.over + rest.failed
-  const wrong: string[] = []
+  const violations: string[] = []
   const mixedUp = record.calls.filter(({ call, outcome }) => !isLimited(call) && outcome === overAnswer)
   if (mixedUp.length > 0 && mode !== 'deny')
-    wrong.push(`${mixedUp.length} calls without a limit were over it`)
-  if (counted > sent) wrong.push(`${counted} hits were counted of ${sent} calls: some counted twice`)
+    violations.push(`${mixedUp.length} calls without a limit were over it`)
+  if (counted > sent) violations.push(`${counted} hits were counted of ${sent} calls: some counted twice`)
   // Lost counters start again from 0, once.
   const most = limit * (1 + mayExceedBy + (losesCounters ? 1 : 0))
-  if (admitted > most) wrong.push(`${admitted} calls were admitted, and at most ${most} may be`)
-  if (losesCounters || mode !== 'error') return wrong
-  if (counted < answered) wrong.push(`${counted} hits are counted of ${answered} that were decided`)
+  if (admitted > most) violations.push(`${admitted} calls were admitted, and at most ${most} may be`)
+  if (losesCounters || mode !== 'error') return violations
+  if (counted < answered) violations.push(`${counted} hits are counted of ${answered} that were decided`)
   if (admitted < limit - unanswered) {
-    wrong.push(
+    violations.push(
       `only ${admitted} calls of ${limit} were admitted, with ${unanswered} counted without an answer`,
     )
   }
-  return wrong
+  return violations
 }
 
 function processViolations({
@@ -207,16 +208,18 @@ function processViolations({
   output,
 }: Observed): readonly string[] {
   const { health = 200 } = script
-  const wrong: string[] = []
-  if (goAways > 0) wrong.push(`${goAways} connections got GOAWAY`)
-  if (lostConnections > 0) wrong.push(`${lostConnections} connections of callers were lost`)
+  const violations: string[] = []
+  if (goAways > 0) violations.push(`${goAways} connections got GOAWAY`)
+  if (lostConnections > 0) violations.push(`${lostConnections} connections of callers were lost`)
   for (const round of rounds) {
-    if (round.health !== health) wrong.push(`/healthcheck said ${round.health} and not ${health}`)
-    if (round.rssGrowthMiB > rssBoundMiB) wrong.push(`memory grew by ${Math.round(round.rssGrowthMiB)} MiB`)
+    if (round.health !== health)
+      violations.push(`expected the status ${health} of /healthcheck, got ${round.health}`)
+    if (round.rssGrowthMiB > rssBoundMiB)
+      violations.push(`memory grew by ${Math.round(round.rssGrowthMiB)} MiB`)
   }
   const defect = /^.*(defect|unhandled).*$/im.exec(output)?.[0]
-  if (defect !== undefined) wrong.push(defect)
-  return wrong
+  if (defect !== undefined) violations.push(defect)
+  return violations
 }
 
 function seconds(ms: number): string {

@@ -1,12 +1,12 @@
 import { rssMiB } from '../bench/process-usage.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { judgeFault, type Observed, type Round } from './backend-fault-report.ts'
+import { evaluateFault, type Observed, type Round } from './backend-fault-report.ts'
 import type { Backend, OpenBackend } from './backends.ts'
-import type { Extent, FaultCase, FaultReport } from './fault-case.ts'
+import type { CaseOptions, FaultCase, FaultReport } from './fault-case.ts'
 import { okAnswer, overAnswer } from './load/answer.ts'
+import { limitedKey, planCalls, reachLimit } from './load/calls.ts'
 import { type FaultLoad, withFaultLoad } from './load/fault-load.ts'
-import { limitedKey, questions, reachLimit } from './load/questions.ts'
-import type { Stage } from './stages.ts'
+import type { Setup } from './setups.ts'
 
 /** A fault of a backend: how it is injected and removed, and the expected effects. */
 export interface BackendFaultScript<B extends Backend> {
@@ -19,11 +19,11 @@ export interface BackendFaultScript<B extends Backend> {
   /** BACKEND_FAILURE_MODE. Defaults to `error`. */
   readonly mode?: 'error' | 'allow' | 'deny' | 'local'
   /** Resolves when the fault is active. */
-  inject(backend: B, extent: Extent): Promise<unknown>
+  inject(backend: B, options: CaseOptions): Promise<unknown>
   /** Resolves when the fault is removed; for a fault that ends by itself, when it has ended. */
   remove(backend: B): Promise<unknown>
-  /** `once`: the fault cannot be repeated. `passes`: it ends by itself, so its duration cannot be chosen. */
-  readonly extent?: 'once' | 'passes'
+  /** `once`: the fault is injected once. `passes`: it ends by itself, so its duration cannot be chosen. */
+  readonly duration?: 'once' | 'passes'
   /** The expected error texts; empty if no errors are expected. */
   readonly messages: readonly RegExp[]
   /** The fault may cause no errors at all. */
@@ -53,12 +53,12 @@ export function backendFault<B extends Backend>(script: BackendFaultScript<B>): 
     name,
     title,
     needs,
-    async run(extent) {
+    async run(options) {
       try {
-        return await runFault(script, extent)
+        return await runFault(script, options)
       } catch (error) {
         // The fault may still be active there.
-        await extent.stages.close()
+        await options.setups.close()
         throw error
       }
     },
@@ -67,11 +67,11 @@ export function backendFault<B extends Backend>(script: BackendFaultScript<B>): 
 
 async function runFault<B extends Backend>(
   script: BackendFaultScript<B>,
-  extent: Extent,
+  options: CaseOptions,
 ): Promise<FaultReport> {
-  const { callsPerSecond, warmUpMs, deadlineMs, seed } = extent
+  const { callsPerSecond, warmUpMs, deadlineMs, seed } = options
   const limit = Math.round((limitInWarmUps * limitedShare * callsPerSecond * warmUpMs) / 1000)
-  const stage = await extent.stages.open({
+  const setup = await options.setups.open({
     openBackend: script.openBackend,
     seed,
     limit,
@@ -81,38 +81,38 @@ async function runFault<B extends Backend>(
       ...script.settings,
     },
   })
-  const asked = questions(script.name)
-  const before = await stage.service.stats()
-  const { connections } = extent
-  const options = { ports: [stage.service.grpcPort], connections, callsPerSecond, bodyOf: asked.bodyOf }
-  const struck = await withFaultLoad(options, load => strike(script, stage, extent, load))
-  const rest = await reachLimit(stage.service.grpcPort, asked, limit)
-  const after = await stage.service.stats()
+  const plan = planCalls(script.name)
+  const before = await setup.service.stats()
+  const { connections } = options
+  const loadOptions = { ports: [setup.service.grpcPort], connections, callsPerSecond, bodyOf: plan.bodyOf }
+  const measured = await withFaultLoad(loadOptions, load => runUnderLoad(script, setup, options, load))
+  const rest = await reachLimit(setup.service.grpcPort, plan, limit)
+  const after = await setup.service.stats()
   const observed: Observed = {
     script,
-    extent,
+    options,
     limit,
-    ...struck,
+    ...measured,
     rest,
-    counted: await stage.backend.count(limitedKey(asked)),
+    counted: await setup.backend.count(limitedKey(plan)),
     grown: name => (after[name] ?? 0) - (before[name] ?? 0),
-    output: stage.service.program.output(),
+    output: setup.service.program.output(),
   }
-  return judgeFault(observed)
+  return evaluateFault(observed)
 }
 
-async function strike<B extends Backend>(
+async function runUnderLoad<B extends Backend>(
   script: BackendFaultScript<B>,
-  stage: Stage<B>,
-  extent: Extent,
+  setup: Setup<B>,
+  options: CaseOptions,
   load: FaultLoad,
 ): Promise<Pick<Observed, 'rounds' | 'record' | 'goAways' | 'lostConnections'>> {
   const startedMs = performance.now()
   const answered = () => load.outcomes().get(okAnswer) ?? 0
   await waitFor('answers before the fault', () => {
-    return performance.now() - startedMs >= extent.warmUpMs && answered() >= answersBeforeFault
+    return performance.now() - startedMs >= options.warmUpMs && answered() >= answersBeforeFault
   })
-  const rounds = await runRounds(script, stage, extent, load)
+  const rounds = await runRounds(script, setup, options, load)
   const record = await load.stop()
   const { goAways, lostConnections } = load
   return { rounds, record, goAways, lostConnections }
@@ -120,17 +120,17 @@ async function strike<B extends Backend>(
 
 async function runRounds<B extends Backend>(
   script: BackendFaultScript<B>,
-  stage: Stage<B>,
-  extent: Extent,
+  setup: Setup<B>,
+  options: CaseOptions,
   load: FaultLoad,
 ): Promise<readonly Round[]> {
-  const { backend, service } = stage
+  const { backend, service } = setup
   const rounds: Round[] = []
-  const [firstMs = 0] = extent.holdsMs
+  const [firstMs = 0] = options.holdsMs
   const holdsMs = { once: [firstMs], passes: [0] }
-  for (const holdMs of script.extent === undefined ? extent.holdsMs : holdsMs[script.extent]) {
+  for (const holdMs of script.duration === undefined ? options.holdsMs : holdsMs[script.duration]) {
     const rssBeforeMiB = rssMiB(service.program.pid)
-    await script.inject(backend, extent)
+    await script.inject(backend, options)
     const injectedMs = performance.now()
     await waitFor(
       'the duration of the fault to pass',
@@ -141,15 +141,15 @@ async function runRounds<B extends Backend>(
     const rssGrowthMiB = rssMiB(service.program.pid) - rssBeforeMiB
     const removalMs = performance.now()
     await script.remove(backend)
-    const goneMs = performance.now()
-    await recovered(stage, load)
-    rounds.push({ injectedMs, removalMs, goneMs, health, rssGrowthMiB })
+    const removedMs = performance.now()
+    await waitForRecovery(setup, load)
+    rounds.push({ injectedMs, removalMs, removedMs, health, rssGrowthMiB })
   }
   return rounds
 }
 
 /** Waits until calls are answered and counted again, and no error occurs for a while. */
-async function recovered({ service }: Stage<Backend>, load: FaultLoad): Promise<void> {
+async function waitForRecovery({ service }: Setup<Backend>, load: FaultLoad): Promise<void> {
   let failures = Number.NaN
   let sinceMs = performance.now()
   let answeredThen = 0

@@ -10,7 +10,7 @@ import { processFaults } from './process-faults.ts'
 import { redisFaults } from './redis-faults.ts'
 import { stallCases } from './stalls.ts'
 
-/** Cases that need the same stage follow each other. */
+/** Cases that need the same setup follow each other. */
 export const cases: readonly FaultCase[] = [
   ...redisFaults,
   ...stallCases,

@@ -6,7 +6,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { openRedis } from './backends.ts'
 import type { FaultCase } from './fault-case.ts'
-import { domain, rules, startService } from './stages.ts'
+import { domain, rules, startService } from './setups.ts'
 
 const limit = 5
 const hourMs = 3_600_000
@@ -36,8 +36,8 @@ export const clockStepsCase: FaultCase = {
     try {
       const backend = await openRedis(seed)
       t.after(backend.stop)
-      const place = temporaryFolder('clock')
-      const file = join(place, 'offset')
+      const folder = temporaryFolder('clock')
+      const file = join(folder, 'offset')
       writeFileSync(file, '0')
       const settings = {
         ...backend.settings,
@@ -47,12 +47,13 @@ export const clockStepsCase: FaultCase = {
       }
       const service = await startService(t, rules(limit, 'hour'), settings)
       const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
-      const setClock = clockOf(service, file)
+      const setClock = createClockSetter(service, file)
       const violations: string[] = []
       for (const [what, offsetMs, expected] of steps) {
         await setClock(offsetMs)
         const { admitted, resets } = await exhaust(shouldRateLimit)
-        if (admitted !== expected) violations.push(`${what}: ${admitted} were admitted and not ${expected}`)
+        if (admitted !== expected)
+          violations.push(`${what}: expected ${expected} admitted calls, got ${admitted}`)
         const wrong = resets.find(seconds => seconds < 1 || seconds > hourMs / 1000)
         if (wrong !== undefined) violations.push(`${what}: the window is reported to end in ${wrong} s`)
       }
@@ -67,7 +68,7 @@ export const clockStepsCase: FaultCase = {
  * Returns a function that sets the clock relative to the middle of this hour; resolves when the service uses
  * it.
  */
-function clockOf({ program }: RateLimitProcess, file: string): (offsetMs: number) => Promise<void> {
+function createClockSetter({ program }: RateLimitProcess, file: string): (offsetMs: number) => Promise<void> {
   const nowMs = Date.now()
   const middleMs = nowMs - (nowMs % hourMs) + hourMs / 2
   let count = 0

@@ -3,10 +3,10 @@ import { encodeDomain, encodeResponse, startLimitFeed } from '../support/limit-f
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { redisBackend } from './backends.ts'
-import type { Extent, FaultCase, FaultReport } from './fault-case.ts'
+import type { CaseOptions, FaultCase, FaultReport } from './fault-case.ts'
 import { openFleet } from './fleet.ts'
-import { question, type Tally, tallyFlatOut } from './load/questions.ts'
-import { domain } from './stages.ts'
+import { countFlatOut, encodeCall, type OutcomeCounts } from './load/calls.ts'
+import { domain } from './setups.ts'
 
 /** Redis with an append-only file is killed while many processes admit calls of one key by each algorithm. */
 export const exactAlgorithmsCase: FaultCase = {
@@ -43,7 +43,7 @@ function domainWith(limit: number) {
   return encodeDomain({ name: domain, domain, descriptors })
 }
 
-async function run({ seed, exactness }: Extent): Promise<FaultReport> {
+async function run({ seed, exactness }: CaseOptions): Promise<FaultReport> {
   const { processes, connections, limit } = exactness
   const server = await startRedis(['--appendonly', 'yes'])
   const feed = await startLimitFeed()
@@ -59,11 +59,11 @@ async function run({ seed, exactness }: Extent): Promise<FaultReport> {
     try {
       const ports = fleet.services.map(({ grpcPort }) => grpcPort)
       const each = Math.ceil(connections / kinds.length)
-      const load = (kind: Kind, calls: number) => tallyFlatOut(ports, each, calls, question(kind, 'one'))
+      const load = (kind: Kind, calls: number) => countFlatOut(ports, each, calls, encodeCall(kind, 'one'))
       const tallies = await killMeanwhile(server, limit, load)
       const states = new Map<Kind, readonly number[]>()
-      for (const kind of kinds) states.set(kind, await countsOf(server, kind))
-      return reportOf(limit, tallies, states, exactness)
+      for (const kind of kinds) states.set(kind, await readCounts(server, kind))
+      return createReport(limit, tallies, states, exactness)
     } finally {
       await fleet.close()
     }
@@ -76,7 +76,7 @@ async function run({ seed, exactness }: Extent): Promise<FaultReport> {
 /** The beginning of the key with which the service finds out whether it can run scripts. */
 const probe = '{tollway-probe}'
 
-type Load = (kind: Kind, calls: number) => Promise<Tally>
+type Load = (kind: Kind, calls: number) => Promise<OutcomeCounts>
 
 /** Calls fail within the deadline of the backend. */
 const failureDeadlineMs = 60_000
@@ -86,8 +86,8 @@ async function killMeanwhile(
   server: RedisServer,
   limit: number,
   load: Load,
-): Promise<ReadonlyMap<Kind, readonly Tally[]>> {
-  const tallies = new Map(kinds.map(kind => [kind, [] as Tally[]] as const))
+): Promise<ReadonlyMap<Kind, readonly OutcomeCounts[]>> {
+  const tallies = new Map(kinds.map(kind => [kind, [] as OutcomeCounts[]] as const))
   const loadOnce = async (kind: Kind, calls: number) => {
     const tally = await load(kind, calls)
     tallies.get(kind)?.push(tally)
@@ -118,7 +118,7 @@ async function killMeanwhile(
 }
 
 /** Returns the hits in each state of the kind: one for each limit that the kind has. */
-async function countsOf(server: RedisServer, kind: Kind): Promise<readonly number[]> {
+async function readCounts(server: RedisServer, kind: Kind): Promise<readonly number[]> {
   const isOwn = (key: string) =>
     kind === 'limits' ? key.startsWith('{') && !key.startsWith(probe) : key.includes(`_${kind}_`)
   const keys = (await server.command('KEYS', '*')).split('\n').filter(isOwn)
@@ -134,11 +134,11 @@ async function countsOf(server: RedisServer, kind: Kind): Promise<readonly numbe
 }
 
 /** Each admitted call is counted once, in every limit or in none; a failed call may be counted. */
-function reportOf(
+function createReport(
   limit: number,
-  tallies: ReadonlyMap<Kind, readonly Tally[]>,
+  tallies: ReadonlyMap<Kind, readonly OutcomeCounts[]>,
   states: ReadonlyMap<Kind, readonly number[]>,
-  { processes, connections }: Extent['exactness'],
+  { processes, connections }: CaseOptions['exactness'],
 ): FaultReport {
   const violations: string[] = []
   const notes = [`${processes} processes, ${connections} connections`]
@@ -154,7 +154,7 @@ function reportOf(
     }
     const expected = kind === 'limits' ? 3 : 1
     if (counts.length !== expected) violations.push(`${kind}: ${counts.length} states instead of ${expected}`)
-    // A fixed window by itself counts refused calls as well.
+    // A fixed window by itself counts rejected calls as well.
     if (kind !== 'fixed' && counts.some(count => count !== limit)) {
       violations.push(`${kind}: the states count ${counts.join(' ')} hits instead of ${limit}`)
     }

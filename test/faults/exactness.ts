@@ -3,7 +3,7 @@ import { startRedis } from '../support/redis-server.ts'
 import { type Backend, memcachedBackend, type OpenBackend, redisBackend } from './backends.ts'
 import type { FaultCase } from './fault-case.ts'
 import { openFleet } from './fleet.ts'
-import { limitedKey, question, questions, tallyFlatOut } from './load/questions.ts'
+import { countFlatOut, encodeCall, limitedKey, planCalls } from './load/calls.ts'
 
 /** No fault, but many processes: each process sees only its share of the calls. */
 function exactness(name: string, program: string, openBackend: OpenBackend<Backend>): FaultCase {
@@ -22,10 +22,10 @@ function exactness(name: string, program: string, openBackend: OpenBackend<Backe
       })
       try {
         const ports = fleet.services.map(({ grpcPort }) => grpcPort)
-        const asked = questions(name)
+        const plan = planCalls(name)
         const calls = 2 * limit
-        const tally = await tallyFlatOut(ports, connections, calls, question('limited', name))
-        const counted = await fleet.backend.count(limitedKey(asked))
+        const tally = await countFlatOut(ports, connections, calls, encodeCall('limited', name))
+        const counted = await fleet.backend.count(limitedKey(plan))
         const violations: string[] = []
         if (tally.failed > 0) violations.push(`${tally.failed} calls failed: ${tally.failure}`)
         if (tally.ok !== limit) violations.push(`${tally.ok} calls were admitted of ${limit}`)

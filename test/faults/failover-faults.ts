@@ -7,9 +7,9 @@ import { waitFor } from '../support/wait-for.ts'
 import { backendFault } from './backend-fault.ts'
 import { type ClusterBackend, openCluster, openSentinels, type SentinelBackend } from './backends.ts'
 import type { FaultCase } from './fault-case.ts'
-import { limitedKey, questions } from './load/questions.ts'
+import { limitedKey, planCalls } from './load/calls.ts'
 
-const away = [
+const unavailable = [
   /the connection to Redis was lost(: .+)?/,
   /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
   /(?:read|write|connect) ECONNRESET.*/,
@@ -28,15 +28,15 @@ const replaced = [
 const partial = [/CLUSTERDOWN .+/, /MASTERDOWN .+/, /TRYAGAIN .+/]
 
 /** The message may start with the address of a cluster node. */
-const ofNode = ({ source }: RegExp) => new RegExp(`(?:127\\.0\\.0\\.1:\\d+: )?(?:${source})`)
+const withNodeAddress = ({ source }: RegExp) => new RegExp(`(?:127\\.0\\.0\\.1:\\d+: )?(?:${source})`)
 
 /** How long the keys of a slot are in migration, twice for each move. */
-const underwayMs = 50
+const migrationMs = 50
 
 const failover = {
   needs: ['redis-server'],
   losesCounters: true,
-  extent: 'passes',
+  duration: 'passes',
   recoveryGoalMs: 3_000,
 } as const
 
@@ -45,7 +45,7 @@ async function askSentinel(port: number, ...words: string[]) {
 }
 
 /** Waits until there is another master that every sentinel reports. */
-async function masterChanged({ set, findMaster }: SentinelBackend): Promise<void> {
+async function waitForAnotherMaster({ set, findMaster }: SentinelBackend): Promise<void> {
   await waitFor('the sentinels to report another master', async () => {
     for (const port of set.sentinelPorts) {
       const reply = await askSentinel(port, 'get-master-addr-by-name', 'mymaster')
@@ -61,13 +61,13 @@ function sentinelFailover(): FaultCase {
     name: 'sentinel-asked',
     title: 'sentinels: a requested failover',
     openBackend: openSentinels,
-    messages: [...away, ...replaced],
+    messages: [...unavailable, ...replaced],
     mayPassUnnoticed: true,
     async inject({ set }) {
       const [port = 0] = set.sentinelPorts
       await askSentinel(port, 'FAILOVER', 'mymaster')
     },
-    remove: masterChanged,
+    remove: waitForAnotherMaster,
   })
 }
 
@@ -77,16 +77,16 @@ function sentinelKill(): FaultCase {
     name: 'sentinel-killed',
     title: 'sentinels: the master is killed',
     openBackend: openSentinels,
-    // The setting only gives the case a separate stage.
+    // The setting only gives the case a separate setup.
     settings: { KVSTORE_POOL_SIZE: '1' },
-    messages: [...away, ...replaced],
+    messages: [...unavailable, ...replaced],
     inject: ({ set }) => set.master.kill('SIGKILL'),
-    remove: masterChanged,
+    remove: waitForAnotherMaster,
   })
 }
 
 /** Returns the master of the limit's slot. */
-async function ownerOf({ cluster }: ClusterBackend, slot: number): Promise<ClusterServer> {
+async function findOwner({ cluster }: ClusterBackend, slot: number): Promise<ClusterServer> {
   for (const master of cluster.masters) {
     const keys = await master.command('CLUSTER', 'COUNTKEYSINSLOT', `${slot}`)
     if (Number(keys) > 0) return master
@@ -97,15 +97,15 @@ async function ownerOf({ cluster }: ClusterBackend, slot: number): Promise<Clust
 /** Moves the slot from master to master; each time its keys are in migration for a while. */
 function reshard(): FaultCase {
   const name = 'cluster-reshard'
-  let going = false
+  let isActive = false
   let running: Promise<void> | undefined
   async function move(backend: ClusterBackend): Promise<void> {
     const { masters } = backend.cluster
-    const slot = findHashSlot(limitedKey(questions(name)))
-    let from = await ownerOf(backend, slot)
-    while (going) {
+    const slot = findHashSlot(limitedKey(planCalls(name)))
+    let from = await findOwner(backend, slot)
+    while (isActive) {
       const to = masters[(masters.indexOf(from) + 1) % masters.length] ?? from
-      await backend.cluster.moveSlot(slot, from, to, () => pause(underwayMs))
+      await backend.cluster.moveSlot(slot, from, to, () => pause(migrationMs))
       from = to
     }
   }
@@ -115,13 +115,13 @@ function reshard(): FaultCase {
     title: 'cluster: the slot of the limit moves from master to master',
     openBackend: openCluster,
     messages: [],
-    extent: 'once',
+    duration: 'once',
     async inject(backend) {
-      going = true
+      isActive = true
       running = move(backend)
     },
     async remove() {
-      going = false
+      isActive = false
       await running
     },
   })
@@ -135,9 +135,9 @@ function clusterKill(): FaultCase {
     name,
     title: 'cluster: the master of the limit is killed',
     openBackend: openCluster,
-    messages: [...away, ...replaced, ...partial].map(ofNode),
+    messages: [...unavailable, ...replaced, ...partial].map(withNodeAddress),
     async inject(backend) {
-      killed = await ownerOf(backend, findHashSlot(limitedKey(questions(name))))
+      killed = await findOwner(backend, findHashSlot(limitedKey(planCalls(name))))
       await killed.kill('SIGKILL')
     },
     async remove({ cluster }) {

@@ -1,6 +1,6 @@
 import type { Goal } from '../bench/goals.ts'
 import type { LatencyFigures } from '../bench/percentiles.ts'
-import type { Stages } from './stages.ts'
+import type { SetupPool } from './setups.ts'
 
 /** One row of the table: a fault, and its effects on the service. */
 export interface FaultCase {
@@ -9,11 +9,11 @@ export interface FaultCase {
   readonly title: string
   /** Programs that must be on the PATH. */
   readonly needs: readonly string[]
-  run(extent: Extent): Promise<FaultReport>
+  run(extent: CaseOptions): Promise<FaultReport>
 }
 
 /** The duration and the load of a case. */
-export interface Extent {
+export interface CaseOptions {
   /** Determines the random behaviour. */
   readonly seed: number
   readonly callsPerSecond: number
@@ -25,7 +25,7 @@ export interface Extent {
   /** BACKEND_DEADLINE. */
   readonly deadlineMs: number
   readonly exactness: { readonly processes: number; readonly connections: number; readonly limit: number }
-  readonly stages: Stages
+  readonly setups: SetupPool
 }
 
 export interface FaultReport {

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { requireProgram } from '../support/require-server.ts'
 import { cases } from './cases.ts'
-import type { Extent } from './fault-case.ts'
-import { createStages } from './stages.ts'
+import type { CaseOptions } from './fault-case.ts'
+import { createSetupPool } from './setups.ts'
 
 const soak = process.env['SOAK'] === '1'
 const seed = Number(process.env['FAULT_SEED'] ?? (Date.now() % 2 ** 31) + 1)
 
 /** Deadlines and durations for busy machines; `make faults` measures the latencies. */
-const extent: Omit<Extent, 'stages'> = soak
+const options: Omit<CaseOptions, 'setups'> = soak
   ? {
       seed,
       callsPerSecond: 2_000,
@@ -55,26 +55,26 @@ const essential: ReadonlySet<string> = new Set([
   'worker-killed',
   'clock-steps',
 ])
-const played = cases.filter(({ name }) => soak || essential.has(name))
+const chosenCases = cases.filter(({ name }) => soak || essential.has(name))
 
-/** A case mostly waits, so several run in parallel. Cases with the same stage are in one lane. */
+/** A case mostly waits, so several run in parallel. Cases with the same setup are in one lane. */
 const laneCount = soak ? 1 : 3
 const lanes = Array.from({ length: laneCount }, (_, lane) =>
-  played.slice(
-    Math.round((lane * played.length) / laneCount),
-    Math.round(((lane + 1) * played.length) / laneCount),
+  chosenCases.slice(
+    Math.round((lane * chosenCases.length) / laneCount),
+    Math.round(((lane + 1) * chosenCases.length) / laneCount),
   ),
 )
 
 describe(`faults, by the seed FAULT_SEED=${seed}`, { concurrency: laneCount }, () => {
   for (const [lane, chosen] of lanes.entries()) {
     describe(`lane ${lane + 1}`, { concurrency: 1 }, () => {
-      const stages = createStages()
-      after(() => stages.close())
+      const setups = createSetupPool()
+      after(() => setups.close())
       for (const { name, title, needs, run } of chosen) {
-        test(`${name}: ${title}`, async t => {
+        test(`the guarantees hold in ${name}: ${title}`, async t => {
           for (const program of needs) if (requireProgram(t, program) === false) return
-          const { violations } = await run({ ...extent, stages })
+          const { violations } = await run({ ...options, setups })
           assert.deepEqual(violations, [])
         })
       }

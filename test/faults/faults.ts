@@ -6,16 +6,16 @@ import { renderReport } from '../bench/report.ts'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { cases } from './cases.ts'
-import type { Extent, FaultCase } from './fault-case.ts'
+import type { CaseOptions, FaultCase } from './fault-case.ts'
 import { helpText, type Options, readOptions } from './options.ts'
 import { answerTable, countTable, messageTable, type TitledReport, verdict } from './report.ts'
-import { createStages } from './stages.ts'
+import { createSetupPool } from './setups.ts'
 
-/** Runs faults and prints figures; `--help` explains the options. */
-const options = optionsOrExit()
-const say = (text: string) => void process.stderr.write(`${text}\n`)
+/** Injects faults and prints their effects; `--help` explains the options. */
+const options = readOptionsOrExit()
+const log = (text: string) => void process.stderr.write(`${text}\n`)
 
-function optionsOrExit(): Options {
+function readOptionsOrExit(): Options {
   try {
     const names = cases.map(({ name }) => name)
     return readOptions(process.argv.slice(2), process.env, names, (Date.now() % 2 ** 31) + 1)
@@ -25,12 +25,12 @@ function optionsOrExit(): Options {
   }
 }
 
-const stages = createStages()
+const setups = createSetupPool()
 
-function extent(): Extent {
+function createOptions(): CaseOptions {
   const { short, seed, callsPerSecond, holdSeconds } = options
   const holdMs = 1_000 * holdSeconds
-  const common = { seed, callsPerSecond, stages, deadlineMs: 15 }
+  const common = { seed, callsPerSecond, setups, deadlineMs: 15 }
   if (short) {
     const exactness = { processes: 4, connections: 100, limit: 5_000 }
     return { ...common, connections: 10, warmUpMs: 500, holdsMs: [holdMs], exactness }
@@ -41,13 +41,13 @@ function extent(): Extent {
   return { ...common, connections: 20, warmUpMs: 2_000, holdsMs, exactness }
 }
 
-async function runCase(one: FaultCase): Promise<TitledReport['report']> {
-  const missing = one.needs.filter(program => findProgram(program) === undefined)
-  if (missing.length > 0) return { leftOut: `needs ${missing.join(' and ')} on the PATH` }
+async function runCase(fault: FaultCase): Promise<TitledReport['result']> {
+  const missing = fault.needs.filter(program => findProgram(program) === undefined)
+  if (missing.length > 0) return { kind: 'skipped', reason: `needs ${missing.join(' and ')} on the PATH` }
   try {
-    return await one.run(extent())
+    return { kind: 'run', report: await fault.run(createOptions()) }
   } catch (error) {
-    return { goals: [], violations: [(error as Error).message], notes: [] }
+    return { kind: 'run', report: { goals: [], violations: [(error as Error).message], notes: [] } }
   }
 }
 
@@ -56,24 +56,26 @@ async function main(): Promise<void> {
   const { names, seed, callsPerSecond, holdSeconds } = options
   const chosen = names.length === 0 ? cases : cases.filter(({ name }) => names.includes(name))
   const [busy = 0] = loadavg()
-  if (busy > 1) say(`the machine is busy (load average ${busy.toFixed(1)}): times will be too long`)
-  say(`seed ${seed}: --seed ${seed} repeats what happens by chance`)
+  if (busy > 1) log(`the machine is busy (load average ${busy.toFixed(1)}): latencies will be too high`)
+  log(`seed ${seed}: --seed ${seed} repeats the random choices`)
   const reports: TitledReport[] = []
   try {
-    for (const [index, one] of chosen.entries()) {
-      say(`[${index + 1}/${chosen.length}] ${one.name}: ${one.title} …`)
+    for (const [index, fault] of chosen.entries()) {
+      const { name, title } = fault
+      log(`[${index + 1}/${chosen.length}] ${name}: ${title} …`)
       const startedMs = performance.now()
-      const report = await runCase(one)
-      reports.push({ name: one.name, title: one.title, report })
-      const took = `${Math.round((performance.now() - startedMs) / 1000)} s`
-      if ('leftOut' in report) say(`  LEFT OUT: ${report.leftOut}`)
-      else
-        say(
-          `  ${took}; goals ${verdict(report)}${report.violations.map(each => `\n  BROKEN: ${each}`).join('')}`,
-        )
+      const result = await runCase(fault)
+      reports.push({ name, title, result })
+      if (result.kind === 'skipped') {
+        log(`  SKIPPED: ${result.reason}`)
+        continue
+      }
+      const seconds = Math.round((performance.now() - startedMs) / 1000)
+      log(`  ${seconds} s; goals ${verdict(result.report)}`)
+      for (const violation of result.report.violations) log(`  VIOLATED: ${violation}`)
     }
   } finally {
-    await stages.close()
+    await setups.close()
   }
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
   const machine = `${cpus().length} × ${cpus()[0]?.model}, ${memory}, Node ${process.version}`
@@ -81,21 +83,23 @@ async function main(): Promise<void> {
   show(`Answers while the fault holds (${how})`, answerTable(reports))
   show('Counts and the process', countTable(reports))
   show('Errors', messageTable(reports))
-  keep({ machine, options, reports })
-  if (reports.some(({ report }) => 'violations' in report && report.violations.length > 0))
-    process.exitCode = 1
+  saveResults({ machine, options, reports })
+  const isViolated = reports.some(
+    ({ result }) => result.kind === 'run' && result.report.violations.length > 0,
+  )
+  if (isViolated) process.exitCode = 1
 }
 
 function show(title: string, table: Parameters<typeof renderReport>[0]): void {
   process.stdout.write(`\n${title}\n\n${renderReport(table, options.markdown)}`)
 }
 
-function keep(content: unknown): void {
+function saveResults(content: unknown): void {
   const folder = join(root, 'out/faults')
   mkdirSync(folder, { recursive: true })
   const file = join(folder, `${options.short ? 'short' : 'full'}.json`)
   writeFileSync(file, `${JSON.stringify(content, undefined, 2)}\n`)
-  say(`kept in ${file}`)
+  log(`results saved in ${file}`)
 }
 
 /** Ctrl-C ends all processes. */

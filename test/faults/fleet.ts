@@ -1,6 +1,6 @@
 import type { RateLimitProcess } from '../support/rate-limit-process.ts'
 import type { Backend, OpenBackend } from './backends.ts'
-import { rules, startService } from './stages.ts'
+import { rules, startService } from './setups.ts'
 
 /** Several processes of the service with one backend. */
 export interface Fleet<B extends Backend> {

@@ -4,7 +4,7 @@ import { latencyFigures } from '../bench/percentiles.ts'
 import { rssMiB } from '../bench/process-usage.ts'
 import { openRedis } from './backends.ts'
 import type { FaultCase } from './fault-case.ts'
-import { questions } from './load/questions.ts'
+import { planCalls } from './load/calls.ts'
 
 const connections = 10
 const streams = 100
@@ -17,11 +17,11 @@ export const fullRateCase: FaultCase = {
   name: 'full-rate',
   title: 'black hole, at as many calls as the service accepts',
   needs: ['redis-server'],
-  async run({ seed, deadlineMs, holdsMs: [durationMs = 0], stages }) {
+  async run({ seed, deadlineMs, holdsMs: [durationMs = 0], setups }) {
     const settings = { BACKEND_DEADLINE: `${deadlineMs}ms` }
-    const { backend, service } = await stages.open({ openBackend: openRedis, seed, limit, settings })
+    const { backend, service } = await setups.open({ openBackend: openRedis, seed, limit, settings })
     const path = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
-    const { bodyOf } = questions('full-rate')
+    const { bodyOf } = planCalls('full-rate')
     const open = grpcLoad({ port: service.grpcPort, path, expects: () => true })
     const drive = (ms: number) => driveFlatOut({ open, connections, streams, bodyOf }, { durationMs: ms })
     await drive(settleMs)

@@ -3,7 +3,7 @@ import { backendFault } from './backend-fault.ts'
 import { openMemcached, type ProxiedMemcached } from './backends.ts'
 import type { FaultCase } from './fault-case.ts'
 
-const away = [
+const unavailable = [
   /the connection to memcached was lost(: .+)?/,
   /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
   /(?:read|write|connect) ECONNRESET.*/,
@@ -12,17 +12,19 @@ const away = [
   /malformed reply from memcached: .+/,
   /too many hits in flight: \d+ and \d+ more; the limit is \d+/,
 ]
-const messages = away.map(({ source }) => new RegExp(`(?:memcached 127\\.0\\.0\\.1:\\d+: )?(?:${source})`))
+const messages = unavailable.map(
+  ({ source }) => new RegExp(`(?:memcached 127\\.0\\.0\\.1:\\d+: )?(?:${source})`),
+)
 const common = { needs: ['memcached'], openBackend: openMemcached, messages }
 
-const ways: readonly (readonly [name: string, title: string, fault: BackendFault])[] = [
+const connectionFaults: readonly (readonly [name: string, title: string, fault: BackendFault])[] = [
   ['memcached-refused', 'memcached: connections are refused', { kind: 'refuse' }],
   ['memcached-black-hole', 'memcached: black hole', { kind: 'silence' }],
   ['memcached-garbage', 'memcached: replies are replaced by garbage', { kind: 'garbage', share: 1 }],
 ]
 
 export const memcachedFaults: readonly FaultCase[] = [
-  ...ways.map(([name, title, fault]) =>
+  ...connectionFaults.map(([name, title, fault]) =>
     backendFault<ProxiedMemcached>({
       ...common,
       name,
@@ -43,7 +45,7 @@ export const memcachedFaults: readonly FaultCase[] = [
     name: 'memcached-killed',
     title: 'memcached is killed, and restarts empty',
     losesCounters: true,
-    extent: 'once',
+    duration: 'once',
     inject: ({ server }) => server.kill('SIGKILL'),
     remove: ({ server }) => server.restart(),
   }),

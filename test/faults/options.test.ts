@@ -5,7 +5,7 @@ import { helpText, readOptions } from './options.ts'
 const names = ['refused', 'drain']
 const read = (...args: string[]) => readOptions(args, {}, names, 42)
 
-test('by default all cases run, in the long form, with a seed from the clock', () => {
+test('without options all cases run, in the long form, with a seed from the clock', () => {
   assert.deepEqual(read(), {
     names: [],
     short: false,
@@ -29,14 +29,14 @@ test('by default all cases run, in the long form, with a seed from the clock', (
 })
 
 const wrong: readonly (readonly [args: readonly string[], message: RegExp])[] = [
-  [['other'], /there is no 'other'; there are refused, drain/],
+  [['other'], /unknown case 'other': expected refused, drain/],
   [['--seed', 'x'], /--seed is 'x'; it must be a whole number from 1 to 2147483648/],
   [['--rate', '0'], /--rate is '0'/],
   [['--hold', '3601'], /--hold is '3601'; .* from 1 to 3600/],
   [['--fast'], /--fast/],
 ]
 for (const [args, message] of wrong) {
-  test(`${args.join(' ')} is rejected`, () => assert.throws(() => read(...args), message))
+  test(`the option ${args.join(' ')} is rejected`, () => assert.throws(() => read(...args), message))
 }
 
 test('the help lists every case', () => {

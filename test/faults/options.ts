@@ -39,7 +39,7 @@ export function readOptions(
     },
   })
   for (const name of positionals) {
-    if (!caseNames.includes(name)) throw new Error(`there is no '${name}'; there are ${caseNames.join(', ')}`)
+    if (!caseNames.includes(name)) throw new Error(`unknown case '${name}': expected ${caseNames.join(', ')}`)
   }
   const { short, markdown, help } = values
   return {
@@ -55,7 +55,7 @@ export function readOptions(
 
 export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {
   const lines = cases.map(({ name, title }) => `  ${name.padEnd(22)}${title}`)
-  return `Makes faults for real while the rate limit service is under load, and prints what came of each.
+  return `Injects faults while the rate limit service is under load, and prints the effects of each.
 
   faults.ts [--short] [--markdown] [--seed N] [--rate N] [--hold SECONDS] [NAME ...]
 
@@ -66,9 +66,9 @@ Options:
   --short         a second of each fault and four processes instead of sixteen: two minutes instead of
                   twenty. SHORT=1 in the environment is the same
   --markdown      tables for a page of documentation
-  --seed N        repeats what happened by chance; without it by the clock. It is printed
+  --seed N        repeats the random choices of a run, which prints its seed; by default from the clock
   --rate N        calls a second (2000; 1000 when short)
-  --hold SECONDS  how long a fault holds when answers are measured (20; 1 when short)
+  --hold SECONDS  the duration of a fault while answers are measured (20; 1 when short)
 
 Examples:
   make faults
@@ -77,7 +77,7 @@ Examples:
   make faults ARGS='random --seed 7'
   make faults ARGS='full-rate --hold 600'
 
-Exits 1 when something came that must never come, and 0 when only a goal of time was missed. Needs Linux,
-redis-server and memcached; what is missing is told, and left out.
+Exits 1 when a guarantee is violated, and 0 when only a goal for a latency or the memory is missed. Needs
+Linux, redis-server and memcached; cases whose program is missing are skipped.
 `
 }

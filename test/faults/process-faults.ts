@@ -3,11 +3,11 @@ import { processTree } from '../bench/process-usage.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openRedis, type ProxiedRedis } from './backends.ts'
 import { callLatencies } from './call-latencies.ts'
-import type { Extent, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
+import type { CaseOptions, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
 import { type Fleet, openFleet } from './fleet.ts'
 import { okAnswer, overAnswer } from './load/answer.ts'
+import { isLimited, limitedKey, type OutcomeCounts, planCalls, reachLimit } from './load/calls.ts'
 import { type FaultLoad, type LoadRecord, withFaultLoad } from './load/fault-load.ts'
-import { isLimited, limitedKey, questions, reachLimit, type Tally } from './load/questions.ts'
 
 /** Processes of the service end in different ways while the others continue. */
 interface ProcessFault {
@@ -16,11 +16,11 @@ interface ProcessFault {
   readonly processes: number
   readonly settings: Readonly<Record<string, string>>
   /** Ends processes; resolves with the violations. */
-  strike(fleet: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]>
+  inject(fleet: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]>
   /** The kernel distributes connections randomly: with this many, each worker has one. */
   readonly connections?: number
   /** The processes end gracefully with GOAWAY, and no call is lost. */
-  readonly inOrder: boolean
+  readonly isGraceful: boolean
 }
 
 const drainDelayMs = 1_500
@@ -30,79 +30,89 @@ const answersBefore = 100
 
 function processFault(fault: ProcessFault): FaultCase {
   const { name, title } = fault
-  return { name, title, needs: ['redis-server'], run: extent => runFault(fault, extent) }
+  return { name, title, needs: ['redis-server'], run: options => runFault(fault, options) }
 }
 
-async function runFault(fault: ProcessFault, extent: Extent): Promise<FaultReport> {
+async function runFault(fault: ProcessFault, options: CaseOptions): Promise<FaultReport> {
   const { processes, name } = fault
-  const { seed, connections, callsPerSecond, warmUpMs } = extent
+  const { seed, connections, callsPerSecond, warmUpMs } = options
   const settings = { BACKEND_DEADLINE: '5s', ...fault.settings }
   const fleet = await openFleet({ openBackend: openRedis, seed, processes, limit, settings })
   try {
     const ports = fleet.services.map(({ grpcPort }) => grpcPort)
-    const asked = questions(name)
-    const options = {
+    const plan = planCalls(name)
+    const loadOptions = {
       ports,
       connections: fault.connections ?? connections,
       callsPerSecond,
-      bodyOf: asked.bodyOf,
+      bodyOf: plan.bodyOf,
     }
-    const struck = await withFaultLoad(options, async load => {
+    const measured = await withFaultLoad(loadOptions, async load => {
       await waitFor('answers before', () => (load.outcomes().get(okAnswer) ?? 0) >= answersBefore)
       await pause(warmUpMs)
-      const struckMs = performance.now()
-      const wrong = await fault.strike(fleet, load)
+      const injectedMs = performance.now()
+      const violations = await fault.inject(fleet, load)
       const endedMs = performance.now()
       await pause(afterwardsMs)
       const record = await load.stop()
       return {
         record,
-        struckMs,
+        injectedMs,
         endedMs,
         goAways: load.goAways,
-        wrong: [...wrong, ...ends(record, fault, load)],
+        violations: [...violations, ...findViolations(record, fault, load)],
       }
     })
-    const rest = await reachLimit(ports.at(-1) ?? 0, asked, limit)
-    const counted = await fleet.backend.count(limitedKey(asked))
-    const { counts, wrong } = countsOf(struck.record, rest, counted)
-    return { ...figures(struck), counts, goAways: struck.goAways, violations: [...struck.wrong, ...wrong] }
+    const rest = await reachLimit(ports.at(-1) ?? 0, plan, limit)
+    const counted = await fleet.backend.count(limitedKey(plan))
+    const { counts, violations } = evaluateCounts(measured.record, rest, counted)
+    return {
+      ...figures(measured),
+      counts,
+      goAways: measured.goAways,
+      violations: [...measured.violations, ...violations],
+    }
   } finally {
     await fleet.close()
   }
 }
 
 /** Each call counts once, except for lost ones, each of which may have been counted or not. */
-function countsOf({ calls }: LoadRecord, rest: Tally, counted: number) {
+function evaluateCounts({ calls }: LoadRecord, rest: OutcomeCounts, counted: number) {
   const limited = calls.filter(({ call }) => isLimited(call))
   const admitted = limited.filter(({ outcome }) => outcome === okAnswer).length + rest.ok
   const sent = limited.length + rest.ok + rest.over + rest.failed
   const lost = limited.filter(({ outcome }) => outcome === 'lost').length
   const unanswered = counted - (sent - lost)
-  const wrong: string[] = []
+  const violations: string[] = []
   if (counted > sent || unanswered < 0) {
-    wrong.push(`${counted} hits were counted of ${sent} calls, ${lost} of which were lost`)
+    violations.push(`${counted} hits were counted of ${sent} calls, ${lost} of which were lost`)
   }
-  if (admitted > limit || admitted < limit - unanswered) wrong.push(`${admitted} of ${limit} were admitted`)
-  return { counts: { limit, admitted, unanswered: Math.max(0, unanswered) }, wrong }
+  if (admitted > limit || admitted < limit - unanswered)
+    violations.push(`${admitted} of ${limit} were admitted`)
+  return { counts: { limit, admitted, unanswered: Math.max(0, unanswered) }, violations }
 }
 
-interface Struck {
+interface Measured {
   readonly record: LoadRecord
-  readonly struckMs: number
+  readonly injectedMs: number
   readonly endedMs: number
 }
 
-function figures({ record, struckMs, endedMs }: Struck): Pick<FaultReport, 'answers' | 'goals' | 'notes'> {
+function figures({
+  record,
+  injectedMs,
+  endedMs,
+}: Measured): Pick<FaultReport, 'answers' | 'goals' | 'notes'> {
   const { calls, sent } = record
-  const during = calls.filter(({ dueMs }) => dueMs >= struckMs && dueMs < endedMs)
+  const during = calls.filter(({ dueMs }) => dueMs >= injectedMs && dueMs < endedMs)
   const lost = calls.filter(({ outcome }) => outcome === 'lost')
-  const lastLossMs = lost.reduce((last, { endedMs }) => Math.max(last, endedMs), struckMs)
+  const lastLossMs = lost.reduce((last, { endedMs }) => Math.max(last, endedMs), injectedMs)
   const count = (outcome: string) => during.filter(one => one.outcome === outcome).length
   const goals: GoalLine[] =
     lost.length === 0
       ? []
-      : [{ what: 'time of losses', unit: 'ms', goal: { atMost: 1_000 }, figure: lastLossMs - struckMs }]
+      : [{ what: 'time of losses', unit: 'ms', goal: { atMost: 1_000 }, figure: lastLossMs - injectedMs }]
   return {
     answers: {
       ...callLatencies(during),
@@ -118,21 +128,25 @@ function figures({ record, struckMs, endedMs }: Struck): Pick<FaultReport, 'answ
 }
 
 /** Returns the violations in the outcomes of the calls. */
-function ends({ calls, sent }: LoadRecord, { inOrder }: ProcessFault, load: FaultLoad): string[] {
-  const wrong: string[] = []
-  if (calls.length !== sent) wrong.push(`${sent - calls.length} calls were never answered`)
-  const expected = inOrder ? [okAnswer, overAnswer] : [okAnswer, overAnswer, 'lost']
-  const strange = calls.find(({ outcome }) => !expected.includes(outcome))
-  if (strange !== undefined) wrong.push(`an unexpected end of a call: ${strange.outcome}`)
-  if (inOrder && load.lostConnections > 0) wrong.push(`${load.lostConnections} connections were lost`)
-  if (inOrder && load.goAways === 0) wrong.push('no connection got GOAWAY')
-  if (!inOrder && load.lostConnections === 0) wrong.push('no connection was lost')
-  return wrong
+function findViolations(
+  { calls, sent }: LoadRecord,
+  { isGraceful }: ProcessFault,
+  load: FaultLoad,
+): string[] {
+  const violations: string[] = []
+  if (calls.length !== sent) violations.push(`${sent - calls.length} calls were never answered`)
+  const expected = isGraceful ? [okAnswer, overAnswer] : [okAnswer, overAnswer, 'lost']
+  const unexpected = calls.find(({ outcome }) => !expected.includes(outcome))
+  if (unexpected !== undefined) violations.push(`an unexpected end of a call: ${unexpected.outcome}`)
+  if (isGraceful && load.lostConnections > 0) violations.push(`${load.lostConnections} connections were lost`)
+  if (isGraceful && load.goAways === 0) violations.push('no connection got GOAWAY')
+  if (!isGraceful && load.lostConnections === 0) violations.push('no connection was lost')
+  return violations
 }
 
 /** Stops two of three processes: each is unhealthy at once, and ends after the delay and its calls. */
 async function drainTwo({ services }: Fleet<ProxiedRedis>): Promise<readonly string[]> {
-  const wrong = await Promise.all(
+  const violations = await Promise.all(
     services.slice(0, 2).map(async ({ program, health }) => {
       program.process.kill('SIGTERM')
       await waitFor('the process to be unhealthy before it ends', async () => (await health()) === 500)
@@ -140,7 +154,7 @@ async function drainTwo({ services }: Fleet<ProxiedRedis>): Promise<readonly str
       return code === 0 ? [] : [`it ended with ${code}: ${program.output()}`]
     }),
   )
-  return wrong.flat()
+  return violations.flat()
 }
 
 async function killOne({ services }: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]> {
@@ -170,16 +184,16 @@ export const processFaults: readonly FaultCase[] = [
     title: 'two of three processes get SIGTERM',
     processes: 3,
     settings: { DRAIN_DELAY: `${drainDelayMs}ms` },
-    strike: drainTwo,
-    inOrder: true,
+    inject: drainTwo,
+    isGraceful: true,
   }),
   processFault({
     name: 'process-killed',
     title: 'one of three processes is killed',
     processes: 3,
     settings: {},
-    strike: killOne,
-    inOrder: false,
+    inject: killOne,
+    isGraceful: false,
   }),
   processFault({
     name: 'worker-killed',
@@ -187,7 +201,7 @@ export const processFaults: readonly FaultCase[] = [
     processes: 1,
     settings: { WORKERS: '3' },
     connections: 48,
-    strike: killWorker,
-    inOrder: false,
+    inject: killWorker,
+    isGraceful: false,
   }),
 ]

@@ -3,7 +3,7 @@ import { seededRandom } from '../support/api-proxy.ts'
 import { type BackendFault, randomFault } from '../support/backend-proxy.ts'
 import { backendFault } from './backend-fault.ts'
 import { openRedis, type ProxiedRedis } from './backends.ts'
-import type { Extent, FaultCase } from './fault-case.ts'
+import type { CaseOptions, FaultCase } from './fault-case.ts'
 
 const lost = /the connection to Redis was lost(: .+)?/
 const refused = /connect ECONNREFUSED 127\.0\.0\.1:\d+/
@@ -14,85 +14,85 @@ const noReply = /malformed reply from Redis: .+/
 const notRedis = /the server is not Redis: the reply to PING is not PONG/
 const tooMany = /too many hits in flight: \d+ and \d+ more; the limit is \d+/
 const loading = 'LOADING Redis is loading the dataset in memory'
-const away = [lost, refused, stalled, notConnected, tooMany]
+const unavailable = [lost, refused, stalled, notConnected, tooMany]
 
 const common = { needs: ['redis-server'], openBackend: openRedis }
 
-interface Way {
+interface ConnectionFault {
   readonly name: string
   readonly title: string
   readonly messages: readonly RegExp[]
-  readonly fault: (extent: Extent) => BackendFault
+  readonly fault: (options: CaseOptions) => BackendFault
 }
 
 /** Faults of the connection to Redis; its counters are kept. */
-const ways: readonly Way[] = [
+const connections: readonly ConnectionFault[] = [
   {
     name: 'refused',
     title: 'connections are refused',
-    messages: away,
+    messages: unavailable,
     fault: () => ({ kind: 'refuse' }),
   },
   {
     name: 'black-hole',
     title: 'black hole: connections stay open and nothing arrives',
-    messages: away,
+    messages: unavailable,
     fault: () => ({ kind: 'silence' }),
   },
   {
     name: 'hang-up',
     title: 'connections are accepted and closed at once',
-    messages: [...away, reset],
+    messages: [...unavailable, reset],
     fault: () => ({ kind: 'hang-up' }),
   },
   {
     name: 'latency',
     title: 'each reply takes 1 s more',
-    messages: away,
+    messages: unavailable,
     fault: () => ({ kind: 'latency', ms: 1_000 }),
   },
   {
     name: 'loading',
     title: 'it answers LOADING',
-    messages: [...away, new RegExp(loading)],
+    messages: [...unavailable, new RegExp(loading)],
     fault: () => ({ kind: 'answer', line: `-${loading}` }),
   },
   {
     name: 'cut',
     title: 'one reply in 20 is truncated, and the connection closed',
-    messages: away,
+    messages: unavailable,
     fault: () => ({ kind: 'cut', share: 0.05 }),
   },
   {
     name: 'garbage',
     title: 'replies are replaced by garbage',
-    messages: [...away, noReply, notRedis],
+    messages: [...unavailable, noReply, notRedis],
     fault: () => ({ kind: 'garbage', share: 1 }),
   },
   {
     name: 'drip',
     title: 'replies arrive byte by byte, each byte delayed by a third of the deadline',
-    messages: away,
+    messages: unavailable,
     fault: ({ deadlineMs }) => ({ kind: 'drip', bytes: 1, everyMs: Math.ceil(deadlineMs / 3) }),
   },
 ]
 
-const onTheWay: readonly FaultCase[] = ways.map(({ fault, ...way }) =>
+const connectionFaults: readonly FaultCase[] = connections.map(({ fault, ...way }) =>
   backendFault<ProxiedRedis>({
     ...common,
     ...way,
-    inject: ({ proxy }, extent) => proxy.setFault(fault(extent)),
+    inject: ({ proxy }, options) => proxy.setFault(fault(options)),
     remove: ({ proxy }) => proxy.setFault(),
   }),
 )
 
 /** Faults of Redis itself. */
-const ofRedis: readonly FaultCase[] = [
+const serverFaults: readonly FaultCase[] = [
   backendFault<ProxiedRedis>({
     ...common,
     name: 'stopped',
     title: 'Redis is stopped (SIGSTOP)',
-    messages: away,
+    messages: unavailable,
     inject: ({ server }) => server.kill('SIGSTOP'),
     remove: ({ server }) => server.kill('SIGCONT'),
   }),
@@ -118,7 +118,7 @@ const ofRedis: readonly FaultCase[] = [
     title: 'FLUSHALL',
     messages: [],
     losesCounters: true,
-    extent: 'once',
+    duration: 'once',
     inject: ({ server }) => server.command('FLUSHALL'),
     remove: async () => {},
   }),
@@ -126,9 +126,9 @@ const ofRedis: readonly FaultCase[] = [
     ...common,
     name: 'killed',
     title: 'Redis is killed, and restarts empty',
-    messages: [...away, reset],
+    messages: [...unavailable, reset],
     losesCounters: true,
-    extent: 'once',
+    duration: 'once',
     inject: ({ server }) => server.kill('SIGKILL'),
     remove: ({ server }) => server.restart(),
   }),
@@ -140,11 +140,11 @@ const ofRedis: readonly FaultCase[] = [
  */
 function randomFaults(): FaultCase {
   let running: Promise<void> | undefined
-  let going = false
-  async function strike({ proxy }: ProxiedRedis, random: () => number): Promise<void> {
+  let isActive = false
+  async function injectRandomly({ proxy }: ProxiedRedis, random: () => number): Promise<void> {
     await proxy.setFault({ kind: 'answer', line: `-${loading}` })
     await delay(200)
-    while (going) {
+    while (isActive) {
       await proxy.setFault(random() < 0.3 ? undefined : randomFault(random))
       await delay(20 + 200 * random())
     }
@@ -154,14 +154,14 @@ function randomFaults(): FaultCase {
     ...common,
     name: 'random',
     title: 'all of these connection faults at random, one at a time',
-    messages: [...away, reset, noReply, notRedis, new RegExp(loading)],
-    extent: 'once',
+    messages: [...unavailable, reset, noReply, notRedis, new RegExp(loading)],
+    duration: 'once',
     async inject(backend, { seed }) {
-      going = true
-      running = strike(backend, seededRandom(seed))
+      isActive = true
+      running = injectRandomly(backend, seededRandom(seed))
     },
     async remove() {
-      going = false
+      isActive = false
       await running
     },
   })
@@ -174,13 +174,13 @@ const refuse = {
 }
 
 /** The effects of the failure modes on the same fault, and the setting of health. */
-const settings: readonly FaultCase[] = [
+const settingFaults: readonly FaultCase[] = [
   backendFault<ProxiedRedis>({
     ...refuse,
     name: 'mode-allow',
     title: 'connections are refused; mode allow',
     mode: 'allow',
-    messages: away,
+    messages: unavailable,
     mayExceedBy: Number.POSITIVE_INFINITY,
   }),
   backendFault<ProxiedRedis>({
@@ -188,7 +188,7 @@ const settings: readonly FaultCase[] = [
     name: 'mode-deny',
     title: 'connections are refused; mode deny',
     mode: 'deny',
-    messages: away,
+    messages: unavailable,
   }),
   backendFault<ProxiedRedis>({
     ...refuse,
@@ -196,7 +196,7 @@ const settings: readonly FaultCase[] = [
     title: 'connections are refused; mode local with a share of 0.5',
     mode: 'local',
     settings: { BACKEND_FAILURE_LOCAL_SHARE: '0.5' },
-    messages: away,
+    messages: unavailable,
     mayExceedBy: 0.5,
   }),
   backendFault<ProxiedRedis>({
@@ -204,7 +204,7 @@ const settings: readonly FaultCase[] = [
     name: 'health-check',
     title: 'connections are refused; health follows the connection',
     settings: { KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' },
-    messages: away,
+    messages: unavailable,
     health: 500,
   }),
   backendFault<ProxiedRedis>({
@@ -213,10 +213,15 @@ const settings: readonly FaultCase[] = [
     title: 'SCRIPT FLUSH, with scripts in use',
     settings: { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' },
     messages: [],
-    extent: 'once',
+    duration: 'once',
     inject: ({ server }) => server.command('SCRIPT', 'FLUSH'),
     remove: async () => {},
   }),
 ]
 
-export const redisFaults: readonly FaultCase[] = [...onTheWay, ...ofRedis, randomFaults(), ...settings]
+export const redisFaults: readonly FaultCase[] = [
+  ...connectionFaults,
+  ...serverFaults,
+  randomFaults(),
+  ...settingFaults,
+]

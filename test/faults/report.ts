@@ -4,11 +4,13 @@ import type { LatencyFigures } from '../bench/percentiles.ts'
 import type { Table } from '../bench/report.ts'
 import type { FaultReport, GoalLine } from './fault-case.ts'
 
-/** The report of a case, or why it was not run. */
+/** The result of a case: its report, or why it was not run. */
 export interface TitledReport {
   readonly name: string
   readonly title: string
-  readonly report: FaultReport | { readonly leftOut: string }
+  readonly result:
+    | { readonly kind: 'run'; readonly report: FaultReport }
+    | { readonly kind: 'skipped'; readonly reason: string }
 }
 
 const none = '–'
@@ -19,9 +21,9 @@ export function answerTable(reports: readonly TitledReport[]): Table {
     ...['Fault', 'Description', 'OK / over / errors', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
     ...['p99 ms, breaker open', 'Load late p99 / p99.9 ms', 'Recovered after ms', 'Goals'],
   ]
-  const rows = reports.map(({ name, title, report }) => {
-    if ('leftOut' in report) return [name, title, ...Array.from({ length: 8 }, () => none), 'not run']
-    const { answers, recoveriesMs } = report
+  const rows = reports.map(({ name, title, result }) => {
+    if (result.kind === 'skipped') return [name, title, ...Array.from({ length: 8 }, () => none), 'skipped']
+    const { answers, recoveriesMs } = result.report
     const figures =
       answers === undefined
         ? [none, none, none, none, none, none, none]
@@ -31,7 +33,7 @@ export function answerTable(reports: readonly TitledReport[]): Table {
             answers.openP99Ms === undefined ? none : formatNumber(answers.openP99Ms),
             describeLateness(answers.loadLate),
           ]
-    return [name, title, ...figures, describeAll(recoveriesMs), verdict(report)]
+    return [name, title, ...figures, describeAll(recoveriesMs), verdict(result.report)]
   })
   return { heading, rows }
 }
@@ -39,9 +41,9 @@ export function answerTable(reports: readonly TitledReport[]): Table {
 /** The counts, the memory, and the violations. */
 export function countTable(reports: readonly TitledReport[]): Table {
   const heading = ['Fault', 'Limit', 'Admitted', 'Over', 'Counted, not answered', 'Memory MiB', 'GOAWAY']
-  const rows = reports.map(({ name, report }) => {
-    if ('leftOut' in report) return [name, ...heading.slice(1).map(() => none), none, report.leftOut]
-    const { counts, rssGrowthMiB, goAways, violations, notes } = report
+  const rows = reports.map(({ name, result }) => {
+    if (result.kind === 'skipped') return [name, ...heading.slice(1).map(() => none), none, result.reason]
+    const { counts, rssGrowthMiB, goAways, violations, notes } = result.report
     const figures =
       counts === undefined
         ? [none, none, none, none]
@@ -54,7 +56,7 @@ export function countTable(reports: readonly TitledReport[]): Table {
       ...figures,
       memory,
       goAways === undefined ? none : `${goAways}`,
-      violations.length === 0 ? 'kept' : `BROKEN: ${violations.join('; ')}`,
+      violations.length === 0 ? 'met' : `VIOLATED: ${violations.join('; ')}`,
       notes.join('; '),
     ]
   })
@@ -63,8 +65,8 @@ export function countTable(reports: readonly TitledReport[]): Table {
 
 /** The three most frequent errors of each case. */
 export function messageTable(reports: readonly TitledReport[]): Table {
-  const rows = reports.flatMap(({ name, report }) => {
-    const messages = 'leftOut' in report ? [] : (report.answers?.messages ?? [])
+  const rows = reports.flatMap(({ name, result }) => {
+    const messages = result.kind === 'run' ? (result.report.answers?.messages ?? []) : []
     return messages.slice(0, 3).map(([message, count]) => [name, message, `${count}`])
   })
   return { heading: ['Fault', 'Status and message', 'Calls'], rows }

@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { waitFor } from '../support/wait-for.ts'
 import { openRedis, type ProxiedRedis } from './backends.ts'
 import { callLatencies } from './call-latencies.ts'
-import type { Extent, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
+import type { CaseOptions, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
 import { okAnswer } from './load/answer.ts'
+import { planCalls } from './load/calls.ts'
 import { type CallRecord, withFaultLoad } from './load/fault-load.ts'
-import { questions } from './load/questions.ts'
 
 interface StallPlan {
   readonly name: string
@@ -51,22 +51,22 @@ export const stallCases: readonly FaultCase[] = plans.map(plan => ({
   name: plan.name,
   title: plan.title,
   needs: ['redis-server'],
-  run: extent => runStalls(plan, extent),
+  run: options => runStalls(plan, options),
 }))
 
-async function runStalls(plan: StallPlan, extent: Extent): Promise<FaultReport> {
-  const { callsPerSecond, connections, seed, stages } = extent
-  const isTest = extent.deadlineMs > defaultDeadlineMs
+async function runStalls(plan: StallPlan, options: CaseOptions): Promise<FaultReport> {
+  const { callsPerSecond, connections, seed, setups } = options
+  const isTest = options.deadlineMs > defaultDeadlineMs
   const { deadlineMs = defaultDeadlineMs } = plan
   // The short form also uses the documented default, not a longer deadline.
   const settings: Record<string, string> =
     plan.deadlineMs === undefined ? {} : { BACKEND_DEADLINE: `${plan.deadlineMs}ms` }
-  const { backend, service } = await stages.open({ openBackend: openRedis, seed, limit, settings })
-  const { bodyOf } = questions(plan.name)
-  const options = { ports: [service.grpcPort], connections: 5 * connections, callsPerSecond, bodyOf }
-  return withFaultLoad(options, async load => {
+  const { backend, service } = await setups.open({ openBackend: openRedis, seed, limit, settings })
+  const { bodyOf } = planCalls(plan.name)
+  const loadOptions = { ports: [service.grpcPort], connections: 5 * connections, callsPerSecond, bodyOf }
+  return withFaultLoad(loadOptions, async load => {
     await waitFor('answers before the stalls', () => (load.outcomes().get(okAnswer) ?? 0) >= 100)
-    await pause(extent.warmUpMs)
+    await pause(options.warmUpMs)
     const stalls: Stall[] = []
     for (let count = isTest ? 3 : 20; count > 0; count -= 1) {
       await pause(restMs)
@@ -96,17 +96,17 @@ function report(
   const first = stalls[0]?.beginMs ?? 0
   const measured = calls.filter(({ dueMs }) => dueMs >= first)
   const errors = measured.filter(({ outcome }) => outcome !== okAnswer)
-  const met = ({ dueMs, endedMs }: CallRecord) =>
+  const overlapsStall = ({ dueMs, endedMs }: CallRecord) =>
     stalls.some(({ beginMs, endMs }) => dueMs <= endMs && endedMs >= beginMs)
-  const beyond = errors.filter(call => !met(call))
+  const outside = errors.filter(call => !overlapsStall(call))
   // A busy machine can stall longer than the deadline by itself, but not at each of these stalls.
   const costly = stalls.filter(({ beginMs }, index) => {
     const untilMs = stalls[index + 1]?.beginMs ?? Number.POSITIVE_INFINITY
     return errors.some(({ dueMs }) => dueMs >= beginMs - stallMs && dueMs < untilMs - stallMs)
   })
-  const strange = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
+  const unexpected = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
   const goals: GoalLine[] = [
-    { what: 'errors of calls that met no stall', unit: 'calls', goal: { atMost: 0 }, figure: beyond.length },
+    { what: 'errors of calls that met no stall', unit: 'calls', goal: { atMost: 0 }, figure: outside.length },
   ]
   const isShort = stallMs < deadlineMs
   if (isShort) goals.push({ what: 'errors', unit: 'calls', goal: { atMost: 0 }, figure: errors.length })
@@ -122,23 +122,23 @@ function report(
     goals,
     violations: [
       ...(calls.length === sent ? [] : [`${sent - calls.length} calls were never answered`]),
-      ...(strange === undefined ? [] : [`an unexpected end of a call: ${strange.outcome}`]),
+      ...(unexpected === undefined ? [] : [`an unexpected end of a call: ${unexpected.outcome}`]),
       ...(isShort && costly.length === stalls.length
         ? [`each stall of ${stallMs} ms cost errors, with a deadline of ${deadlineMs} ms`]
         : []),
     ],
-    notes: [describe(stalls, measured, met), `${sent} calls`],
+    notes: [describe(stalls, measured, overlapsStall), `${sent} calls`],
   }
 }
 
 function describe(
   stalls: readonly Stall[],
   calls: readonly CallRecord[],
-  met: (call: CallRecord) => boolean,
+  overlapsStall: (call: CallRecord) => boolean,
 ): string {
   const longest = Math.max(...stalls.map(({ beginMs, endMs }) => endMs - beginMs))
-  const struck = calls.filter(met).length
-  return `${stalls.length} stalls, at most ${longest.toFixed(0)} ms; ${struck} calls met one`
+  const overlapping = calls.filter(overlapsStall).length
+  return `${stalls.length} stalls, at most ${longest.toFixed(0)} ms; ${overlapping} calls met one`
 }
 
 function countOutcomes(errors: readonly CallRecord[]): readonly (readonly [string, number])[] {

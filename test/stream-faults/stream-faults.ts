@@ -12,8 +12,8 @@ import { runFault } from './run-fault.ts'
 
 /**
  * Injects faults into the streams of a broker and prints the figures: `stream-faults.ts [--short]
- * [--markdown] [--seed N] [NAME ...]`. Exits 1 when a guarantee was broken, and 0 when only a goal of time
- * was missed.
+ * [--markdown] [--seed N] [NAME ...]`. Exits 1 when a guarantee is violated, and 0 when only a goal for a
+ * latency or the memory is missed.
  */
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -37,14 +37,14 @@ const rows: string[][] = []
 for (const one of chosen) {
   say(`${one.name}: ${one.title} …`)
   const { size, goals, violations } = await runFault(one, { seed, isLong: !values.short })
-  for (const violation of violations) say(`  BROKEN: ${violation}`)
+  for (const violation of violations) say(`  VIOLATED: ${violation}`)
   if (violations.length > 0) process.exitCode = 1
   const figures = goals.map(
     ({ what, unit, goal, figure }) =>
       `${what}: ${formatNumber(figure)} ${unit} (${describeGoal(goal, unit)})`,
   )
-  const kept = violations.length === 0 ? 'kept' : `BROKEN: ${violations.join('; ')}`
-  rows.push([one.name, one.title, size, figures.join('; '), verdict({ goals }), kept])
+  const guarantees = violations.length === 0 ? 'met' : `VIOLATED: ${violations.join('; ')}`
+  rows.push([one.name, one.title, size, figures.join('; '), verdict({ goals }), guarantees])
 }
 const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
 const machine = `${cpus().length} × ${cpus()[0]?.model}, ${memory}, Node ${process.version}`

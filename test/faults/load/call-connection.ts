@@ -85,11 +85,11 @@ export async function openCallConnection(port: number, listener: CallListener): 
     const acknowledges = (flagBits & flags.ack) !== 0
     if (type === frameTypes.data) {
       count(payload.length)
-      const asked = open.get(streamId)
-      if (asked !== undefined) asked.outcome = readAnswer(payload.subarray(grpcPrefixBytes))
+      const openCall = open.get(streamId)
+      if (openCall !== undefined) openCall.outcome = readAnswer(payload.subarray(grpcPrefixBytes))
     } else if (type === frameTypes.headers) {
       const { fields } = headers.decode(payload, 0, payload.length)
-      if (ends) finish(streamId, errorIn(fields))
+      if (ends) finish(streamId, findError(fields))
     } else if (type === frameTypes.resetStream) {
       finish(streamId, `RST_STREAM ${payload.readUInt32BE(0)}`)
     } else if (type === frameTypes.settings && !acknowledges) {
@@ -138,10 +138,10 @@ export async function openCallConnection(port: number, listener: CallListener): 
 }
 
 /** Returns the number of the status and its message; undefined for the status OK. */
-function errorIn(fields: readonly string[]): string | undefined {
+function findError(fields: readonly string[]): string | undefined {
   const field = (name: string) => {
-    const place = fields.indexOf(name)
-    return place === -1 ? undefined : fields[place + 1]
+    const index = fields.indexOf(name)
+    return index === -1 ? undefined : fields[index + 1]
   }
   const status = field('grpc-status')
   if (status === '0') return undefined

@@ -203,7 +203,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
   let connection: CallConnection | undefined
   let closed = false
   /** Connections that got GOAWAY, until their calls have ended. */
-  const left: CallConnection[] = []
+  const abandoned: CallConnection[] = []
 
   async function open(): Promise<void> {
     const current: { connection?: CallConnection } = {}
@@ -213,7 +213,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
         // A graceful server sends GOAWAY twice: the second one has the last accepted stream.
         if (connection !== undefined && connection === current.connection) {
           listener.goAway()
-          left.push(connection)
+          abandoned.push(connection)
           moveOn()
         }
         for (const call of notBegun) send(call)
@@ -254,7 +254,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
     close() {
       closed = true
       connection?.close()
-      for (const old of left) old.close()
+      for (const old of abandoned) old.close()
     },
   }
 }

@@ -6,18 +6,18 @@ import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 import type { Backend, OpenBackend } from './backends.ts'
 
 /** A backend, and a process of the service that counts in it. */
-export interface Stage<B extends Backend> {
+export interface Setup<B extends Backend> {
   readonly backend: B
   readonly service: RateLimitProcess
 }
 
-/** Opens stages, and keeps the last one for the next case with the same plan. */
-export interface Stages {
-  open<B extends Backend>(plan: StagePlan<B>): Promise<Stage<B>>
+/** Opens setups, and keeps the last one for the next case with the same plan. */
+export interface SetupPool {
+  open<B extends Backend>(plan: SetupPlan<B>): Promise<Setup<B>>
   close(): Promise<void>
 }
 
-export interface StagePlan<B extends Backend> {
+export interface SetupPlan<B extends Backend> {
   readonly openBackend: OpenBackend<B>
   readonly seed: number
   readonly settings: Readonly<Record<string, string>>
@@ -30,23 +30,23 @@ export interface StagePlan<B extends Backend> {
 export const domain = 'faults'
 const unlimited = 1_000_000_000
 
-export function createStages(): Stages {
-  let kept: { readonly key: string; readonly stage: Stage<Backend>; readonly close: Close } | undefined
+export function createSetupPool(): SetupPool {
+  let current: { readonly key: string; readonly setup: Setup<Backend>; readonly close: Close } | undefined
 
   async function close(): Promise<void> {
-    await kept?.close()
-    kept = undefined
+    await current?.close()
+    current = undefined
   }
 
   return {
-    async open<B extends Backend>(plan: StagePlan<B>) {
+    async open<B extends Backend>(plan: SetupPlan<B>) {
       const key = JSON.stringify([plan.openBackend.name, plan.settings, plan.limit])
-      if (kept?.key !== key) {
+      if (current?.key !== key) {
         await close()
-        kept = { key, ...(await openStage(plan)) }
+        current = { key, ...(await openSetup(plan)) }
       }
       // The same opener created it, so it has the same type.
-      return kept.stage as Stage<B>
+      return current.setup as Setup<B>
     },
     close,
   }
@@ -54,7 +54,7 @@ export function createStages(): Stages {
 
 type Close = () => Promise<void>
 
-async function openStage<B extends Backend>(plan: StagePlan<B>): Promise<{ stage: Stage<B>; close: Close }> {
+async function openSetup<B extends Backend>(plan: SetupPlan<B>): Promise<{ setup: Setup<B>; close: Close }> {
   const ends: Close[] = []
   const close = async () => {
     for (const end of ends.reverse()) await end()
@@ -64,7 +64,7 @@ async function openStage<B extends Backend>(plan: StagePlan<B>): Promise<{ stage
     ends.push(backend.stop)
     const settings = { ...backend.settings, ...plan.settings }
     const service = await startService({ after: end => ends.push(end) }, rules(plan.limit), settings)
-    return { stage: { backend, service }, close }
+    return { setup: { backend, service }, close }
   } catch (error) {
     await close()
     throw error
@@ -77,10 +77,10 @@ export async function startService(
   configuration: string,
   settings: Readonly<Record<string, string>>,
 ): Promise<RateLimitProcess> {
-  const place = temporaryFolder('faults')
-  mkdirSync(join(place, 'config'))
-  writeFileSync(join(place, 'config/faults.yaml'), configuration)
-  const fixed = { RUNTIME_ROOT: place, DISABLE_STATS: 'true', DRAIN_DELAY: '0s' }
+  const folder = temporaryFolder('faults')
+  mkdirSync(join(folder, 'config'))
+  writeFileSync(join(folder, 'config/faults.yaml'), configuration)
+  const fixed = { RUNTIME_ROOT: folder, DISABLE_STATS: 'true', DRAIN_DELAY: '0s' }
   const service = await startRateLimit({ after: end => void t.after(end) }, { ...fixed, ...settings })
   await waitFor('the service to be healthy', () => isHealthy(service), startDeadlineMs)
   return service

@@ -2,15 +2,15 @@ import { driveFlatOut } from '../../bench/load/flat-out.ts'
 import type { LoadConnection, LoadListener } from '../../bench/load/load-connection.ts'
 import { grpcRequest } from '../../bench/load/requests.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { domain } from '../stages.ts'
+import { domain } from '../setups.ts'
 import { okAnswer, overAnswer } from './answer.ts'
 import { openCallConnection } from './call-connection.ts'
 
 /**
- * The calls of one case, alternating between many keys with an irrelevant limit and one key with a relevant
- * one.
+ * The calls of one case: alternately one of many keys whose limit is never reached, and one key with a limit
+ * that is.
  */
-export interface Questions {
+export interface CallPlan {
   /** The value of the descriptor `limited`. */
   readonly name: string
   readonly bodyOf: (call: number) => Uint8Array
@@ -20,9 +20,9 @@ const openKeys = 100
 const reachDeadlineMs = 30_000
 const yearSeconds = 31_536_000
 
-export function questions(name: string): Questions {
-  const open = Array.from({ length: openKeys }, (_, key) => question('open', `k${key}`))
-  const limited = question('limited', name)
+export function planCalls(name: string): CallPlan {
+  const open = Array.from({ length: openKeys }, (_, key) => encodeCall('open', `k${key}`))
+  const limited = encodeCall('limited', name)
   return {
     name,
     bodyOf: call => (isLimited(call) ? limited : (open[(call >> 1) % openKeys] ?? limited)),
@@ -34,18 +34,18 @@ export function isLimited(call: number): boolean {
   return call % 2 === 1
 }
 
-export function question(key: string, value: string): Buffer {
+export function encodeCall(key: string, value: string): Buffer {
   return grpcRequest({ domain, descriptors: [{ entries: [{ key, value }] }] })
 }
 
 /** Returns the counter's key in the backend, for this year. */
-export function limitedKey({ name }: Questions): string {
+export function limitedKey({ name }: CallPlan): string {
   const nowSeconds = Math.floor(Date.now() / 1000)
   return `${domain}_limited_${name}_${nowSeconds - (nowSeconds % yearSeconds)}`
 }
 
 /** The outcomes of calls under the limit. */
-export interface Tally {
+export interface OutcomeCounts {
   readonly ok: number
   readonly over: number
   readonly failed: number
@@ -57,11 +57,11 @@ export interface Tally {
  * Calls at full rate until the limit is reached. A slow machine may miss a deadline meanwhile, so failed
  * calls are repeated.
  */
-export async function reachLimit(port: number, { name }: Questions, limit: number): Promise<Tally> {
-  const body = question('limited', name)
-  let all: Tally = { ok: 0, over: 0, failed: 0, failure: '' }
+export async function reachLimit(port: number, { name }: CallPlan, limit: number): Promise<OutcomeCounts> {
+  const body = encodeCall('limited', name)
+  let all: OutcomeCounts = { ok: 0, over: 0, failed: 0, failure: '' }
   async function callAll(): Promise<boolean> {
-    const { ok, over, failed, failure } = await tallyFlatOut([port], 2, limit + 100, body)
+    const { ok, over, failed, failure } = await countFlatOut([port], 2, limit + 100, body)
     all = { ok: all.ok + ok, over: all.over + over, failed: all.failed + failed, failure }
     return failed === 0
   }
@@ -73,16 +73,16 @@ export async function reachLimit(port: number, { name }: Questions, limit: numbe
  * Makes `calls` calls of one key as fast as they are answered, over several connections, which are
  * distributed over the ports.
  */
-export async function tallyFlatOut(
+export async function countFlatOut(
   ports: readonly number[],
   connections: number,
   calls: number,
   body: Uint8Array,
-): Promise<Tally> {
+): Promise<OutcomeCounts> {
   const count = { ok: 0, over: 0, failed: 0, failure: '' }
   let opened = 0
 
-  function tally(outcome: string): void {
+  function countOutcome(outcome: string): void {
     if (outcome === okAnswer) count.ok += 1
     else if (outcome === overAnswer) count.over += 1
     else {
@@ -95,7 +95,7 @@ export async function tallyFlatOut(
     const port = ports[opened++ % ports.length] ?? 0
     return openCallConnection(port, {
       answered(call, outcome) {
-        tally(outcome)
+        countOutcome(outcome)
         answered(call, outcome === okAnswer)
       },
       goAway: () => lost(`port ${port} sent GOAWAY`),
