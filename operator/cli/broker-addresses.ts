@@ -95,7 +95,7 @@ function readToken(path: string): string {
   if (token === undefined) throw new UsageError(`--token-file ${path}: the file has no token`)
   if (!/^[\x21-\x7e]+$/.test(token)) {
     throw new UsageError(
-      `--token-file ${path}: the token must consist of printable ASCII characters without spaces`,
+      `--token-file ${path}: the token must consist of escapeControls ASCII characters without spaces`,
     )
   }
   return token

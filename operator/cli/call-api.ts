@@ -1,9 +1,9 @@
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { deadlines } from '../api/deadlines.ts'
 import { apiPath } from '../api/openapi-document.ts'
 import type { ErrorAnswer } from '../api/shapes.ts'
 import type { OperatorAddress } from './find-operator.ts'
-import { printable } from './render.ts'
 
 /**
  * Calls the API of an operator. Resolves with the answer.
@@ -73,8 +73,8 @@ async function send(
 
 /** Returns the message or, if there are several problems, one line for each of them. */
 function describeError({ error: { message, problems = [] } }: ErrorAnswer): string {
-  if (problems.length < 2) return printable(message)
-  return problems.map(one => `\n  ${printable(`${one.field}: ${one.message}`)}`).join('')
+  if (problems.length < 2) return escapeControls(message)
+  return problems.map(one => `\n  ${escapeControls(`${one.field}: ${one.message}`)}`).join('')
 }
 
 interface ServerEvent {

@@ -6,10 +6,10 @@ import {
   type RateLimitRule,
   toFinalKey,
 } from '@tollway/ratelimit/rules/model.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { isOurs } from '../kinds/registry.ts'
 import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../kinds/source.ts'
 import type { FolderContent } from './read-folder.ts'
-import { printable } from './render.ts'
 import { type Diagnostic, formatDiagnostic, validateFolder } from './validate-folder.ts'
 
 /** The differences that a change of resources would make. */
@@ -122,7 +122,7 @@ export function describeDifferences({ resources, rules, problems }: Differences)
   ])
   const ofRules = rules.map(({ rule, ...sides }) => `  ${rule}: ${describeSides(sides, text => `${text}`)}`)
   const lines = [...ofResources, ...(ofRules.length > 0 ? ['', 'Rules:', ...ofRules] : [])]
-  const shown = lines.map(line => `${printable(line)}\n`).join('')
+  const shown = lines.map(line => `${escapeControls(line)}\n`).join('')
   return problems.length === 0
     ? shown
     : `${shown}\nProblems:\n${problems.map(one => `  ${formatDiagnostic(one)}`).join('')}`

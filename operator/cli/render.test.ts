@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { printable, render, renderTable } from './render.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
+import { render, renderTable } from './render.ts'
 
 test('a table has columns as wide as their widest cell, and no space at the ends of lines', () => {
   const table = renderTable(
@@ -15,7 +16,7 @@ test('a table has columns as wide as their widest cell, and no space at the ends
 })
 
 test('control characters of a manifest are escaped before they reach a terminal', () => {
-  assert.equal(printable('a\u001b[2Jb\nc\u202ed'), 'a\\u{1b}[2Jb\\u{a}c\\u{202e}d')
+  assert.equal(escapeControls('a\u001b[2Jb\nc\u202ed'), 'a\\u{1b}[2Jb\\u{a}c\\u{202e}d')
   assert.equal(renderTable(['A', 'B'], [['\u001b', 'b']]), 'A       B\n\\u{1b}  b\n')
 })
 

@@ -1,3 +1,4 @@
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { dump } from 'js-yaml'
 
 export const formats = ['table', 'yaml', 'json'] as const
@@ -10,7 +11,7 @@ export function render(value: unknown, format: 'json' | 'yaml'): string {
 
 /** Renders rows in columns under a heading. */
 export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [heading, ...rows].map(row => row.map(printable))
+  const all = [heading, ...rows].map(row => row.map(escapeControls))
   const widths = heading.map((_, column) =>
     all.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0),
   )
@@ -20,12 +21,4 @@ export function renderTable(heading: readonly string[], rows: readonly (readonly
       .join('  ')
       .trimEnd()
   return `${all.map(line).join('\n')}\n`
-}
-
-/** Characters that break or overwrite a line of a terminal, and unpaired surrogates. */
-const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
-
-/** Makes a text safe for one line of a terminal: control characters are escaped, such as `\u{1b}`. */
-export function printable(text: string): string {
-  return text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }

@@ -2,6 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { type ChosenResource, chooseContents, translateResource } from '../kinds/choose-contents.ts'
 import type { Advisory, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
 import { formatProblem, type ResourceProblem } from '../kinds/kind-adapter.ts'
@@ -12,7 +13,6 @@ import type { SourcedResource } from '../kinds/source.ts'
 import { qualifiedName } from '../kinds/source.ts'
 import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
-import { printable } from './render.ts'
 
 /** An error or a probable mistake in a folder of manifests. */
 export interface Diagnostic {
@@ -145,5 +145,5 @@ function diagnoseChosen(
 /** Formats a diagnostic in one line. */
 export function formatDiagnostic({ severity, origin, resource, ...problem }: Diagnostic): string {
   const places = [severity === 'warning' ? 'warning' : '', origin, resource].filter(place => place !== '')
-  return `${printable([...places, formatProblem(problem)].join(': '))}\n`
+  return `${escapeControls([...places, formatProblem(problem)].join(': '))}\n`
 }

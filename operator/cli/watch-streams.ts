@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import {
   addRates,
   type BrokerResult,
@@ -8,7 +9,7 @@ import {
   type StreamRow,
   type StreamsPoll,
 } from '../broker-queries/stream-rows.ts'
-import { printable, renderTable } from './render.ts'
+import { renderTable } from './render.ts'
 
 interface WatchOptions {
   readonly read: () => Promise<StreamsPoll>
@@ -65,7 +66,7 @@ export async function watchInLines(options: WatchOptions, nowText: () => string)
     const found = mergeRows({ brokers: [...pages.values()] })
     const omissions = describeOmissions({ brokers })
     const lines = [...omissions.filter(line => !printed.includes(line)), ...describeChanges(rows, found)]
-    if (lines.length > 0) options.print(lines.map(line => `${nowText()} ${printable(line)}\n`).join(''))
+    if (lines.length > 0) options.print(lines.map(line => `${nowText()} ${escapeControls(line)}\n`).join(''))
     rows = found
     printed = omissions
   }
@@ -132,7 +133,7 @@ function formatBacklog({ consumers, messagesBehind, bytesBehind }: StreamRow): s
 }
 
 /** `17 B`, `1.3 KiB`, `4.0 MiB`. */
-export function formatBytes(bytes: number): string {
+function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${Math.round(bytes)} B`
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10))
   return `${(bytes / 1024 ** power).toFixed(1)} ${units[power - 1]}`
@@ -141,7 +142,7 @@ export function formatBytes(bytes: number): string {
 const units = ['KiB', 'MiB', 'GiB', 'TiB']
 
 /** `0.3s`, `42s`, `3m07s`, `26h05m`. */
-export function formatAge(ms: number): string {
+function formatAge(ms: number): string {
   const seconds = Math.max(0, ms) / 1000
   if (seconds < 10) return `${seconds.toFixed(1)}s`
   const whole = Math.floor(seconds)

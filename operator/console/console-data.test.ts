@@ -16,8 +16,8 @@ import { diffLines } from './browser/data/diff-lines.ts'
 import { findFieldLine } from './browser/data/find-line.ts'
 import { displayText, findHiddenCharacters, formatAmount, formatShare } from './browser/data/format.ts'
 import { buildRuleTree, flatten } from './browser/data/rule-tree.ts'
-import { createSeriesBuffer } from './browser/data/series-buffer.ts'
-import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
+import { SeriesBuffer } from './browser/data/series-buffer.ts'
+import { matches, TapBuffer } from './browser/data/tap-buffer.ts'
 
 test('entries are formatted and parsed without a loss, and the API reads their parameters', () => {
   for (const [key, value] of [
@@ -155,7 +155,7 @@ test('an amount has the digits of its currency', () => {
 })
 
 test('buffers keep the newest points and decisions', () => {
-  const series = createSeriesBuffer(1, 2)
+  const series = new SeriesBuffer(1, 2)
   for (const [at, value] of [
     [1, 10],
     [2, 20],
@@ -178,7 +178,7 @@ test('buffers keep the newest points and decisions', () => {
     ...{ atMs: 1, pod: 'pod-a', entries: [{ key: 'user', value: 'Alice' }], rule: 'shop.user' },
     ...{ over: false, reason: 'within the limit', hits: 1, limit: 3, remaining: 2 },
   }
-  const kept = createTapBuffer().add(Array.from({ length: 300 }, () => decision))
+  const kept = new TapBuffer().add(Array.from({ length: 300 }, () => decision))
   assert.equal(kept.length, 200)
   const [newest] = kept
   assert.ok(newest)

@@ -3,17 +3,17 @@ import { stripTypeScriptTypes } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The files of the console, without the document. */
+/** The files of the console, without the HTML document. */
 export interface ConsoleFiles {
   /** The files by their paths below /console/. */
   readonly files: ReadonlyMap<string, Buffer>
   /** The module that runs first. */
   readonly entry: string
-  /** The paths of modules by the names by which others import them; empty for a bundle. */
+  /** The import map: paths of modules by their import names; empty for a bundle. */
   readonly imports: Readonly<Record<string, string>>
 }
 
-/** The packages that the browser loads, and the files that are their modules for browsers. */
+/** The packages that the browser loads, and the files with their modules for browsers. */
 const packages = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -24,10 +24,10 @@ const packages = {
   'js-yaml': 'js-yaml/browser',
 }
 
-/** The stylesheet of the plots. An image has it beside the bundle. */
+/** The style sheet of the plots. An image has it beside the bundle. */
 export const plotStyles = 'uplot.css'
 
-/** An image has a bundle in place of the sources. */
+/** An image has this bundle instead of the sources. */
 const bundleEntry = 'main.js'
 
 /** Reads the bundle of an image, or the sources of a working tree, whose types it strips. */
@@ -41,10 +41,10 @@ function readBundle(folder: string): ConsoleFiles {
   return { files: new Map(files), entry: bundleEntry, imports: {} }
 }
 
-/** What the page shares with the commands, by paths in the operator's folder. */
+/** The modules that the page shares with the commands, as paths in the folder of the operator. */
 const sharedModules = ['api/deadlines.ts', 'api/entries.ts', 'api/replay-bounds.ts', 'yaml.ts']
 
-/** Modules have their paths in the operator's folder, since they import each other by these. */
+/** Modules keep their paths in the folder of the operator, by which they import each other. */
 function readSources(folder: string): ConsoleFiles {
   const files = new Map<string, Buffer>()
   for (const path of globSync('*.{css,svg}', { cwd: folder }))
@@ -62,7 +62,7 @@ function readSources(folder: string): ConsoleFiles {
   return { files, entry: 'console/browser/main.ts', imports }
 }
 
-/** Node warns once that this feature may change. The exact Node comes with the installation. */
+/** Suppresses Node's warning that this feature can change: the version of Node is fixed by the installation. */
 function withoutTypes(source: string): Buffer {
   const { emitWarning } = process
   process.emitWarning = () => {}

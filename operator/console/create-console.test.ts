@@ -12,9 +12,9 @@ import { createConsole } from './create-console.ts'
 const maxWireBytes = 150 * 1024
 
 async function serve(t: { after(end: () => Promise<void>): void }) {
-  const site = createConsole()
+  const handleConsole = createConsole()
   const server = createGuardedServer((request, response) => {
-    if (!site.handle(request, response)) response.writeHead(404).end('not the console')
+    if (!handleConsole(request, response)) response.writeHead(404).end('not the console')
   })
   const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
   t.after(() => closeHttp(server, 0))

@@ -6,11 +6,6 @@ import { type ConsoleFiles, plotStyles, readConsoleFiles } from './console-files
 /** The path of the console on the port of the operator's pages. */
 const consolePath = '/console'
 
-interface Console {
-  /** Answers a request if its path belongs to the console, and returns whether it does. */
-  handle(request: IncomingMessage, response: ServerResponse): boolean
-}
-
 interface Answer {
   readonly type: string
   readonly body: Buffer
@@ -24,19 +19,18 @@ interface Site {
 }
 
 /**
- * Creates the console: a page that calls the API with the rights of its user. Its files need no right, since
- * they contain nothing of this operator. They are read with the first request.
+ * Creates the handler of the console, a page that calls the API with the rights of its user. The handler answers
+ * a request if its path belongs to the console, and returns whether it does. Its files need no right, because
+ * they have no data of this operator. They are read at the first request.
  */
-export function createConsole(read: () => ConsoleFiles = readConsoleFiles): Console {
+export function createConsole(read: () => ConsoleFiles = readConsoleFiles) {
   let site: Site | undefined
-  return {
-    handle(request, response) {
-      const [path = ''] = (request.url ?? '').split('?', 1)
-      if (path !== consolePath && !path.startsWith(`${consolePath}/`)) return false
-      site ??= openSite(read())
-      answer(site, path.slice(consolePath.length + 1), request, response)
-      return true
-    },
+  return (request: IncomingMessage, response: ServerResponse): boolean => {
+    const [path = ''] = (request.url ?? '').split('?', 1)
+    if (path !== consolePath && !path.startsWith(`${consolePath}/`)) return false
+    site ??= openSite(read())
+    answer(site, path.slice(consolePath.length + 1), request, response)
+    return true
   }
 }
 
@@ -48,10 +42,12 @@ function answer(
 ): void {
   const plain = { ...headers, 'content-type': 'text/plain; charset=utf-8' }
   if (method !== 'GET' && method !== 'HEAD')
-    return void response.writeHead(405, { ...plain, allow: 'GET, HEAD' }).end('only GET is answered\n')
+    return void response
+      .writeHead(405, { ...plain, allow: 'GET, HEAD' })
+      .end('only GET and HEAD are allowed\n')
   const found = answers.get(path)
   if (found === undefined)
-    return void response.writeHead(404, plain).end('the console has no such file; it starts at /console\n')
+    return void response.writeHead(404, plain).end('no such file; the console is at /console\n')
   const { type, body, gzip, etag } = found
   const shared = { ...headers, etag, vary: 'accept-encoding' }
   if (asked['if-none-match'] === etag) return void response.writeHead(304, shared).end()
@@ -87,7 +83,7 @@ function buildAnswer(type: string, body: Buffer): Answer {
   return { type, body, gzip: gzipSync(body), etag }
 }
 
-/** The document. Sources import each other, and the browser loads all of them at once. */
+/** Builds the HTML document. It preloads all modules of sources, so that they load in parallel. */
 function buildDocument({ files, entry, imports }: ConsoleFiles) {
   const map = JSON.stringify({ imports })
   const hasImports = Object.keys(imports).length > 0
@@ -120,8 +116,8 @@ ${head.join('\n')}
 }
 
 /**
- * The headers of each answer of the console. The policy lets the page load its own files and call the API of
- * the same origin, and nothing else.
+ * Returns the headers of each answer. The policy lets the page load its own files and call the API of the same
+ * origin, and nothing else.
  *
  * @param scriptHashes the hashes of the scripts that the document itself contains
  */

@@ -108,7 +108,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await tabTo(page, '#entries', 60)
     await page.keyboard.type('user=frida')
     await page.keyboard.press('Enter')
-    const left = page.locator('.values div', { hasText: 'Left' })
+    const left = page.locator('.values div', { hasText: 'Remaining' })
     await left.waitFor()
     assert.match(await left.innerText(), /0$/)
     // The buttons appear once the rights are known.

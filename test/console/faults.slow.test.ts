@@ -11,7 +11,7 @@ import { editorToken, playConsole } from './played-console.ts'
 const silenceMs = 10_000
 const connectMs = 30_000
 
-const connects = 'The page connects again by itself.'
+const connects = 'The page reconnects automatically.'
 
 const rules = `
 domain: checkout
@@ -55,14 +55,14 @@ describe('the console while processes fail', { skip: missing }, () => {
     await watched.goto(`${origin}/console`)
     await watched.getByLabel('Token').fill(editorToken)
     await watched.keyboard.press('Enter')
-    await watched.getByRole('row', { name: /pod-b reports/ }).waitFor()
+    await watched.getByRole('row', { name: /pod-b reporting/ }).waitFor()
     await readCounter(origin, watched)
     await watched.locator('.values').waitFor()
     hung?.program.process.kill('SIGSTOP')
     const begin = performance.now()
     await watched.getByRole('button', { name: 'Reset …' }).click()
     await watched.getByRole('dialog').getByRole('button', { name: 'Reset' }).click()
-    await watched.getByText('Confirmed by 1 pod. No confirmation of pod-b.').waitFor()
+    await watched.getByText('Confirmed by 1 pod. Not confirmed by pod-b.').waitFor()
     await watched.getByText(/It has not reported for \d+ s/).waitFor()
     const shownMs = Math.round(performance.now() - begin)
     t.diagnostic(`the hung pod is shown after ${shownMs} ms`)
@@ -76,7 +76,7 @@ describe('the console while processes fail', { skip: missing }, () => {
 
   test('pages of counters say that Redis is away', async t => {
     await page.goto(`${site.origin}/console#/`)
-    await page.getByRole('row', { name: /ratelimit-0 reports redis/ }).waitFor()
+    await page.getByRole('row', { name: /ratelimit-0 reporting redis/ }).waitFor()
     await redis.kill('SIGKILL')
     const begin = performance.now()
     const failing = page.getByText(/Its counters in redis fail/).first()

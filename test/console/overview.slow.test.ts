@@ -205,7 +205,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
           : undefined
       },
     })
-    await page.getByText('You do not have this right. alice may not list merchants; alice may not').waitFor()
+    await page.getByText('Permission denied: alice may not list merchants; alice may not').waitFor()
     await page.getByText('the operator stops').waitFor()
     await page.getByText('No problems so far: not all resources are read').waitFor()
     await page.getByRole('row', { name: /^shop\/checkout RateLimitConfig/ }).waitFor()
@@ -273,7 +273,10 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
     await page.getByLabel('Token').fill(shopToken)
     await page.keyboard.press('Enter')
     await page.getByRole('link', { name: 'Domain', exact: true }).click()
-    await page.getByText('If you have it in one namespace, choose that above.').first().waitFor()
+    await page
+      .getByText('If you have the right in one namespace, choose the namespace above.')
+      .first()
+      .waitFor()
     await page.getByLabel('Namespace').fill('shop')
     await page.keyboard.press('Enter')
     await page.getByRole('row', { name: /^user / }).waitFor()
@@ -284,7 +287,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
     await page.getByRole('button', { name: /^Reset/ }).waitFor()
     await page.goto(`${site.origin}/console#/domain?domain=loans`)
     await page
-      .getByText(/You do not have this right\. shop may not list ratelimitconfigs/)
+      .getByText(/Permission denied: shop may not list ratelimitconfigs/)
       .first()
       .waitFor()
   })

@@ -68,10 +68,10 @@ const appliedByKubectl: ApiSources['apply'] = async ({ force, version: read }) =
  */
 export async function playConsole(t: Cleanup, sessions: ApiSources['pods'] | undefined = undefined) {
   const played = await serveApi(t, { access: threeUsers, apply: appliedByKubectl, manifest, sessions })
-  const site = createConsole()
+  const handleConsole = createConsole()
   const open = () =>
     createGuardedServer((request, response) => {
-      if (!played.api.handle(request, response) && !site.handle(request, response))
+      if (!played.api.handle(request, response) && !handleConsole(request, response))
         response.writeHead(404).end()
     })
   let server = open()

@@ -97,7 +97,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
 
   test('a user with rights in one namespace chooses it', async () => {
     const page = await logIn(shopToken)
-    await page.getByText('If you have it in one namespace, choose that above.').waitFor()
+    await page.getByText('If you have the right in one namespace, choose the namespace above.').waitFor()
     assert.deepEqual(await accessibilityFaults(page), [])
     await page.getByLabel('Namespace').fill('shop')
     await page.keyboard.press('Enter')
@@ -178,7 +178,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
       assert.deepEqual(await page.evaluate('window.wide.splice(0, 3)'), [], place)
     }
     await page.goto(`${site.origin}/console#/what-if`)
-    await page.getByText('Line 1 has characters that change how it reads: \\u{202e}').waitFor()
+    await page.getByText('Line 1 has hidden characters that change how it reads: \\u{202e}').waitFor()
   })
 
   test('a page of another site can neither read, change nor frame anything', async () => {
@@ -250,8 +250,8 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     const page = await logIn(viewerToken)
     await page.getByText('No problems').waitFor()
     await site.stop()
-    await page.getByText('The page connects again by itself.').waitFor()
+    await page.getByText('The page reconnects automatically.').waitFor()
     await site.start()
-    await page.getByText('The page connects again by itself.').waitFor({ state: 'detached' })
+    await page.getByText('The page reconnects automatically.').waitFor({ state: 'detached' })
   })
 })

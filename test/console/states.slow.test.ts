@@ -9,23 +9,23 @@ const places = ['', 'domain', 'what-if', 'tap', 'streams', 'merchants'] as const
 
 /** The text of every page, or of each of them. */
 const texts: Readonly<Record<PageState, string | Readonly<Record<(typeof places)[number], string>>>> = {
-  loading: 'Asking the operator …',
+  loading: 'Loading …',
   error: 'no rate limit process is connected to this operator',
-  forbidden: 'You do not have this right. system:serviceaccount:shop:alice may not list',
+  forbidden: 'Permission denied: system:serviceaccount:shop:alice may not list',
   empty: {
     '': 'There are no resources. Apply one',
     domain: 'No domain is in force. Apply a RateLimitConfig, or write one.',
     'what-if': 'No call of the domain is recorded yet. Send some, and replay again.',
     tap: 'No domain is in force. Apply a RateLimitConfig, or write one.',
-    streams: 'Requests appear here while producers send them.',
+    streams: 'Requests are shown here while producers send them.',
     merchants: 'There is no Merchant. Apply one',
   },
   quiet: {
-    '': 'Check that the pods run and reach the feed of the operator.',
+    '': 'Check that the pods run and can reach the feed of the operator.',
     domain: 'No key yet, counted for',
     'what-if': 'No call of the domain is recorded yet. Send some, and replay again.',
-    tap: 'Decisions appear with the next calls.',
-    streams: 'Requests appear here while producers send them.',
+    tap: 'Decisions are shown with the next calls.',
+    streams: 'Requests are shown here while producers send them.',
     merchants: 'There is no Merchant. Apply one',
   },
 }

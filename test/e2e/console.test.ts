@@ -12,7 +12,7 @@ import { ensureInstalled, system } from './release.ts'
 
 const namespace = 'watched'
 const operators = 'app.kubernetes.io/name=tollway-operator'
-const reconnects = 'The page connects again by itself.'
+const reconnects = 'The page reconnects automatically.'
 const reconnectMs = 60_000
 
 const skip = (process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster') || missingChromium
@@ -56,7 +56,7 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
     await page.goto(`${forwarded.origin}/console`)
     await page.getByLabel('Token').fill(token)
     await page.keyboard.press('Enter')
-    await page.getByText('If you have it in one namespace, choose that above.').waitFor()
+    await page.getByText('If you have the right in one namespace, choose the namespace above.').waitFor()
     await page.getByLabel('Namespace').fill(namespace)
     await page.keyboard.press('Enter')
     await page.getByRole('row', { name: /^watched\/watched .* 3\/3/ }).waitFor()
@@ -93,7 +93,7 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
       return callsOf(user)
     })
     await readCounter(page)
-    assert.match(await page.locator('.values').innerText(), /Limit\s+3\s+Left\s+0/i)
+    assert.match(await page.locator('.values').innerText(), /Limit\s+3\s+Remaining\s+0/i)
     assert.deepEqual(await accessibilityFaults(page), [])
     assert.equal(await page.getByRole('button', { name: /Reset|Raise/ }).count(), 0)
     const body = JSON.stringify({ domain: namespace, entries: [{ key: 'user', value: caller }] })

@@ -7,7 +7,7 @@ import {
 } from '@tollway/chassis/command-line/command.ts'
 import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
-import { printable } from '../render.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import type { SourceOf } from '../run-program.ts'
 import { stateDirOption } from '../shared-options.ts'
 import type { Bundle } from './bundle.ts'
@@ -69,7 +69,7 @@ async function writeBundle(
 ): Promise<void> {
   const { files, leftOut } = await bundle.write(file, createdAt)
   output.print(`wrote ${file}: ${files.length} files\n`)
-  for (const { path, reason } of leftOut) output.print(`left out ${printable(`${path}: ${reason}`)}\n`)
+  for (const { path, reason } of leftOut) output.print(`left out ${escapeControls(`${path}: ${reason}`)}\n`)
 }
 
 export const collectCommand = createCollect(machineBundle)

@@ -3,8 +3,9 @@ import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-li
 import { numberInRange, optionalText, seconds, textOr, toggle } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { requireEntries } from '../entries.ts'
-import { printable, render, renderTable } from '../render.ts'
+import { render, renderTable } from '../render.ts'
 import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
 
 const defaultAddress = 'http://127.0.0.1:8080'
@@ -81,7 +82,7 @@ tollway try explains a decision and counts nothing.`,
       const { grpc, service = '' } = values
       const { checkHealth } = await import('../check-health.ts')
       const found = await retryUntilAnswered(() => checkHealth(grpc, service, requestMs), waitMs)
-      if ('problem' in found) throw new Error(`${grpc}: ${printable(found.problem)}`)
+      if ('problem' in found) throw new Error(`${grpc}: ${escapeControls(found.problem)}`)
       output.print('OK\n')
       return exitCodes.ok
     }
@@ -129,7 +130,7 @@ async function requestAnswer(url: URL, body: string | undefined): Promise<Answer
     const text = await response.text()
     if (response.status === 200 || (response.status === 429 && body !== undefined)) return { body: text }
     const advice = body === undefined ? '' : '; see the log of the service (LOG_LEVEL=debug)'
-    return { problem: `answered ${response.status} ${printable(text.trim().slice(0, 200))}${advice}` }
+    return { problem: `answered ${response.status} ${escapeControls(text.trim().slice(0, 200))}${advice}` }
   } catch (error) {
     return { problem: describeConnectionError(error) }
   }
@@ -143,5 +144,5 @@ function describe({ overallCode, statuses = [] }: Decision, entries: readonly st
     return [entries[index] ?? '', code, ...(currentLimit === undefined ? ['none'] : counted)]
   })
   const heading = ['DESCRIPTOR', 'CODE', 'LIMIT', 'REMAINING', 'RESETS IN']
-  return `${renderTable(heading, rows)}\n${printable(overallCode)}\n`
+  return `${renderTable(heading, rows)}\n${escapeControls(overallCode)}\n`
 }

@@ -13,12 +13,13 @@ import {
   withoutDefault,
 } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { type DescriptorEntry, formatDescriptorEntries } from '../../api/entries.ts'
 import type { CounterAnswer, CounterChangeAnswer, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { callApi, followApi } from '../call-api.ts'
 import { parseEntriesOption } from '../entries.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
-import { printable, render, renderTable } from '../render.ts'
+import { render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { domainOption, entryOption, outputOption } from '../shared-options.ts'
 
@@ -153,7 +154,7 @@ function counterTable({ counters }: CounterAnswer): string {
 }
 
 function reportMissing(missing: readonly string[], what: string, output: CommandOutput): number {
-  for (const pod of missing) output.printError(`${printable(pod)}: ${what}\n`)
+  for (const pod of missing) output.printError(`${escapeControls(pod)}: ${what}\n`)
   return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
 }
 
@@ -234,7 +235,7 @@ function describeDecision(decision: TapBatchEvent['decisions'][number]): string 
   const { atMs, pod, entries, rule, over, reason } = decision
   const time = new Date(atMs).toISOString()
   const answer = over ? 'OVER' : 'OK'
-  return printable(
+  return escapeControls(
     `${time} ${pod} ${formatDescriptorEntries(entries)} ${rule || '-'} ${answer} ${reason}`.trimEnd(),
   )
 }

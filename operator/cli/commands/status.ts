@@ -10,6 +10,7 @@ import {
 } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { listProblems } from '../../environments/host/terminal/problem-log.ts'
 import type { KindColumns } from '../../kinds/kind-adapter.ts'
@@ -17,7 +18,7 @@ import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit
 import { columnsOfKinds } from '../../kinds/registry.ts'
 import type { SourceProblem } from '../../kinds/source.ts'
 import { findCondition, isReady, type StatusReport } from '../../status/status-report.ts'
-import { printable, render, renderTable } from '../render.ts'
+import { render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
@@ -235,7 +236,7 @@ function describeProblems(report: StatusReport, obstacles: readonly SourceProble
   const complaints = listProblems({ ...report, ...onlyObstacles })
   const shown = complaints
     .slice(0, maxProblems)
-    .map(({ place, message }) => printable(`${place}: ${message}`))
+    .map(({ place, message }) => escapeControls(`${place}: ${message}`))
   const more = complaints.length - shown.length
   if (more > 0) shown.push(`${more} more; tollway status shows all`)
   if (shown.length === 0) shown.push('processes are starting')
@@ -254,7 +255,9 @@ function describe(report: StatusReport): string {
     ...resourceTables(report.resources),
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
-  const wrong = listProblems(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
+  const wrong = listProblems(report).map(
+    ({ place, message }) => `  ${escapeControls(`${place}: ${message}`)}\n`,
+  )
   if (report.resources.length === 0) parts.push('No resource is in force: no call is limited.\n')
   if (wrong.length > 0) parts.push(`Problems:\n${wrong.join('')}`)
   return parts.join('\n')

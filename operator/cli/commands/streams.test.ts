@@ -11,7 +11,7 @@ import type { RequestOnPage, StreamsPage } from '../../broker-queries/read-pages
 import { addRates, describeChanges, mergeRows } from '../../broker-queries/stream-rows.ts'
 import { writeStatusReport } from '../../environments/host/status-file.ts'
 import { runTollway } from '../tollway-program.ts'
-import { formatAge, formatBytes, watchOnScreen } from '../watch-streams.ts'
+import { listTable, watchOnScreen } from '../watch-streams.ts'
 
 const request: RequestOnPage = {
   key: 'k1',
@@ -289,19 +289,23 @@ test('the table fits the terminal', async () => {
   for (const row of rows) assert.ok(row.length <= 40, row)
 })
 
-test('sizes and ages are printed in short form', () => {
-  assert.deepEqual([0, 1023, 1024, 4_194_304, 2 ** 52].map(formatBytes), [
-    '0 B',
-    '1023 B',
-    '1.0 KiB',
-    '4.0 MiB',
-    '4096.0 TiB',
-  ])
-  assert.deepEqual([-5, 400, 42_000, 187_000, 93_900_000].map(formatAge), [
-    '0.0s',
-    '0.4s',
-    '42s',
-    '3m07s',
-    '26h05m',
-  ])
+test('the list prints sizes and ages in short form', () => {
+  const row = (bytes: number, ageMs: number) =>
+    listTable(mergeRows({ brokers: [{ address: 'a', page: page({ ...produced, bytes, ageMs }) }] }))
+  for (const [bytes, size] of [
+    [0, '0 B'],
+    [1023, '1023 B'],
+    [1024, '1.0 KiB'],
+    [4_194_304, '4.0 MiB'],
+    [2 ** 52, '4096.0 TiB'],
+  ] as const)
+    assert.match(row(bytes, 0), new RegExp(`  ${size}  `))
+  for (const [ageMs, age] of [
+    [-5, '0.0s'],
+    [400, '0.4s'],
+    [42_000, '42s'],
+    [187_000, '3m07s'],
+    [93_900_000, '26h05m'],
+  ] as const)
+    assert.match(row(0, ageMs), new RegExp(`  ${age}\n$`))
 })

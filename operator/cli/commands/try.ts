@@ -1,11 +1,12 @@
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Explanation } from '@tollway/ratelimit/rules/explain.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
 import { requireEntries } from '../entries.ts'
 import { type FolderContent, folderSource } from '../read-folder.ts'
-import { printable, render } from '../render.ts'
+import { render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
 import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
@@ -61,5 +62,5 @@ function describe({ entries, result, limit, baseKey }: Explanation): string {
     const details = describeLimit(limit, baseKey, Math.floor(Date.now() / 1000))
     lines.push(...details.map(line => `     ${line}`))
   }
-  return `${lines.map(printable).join('\n')}\n`
+  return `${lines.map(escapeControls).join('\n')}\n`
 }

@@ -1,7 +1,8 @@
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { version } from '@tollway/chassis/version.ts'
-import { printable, render, renderTable } from '../render.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
+import { render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 import { readCurrentReport } from './status.ts'
@@ -62,7 +63,7 @@ tollway --version prints the version of this command alone.`,
     const { problems, ...installed } = await source.open(sourceValues, output)
     const report = { client: { version, node: process.version }, ...installed }
     output.print(values.output === 'table' ? describe(report) : render(report, values.output))
-    for (const problem of problems) output.printError(`${printable(problem)}\n`)
+    for (const problem of problems) output.printError(`${escapeControls(problem)}\n`)
     return problems.length > 0 ? exitCodes.wrong : exitCodes.ok
   },
 })

@@ -1,6 +1,7 @@
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, requireOption } from '@tollway/chassis/command-line/parse-options.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { deadlines } from '../../api/deadlines.ts'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import { formatDescriptorEntries } from '../../api/entries.ts'
@@ -11,7 +12,7 @@ import { parseYamlDocument } from '../../yaml.ts'
 import { callApi } from '../call-api.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
 import { readInput } from '../read-input.ts'
-import { printable, render, renderTable } from '../render.ts'
+import { render, renderTable } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
 
@@ -52,10 +53,10 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
     output.print(format === 'table' ? describe(answer) : render(answer, format))
     // Older operators send no warnings.
     for (const { field, message } of answer.warnings ?? [])
-      output.printError(`warning: ${printable(formatProblem({ path: field, message }))}\n`)
+      output.printError(`warning: ${escapeControls(formatProblem({ path: field, message }))}\n`)
     const { missing } = answer.coverage
     for (const pod of missing)
-      output.printError(`${printable(pod)}: did not answer, has no recording, or has an older version\n`)
+      output.printError(`${escapeControls(pod)}: did not answer, has no recording, or has an older version\n`)
     return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
   },
 })
@@ -87,7 +88,7 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
     renderTable(['RULE', 'ALLOWED HITS', 'REJECTED', 'ALLOWED WITH IT', 'REJECTED WITH IT'], rows),
     ...(unlistedRules > 0 ? [`${unlistedRules} more rules are not listed.\n`] : []),
     ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REJECTED', 'REJECTED WITH IT'], changed)] : []),
-    `${[describeCoverage(coverage), ...describeCaveats({ rules, coverage }, printable)].join('\n')}\n`,
+    `${[describeCoverage(coverage), ...describeCaveats({ rules, coverage }, escapeControls)].join('\n')}\n`,
   ].join('\n')
 }
 

@@ -11,7 +11,7 @@ import {
   RateLimitResponse_Code as ResponseCode,
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import { printable } from '../render.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import type { CallOutcome } from './peer.ts'
 
 export interface ComparedFields {
@@ -129,5 +129,5 @@ function sortedJson(value: unknown): string {
 
 function show(text: string): string {
   const cut = shorten(text, maxTextLength)
-  return printable(cut === text ? text : `${cut} (${text.length} characters)`)
+  return escapeControls(cut === text ? text : `${cut} (${text.length} characters)`)
 }

@@ -6,7 +6,7 @@ import { type ClientTls, connectSecure } from '@tollway/grpc/client/client-tls.t
 import { openClientTls, type WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
-import { printable } from '../render.ts'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 
 export interface PeerAddress {
   readonly host: string
@@ -113,7 +113,7 @@ export async function assertAnswers(
 /** Returns the first line, at most 40 characters of it. */
 function readFirstLine(bytes: Buffer): string {
   const [line = ''] = bytes.toString('latin1', 0, 40).split(/\r?\n/)
-  return printable(line)
+  return escapeControls(line)
 }
 
 export const decisionPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'

@@ -2,9 +2,9 @@ import { createReadStream } from 'node:fs'
 import { fromBinary, fromJsonString, toBinary } from '@bufbuild/protobuf'
 import type { GrpcClient } from '@tollway/grpc/client/client.ts'
 import { RateLimitRequestSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { decodeDecisionJson } from '@tollway/ratelimit/servers/decode-decision-json.ts'
 import { describeFileError } from '../read-input.ts'
-import { printable } from '../render.ts'
 import type { Comparison } from './comparison.ts'
 import { type CallOutcome, callPeer, isDecided } from './peer.ts'
 
@@ -77,7 +77,7 @@ function encodeLine(place: string, bytes: Buffer): Uint8Array {
     if (descriptors.length === 0) throw new Error('descriptors: must not be empty')
     return toBinary(RateLimitRequestSchema, fromJsonString(RateLimitRequestSchema, bytes.toString()))
   } catch (error) {
-    throw new Error(`${place}: is not a rate limit request: ${printable((error as Error).message)}`)
+    throw new Error(`${place}: is not a rate limit request: ${escapeControls((error as Error).message)}`)
   }
 }
 

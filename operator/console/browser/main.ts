@@ -25,18 +25,18 @@ const pages: readonly Page[] = [
   { page: 'merchants', title: 'Merchants', content: MerchantsPage },
 ]
 
-/** The console: the page of the address, or the login if the operator asks for a token. */
+/** The page of the address, or the login if the operator requires a token. */
 function App() {
   const found = pages.find(({ page }) => page === route.value.page)
   if (access.value === 'login') return html`<${Layout} items=${[]} title="Log in"><${Login} /><//>`
   if (found === undefined)
-    return html`<${Layout} items=${pages} title="No such page"><p>Choose one of the pages above.</p><//>`
+    return html`<${Layout} items=${pages} title="Page not found"><p>Choose one of the pages above.</p><//>`
   return html`<${Layout} items=${pages} title=${found.title}><${found.content} /><//>`
 }
 
 applyTheme()
 followAddress()
-const place = document.getElementById('console')
-// The document has a header that is shown while the modules load.
-place?.replaceChildren()
-if (place !== null) render(html`<${App} />`, place)
+const root = document.getElementById('console')
+// Removes the header that is shown while the modules load.
+root?.replaceChildren()
+if (root !== null) render(html`<${App} />`, root)

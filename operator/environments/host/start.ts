@@ -361,9 +361,9 @@ function makeReport(
 
 /** The operator's own port: `/healthz` for supervisors, `/status` for programs, the API and the console. */
 export function createOperatorServer(report: () => StatusReport, api: Pick<OperatorApi, 'handle'>): Server {
-  const site = createConsole()
+  const handleConsole = createConsole()
   const answer: RequestListener = (request, response) => {
-    if (api.handle(request, response) || site.handle(request, response)) return
+    if (api.handle(request, response) || handleConsole(request, response)) return
     const { path } = parseTarget(request)
     if (path === '/healthz') return sendPage(response, 200, 'OK')
     if (path !== '/status')

@@ -486,10 +486,10 @@ interface OperatorPages {
  * pods of the services, because those depend on the feed.
  */
 function createOperatorPages(pages: OperatorPages): Server {
-  const site = createConsole()
+  const handleConsole = createConsole()
   const answer: RequestListener = (request, response) => {
     const send = sendPage.bind(undefined, response)
-    if (pages.api.handle(request, response) || site.handle(request, response)) return
+    if (pages.api.handle(request, response) || handleConsole(request, response)) return
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
     switch (parseTarget(request).path) {
       case '/healthz':

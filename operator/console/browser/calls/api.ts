@@ -2,8 +2,8 @@ import { deadlines } from '../../../api/deadlines.ts'
 import type { ErrorAnswer } from '../../../api/shapes.ts'
 import { access, authorization, lastAnswerMs, outage, rejectLogin } from './session.ts'
 
-/** An answer of the API with an error, or no answer: status 0. */
-export class ApiError extends Error {
+/** An error of the API. The status is 0 if the operator did not answer. */
+export class CallError extends Error {
   readonly status: number
   readonly code: string
   readonly problems: readonly ApiProblem[]
@@ -23,7 +23,7 @@ export interface ApiProblem {
 
 export type QueryParameters = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
-/** Returns the address of a call of the API. A list becomes a repeated parameter. */
+/** Returns the URL of a call. A list becomes a repeated parameter. */
 export function toUrl(path: string, parameters: QueryParameters = {}): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters)) {
@@ -40,7 +40,7 @@ export interface CallInit extends RequestInit {
   readonly deadlineMs?: number
 }
 
-/** Calls the API. Rejects with a `CallError`, or the reason of the signal. */
+/** Calls the API. Rejects with an `CallError`, or with the reason of the signal. */
 export async function fetchJson<Answer>(
   path: string,
   { parameters, signal, deadlineMs = deadlines.read, ...init }: CallInit = {},
@@ -58,25 +58,32 @@ export function postJson<Answer>(
 ): Promise<Answer> {
   const headers = { 'content-type': 'application/json' }
   return fetchJson<Answer>(path, {
-    ...{ method: 'POST', body: JSON.stringify(body), headers, deadlineMs: deadlines.change },
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers,
+    deadlineMs: deadlines.change,
     ...init,
   })
 }
 
-/** Fetches with the token. Rejects with a `CallError` unless the answer is a success. */
+/**
+ * Fetches with the token of the user. Rejects with an `CallError` unless the status is a success.
+ *
+ * @param cancelled aborted when the caller no longer needs the answer
+ */
 export async function request(
   address: string,
   init: RequestInit,
-  gone?: AbortSignal | null,
+  cancelled?: AbortSignal | null,
 ): Promise<Response> {
   const headers = { ...init.headers, ...authorization() }
   let response: Response
   try {
     response = await fetch(address, { ...init, headers, credentials: 'omit', redirect: 'error' })
   } catch (error) {
-    gone?.throwIfAborted()
+    cancelled?.throwIfAborted()
     outage.value = 'The operator does not answer.'
-    throw new ApiError(0, 'no-answer', `the operator does not answer: ${describeCause(error)}`)
+    throw new CallError(0, 'no-answer', `the operator does not answer: ${describeCause(error)}`)
   }
   lastAnswerMs.value = Date.now()
   outage.value = ''
@@ -92,12 +99,12 @@ export async function request(
 
 const describeCause = (error: unknown) => (error instanceof Error ? error.message : 'unknown cause')
 
-async function readError(response: Response): Promise<ApiError> {
+async function readError(response: Response): Promise<CallError> {
   const { status } = response
   try {
     const { error } = (await response.json()) as ErrorAnswer
-    return new ApiError(status, error.code, error.message, error.problems)
+    return new CallError(status, error.code, error.message, error.problems)
   } catch {
-    return new ApiError(status, 'unexpected', `the operator answered with status ${status}`)
+    return new CallError(status, 'unexpected', `the operator answered with status ${status}`)
   }
 }

@@ -1,87 +1,91 @@
 import { signal } from '@preact/signals'
-import { ApiError, type QueryParameters, request, toUrl } from './api.ts'
+import { CallError, type QueryParameters, request, toUrl } from './api.ts'
 
 /** `waiting`: connects, or pauses before the next attempt. `failed`: another attempt would fail too. */
 type StreamState = 'waiting' | 'live' | 'failed'
 
-export interface EventStream {
-  readonly state: { readonly value: StreamState }
-  /** Why the last attempt failed; empty while it is live. */
-  readonly problem: { readonly value: string }
-  close(): void
-}
-
 const firstPauseMs = 500
 const maxPauseMs = 8_000
-/** The API sends a heartbeat every 15 s. */
+/** A connection without bytes for this time is closed: the API sends a heartbeat every 15 s. */
 const silenceMs = 40_000
 
 /**
- * Reads a stream of events by fetch, so that the token goes along, and connects again when it ends. The pause
+ * A stream of events. It is read by fetch, which can send the token, and reconnects when it ends. The pause
  * doubles with each failed attempt.
  */
-export function openStream<Data>(
-  path: string,
-  parameters: QueryParameters,
-  onData: (data: Data) => void,
-): EventStream {
-  const state = signal<StreamState>('waiting')
-  const problem = signal('')
-  const closed = new AbortController()
-  const onEvent = (event: StreamEvent) => {
-    if (event.name === 'error') throw streamError(event.data)
-    if (event.name !== 'end') onData(JSON.parse(event.data) as Data)
+export class EventStream<Data> {
+  readonly state = signal<StreamState>('waiting')
+  /** Why the last attempt failed; empty while the stream is live. */
+  readonly problem = signal('')
+  readonly #path: string
+  readonly #parameters: QueryParameters
+  readonly #onData: (data: Data) => void
+  readonly #closed = new AbortController()
+
+  constructor(path: string, parameters: QueryParameters, onData: (data: Data) => void) {
+    this.#path = path
+    this.#parameters = parameters
+    this.#onData = onData
+    void this.#run()
   }
 
-  async function readOnce(): Promise<void> {
+  close(): void {
+    this.#closed.abort()
+  }
+
+  async #run(): Promise<void> {
+    const { signal: closed } = this.#closed
+    let pauseMs = firstPauseMs
+    while (!closed.aborted) {
+      try {
+        await this.#readOnce()
+        pauseMs = firstPauseMs
+      } catch (error) {
+        if (closed.aborted) return
+        this.problem.value = error instanceof Error ? error.message : 'the stream ended unexpectedly'
+        if (this.state.value === 'live') pauseMs = firstPauseMs
+        if (error instanceof CallError && isFinal(error.status)) {
+          this.state.value = 'failed'
+          return
+        }
+      }
+      this.state.value = 'waiting'
+      await pause(pauseMs, closed)
+      pauseMs = Math.min(maxPauseMs, pauseMs * 2)
+    }
+  }
+
+  async #readOnce(): Promise<void> {
+    const { signal: closed } = this.#closed
     const silence = new AbortController()
     let timer = setTimeout(() => silence.abort(), silenceMs)
+    const onBytes = () => {
+      clearTimeout(timer)
+      timer = setTimeout(() => silence.abort(), silenceMs)
+    }
     try {
-      const either = AbortSignal.any([closed.signal, silence.signal])
-      const response = await request(toUrl(path, parameters), { signal: either }, closed.signal)
-      state.value = 'live'
-      problem.value = ''
-      if (response.body === null) return
-      await readEvents(response.body, onEvent, () => {
-        clearTimeout(timer)
-        timer = setTimeout(() => silence.abort(), silenceMs)
-      })
+      const either = AbortSignal.any([closed, silence.signal])
+      const response = await request(toUrl(this.#path, this.#parameters), { signal: either }, closed)
+      this.state.value = 'live'
+      this.problem.value = ''
+      if (response.body !== null) await readEvents(response.body, event => this.#onEvent(event), onBytes)
     } finally {
       clearTimeout(timer)
     }
   }
 
-  async function run(): Promise<void> {
-    let pauseMs = firstPauseMs
-    while (!closed.signal.aborted) {
-      try {
-        await readOnce()
-        pauseMs = firstPauseMs
-      } catch (error) {
-        if (closed.signal.aborted) return
-        problem.value = error instanceof Error ? error.message : 'the stream broke off'
-        if (state.value === 'live') pauseMs = firstPauseMs
-        if (error instanceof ApiError && isFinal(error.status)) {
-          state.value = 'failed'
-          return
-        }
-      }
-      state.value = 'waiting'
-      await pause(pauseMs, closed.signal)
-      pauseMs = Math.min(maxPauseMs, pauseMs * 2)
-    }
+  #onEvent({ name, data }: StreamEvent): void {
+    if (name === 'error') throw toStreamError(data)
+    if (name !== 'end') this.#onData(JSON.parse(data) as Data)
   }
-
-  void run()
-  return { state, problem, close: () => closed.abort() }
 }
 
-/** A rejected parameter or a missing right does not change by another attempt. */
+/** Whether another attempt would fail too, such as for an invalid parameter or a missing right. */
 const isFinal = (status: number) => status >= 400 && status < 500 && status !== 429 && status !== 404
 
-function streamError(data: string): ApiError {
+function toStreamError(data: string): CallError {
   const { error } = JSON.parse(data) as { error: { code: string; message: string } }
-  return new ApiError(503, error.code, error.message)
+  return new CallError(503, error.code, error.message)
 }
 
 interface StreamEvent {
@@ -89,7 +93,7 @@ interface StreamEvent {
   readonly data: string
 }
 
-/** The longest event. A longer one, as of large keys, is left out. */
+/** The maximum length of an event. A longer one, such as one with large keys, is skipped. */
 const maxEventLength = 4 * 1024 * 1024
 
 async function readEvents(
@@ -111,13 +115,13 @@ async function readEvents(
     }
     if (rest.length > maxEventLength) {
       isTooLong = true
-      // The end of the event may begin here.
+      // The separator of two events may begin with the last character.
       rest = rest.slice(-1)
     }
   }
 }
 
-/** Returns the event of a block of lines; undefined for a comment. */
+/** Parses the lines of one event. Returns undefined for a comment. */
 function parseEvent(block: string): StreamEvent | undefined {
   let name = 'message'
   const data: string[] = []
@@ -128,7 +132,7 @@ function parseEvent(block: string): StreamEvent | undefined {
   return data.length === 0 ? undefined : { name, data: data.join('\n') }
 }
 
-/** Resolves after the time, or as soon as the signal is aborted. */
+/** Resolves after the time, or when the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(end, ms)

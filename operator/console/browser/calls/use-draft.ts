@@ -3,10 +3,10 @@ import { useEffect } from 'preact/hooks'
 import type { ApplyAnswer, ManifestAnswer } from '../../../api/manifest-shapes.ts'
 import { fetchJson } from './api.ts'
 
-/** A text of the editor. */
+/** An edited text. */
 export interface Draft {
   readonly text: string
-  /** The manifest that the text began with; undefined for a new resource. */
+  /** The manifest that the editor read; undefined for a new resource. */
   readonly source: ManifestAnswer | undefined
 }
 
@@ -15,19 +15,7 @@ export interface ResourceKey {
   readonly name: string
 }
 
-interface OpenDraft {
-  /** Undefined until the manifest has been read. */
-  readonly draft: Draft | undefined
-  /** Why the manifest could not be read. */
-  readonly problem: unknown
-  edit(text: string): void
-  /** Replaces the text by the manifest as it is now. */
-  readAgain(): void
-  /** Records that the text has been applied. */
-  applied(text: string, answer: ApplyAnswer): void
-}
-
-/** The texts stay while other pages are shown: one for each resource, those of the last edits. */
+/** The last edited drafts, one for each resource. They stay while other pages are shown. */
 const drafts = signal<ReadonlyMap<string, Draft>>(new Map())
 const maxDrafts = 20
 
@@ -37,17 +25,19 @@ function storeDraft(key: string, draft: Draft): void {
 }
 
 /**
- * Opens the draft of one resource, which begins with its manifest, or that of a new one. A component that
- * shows another resource is another component.
+ * Returns the draft of a resource, which begins with its manifest or, for a new resource, with the template. The
+ * resource of a component must not change. `draft` is undefined until the manifest is read; `problem` is the
+ * error of reading it.
  *
- * @param resource undefined for a new resource, which begins with the template
+ * @param resource undefined for a new resource
  */
-export function useDraft(resource: ResourceKey | undefined, template: string): OpenDraft {
+export function useDraft(resource: ResourceKey | undefined, template: string) {
   const key = resource === undefined ? '' : `${resource.namespace}/${resource.name}`
   const problem = useSignal<unknown>(undefined)
   const attempts = useSignal(0)
-  const kept = drafts.value.get(key)
-  const draft = resource === undefined ? (kept ?? { text: template, source: undefined }) : kept
+  const stored = drafts.value.get(key)
+  const draft: Draft | undefined =
+    resource === undefined ? (stored ?? { text: template, source: undefined }) : stored
 
   useEffect(() => {
     if (resource === undefined || (attempts.value === 0 && drafts.value.has(key))) return
@@ -65,13 +55,15 @@ export function useDraft(resource: ResourceKey | undefined, template: string): O
   return {
     draft,
     problem: problem.value,
-    edit(text) {
+    edit(text: string) {
       storeDraft(key, { text, source: draft?.source })
     },
+    /** Replaces the text with the current manifest. */
     readAgain() {
       attempts.value += 1
     },
-    applied(text, { namespace, name, origin, version }) {
+    /** Records that the text was applied. */
+    markApplied(text: string, { namespace, name, origin, version }: ApplyAnswer) {
       storeDraft(key, {
         text,
         source: { kind: 'RateLimitConfig', namespace, name, origin, version, manifest: text },

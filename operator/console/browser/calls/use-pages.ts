@@ -1,19 +1,20 @@
 import { type CallInit, fetchJson } from './api.ts'
 import { type Polled, usePoll } from './use-poll.ts'
 
-/** A list of the API, of which one call returns one page. */
+/** One page of a list of the API. */
 interface Page {
   readonly items: readonly unknown[]
   readonly next?: string | undefined
 }
 
-/** The most items of a page, and the most pages that are read of a list. */
+/** The maximum number of items in a page. */
 const pageItems = 1_000
+/** The maximum number of pages that are read of a list. */
 const maxPages = 5
 
 /**
- * Repeats the calls for all pages of a list, up to 5,000 items: `next` is set if there are more. The
- * other fields are those of the first page.
+ * Polls all pages of a list, up to 5,000 items; `next` is set if there are more. The other fields are those of
+ * the first page.
  */
 export const usePages = <List extends Page>(
   path: string,
@@ -21,7 +22,7 @@ export const usePages = <List extends Page>(
   everyMs: number,
 ): Polled<List> => usePoll<List>(path, { ...parameters, limit: pageItems }, everyMs, readPages)
 
-/** Returns the number of items of a list that has more of them; undefined for a whole list. */
+/** Returns the number of items of an incomplete list; undefined for a complete one. */
 export const countListed = ({ items, next }: Page) => (next === undefined ? undefined : items.length)
 
 async function readPages<List extends Page>(path: string, { parameters, ...init }: CallInit): Promise<List> {

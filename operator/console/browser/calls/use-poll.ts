@@ -1,21 +1,22 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { type ApiError, type CallInit, fetchJson, type QueryParameters, toUrl } from './api.ts'
+import { type CallError, type CallInit, fetchJson, type QueryParameters, toUrl } from './api.ts'
 import { pause } from './event-stream.ts'
 
 export interface Polled<Answer> {
   readonly answer: Answer | undefined
-  /** Why the last call failed. The last answer stays. */
-  readonly problem: ApiError | undefined
+  /** Why the last call failed. `answer` is then that of an earlier call. */
+  readonly problem: CallError | undefined
 }
 
+/** The factor of the pauses in a hidden tab. */
 const hiddenFactor = 5
 
 /**
- * Repeats a call while the component is shown, with pauses of `everyMs`; longer ones in a hidden tab, and as
- * long as the answer took.
+ * Repeats a call while the component is shown. The pause is `everyMs`, or the duration of the call if it was
+ * longer, and longer in a hidden tab.
  *
- * @param read makes the call, or several of them; the same function each time
+ * @param read makes the call or calls; must be the same function in each render
  */
 export function usePoll<Answer>(
   path: string,
@@ -39,10 +40,10 @@ export function usePoll<Answer>(
         } catch (error) {
           if (closed.signal.aborted) return
           const last = polled.value.key === key ? polled.value.answer : undefined
-          polled.value = { answer: last, problem: error as ApiError, key }
+          polled.value = { answer: last, problem: error as CallError, key }
         }
-        const patientMs = document.hidden ? everyMs * hiddenFactor : everyMs
-        await pause(Math.max(patientMs, performance.now() - begin), closed.signal)
+        const pauseMs = document.hidden ? everyMs * hiddenFactor : everyMs
+        await pause(Math.max(pauseMs, performance.now() - begin), closed.signal)
       }
     }
     void poll()

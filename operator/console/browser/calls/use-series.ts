@@ -1,36 +1,31 @@
-import { type Signal, useSignal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { HistoryAnswer, SeriesPointEvent } from '../../../api/shapes.ts'
-import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
+import { SeriesBuffer } from '../data/series-buffer.ts'
 import { fetchJson, type QueryParameters } from './api.ts'
-import { type EventStream, openStream } from './event-stream.ts'
+import { EventStream } from './event-stream.ts'
 
-interface Series {
-  /** Allowed, rejected, near and shadow hits a second. */
-  readonly buffer: SeriesBuffer
-  /** Changes with each point. */
-  readonly version: Signal<number>
-  readonly stream: Signal<EventStream | undefined>
-}
-
-/** Reads the past of a domain or a rule, and then streams its hits while the component is shown. */
-export function useSeries(domain: string, rule?: string): Series {
+/**
+ * Reads the history of a domain or a rule, and then streams its hits while the component is shown. The values
+ * of `buffer` are allowed, rejected, near and shadow hits a second; `version` changes with each point.
+ */
+export function useSeries(domain: string, rule?: string) {
   const version = useSignal(0)
-  const stream = useSignal<EventStream | undefined>(undefined)
-  const buffer = useMemo(() => createSeriesBuffer(4, plotCapacity), [domain, rule])
+  const stream = useSignal<EventStream<SeriesPointEvent> | undefined>(undefined)
+  const buffer = useMemo(() => new SeriesBuffer(4, plotCapacity), [domain, rule])
   useEffect(() => {
-    const gone = new AbortController()
+    const unmounted = new AbortController()
     const push = ({ atMs, allowed, refused, near, shadow }: Omit<SeriesPointEvent, 'pods' | 'calls'>) => {
       buffer.push(atMs / 1000, [allowed, refused, near, shadow])
       version.value += 1
     }
-    readHistory({ domain, rule }, gone.signal).then(points => {
-      if (gone.signal.aborted) return
+    readHistory({ domain, rule }, unmounted.signal).then(points => {
+      if (unmounted.signal.aborted) return
       for (const point of points) push(point)
-      stream.value = openStream<SeriesPointEvent>('/series', { domain, rule }, push)
+      stream.value = new EventStream<SeriesPointEvent>('/series', { domain, rule }, push)
     })
     return () => {
-      gone.abort()
+      unmounted.abort()
       stream.value?.close()
       stream.value = undefined
     }
@@ -38,10 +33,10 @@ export function useSeries(domain: string, rule?: string): Series {
   return { buffer, version, stream }
 }
 
-/** 15 minutes of live points, and the points of the history before them. */
+/** The points of 15 live minutes, and those of the history before them. */
 export const plotCapacity = 1_100
 
-/** Returns the points of the last 15 minutes; none if they cannot be read, since the plot then begins now. */
+/** Resolves with the points of the last 15 minutes. If they cannot be read, the plot begins with live points. */
 export async function readHistory(
   parameters: QueryParameters,
   signal: AbortSignal,

@@ -5,24 +5,24 @@ import type { ApplyAnswer } from '../../../api/manifest-shapes.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { parseYamlDocument } from '../../../yaml.ts'
 import { findFieldLine } from '../data/find-line.ts'
-import { ApiError, type ApiProblem, postJson } from './api.ts'
+import { type ApiProblem, CallError, postJson } from './api.ts'
 import { pause } from './event-stream.ts'
 
-/** A problem or a warning, with its line in the text, from 1, if that is known. */
+/** A problem or a warning, with its line in the text (from 1) if it is known. */
 interface LocatedProblem extends ApiProblem {
   readonly line: number | undefined
 }
 
-/** A text of the editor: its mistakes, and the replay of recorded calls, which may fail for a valid text. */
+/** The evaluation of a text: its problems, and the replay of recorded calls, which can fail for a valid text. */
 export interface Proposal {
-  /** Whether the operator has found the present text valid. */
+  /** Whether the operator has accepted the current text. */
   readonly isValid: boolean
-  /** Those of the last checked text while the present one is checked. */
+  /** The problems of the text; those of the previous text while the current one is evaluated. */
   readonly problems: readonly LocatedProblem[]
-  /** Settings that are valid and probably mistakes. */
+  /** Valid settings that are probably mistakes. */
   readonly warnings: readonly LocatedProblem[]
   readonly replay: Replay
-  /** The answer of the last replay, also while another one runs. */
+  /** The answer of the last replay, also while the next one runs. */
   readonly answer: WhatIfAnswer | undefined
 }
 
@@ -38,19 +38,14 @@ const nothing: Proposal = {
   replay: { state: 'none' },
   answer: undefined,
 }
+/** The pause after the last key before a text is evaluated. */
 const typingMs = 500
 const busyMs = 1_000
 
-export interface WhatIf {
-  readonly proposal: Proposal
-  /** Replays the calls that are recorded by now. */
-  again(): void
-  /** Ends the replay that runs. */
-  cancel(): void
-}
+export type WhatIfReplay = ReturnType<typeof useWhatIf>
 
-/** Validates a text and replays recorded calls with it, a while after the last key, and again on demand. */
-export function useWhatIf(text: string): WhatIf {
+/** Validates a text and replays recorded calls with it, 500 ms after the last key and on demand. */
+export function useWhatIf(text: string) {
   const proposal = useSignal<Proposal>(nothing)
   const attempts = useSignal(0)
   const running = useRef(new AbortController())
@@ -75,12 +70,14 @@ export function useWhatIf(text: string): WhatIf {
   }, [text, attempts.value])
   return {
     proposal: proposal.value,
+    /** Replays the recorded calls again. */
     again() {
       attempts.value += 1
     },
+    /** Cancels the running replay. */
     cancel() {
       running.current.abort()
-      // The answer before was about another text.
+      // The previous answer is of another text.
       proposal.value = { ...proposal.value, answer: undefined, replay: { state: 'cancelled' } }
     },
   }
@@ -111,22 +108,22 @@ const locate = (text: string, problems: readonly ApiProblem[]): readonly Located
   problems.map(problem => ({ ...problem, line: findFieldLine(text, problem.field) }))
 
 const problemsIn = (error: unknown) =>
-  error instanceof ApiError && error.status === 400 ? error.problems : []
+  error instanceof CallError && error.status === 400 ? error.problems : []
 
 async function replay(resource: unknown, signal: AbortSignal): Promise<WhatIfAnswer> {
   for (;;) {
     try {
       return await postJson<WhatIfAnswer>('/whatif', resource, { signal, deadlineMs: deadlines.whatIf })
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 429) throw error
-      // The operator replays two proposals at a time.
+      if (!(error instanceof CallError) || error.status !== 429) throw error
+      // The operator runs at most two replays at a time.
       await pause(busyMs, signal)
       signal.throwIfAborted()
     }
   }
 }
 
-/** After a failed replay, an apply that writes nothing finds the mistakes. */
+/** Validates a text by a dry run of an apply, after a failed replay. */
 async function checkByDryRun(
   resource: unknown,
   manifest: string,
@@ -137,8 +134,8 @@ async function checkByDryRun(
     const { warnings } = await postJson<ApplyAnswer>('/apply', body, { signal })
     return { isValid: true, problems: [], warnings: locate(manifest, warnings) }
   } catch (error) {
-    // A conflict is found after the mistakes. Without the right to apply, nothing is known.
-    const isValid = error instanceof ApiError && error.status === 409
+    // Conflicts are found after problems. If the user may not apply, the result is unknown.
+    const isValid = error instanceof CallError && error.status === 409
     return { isValid, problems: locate(manifest, problemsIn(error)), warnings: [] }
   }
 }

@@ -6,13 +6,13 @@ interface AbnormalCondition extends Condition {
   readonly severity: 'error' | 'warning'
 }
 
-/** The conditions that report a trouble beside Ready, which does not change while they are true. */
+/** The conditions that are abnormal when they are true. They do not change Ready. */
 const severities: Readonly<Record<string, AbnormalCondition['severity']>> = {
   Degraded: 'error',
   Doubtful: 'warning',
 }
 
-/** Returns the conditions that report a trouble, also of a resource that is ready. */
+/** Returns the abnormal conditions. A resource with one can be ready. */
 export const abnormalConditions = (conditions: readonly Condition[]): readonly AbnormalCondition[] =>
   conditions.flatMap(condition => {
     const severity = severities[condition.type]

@@ -4,7 +4,7 @@ type Pod = ResourceList['pods'][number]
 
 const toPodKey = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
 
-/** Leaves out a silent process where another one of the same name reports: it was restarted. */
+/** Removes a silent process if another one of the same name reports, because it was restarted. */
 export function currentPods(pods: readonly Pod[]): readonly Pod[] {
   const reporting = new Set(pods.filter(({ isReporting }) => isReporting).map(toPodKey))
   const silent = new Map(pods.filter(pod => !reporting.has(toPodKey(pod))).map(pod => [toPodKey(pod), pod]))

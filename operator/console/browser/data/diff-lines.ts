@@ -1,11 +1,11 @@
-/** A line of a diff: `+` and `-` begin added and removed lines, `@@` the part that follows. */
+/** A line of a unified diff: it begins with `+`, `-`, a space, or `@@`. */
 type DiffLine = string
 
 const context = 2
-/** Beyond this number of pairs of lines, all lines of the changed part count as changed. */
+/** With more pairs of lines, all lines of the changed part count as changed. */
 const maxPairs = 4_000_000
 
-/** Returns the changed lines of a text, with two lines around each change. */
+/** Returns the changed lines of a text, with two lines of context around each change. */
 export function diffLines(before: string, after: string): readonly DiffLine[] {
   const [old, next] = [before.split('\n'), after.split('\n')]
   const shorter = Math.min(old.length, next.length)
@@ -30,7 +30,7 @@ export function diffLines(before: string, after: string): readonly DiffLine[] {
   })
 }
 
-/** Finds the longest common subsequence. */
+/** Compares lines by their longest common subsequence. */
 function diffMiddle(old: readonly string[], next: readonly string[]): readonly DiffLine[] {
   const removed = old.map(line => `-${line}`)
   const added = next.map(line => `+${line}`)

@@ -1,7 +1,7 @@
 /**
- * Returns the line, from 1, of a field in YAML, such as `spec.descriptors[0].rateLimit.unit`: that of the deepest
- * part of the path that begins a line. Undefined if no part does. It reads block style by its indentation, as
- * people write it.
+ * Returns the line (from 1) of a field such as `spec.descriptors[0].rateLimit.unit` in a text in YAML: that of the
+ * deepest part of the path that begins a line, or undefined if no part does. It reads block style by its
+ * indentation.
  */
 export function findFieldLine(text: string, field: string): number | undefined {
   const lines = text.split('\n')
@@ -16,7 +16,7 @@ export function findFieldLine(text: string, field: string): number | undefined {
     if (line === undefined) break
     found = line + 1
     to = children[index + 1] ?? to
-    // The fields of an item may begin on its line, after the dash.
+    // The fields of an item can begin on its line, after the dash.
     if (isItem) lines[line] = (lines[line] ?? '').replace('-', ' ')
     from = isItem ? line : line + 1
   }
@@ -31,7 +31,7 @@ function listChildren(lines: readonly string[], from: number, to: number): reado
   const least = Math.min(...written.map(indent))
   const children = written.filter(line => indent(line) === least)
   const isItem = (line: number) => (lines[line] ?? '').trimStart().startsWith('-')
-  // The items of a list may have the indentation of its key.
+  // The items of a list can have the indentation of its key.
   return children.some(line => !isItem(line)) ? children.filter(line => !isItem(line)) : children
 }
 

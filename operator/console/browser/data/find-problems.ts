@@ -2,20 +2,20 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { abnormalConditions } from './abnormal-conditions.ts'
 import { linkTo } from './route.ts'
 
-/** The problems that need a person's attention. */
+/** A problem of a resource or a pod. */
 export interface ListedProblem {
   /** `pod tollway-ratelimit-0`, `RateLimitConfig shop/checkout`. */
   readonly subject: string
   readonly message: string
   readonly severity: 'error' | 'warning'
-  /** The page of the resource. */
+  /** The link to the page of the resource. */
   readonly link?: string
 }
 
 type Resource = ResourceList['items'][number]
 type Pod = ResourceList['pods'][number]
 
-/** Finds the problems of resources and pods; errors first. */
+/** Finds the problems of resources and pods, errors first. */
 export function findProblems(resources: readonly Resource[], pods: readonly Pod[]): readonly ListedProblem[] {
   const found = [
     ...pods.flatMap(problemsOfPod),
@@ -61,7 +61,7 @@ function problemsOfResource(resource: Resource): readonly ListedProblem[] {
   return [{ subject, message: `${reason}: ${message}`, severity: 'warning', link }]
 }
 
-/** A RateLimitConfig opens in the editor, where its mistakes have lines. */
+/** Links a RateLimitConfig to the editor, which shows the lines of its problems. */
 function linkToResource({ kind, namespace, name }: Resource): string {
   if (kind === 'RateLimitConfig') return linkTo('what-if', { namespace, name })
   return linkTo(kind === 'Merchant' ? 'merchants' : 'streams')
@@ -70,7 +70,7 @@ function linkToResource({ kind, namespace, name }: Resource): string {
 const formatName = ({ namespace, name }: Resource) => `${namespace}/${name}`
 const describeSubject = (resource: Resource) => `${resource.kind} ${formatName(resource)}`
 
-/** All resources of a kind report the same failure of their backend, which is one problem. */
+/** Groups equal conditions: all resources of a kind report the same failure of their backend. */
 function groupAbnormal(resources: readonly Resource[]): readonly ListedProblem[] {
   const found = new Map<string, ListedProblem & { readonly first: Resource; count: number }>()
   for (const resource of resources) {
@@ -81,8 +81,12 @@ function groupAbnormal(resources: readonly Resource[]): readonly ListedProblem[]
       if (same !== undefined) same.count += 1
       else
         found.set(key, {
-          ...{ subject: describeSubject(resource), message: text, severity, link: linkToResource(resource) },
-          ...{ first: resource, count: 1 },
+          subject: describeSubject(resource),
+          message: text,
+          severity,
+          link: linkToResource(resource),
+          first: resource,
+          count: 1,
         })
     }
   }

@@ -7,14 +7,14 @@ export const formatCount = (value: number | bigint) => whole.format(value)
 /** `+51`, `−3`, `0`. */
 export const formatChange = (change: number) => signed.format(change).replace('-', '−')
 
-/** `0 %`, `<1 %`, `67 %`, `>99 %`: only none and all are 0 and 100. */
+/** `0 %`, `<1 %`, `67 %`, `>99 %`: only exactly none and all are shown as 0 and 100. */
 export function formatShare(share: number): string {
   if (share > 0 && share < 0.01) return '<1 %'
   if (share > 0.99 && share < 1) return '>99 %'
   return `${Math.round(share * 100)} %`
 }
 
-/** A rate: with a digit after the point below 100. */
+/** A rate, with one decimal place below 100. */
 export const formatRate = (value: number) => (value < 100 ? short : whole).format(value)
 
 export const formatMs = (value: number) => (value < 10 ? `${value.toFixed(2)} ms` : `${formatRate(value)} ms`)
@@ -45,7 +45,7 @@ export const formatTime = (atMs: number) => new Date(atMs).toTimeString().slice(
 export const formatTimeMs = (atMs: number) =>
   `${formatTime(atMs)}.${`${Math.floor(atMs) % 1000}`.padStart(3, '0')}`
 
-/** An amount in the smallest unit of its currency: `491.65 DKK`. */
+/** Formats an amount in the smallest unit of its currency: `491.65 DKK`. */
 export function formatAmount({ currency, amount, exponent }: Money): string {
   const digits = amount.replace('-', '').padStart(exponent + 1, '0')
   const [units, rest] = [digits.slice(0, digits.length - exponent), digits.slice(digits.length - exponent)]
@@ -63,8 +63,8 @@ interface Money {
 const maxShown = 120
 
 /**
- * Returns a text of users for display: control characters and marks of the writing direction, which could
- * change how the text around them reads, become their codes, and the middle of a long text is left out.
+ * Makes a text of a user safe for display: control characters, and characters that change the direction of the
+ * text around them, become their codes, and a long text is shortened in the middle.
  */
 export function displayText(text: string, length = maxShown): string {
   const end = 20
@@ -80,8 +80,8 @@ const hiddenCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu
 const escapeMark = (mark: string) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`
 
 /**
- * Returns the first line, from 1, with marks that `displayText` shows as codes, and these codes; undefined if
- * there is none. An editor cannot replace them.
+ * Finds the first line (from 1) with characters that `displayText` replaces by codes, and returns these codes. An
+ * editor cannot replace them.
  */
 export function findHiddenCharacters(
   text: string,

@@ -1,12 +1,12 @@
 import { signal } from '@preact/signals'
 
-/** A place in the console: `#/domain?domain=checkout&rule=checkout.user`. */
+/** A page and its parameters: `#/domain?domain=checkout&rule=checkout.user`. */
 interface Route {
   readonly page: string
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Reads the fragment of an address. The browser sends it to no server. */
+/** Parses the fragment of an address, which the browser sends to no server. */
 function parseRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s)
   return { page: path === '' ? 'overview' : path, parameters: Object.fromEntries(new URLSearchParams(query)) }

@@ -1,4 +1,4 @@
-/** A part of the path of rules: a descriptor, or one of its several limits. */
+/** A node of the tree of rules: a descriptor, or one of several limits of a descriptor. */
 export interface RuleNode<Rule> {
   /** The last part of the path. */
   readonly label: string
@@ -8,7 +8,7 @@ export interface RuleNode<Rule> {
   readonly children: RuleNode<Rule>[]
 }
 
-/** Arranges rules by their paths. Descriptors above them appear also without a limit. */
+/** Builds the tree of rules from their paths. It has descriptors without a limit if a rule is below them. */
 export function buildRuleTree<Rule extends { readonly path: readonly string[] }>(
   rules: readonly Rule[],
 ): readonly RuleNode<Rule>[] {
@@ -27,7 +27,7 @@ export function buildRuleTree<Rule extends { readonly path: readonly string[] }>
   return root.children
 }
 
-/** The nodes from top to bottom, with their depths. */
+/** Lists the nodes from top to bottom, with their depths. */
 export function flatten<Rule>(
   nodes: readonly RuleNode<Rule>[],
   depth = 0,

@@ -3,24 +3,23 @@ import type { TapBatchEvent } from '../../../api/shapes.ts'
 export type TapDecision = TapBatchEvent['decisions'][number] & { readonly id: number }
 
 export interface TapFilter {
-  /** A part of an entry, of the rule, the reason or the pod; in any case. */
+  /** A part of an entry, the rule, the reason or the pod, in upper or lower case. */
   readonly text: string
   readonly isRejectedOnly: boolean
 }
 
 const capacity = 200
 
-/** Keeps the newest decisions. Each has a number, so that rows keep their elements. */
-export function createTapBuffer() {
-  let decisions: readonly TapDecision[] = []
-  let nextId = 1
-  return {
-    /** Adds a batch, and returns all decisions that are kept, the newest first. */
-    add(batch: TapBatchEvent['decisions']): readonly TapDecision[] {
-      const numbered = batch.slice(-capacity).map(decision => ({ ...decision, id: nextId++ }))
-      decisions = [...numbered.reverse(), ...decisions].slice(0, capacity)
-      return decisions
-    },
+/** The newest decisions. Each has a number, so that the rows of a table keep their elements. */
+export class TapBuffer {
+  #decisions: readonly TapDecision[] = []
+  #nextId = 1
+
+  /** Adds a batch. Returns all decisions of the buffer, newest first. */
+  add(batch: TapBatchEvent['decisions']): readonly TapDecision[] {
+    const numbered = batch.slice(-capacity).map(decision => ({ ...decision, id: this.#nextId++ }))
+    this.#decisions = [...numbered.reverse(), ...this.#decisions].slice(0, capacity)
+    return this.#decisions
   }
 }
 

@@ -2,7 +2,7 @@ import { effect, signal } from '@preact/signals'
 
 type Theme = 'auto' | 'light' | 'dark'
 
-/** The scheme of colors; `auto` follows the system. It lasts as long as the page. */
+/** The color scheme. `auto` follows the system. */
 export const theme = signal<Theme>('auto')
 
 export function applyTheme(): void {

@@ -9,7 +9,7 @@ import { findProblems } from '../data/find-problems.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
-import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
+import { SeriesBuffer } from '../data/series-buffer.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
 import { EditLink } from '../parts/edit-link.ts'
@@ -25,10 +25,10 @@ import { RuleTree } from '../tables/rule-tree.ts'
 const everyMs = 1_000
 const slowMs = 3_000
 const summed = { totals: 'sum' }
-/** The pods are in each answer. */
+/** A list of one resource: only its pods are used. */
 const podsOnly = { kind: 'RateLimitConfig', limit: 1 }
 
-/** The rules of one domain with their counts; a choice of the domain if the address names none. */
+/** The rules of one domain with their counts. The default is the first domain. */
 export function DomainPage() {
   const { domain } = route.value.parameters
   const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
@@ -36,7 +36,7 @@ export function DomainPage() {
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
   if (chosen === undefined) return html`<${DomainsNote} ...${domains} />`
-  // Rights are those in the namespace. One that came later would remove buttons for a moment, with the focus.
+  // Waits for the namespace of the domain: rights that change later would remove a focused button.
   const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
@@ -47,7 +47,7 @@ export function DomainPage() {
 
 interface OneDomainProps {
   readonly domain: string
-  /** Null if no resource defines the domain any more; undefined if it is not known. */
+  /** Null if no resource defines the domain any more; undefined if it is unknown. */
   readonly owner: DomainList['items'][number]['owner'] | undefined
 }
 
@@ -59,7 +59,11 @@ function OneDomain({ domain, owner }: OneDomainProps) {
   const first = useFirstRule(items)
   const rule = route.value.parameters['rule'] ?? first
   const tree = {
-    ...{ domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history },
+    domain,
+    rules: items,
+    isKnown: rules.answer !== undefined,
+    chosen: rule,
+    history,
     hasMore: rules.answer?.next !== undefined,
   }
   const backends = findProblems([], currentPods(resources.answer?.pods ?? []))
@@ -85,7 +89,7 @@ function OneDomain({ domain, owner }: OneDomainProps) {
   `
 }
 
-/** The first rule with hits, or the first one. It stays when others get hits. */
+/** Returns the first rule with hits or, if none has any, the first rule. It does not change later. */
 function useFirstRule(items: RuleList['items']): string | undefined {
   const first = useRef<string | undefined>(undefined)
   const hasHits = ({ allowed, refused, shadow }: RuleList['items'][number]) => allowed + refused + shadow > 0
@@ -119,7 +123,7 @@ function HitsPlot({ title, domain, rule }: HitsPlotProps) {
 
 const historyPoints = 60
 
-/** The rates of each rule by the names of `hitLines`, one point a poll. */
+/** Collects the rates of each rule, in the order of `hitLines`, one point for each poll. */
 function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer> {
   const history = useMemo(() => new Map<string, SeriesBuffer>(), [])
   useMemo(() => {
@@ -127,7 +131,7 @@ function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer>
     const names = new Set(items.map(({ rule }) => rule))
     for (const rule of history.keys()) if (!names.has(rule)) history.delete(rule)
     for (const { rule, hitsPerSecond, rejectedPerSecond, nearPerSecond, shadowPerSecond } of items) {
-      const buffer = history.get(rule) ?? createSeriesBuffer(hitLines.length, historyPoints)
+      const buffer = history.get(rule) ?? new SeriesBuffer(hitLines.length, historyPoints)
       history.set(rule, buffer)
       const allowed = hitsPerSecond - rejectedPerSecond - shadowPerSecond
       buffer.push(now, [allowed, rejectedPerSecond, nearPerSecond, shadowPerSecond])

@@ -3,7 +3,7 @@ import { logIn, loginProblem } from '../calls/session.ts'
 import { html } from '../data/html.ts'
 import { ErrorNote } from '../parts/notes.ts'
 
-/** Asks for a bearer token of the cluster. It stays in the memory of this page. */
+/** The form for a bearer token of the cluster. */
 export function Login() {
   const token = useSignal('')
   const submit = (event: Event) => {
@@ -11,7 +11,7 @@ export function Login() {
     if (token.value.trim() !== '') logIn(token.value)
   }
   return html`<section class="card login">
-    <p>The cluster decides what you may see and change. Paste a token of yours, such as that of</p>
+    <p>The cluster decides what you can see and change. Paste a token of your account, for example from</p>
     <pre><code>kubectl create token NAME</code></pre>
     <form onSubmit=${submit}>
       <label for="token">Token</label>
@@ -22,6 +22,6 @@ export function Login() {
       <button type="submit" class="primary">Log in</button>
     </form>
     <${ErrorNote} error=${loginProblem.value || undefined} />
-    <p class="fine">The token is kept in the memory of this page only: a reload asks again.</p>
+    <p class="fine">The token is only in the memory of this page. You enter it again after a reload.</p>
   </section>`
 }

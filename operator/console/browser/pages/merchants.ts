@@ -9,10 +9,10 @@ import { MerchantsTable } from '../tables/merchant-table.ts'
 
 const everyMs = 2_000
 const none =
-  () => html`There is no Merchant. Apply one, such as <code>examples/payments/bakery.yaml</code>, and its
-  credentials and balances appear here.`
+  () => html`There is no Merchant. Apply one, such as <code>examples/payments/bakery.yaml</code>. Its
+  credentials and balances are shown here.`
 
-/** The merchants with credentials and balances, and the last proof of the books. */
+/** The merchants with credentials and balances, and the last verification of the books. */
 export function MerchantsPage() {
   const { answer, problem } = usePages<MerchantList>('/merchants', inScope.value, everyMs)
   return html`
@@ -22,7 +22,7 @@ export function MerchantsPage() {
     ${
       answer &&
       answer.booksProblem !== '' &&
-      html`<p class="note warning">Balances are not known: ${displayText(answer.booksProblem)}</p>`
+      html`<p class="note warning">Balances are unknown: ${displayText(answer.booksProblem)}</p>`
     }
     ${answer && answer.items.length > 0 && html`<${MerchantsTable} list=${answer} />`}
     ${answer?.booksProblem === '' && html`<${LastVerifyCard} verify=${answer.lastVerify} />`}

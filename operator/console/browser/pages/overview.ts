@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { DomainList, HistoryAnswer, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
 import type { QueryParameters } from '../calls/api.ts'
-import { openStream } from '../calls/event-stream.ts'
+import { EventStream } from '../calls/event-stream.ts'
 import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
 import { plotCapacity, readHistory } from '../calls/use-series.ts'
@@ -10,7 +10,7 @@ import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { createSeriesBuffer } from '../data/series-buffer.ts'
+import { SeriesBuffer } from '../data/series-buffer.ts'
 import { ErrorNotes } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
 import { Plot } from '../plots/plot.ts'
@@ -26,7 +26,7 @@ type Pod = ResourceList['pods'][number]
 const everyMs = 1_000
 const slowMs = 3_000
 
-/** Problems first, then what runs. */
+/** The problems, and then the state of everything that runs. */
 export function Overview() {
   const shown = inScope.value
   const limits = usePages<ResourceList>('/resources', { kind: 'RateLimitConfig', ...shown }, everyMs)
@@ -66,22 +66,22 @@ export function Overview() {
 const formatQuantity = (count: number, noun: string) =>
   `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
 
-/** The points of the last 15 minutes; undefined until the operator has answered. */
+/** The points of the last 15 minutes; undefined until they are read. */
 type History = HistoryAnswer['points'] | undefined
 
 function useHistory(shown: QueryParameters): History {
   const past = useSignal<History>(undefined)
   useEffect(() => {
-    const gone = new AbortController()
-    readHistory(shown, gone.signal).then(points => {
-      if (!gone.signal.aborted) past.value = points
+    const unmounted = new AbortController()
+    readHistory(shown, unmounted.signal).then(points => {
+      if (!unmounted.signal.aborted) past.value = points
     })
-    return () => gone.abort()
+    return () => unmounted.abort()
   }, [JSON.stringify(shown)])
   return past.value
 }
 
-/** A browser opens six connections to a server, and each stream takes one. */
+/** A browser opens at most six connections to a server, and each stream takes one. */
 const maxStreams = 3
 const trafficLines = [
   { label: 'all', color: 'muted' as const },
@@ -89,9 +89,9 @@ const trafficLines = [
   { label: 'rejected', color: 'rejected' as const, isDashed: true },
 ]
 
-/** The hits of the busiest domains by the second, and those of the others as a rate of 5 s. */
+/** The hits of all domains: of the busiest ones for each second, of the others as the rate of the last 5 s. */
 function Traffic({ domains, past }: { readonly domains: readonly Domain[]; readonly past: History }) {
-  const buffer = useMemo(() => createSeriesBuffer(trafficLines.length, plotCapacity), [])
+  const buffer = useMemo(() => new SeriesBuffer(trafficLines.length, plotCapacity), [])
   const version = useSignal(0)
   const watched = useWatched(domains)
   const listed = useRef(domains)
@@ -105,12 +105,13 @@ function Traffic({ domains, past }: { readonly domains: readonly Domain[]; reado
   useEffect(() => {
     if (past === undefined) return
     const live = new Map<string, SeriesPointEvent>()
-    const streams = watched.map(domain =>
-      openStream<SeriesPointEvent>('/series', { domain }, point => {
-        live.set(domain, point)
-        buffer.push(point.atMs / 1000, sumHits(listed.current, live))
-        version.value += 1
-      }),
+    const streams = watched.map(
+      domain =>
+        new EventStream<SeriesPointEvent>('/series', { domain }, point => {
+          live.set(domain, point)
+          buffer.push(point.atMs / 1000, sumHits(listed.current, live))
+          version.value += 1
+        }),
     )
     return () => {
       for (const stream of streams) stream.close()
@@ -120,7 +121,7 @@ function Traffic({ domains, past }: { readonly domains: readonly Domain[]; reado
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
 }
 
-/** Returns all, the allowed and the rejected hits of a second; a shadow mode allows hits, too. */
+/** Returns the numbers of all, allowed and rejected hits of a second. Hits in shadow mode are allowed. */
 function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPointEvent>) {
   const rates = domains
     .filter(({ domain }) => !live.has(domain))
@@ -130,7 +131,7 @@ function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPoi
   return [sum(0) + sum(1), sum(0), sum(1)]
 }
 
-/** The first choice stays until the list of domains changes, so that streams do not come and go. */
+/** Returns the busiest domains. The choice changes only with the list of domains, so that streams stay open. */
 function useWatched(domains: readonly Domain[]): readonly string[] {
   const names = JSON.stringify(domains.map(({ domain }) => domain))
   return useMemo(
@@ -148,9 +149,9 @@ const latencyLines = [
   { label: 'p99', color: 'near' as const, isDashed: true },
 ]
 
-/** The slowest pod's latency. */
+/** The latency of the slowest pod. */
 function Latency({ pods, past }: { readonly pods: readonly Pod[]; readonly past: History }) {
-  const buffer = useMemo(() => createSeriesBuffer(2, plotCapacity), [])
+  const buffer = useMemo(() => new SeriesBuffer(2, plotCapacity), [])
   const version = useSignal(0)
   useEffect(() => {
     if (past === undefined) return

@@ -9,7 +9,7 @@ import { StreamsTable } from '../tables/stream-table.ts'
 
 const everyMs = 1_000
 const none =
-  () => html`No broker has a request. Requests appear here while producers send them. Send one:${' '}
+  () => html`No broker has a request. Requests are shown here while producers send them. Send one:${' '}
   <code>node examples/animation/produce.ts</code>`
 
 /** The requests of all brokers, and the preview of the one in the address. */

@@ -1,20 +1,20 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { DomainList, TapBatchEvent } from '../../../api/shapes.ts'
-import { type EventStream, openStream } from '../calls/event-stream.ts'
+import { EventStream } from '../calls/event-stream.ts'
 import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
-import { createTapBuffer, matches, type TapDecision, type TapFilter } from '../data/tap-buffer.ts'
+import { matches, TapBuffer, type TapDecision, type TapFilter } from '../data/tap-buffer.ts'
 import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
 import { Empty, ErrorNote, HashedNote, State } from '../parts/notes.ts'
 import { DecisionsTable } from '../tables/decision-table.ts'
 
 const slowMs = 3_000
 
-/** Live decisions of one domain, sampled by the pods. */
+/** Live decisions of one domain, which the pods sample. */
 export function TapPage() {
   const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []
@@ -37,7 +37,7 @@ function Tap({ domain }: { readonly domain: string }) {
   const absent =
     decisions.length > 0
       ? 'No decision matches the filter.'
-      : html`No decision of ${displayText(domain)} yet. Decisions appear with the next calls. Send one:${' '}
+      : html`No decision of ${displayText(domain)} yet. Decisions are shown with the next calls. Send one:${' '}
           <code>curl http://HOST:8080/json -d '${exampleCall(domain)}'</code>`
   const tone = isPaused.value ? 'quiet' : isLive ? 'good' : 'warning'
   return html`
@@ -58,7 +58,7 @@ function Tap({ domain }: { readonly domain: string }) {
       }}>Pause</button>
     </form>
     <p class="facts">
-      <${State} tone=${tone}>${isPaused.value ? 'paused' : isLive ? 'live' : 'connects'}<//>
+      <${State} tone=${tone}>${isPaused.value ? 'paused' : isLive ? 'live' : 'connecting'}<//>
       <span>${formatCount(shown.length)} of ${formatCount(decisions.length)} decisions shown</span>
       ${skipped > 0 && html`<span>${formatCount(skipped)} not sampled in the last second</span>`}
     </p>
@@ -74,21 +74,21 @@ const exampleCall = (domain: string) =>
   `{"domain":${JSON.stringify(displayText(domain))},"descriptors":[{"entries":[{"key":"KEY","value":"VALUE"}]}]}`
 
 const advice =
-  'The tap is off until DECISION_TAP=true of the rate limit service allows it: keys may be personal data.'
+  'The tap is off, because keys can be personal data. Start the rate limit service with DECISION_TAP=true.'
 
 interface TapState {
   readonly decisions: readonly TapDecision[]
   readonly skipped: number
   readonly hashed: boolean
-  readonly stream: EventStream | undefined
+  readonly stream: EventStream<TapBatchEvent> | undefined
 }
 
-/** The newest decisions first. While it is paused, new ones are dropped. */
+/** Streams the decisions of a domain, newest first. While it is paused, new decisions are dropped. */
 function useTap(domain: string, isPaused: { readonly value: boolean }): TapState {
   const state = useSignal<TapState>({ decisions: [], skipped: 0, hashed: false, stream: undefined })
-  const buffer = useRef(createTapBuffer())
+  const buffer = useRef(new TapBuffer())
   useEffect(() => {
-    const stream = openStream<TapBatchEvent>('/tap', { domain }, ({ decisions, skipped, hashed }) => {
+    const stream = new EventStream<TapBatchEvent>('/tap', { domain }, ({ decisions, skipped, hashed }) => {
       if (isPaused.value) return
       state.value = { decisions: buffer.current.add(decisions), skipped, hashed, stream }
     })

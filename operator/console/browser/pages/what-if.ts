@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { ResourceList } from '../../../api/shapes.ts'
-import { ApiError } from '../calls/api.ts'
+import { CallError } from '../calls/api.ts'
 import { inScope } from '../calls/session.ts'
 import { type ResourceKey, useDraft } from '../calls/use-draft.ts'
 import { countListed, usePages } from '../calls/use-pages.ts'
-import { type Proposal, useWhatIf, type WhatIf as WhatIfState } from '../calls/use-what-if.ts'
+import { type Proposal, useWhatIf, type WhatIfReplay } from '../calls/use-what-if.ts'
 import { displayText, findHiddenCharacters, formatAge } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
@@ -31,7 +31,7 @@ const slowMs = 3_000
 const kind = { kind: 'RateLimitConfig' }
 const newResource = ''
 
-/** The choice of a resource, and its proposal. The first resource is chosen if the address has none. */
+/** The choice of a resource, and its proposal. The default is the first resource. */
 export function WhatIfPage() {
   const { answer, problem } = usePages<ResourceList>('/resources', { ...kind, ...inScope.value }, slowMs)
   const { namespace = '', name } = route.value.parameters
@@ -65,7 +65,7 @@ export function WhatIfPage() {
 
 const toTitle = ({ namespace, name }: ResourceKey) => `${namespace}/${name}`
 
-/** The text of one resource, its mistakes, and what recorded calls would have met with it. */
+/** The text of one resource, its problems, and the effect on recorded calls. */
 function WhatIf({ resource }: { readonly resource: ResourceKey | undefined }) {
   const open = useDraft(resource, template)
   const { draft } = open
@@ -83,7 +83,7 @@ function WhatIf({ resource }: { readonly resource: ResourceKey | undefined }) {
           <${Mistakes} proposal=${proposal} />
           <${HiddenMarks} text=${draft.text} />
           <${ProposalActions} draft=${draft} isWrong=${proposal.problems.length > 0} effect=${proposal.answer}
-            onReadAgain=${open.readAgain} onApplied=${open.applied} />
+            onReadAgain=${open.readAgain} onApplied=${open.markApplied} />
         </section>
         <${ReplayCard} proposal=${proposal} ...${replays} />
       </div>`
@@ -93,16 +93,16 @@ function WhatIf({ resource }: { readonly resource: ResourceKey | undefined }) {
 
 const findWrongLines = ({ problems }: Proposal) => new Set(problems.flatMap(({ line }) => line ?? []))
 
-/** Warns about a text that does not read as it is written. */
+/** Warns about characters that make a text read differently from what it is. */
 function HiddenMarks({ text }: { readonly text: string }) {
   const found = findHiddenCharacters(text)
   if (found === undefined) return null
   return html`<p class="note warning">
-    Line ${found.line} has characters that change how it reads: <code>${found.codes}</code>
+    Line ${found.line} has hidden characters that change how it reads: <code>${found.codes}</code>
   </p>`
 }
 
-function ReplayCard({ proposal, again, cancel }: WhatIfState) {
+function ReplayCard({ proposal, again, cancel }: WhatIfReplay) {
   const { replay, answer } = proposal
   const canRepeat = replay.state !== 'running' && replay.state !== 'none'
   return html`<section class="card" aria-labelledby="picture">
@@ -115,7 +115,7 @@ function ReplayCard({ proposal, again, cancel }: WhatIfState) {
     ${replay.state === 'failed' && html`<${ReplayError} error=${replay.error} />`}
     ${
       replay.state === 'none' &&
-      html`<${Empty}>Correct the text: the effect of a valid resource appears here.<//>`
+      html`<${Empty}>Correct the text: the effect of a valid resource is shown here.<//>`
     }
     ${answer && html`<${BeforeAfter} answer=${answer} />`}
   </section>`
@@ -128,7 +128,7 @@ interface RunningProps {
 
 const tickMs = 1_000
 
-/** A replay that runs. A screen reader does not read each second. */
+/** The progress of a replay. Screen readers announce it once, not each second. */
 function Running({ beganMs, onCancel }: RunningProps) {
   const nowMs = useSignal(performance.now())
   useEffect(() => {
@@ -145,7 +145,7 @@ function Running({ beganMs, onCancel }: RunningProps) {
 }
 
 function ReplayError({ error }: { readonly error: unknown }) {
-  const isOff = error instanceof ApiError && error.code === 'switched-off'
+  const isOff = error instanceof CallError && error.code === 'switched-off'
   return html`
     <${ErrorNote} error=${error} />
     ${isOff && html`<p class="fine">${howToRecord}</p>`}
@@ -154,7 +154,7 @@ function ReplayError({ error }: { readonly error: unknown }) {
 }
 
 const howToRecord =
-  'Start the rate limit service with DECISION_RECORDING_BYTES=16777216, or without this setting: ' +
+  'Start the rate limit service with DECISION_RECORDING_BYTES=16777216 or without this setting: ' +
   'its pods then record their calls, and this page replays them.'
 
 function Mistakes({ proposal }: { readonly proposal: Proposal }) {

@@ -4,15 +4,15 @@ import { html } from '../data/html.ts'
 interface ChoiceProps {
   readonly id: string
   readonly label: string
-  /** The values, each with its text for people; the value itself if it has none. */
+  /** The values, and their texts if they differ from the values. */
   readonly options: readonly { readonly value: string; readonly text?: string }[]
   readonly chosen: string
   readonly onChoose: (value: string) => void
-  /** How many of more values are listed; undefined if all are. */
+  /** The number of options if there are more values; undefined if all are listed. */
   readonly listed?: number | undefined
 }
 
-/** A choice in one line. The chosen value is listed even if it is no option any more. */
+/** A choice in one line. The chosen value is listed even if it is not an option any more. */
 export function Choice({ id, label, options, chosen, onChoose, listed }: ChoiceProps) {
   const all = options.some(({ value }) => value === chosen) ? options : [{ value: chosen }, ...options]
   return html`<p class="choice">
@@ -27,7 +27,7 @@ export function Choice({ id, label, options, chosen, onChoose, listed }: ChoiceP
     ${
       listed !== undefined &&
       html`<span class="fine">
-        The first ${formatCount(listed)} are listed; a link or an address with the name opens others.
+        The first ${formatCount(listed)} are listed. Others open by a link or an address with their name.
       </span>`
     }
   </p>`

@@ -6,7 +6,7 @@ import { State } from './notes.ts'
 
 type Condition = ResourceList['items'][number]['conditions'][number]
 
-/** The condition Ready in a word, and those that report a trouble of a resource that is ready. */
+/** The condition Ready in a word, and the abnormal conditions of a resource that is ready. */
 export function ReadyState({ conditions }: { readonly conditions: readonly Condition[] }) {
   const ready = conditions.find(({ type }) => type === 'Ready')
   if (ready === undefined) return html`<${State} tone="quiet">unknown<//>`
@@ -14,9 +14,9 @@ export function ReadyState({ conditions }: { readonly conditions: readonly Condi
     const tone = ready.status === 'False' ? 'error' : 'warning'
     return html`<${State} tone=${tone}>${displayText(ready.reason)}<//>`
   }
-  const troubles = abnormalConditions(conditions)
-  const tone = troubles.length === 0 ? 'good' : 'warning'
-  return html`<${State} tone=${tone}>${['Ready', ...troubles.map(({ type }) => type)].join(', ')}<//>`
+  const abnormal = abnormalConditions(conditions)
+  const tone = abnormal.length === 0 ? 'good' : 'warning'
+  return html`<${State} tone=${tone}>${['Ready', ...abnormal.map(({ type }) => type)].join(', ')}<//>`
 }
 
 const maxMessage = 400

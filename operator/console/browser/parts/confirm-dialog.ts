@@ -4,14 +4,14 @@ import { html } from '../data/html.ts'
 
 interface ConfirmDialogProps {
   readonly title: string
-  /** The text of the button that does it. */
+  /** The text of the button that confirms. */
   readonly action: string
   readonly onConfirm: () => void
   readonly onCancel: () => void
   readonly children?: ComponentChildren
 }
 
-/** Asks before a change. The focus begins at Cancel, and returns to the button that opened the dialog. */
+/** A dialog before a change. Cancel has the focus first; on close the focus returns to the opening button. */
 export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: ConfirmDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
@@ -19,7 +19,7 @@ export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: 
     const element = dialog.current
     element?.showModal()
     return () => {
-      // While it is open, nothing behind it can have the focus.
+      // An open dialog does not let elements behind it get the focus.
       element?.close()
       if (before instanceof HTMLElement) before.focus()
     }

@@ -4,13 +4,13 @@ import { html } from '../data/html.ts'
 
 const shownMs = 1_500
 
-/** A text that other programs need, with a button that copies it. Browsers copy only on secure origins. */
+/** A text with a button that copies it. Browsers allow this only on secure origins. */
 export function CopiedText({ text, name }: { readonly text: string; readonly name: string }) {
   const done = useSignal('')
   const copy = async () => {
     done.value = await navigator.clipboard.writeText(text).then(
       () => 'Copied',
-      () => 'The browser forbids it',
+      () => 'Not allowed by the browser',
     )
     setTimeout(() => {
       done.value = ''

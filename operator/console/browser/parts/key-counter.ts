@@ -12,7 +12,7 @@ import type {
   ResetBody,
   RightList,
 } from '../../../api/shapes.ts'
-import { ApiError, fetchJson, postJson } from '../calls/api.ts'
+import { CallError, fetchJson, postJson } from '../calls/api.ts'
 import { hasRight, markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
@@ -21,21 +21,21 @@ import { ConfirmDialog } from './confirm-dialog.ts'
 import { CopiedText } from './copied-text.ts'
 import { ErrorNote } from './notes.ts'
 
-/** The entries of the counter that is shown, as a person writes them. */
+/** The entries of the shown counter, as the user writes them. */
 export const chosenEntries = signal('')
 
 type Change = { readonly action: 'reset' } | { readonly action: 'raise'; readonly by: number }
 
 interface KeyCounterProps {
   readonly domain: string
-  /** That of the resource of the domain; undefined if it is not known. */
+  /** The namespace of the resource of the domain; undefined if it is unknown. */
   readonly namespace: string | undefined
 }
 
-/** The API keeps answers of the cluster about rights for 10 s. */
+/** The API caches the rights of a user for 10 s. */
 const rightsMs = 10_000
 
-/** Reads the counter of one key, and changes it after a confirmation. */
+/** The counter of one key, which the user can change after a confirmation. */
 export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const { answer: list } = usePoll<RightList>('/rights', { namespace }, rightsMs)
   const isReadOnly =
@@ -43,8 +43,8 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const counter = useSignal<CounterAnswer | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
   const done = useSignal('')
-  const asked = useSignal<{ readonly change: Change; readonly count: number } | undefined>(undefined)
-  const asks = useRef(0)
+  const pending = useSignal<{ readonly change: Change; readonly count: number } | undefined>(undefined)
+  const dialogs = useRef(0)
 
   async function attempt(task: () => Promise<void>): Promise<void> {
     problem.value = undefined
@@ -59,14 +59,14 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const read = () =>
     attempt(async () => {
       counter.value = undefined
-      const entries = requireEntries(chosenEntries.value)
+      const entries = readEntriesField(chosenEntries.value)
       const parameters = { domain, descriptor: formatDescriptorParameters(entries) }
       counter.value = await fetchJson<CounterAnswer>('/counters', { parameters })
     })
 
   const apply = (entries: readonly DescriptorEntry[], change: Change) =>
     attempt(async () => {
-      asked.value = undefined
+      pending.value = undefined
       const by = change.action === 'raise' ? { by: change.by } : {}
       const answer = await changeCounter(change.action, { domain, entries: [...entries], ...by })
       counter.value = answer
@@ -78,8 +78,8 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   }, [chosenEntries.value])
 
   const ask = (change: Change) => {
-    asks.current += 1
-    asked.value = { change, count: asks.current }
+    dialogs.current += 1
+    pending.value = { change, count: dialogs.current }
   }
   const shown = counter.value
   return html`<section class="card" aria-labelledby="counter">
@@ -94,32 +94,32 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
     }
     ${
       shown &&
-      asked.value &&
+      pending.value &&
       html`<${Confirmation}
-        key=${asked.value.count}
+        key=${pending.value.count}
         counter=${shown}
-        change=${asked.value.change}
+        change=${pending.value.change}
         onConfirm=${(change: Change) => apply(shown.entries, change)}
         onCancel=${() => {
-          asked.value = undefined
+          pending.value = undefined
         }}
       />`
     }
   </section>`
 }
 
-/** A user who has lost the right gets 403 once, and then no button. */
+/** Hides the buttons after the API has rejected a change, because the user has lost the right. */
 async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
   try {
     return await postJson<CounterChangeAnswer>(`/counters/${action}`, body)
   } catch (error) {
-    if (error instanceof ApiError && error.status === 403) markReadOnly(body.domain)
+    if (error instanceof CallError && error.status === 403) markReadOnly(body.domain)
     throw error
   }
 }
 
-/** @throws Error that names what is wrong */
-function requireEntries(text: string): readonly DescriptorEntry[] {
+/** Parses the entries of a descriptor. @throws Error with the invalid part */
+export function readEntriesField(text: string): readonly DescriptorEntry[] {
   const entries = parseDescriptorEntries(text)
   if (typeof entries === 'string') throw new Error(entries)
   return entries
@@ -128,13 +128,13 @@ function requireEntries(text: string): readonly DescriptorEntry[] {
 function describeChange({ confirmed, missing }: CounterChangeAnswer, { action }: Change): string {
   const what = action === 'reset' ? 'The counter is 0.' : 'The hits are granted.'
   const late =
-    missing.length === 0 ? '' : ` No confirmation of ${missing.map(pod => displayText(pod)).join(', ')}.`
+    missing.length === 0 ? '' : ` Not confirmed by ${missing.map(pod => displayText(pod)).join(', ')}.`
   return `${what} Confirmed by ${confirmed.length} ${confirmed.length === 1 ? 'pod' : 'pods'}.${late}`
 }
 
 function EntriesForm({ onRead }: { readonly onRead: () => void }) {
   const text = useSignal(chosenEntries.value)
-  // Before the field can be seen: a later effect would drop what a person has typed already.
+  // Runs before the field is painted: a later effect would overwrite what the user has typed.
   useLayoutEffect(() => {
     text.value = chosenEntries.value
   }, [chosenEntries.value])
@@ -160,11 +160,11 @@ function Values({ counter }: { readonly counter: CounterAnswer }) {
   return html`<dl class="values">
       <div><dt>Value</dt><dd>${formatCount(value)}</dd></div>
       <div><dt>Limit</dt><dd>${formatCount(limit)}</dd></div>
-      <div><dt>Left</dt><dd class=${remaining === 0 ? 'rejected' : ''}>${formatCount(remaining)}</dd></div>
-      <div><dt>Ends in</dt><dd>${formatAge(reset * 1000)}</dd></div>
+      <div><dt>Remaining</dt><dd class=${remaining === 0 ? 'rejected' : ''}>${formatCount(remaining)}</dd></div>
+      <div><dt>Resets in</dt><dd>${formatAge(reset * 1000)}</dd></div>
     </dl>
     <p class="fine">Rule <code>${displayText(rule)}</code>, key <${CopiedText} text=${key} name="key" /></p>
-    ${absent !== '' && html`<p class="note warning">Without ${absent}.</p>`}`
+    ${absent !== '' && html`<p class="note warning">No answer from ${absent}.</p>`}`
 }
 
 const firstRaise = 10
@@ -195,8 +195,8 @@ function Confirmation({ counter, change, onConfirm, onCancel }: ConfirmationProp
   const isReset = change.action === 'reset'
   const title = isReset ? 'Reset this counter?' : `Grant ${formatCount(change.by)} more hits?`
   const effect = isReset
-    ? 'Its hits of the window are forgotten in the backend and in all pods.'
-    : 'They last until the window ends.'
+    ? 'The hits of the current window are removed from the backend and from all pods.'
+    : 'They are valid until the window ends.'
   const props = { title, action: isReset ? 'Reset' : 'Raise', onCancel, onConfirm: () => onConfirm(change) }
   return html`<${ConfirmDialog} ...${props}>
     <p><code>${displayEntries(counter.entries)}</code> of ${displayText(counter.domain)}. ${effect}</p>

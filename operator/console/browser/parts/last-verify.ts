@@ -15,14 +15,14 @@ const columns: readonly Column<Finding>[] = [
   { label: 'Inconsistency', cell: ({ message }) => displayText(message, maxMessage) },
 ]
 
-/** The result and the time of the last `tollway payments verify`. */
+/** The time and the result of the last `tollway payments verify`. */
 export function LastVerifyCard({ verify }: { readonly verify: Verify | null }) {
   return html`<section class="card" aria-labelledby="verify">
-    <h2 id="verify">Last verify of the books</h2>
+    <h2 id="verify">Last verification of the books</h2>
     ${
       verify
         ? html`<${Result} ...${verify} />`
-        : html`<${Empty}>No result yet. Run <code>tollway payments verify</code> to prove the books.<//>`
+        : html`<${Empty}>No result yet. Run <code>tollway payments verify</code> to verify the books.<//>`
     }
   </section>`
 }
@@ -42,7 +42,7 @@ function Result({ passed, beganMs, endedMs, findings, records, shown }: Verify) 
   }
   return html`
     <p class="facts">
-      <${State} tone=${passed ? 'good' : 'error'}>${passed ? 'the books are right' : count}<//>
+      <${State} tone=${passed ? 'good' : 'error'}>${passed ? 'the books are consistent' : count}<//>
       <span>${formatMoment(endedMs)}, ${formatAge(Date.now() - endedMs)} ago</span>
       <span>took ${formatAge(endedMs - beganMs)}</span>
     </p>

@@ -19,14 +19,14 @@ interface LayoutProps {
   readonly children?: ComponentChildren
 }
 
-/** The frame of each page: the header with the places, and the main content. */
+/** The layout of each page: the header with the navigation, and the main content. */
 export function Layout({ items, title, children }: LayoutProps) {
   const main = useRef<HTMLElement>(null)
   const { page } = route.value
   const isFirst = useRef(true)
   useEffect(() => {
     document.title = `${title} · Tollway`
-    // A screen reader continues at the new page, as after a load.
+    // A screen reader reads the new page, as after a load.
     if (!isFirst.current) main.current?.focus()
     isFirst.current = false
   }, [page, title])
@@ -41,9 +41,9 @@ export function Layout({ items, title, children }: LayoutProps) {
       <nav aria-label="Pages">
         <ul>
           ${items.map(
-            place => html`<li>
-              <a href=${linkTo(place.page)} aria-current=${place.page === page ? 'page' : undefined}>
-                ${place.title}
+            item => html`<li>
+              <a href=${linkTo(item.page)} aria-current=${item.page === page ? 'page' : undefined}>
+                ${item.title}
               </a>
             </li>`,
           )}
@@ -63,7 +63,7 @@ export function Layout({ items, title, children }: LayoutProps) {
   `
 }
 
-/** Changes only when another operator answers. */
+/** The version changes only when another operator answers. */
 const versionMs = 60_000
 
 function Version() {
@@ -71,7 +71,7 @@ function Version() {
   return html`<span class="version">${answer?.version}</span>`
 }
 
-/** The namespace of lists. It is read on Enter, and when the focus leaves the field. */
+/** The field for the namespace of lists. It applies on Enter, and when it loses the focus. */
 function NamespaceForm() {
   const change = (event: Event) => {
     namespace.value = (event.target as HTMLInputElement).value.trim()
@@ -83,10 +83,10 @@ function NamespaceForm() {
   </label>`
 }
 
-/** Says that the operator does not answer, and since when. The calls are repeated without a click. */
+/** The note that the operator does not answer, with the time of its last answer. Calls are repeated. */
 function Outage() {
-  const since = lastAnswerMs.value === 0 ? '' : ` The last answer is of ${formatTime(lastAnswerMs.value)}.`
+  const since = lastAnswerMs.value === 0 ? '' : ` Its last answer was at ${formatTime(lastAnswerMs.value)}.`
   return html`<div role="status" class="outage">
-    ${outage.value !== '' && html`<p>${outage.value}${since} The page connects again by itself.</p>`}
+    ${outage.value !== '' && html`<p>${outage.value}${since} The page reconnects automatically.</p>`}
   </div>`
 }

@@ -1,30 +1,30 @@
 import type { ComponentChildren } from 'preact'
-import { ApiError, type ApiProblem } from '../calls/api.ts'
+import { type ApiProblem, CallError } from '../calls/api.ts'
 import { isLoggedIn, namespace } from '../calls/session.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 
 const maxMessage = 400
-const chooseNamespace = 'If you have it in one namespace, choose that above.'
+const chooseNamespace = 'If you have the right in one namespace, choose the namespace above.'
 
-/** An error of a call, in words for people. */
+/** An error of a call. */
 export function ErrorNote({ error }: { readonly error: unknown }) {
   if (error === undefined) return null
   const message = displayText(error instanceof Error ? error.message : `${error}`, maxMessage)
-  if (!(error instanceof ApiError && error.status === 403))
+  if (!(error instanceof CallError && error.status === 403))
     return html`<p class="note error" role="alert">${message}</p>`
   const canChoose = isLoggedIn.value && namespace.value === ''
   return html`<p class="note warning" role="alert">
-    You do not have this right. ${message}${canChoose && `. ${chooseNamespace}`}
+    Permission denied: ${message}${canChoose && `. ${chooseNamespace}`}
   </p>`
 }
 
 /**
- * The errors of several calls in one note for rights and one for everything else, each message once: a user
- * may lack the right to several kinds.
+ * The errors of several calls: one note for missing rights and one for other errors, each message once. A user
+ * can lack the rights for several kinds.
  */
-export function ErrorNotes({ errors }: { readonly errors: readonly (ApiError | undefined)[] }) {
+export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | undefined)[] }) {
   const found = errors.filter(error => error !== undefined)
   const [forbidden, others] = [found.filter(isForbidden), found.filter(error => !isForbidden(error))]
   return [forbidden, others].map(some => {
@@ -32,32 +32,32 @@ export function ErrorNotes({ errors }: { readonly errors: readonly (ApiError | u
     if (first === undefined) return null
     const { status, code } = first
     const message = [...new Set(some.map(error => error.message))].join('; ')
-    return html`<${ErrorNote} error=${new ApiError(status, code, message)} />`
+    return html`<${ErrorNote} error=${new CallError(status, code, message)} />`
   })
 }
 
-const isForbidden = ({ status }: ApiError) => status === 403
+const isForbidden = ({ status }: CallError) => status === 403
 
-/** How to see what a list of resources leaves out. */
+/** Returns how the user can list all resources. */
 export const howToListAll = () =>
   isLoggedIn.value
-    ? 'Choose a namespace above, or read all with kubectl tollway status.'
+    ? 'Choose a namespace above, or list all with kubectl tollway status.'
     : 'tollway status lists all.'
 
-/** The note of a list without rows. It says what to do. */
+/** The note of an empty list, with the next step for the user. */
 export const Empty = ({ children }: { readonly children?: ComponentChildren }) =>
   html`<p class="empty">${children}</p>`
 
-/** The note while the first answer is awaited. */
-export const Loading = () => html`<${Empty}>Asking the operator …<//>`
+/** The note before the first answer. */
+export const Loading = () => html`<${Empty}>Loading …<//>`
 
-/** The note beside keys that are hashes. */
+/** The note beside hashed keys. */
 export const HashedNote = () => html`<p class="fine">
-  Values are hashes, because DECISION_KEYS_HASHED=true hides them. A hash is not the key of a counter: to read
-  one, enter the entries as Envoy sends them.
+  Values are hashed, because the rate limit service runs with DECISION_KEYS_HASHED=true. To read a counter, enter
+  the entries as Envoy sends them: a hash is not a key.
 </p>`
 
-/** The note where a RateLimitConfig is missing. */
+/** The note of a page without a RateLimitConfig. */
 export const NoDomain = () => html`<${Empty}>
   No domain is in force. Apply a RateLimitConfig, or <a href=${linkTo('what-if', { new: '1' })}>write one</a>.
 <//>`
@@ -71,11 +71,11 @@ export const State = ({ tone, children }: { readonly tone: Tone; readonly childr
 interface FieldListProps {
   readonly style: string
   readonly label?: string
-  /** With the line in the text, from 1, if that is known. */
+  /** `line` is the line in the text (from 1) if it is known. */
   readonly items: readonly (ApiProblem & { readonly line?: number | undefined })[]
 }
 
-/** Problems or warnings of fields, one a line. */
+/** A list of problems or warnings of fields. */
 export function FieldList({ style, label = '', items }: FieldListProps) {
   if (items.length === 0) return null
   return html`<ul class=${style}>

@@ -6,23 +6,23 @@ interface ProblemListProps {
   readonly problems: readonly ListedProblem[]
   /** Whether the operator has answered. */
   readonly isKnown: boolean
-  /** Whether some resources are not known. */
+  /** Whether some resources are not read yet. */
   readonly isPartial?: boolean
-  /** What was looked at: `4 resources`. Shown where nothing is wrong. */
+  /** What was checked: `4 resources`. Shown if there are no problems. */
   readonly checked?: readonly string[]
 }
 
 const maxShown = 20
 const maxMessage = 500
 
-/** The problems, announced when their number changes. */
+/** The list of problems. Screen readers announce a change of their number. */
 export function ProblemList({ problems, isKnown, isPartial = false, checked = [] }: ProblemListProps) {
   const shown = problems.slice(0, maxShown)
   const count = problems.length
   const found = count === 0 ? 'No problems' : `${count} ${count === 1 ? 'problem' : 'problems'}`
   const summary = isPartial ? `${found} so far: not all resources are read` : found
   return html`<section class="problems ${count === 0 ? 'none' : 'some'}" aria-labelledby="problems">
-    <h2 id="problems" aria-live="polite">${isKnown ? summary : 'Asking the operator …'}</h2>
+    <h2 id="problems" aria-live="polite">${isKnown ? summary : 'Loading …'}</h2>
     ${count === 0 && isKnown && checked.length > 0 && html`<p class="fine">Checked: ${checked.join(', ')}.</p>`}
     ${
       count > 0 &&

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
 import type { RightList, WhatIfAnswer } from '../../../api/shapes.ts'
 import { parseYamlDocument } from '../../../yaml.ts'
-import { ApiError, postJson } from '../calls/api.ts'
+import { CallError, postJson } from '../calls/api.ts'
 import { hasRight, isLoggedIn } from '../calls/session.ts'
 import type { Draft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
@@ -12,43 +12,43 @@ import { html } from '../data/html.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
 import { ErrorNote, FieldList } from './notes.ts'
 
-/** A change that the API has checked, and that the user has not confirmed yet. */
+/** A change that the API has checked and the user has not confirmed yet. */
 interface CheckedChange {
   readonly body: ApplyBody
   readonly checked: ApplyAnswer
-  /** The fields that other managers of the cluster have applied, as lines of the API server. */
+  /** The lines of the API server about fields that other managers have applied. */
   readonly conflicts: readonly string[]
 }
 
-/** A line names the manager and the path of the field, which the user must read as a whole. */
+/** The maximum length of a conflict, which has the manager and the path of a field. */
 const maxConflict = 1_000
 
-/** The API keeps answers of the cluster about rights for 10 s. */
+/** The API caches the rights of a user for 10 s. */
 const rightsMs = 10_000
 
 interface ProposalActionsProps {
   readonly draft: Draft
-  /** Whether problems of the text are known. */
+  /** Whether the text has problems. */
   readonly isWrong: boolean
-  /** The last replay of recorded calls; undefined if there is none. */
+  /** The answer of the last replay; undefined if there is none. */
   readonly effect: WhatIfAnswer | undefined
   readonly onReadAgain: () => void
   readonly onApplied: (text: string, answer: ApplyAnswer) => void
 }
 
-/** The buttons below the editor. Users without the right in the namespace of the text have no Apply. */
+/** The buttons below the editor. Apply requires the right in the namespace of the text. */
 export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied }: ProposalActionsProps) {
   const { text, source } = draft
   const namespace = proposedName(text).namespace
   const { answer: rights } = usePoll<RightList>('/rights', { namespace }, rightsMs)
-  const asked = useSignal<CheckedChange | undefined>(undefined)
+  const pending = useSignal<CheckedChange | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
-  const said = useSignal('')
+  const message = useSignal('')
 
   async function attempt(task: () => Promise<void>): Promise<void> {
     problem.value = undefined
-    said.value = ''
-    asked.value = undefined
+    message.value = ''
+    pending.value = undefined
     try {
       await task()
     } catch (error) {
@@ -57,23 +57,23 @@ export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied
   }
   const check = () =>
     attempt(async () => {
-      asked.value = await checkChange(buildBody(draft))
+      pending.value = await checkChange(buildBody(draft))
     })
   const apply = ({ body }: CheckedChange) =>
     attempt(async () => {
       const answer = await postJson<ApplyAnswer>('/apply', body)
       onApplied(text, answer)
-      said.value = `${describe(answer, 'is')}.`
+      message.value = `${describe(answer, 'is')}.`
     })
   const readAgain = () =>
     attempt(async () => {
       onReadAgain()
     })
   const copy = async () => {
-    said.value = await copyText(text)
+    message.value = await copyText(text)
   }
   const cancel = () => {
-    asked.value = undefined
+    pending.value = undefined
   }
 
   const canApply = hasRight(rights, 'patch', 'ratelimitconfigs')
@@ -89,17 +89,17 @@ export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied
       ${source && html`<button type="button" onClick=${readAgain}>Read again</button>`}
       <span class="fine">${isEdited && 'Edited, not applied.'}</span>
     </p>
-    <p role="status" class="done">${said.value}</p>
+    <p role="status" class="done">${message.value}</p>
     ${isChanged(problem.value) ? html`<${ChangedNote} />` : html`<${ErrorNote} error=${problem.value} />`}
     ${
-      asked.value &&
-      html`<${Confirmation} ...${{ change: asked.value, before: source?.manifest ?? '', effect }}
+      pending.value &&
+      html`<${Confirmation} ...${{ change: pending.value, before: source?.manifest ?? '', effect }}
         onConfirm=${apply} onCancel=${cancel} />`
     }
   </div>`
 }
 
-/** Returns the name in a text. The API checks it. */
+/** Reads the namespace and the name in a text, which the API validates. */
 function proposedName(text: string): { readonly namespace: string; readonly name: unknown } {
   const read = parseYamlDocument(text)
   const { metadata } = (('value' in read && read.value) || {}) as { readonly metadata?: ProposedName }
@@ -111,7 +111,7 @@ interface ProposedName {
   readonly name?: unknown
 }
 
-/** The change must find the version that was read, unless the text has become another resource. */
+/** Builds the body of an apply. It has the version that was read, unless the text is of another resource now. */
 function buildBody({ text, source }: Draft): ApplyBody {
   const read = parseYamlDocument(text)
   const resource = ('value' in read ? read.value : {}) as ApplyBody['resource']
@@ -129,28 +129,28 @@ async function copyText(text: string): Promise<string> {
   }
 }
 
-const isChanged = (problem: unknown) => problem instanceof ApiError && problem.code === 'changed'
+const isChanged = (problem: unknown) => problem instanceof CallError && problem.code === 'changed'
 
 const ChangedNote = () => html`<p class="note warning" role="alert">
-  The resource was changed after you read it. Read it again to continue with its present text; copy yours
-  before, because it is replaced.
+  The resource was changed after you read it. Read it again to continue with its current text. Copy your text
+  first, because it is replaced.
 </p>`
 
-/** Asks the API what an apply would do. */
+/** Checks an apply by a dry run. */
 async function checkChange(body: ApplyBody): Promise<CheckedChange> {
   const check = (checked: ApplyBody) => postJson<ApplyAnswer>('/apply', { ...checked, dryRun: true })
   try {
     return { body, checked: await check(body), conflicts: [] }
   } catch (error) {
-    // One machine has no login: a conflict is about the file, and force does not change that.
-    if (!(error instanceof ApiError) || error.status !== 409 || isChanged(error) || !isLoggedIn.value)
+    // On one machine, without a login, a conflict is one of the file, which force does not solve.
+    if (!(error instanceof CallError) || error.status !== 409 || isChanged(error) || !isLoggedIn.value)
       throw error
     const forced = { ...body, force: true }
     return { body: forced, checked: await check(forced), conflicts: error.message.split('\n') }
   }
 }
 
-/** Says which resource is written, and where. */
+/** Returns which resource is written, and where. */
 function describe({ namespace, name, created, origin }: ApplyAnswer, verb: 'is' | 'will be'): string {
   const place = origin === 'cluster' ? 'in the cluster' : `in the file ${displayText(origin)}`
   return `${displayText(`${namespace}/${name}`)} ${verb} ${created ? 'created' : 'changed'} ${place}`
@@ -158,7 +158,7 @@ function describe({ namespace, name, created, origin }: ApplyAnswer, verb: 'is' 
 
 interface ConfirmationProps {
   readonly change: CheckedChange
-  /** The text that was read; empty for a new resource. */
+  /** The manifest that was read; empty for a new resource. */
   readonly before: string
   readonly effect: WhatIfAnswer | undefined
   readonly onConfirm: (change: CheckedChange) => void
@@ -183,7 +183,7 @@ function Confirmation({ change, before, effect, onConfirm, onCancel }: Confirmat
   <//>`
 }
 
-/** The effect on the recorded calls, in a sentence. */
+/** Returns the effect on the recorded calls in a sentence. */
 function describeEffect({ rules }: WhatIfAnswer): string {
   const sum = (of: (rule: WhatIfAnswer['rules'][number]) => number) =>
     rules.reduce((total, rule) => total + of(rule), 0)

@@ -10,12 +10,12 @@ import { Empty, ErrorNote, State } from './notes.ts'
 
 const everyMs = 1_000
 
-/** The last messages of one request: the waveform, and the curves of the blend shapes that move most. */
+/** The last messages of one request: the waveform, and the curves of the blend shapes that change most. */
 export function StreamPreviewCard({ streamKey }: { readonly streamKey: string }) {
   const { answer, problem } = usePoll<StreamPreview>('/streams/preview', { key: streamKey }, everyMs)
   const title = useRef<HTMLHeadingElement>(null)
   useEffect(() => title.current?.focus(), [])
-  const name = answer ? displayText(`${answer.streamId} / ${answer.requestId}`) : 'of one request'
+  const name = answer ? displayText(`${answer.streamId} / ${answer.requestId}`) : 'of a request'
   return html`<section class="card" aria-labelledby="preview">
     <div class="heading">
       <h2 id="preview" ref=${title} tabindex="-1">Preview ${name}</h2>
@@ -25,8 +25,8 @@ export function StreamPreviewCard({ streamKey }: { readonly streamKey: string })
     </div>
     <${ErrorNote} error=${problem} />
     ${answer?.preview && html`<${LastMessages} preview=${answer.preview} />`}
-    ${answer?.preview === null && html`<${Empty}>The broker has no message of it any more.<//>`}
-    ${answer === undefined && problem === undefined && html`<${Empty}>Reading …<//>`}
+    ${answer?.preview === null && html`<${Empty}>The broker has no messages of this request any more.<//>`}
+    ${answer === undefined && problem === undefined && html`<${Empty}>Loading …<//>`}
   </section>`
 }
 
@@ -44,10 +44,10 @@ function LastMessages({ preview }: { readonly preview: Preview }) {
         ? html`<${Waveform} envelope=${audio.envelope} />`
         : html`<${Empty}>No audio in PCM of 8, 16 or 32 bits.<//>`
     }
-    <h3>Blend shapes <span class="unit">those that move most</span></h3>
+    <h3>Blend shapes <span class="unit">those that change most</span></h3>
     ${
       blendShapes.length === 0
-        ? html`<${Empty}>No blend shape moves.<//>`
+        ? html`<${Empty}>No blend shape changes.<//>`
         : html`<${Curves} ...${{ blendShapes, times }} />`
     }
   `
@@ -55,7 +55,7 @@ function LastMessages({ preview }: { readonly preview: Preview }) {
 
 const formatChannels = (count: number) => (count === 1 ? '1 channel' : `${formatCount(count)} channels`)
 
-/** Weights are usually from 0 to 1. */
+/** Draws all curves in one range, which is at least from 0 to 1. */
 function Curves({ blendShapes, times }: Pick<Preview, 'blendShapes' | 'times'>) {
   const all = blendShapes.flatMap(({ values }) => values)
   const range = [Math.min(0, ...all), Math.max(1, ...all)] as const

@@ -17,7 +17,7 @@ interface TopKeysProps {
 const everyMs = 2_000
 const maxShown = 10
 
-/** The keys of a rule with the most hits. The first call starts the count. */
+/** The keys of a rule with the most hits, counted since the first call. */
 export function TopKeysList({ domain, rule }: TopKeysProps) {
   const by = useSignal<'refused' | 'hits'>('hits')
   const { answer, problem } = usePoll<TopKeysAnswer>(
@@ -39,7 +39,7 @@ const options = [{ value: 'hits' }, { value: 'refused', text: 'rejected hits' }]
 
 type Key = TopKeysAnswer['keys'][number]
 
-/** A hash is no key of a counter. */
+/** Keys link to their counters, unless they are hashed. */
 const buildColumns = (hashed: boolean): readonly Column<Key>[] => [
   {
     label: 'Key',

@@ -1,12 +1,12 @@
 import { useSignal } from '@preact/signals'
-import { type DescriptorEntry, parseDescriptorEntries } from '../../../api/entries.ts'
 import type { TryAnswer } from '../../../api/shapes.ts'
 import { postJson } from '../calls/api.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { readEntriesField } from './key-counter.ts'
 import { ErrorNote } from './notes.ts'
 
-/** Says which rule each descriptor of a request matches, entry by entry. Nothing is counted. */
+/** A form that shows which rule each descriptor of a request matches, entry by entry. It counts nothing. */
 export function TryRequest({ domain }: { readonly domain: string }) {
   const text = useSignal('')
   const answer = useSignal<TryAnswer | undefined>(undefined)
@@ -17,7 +17,10 @@ export function TryRequest({ domain }: { readonly domain: string }) {
     problem.value = undefined
     try {
       const descriptors = text.value.split('\n').filter(line => line.trim() !== '')
-      answer.value = await postJson<TryAnswer>('/try', { domain, descriptors: descriptors.map(entriesOf) })
+      answer.value = await postJson<TryAnswer>('/try', {
+        domain,
+        descriptors: descriptors.map(readEntriesField),
+      })
     } catch (error) {
       problem.value = error
     }
@@ -38,13 +41,6 @@ export function TryRequest({ domain }: { readonly domain: string }) {
       ${answer.value?.descriptors.map(each => html`<${Descriptor} descriptor=${each} />`)}
     </div>
   </section>`
-}
-
-/** @throws Error that names what is wrong */
-function entriesOf(line: string): readonly DescriptorEntry[] {
-  const entries = parseDescriptorEntries(line)
-  if (typeof entries === 'string') throw new Error(entries)
-  return entries
 }
 
 const maxReason = 300

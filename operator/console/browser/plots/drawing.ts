@@ -3,22 +3,22 @@ import { html } from '../data/html.ts'
 import { onSchemeChange } from './colors.ts'
 
 interface DrawingProps {
-  /** Pixels of the page. The style sheet may stretch the drawing. */
+  /** The size in CSS pixels. The style sheet can stretch the drawing. */
   readonly width: number
   readonly height: number
   readonly style: string
   /** Draws on a cleared canvas. */
   readonly paint: (context: CanvasRenderingContext2D) => void
-  /** Changes when `paint` draws something else. */
+  /** Must change when `paint` draws something else. */
   readonly version: unknown
-  /** The content for screen readers; left out if the text beside the drawing has it. */
+  /** The content for screen readers; undefined if the page has it as text. */
   readonly label?: string
 }
 
-/** Pixels of the canvas for one of the page. */
+/** The pixels of the canvas for one CSS pixel. */
 const scale = 2
 
-/** A canvas that is drawn before the next frame, and again when the scheme of colors changes. */
+/** A canvas. It is drawn in the next frame after a change, and when the color scheme changes. */
 export function Drawing({ width, height, style, paint, version, label }: DrawingProps) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const drawn = useRef(paint)

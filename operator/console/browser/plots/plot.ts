@@ -8,9 +8,9 @@ import type { PlotLine } from './lines.ts'
 
 interface PlotProps {
   readonly title: string
-  /** Times in seconds, then the values of each line. */
+  /** Times in seconds, then a list of values for each line. */
   readonly columns: readonly number[][]
-  /** Changes when the columns change. */
+  /** Must change when values of `columns` change. */
   readonly version: number
   readonly lines: readonly PlotLine[]
   readonly unit: string
@@ -21,12 +21,12 @@ const windowSeconds = 15 * 60
 const minWindowSeconds = 2 * 60
 const defaultHeight = 150
 
-/** The time under the pointer, in seconds, which all plots of the page show; undefined without a pointer. */
+/** The time under the pointer in seconds, which all plots of a page share; undefined without a pointer. */
 const hoveredTime = signal<number | undefined>(undefined)
 
 /**
- * Lines over the last 15 minutes, with the last values as text; while the pointer is over a plot, all plots of
- * the page have a line at its time, and the values of that time.
+ * A plot of the last 15 minutes, with the last values as text. While the pointer is over a plot, all plots of the
+ * page show the values at its time.
  */
 export function Plot(props: PlotProps) {
   const { title, columns, version, lines, unit, height = defaultHeight } = props
@@ -80,7 +80,7 @@ export function Plot(props: PlotProps) {
 
 const shown = (value: number | undefined) => (value === undefined ? '–' : formatRate(value))
 
-/** Returns the index of the last point that is not after a time; undefined if there is none. */
+/** Returns the index of the last point at or before a time; undefined if there is none. */
 function findPoint(times: readonly number[], atSeconds: number | undefined): number | undefined {
   if (atSeconds === undefined) return undefined
   const found = times.findLastIndex(time => time <= atSeconds)
@@ -102,7 +102,7 @@ function buildOptions(lines: readonly PlotLine[], width: number, height: number)
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'page' }, points: { show: false } },
     hooks: { ready: [followPointer], destroy: [clearPointer] },
-    // Half of the last time is to the right of the last point.
+    // Half of the label of the last time is to the right of the last point.
     padding: [8, 24, 0, 0],
     scales: { x: { range: computeTimeRange }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
     axes: [
@@ -117,7 +117,10 @@ function buildOptions(lines: readonly PlotLine[], width: number, height: number)
     series: [
       {},
       ...lines.map(({ label, color, isDashed }) => ({
-        ...{ label, stroke: readColor(color), width: 1.75, points: { show: false } },
+        label,
+        stroke: readColor(color),
+        width: 1.75,
+        points: { show: false },
         ...(isDashed && { dash: [5, 4] }),
       })),
     ],
@@ -135,7 +138,7 @@ function clearPointer(): void {
   hoveredTime.value = undefined
 }
 
-/** The last 15 minutes; less while there are fewer points, and at least two minutes. */
+/** Returns the range of the time axis: 15 minutes, or less while there are fewer points, but at least 2 minutes. */
 function computeTimeRange(plot: uPlot): [number, number] {
   const last = plot.data[0].at(-1) ?? Date.now() / 1000
   const first = plot.data[0][0] ?? last

@@ -5,9 +5,9 @@ import type { PlotLine } from './lines.ts'
 
 interface SparkProps {
   readonly lines: readonly PlotLine[]
-  /** Times in seconds, then the values of each line, oldest first. The row has their numbers as text. */
+  /** Times in seconds, then a list of values for each line, oldest first. */
   readonly columns: readonly (readonly number[])[]
-  /** Changes when the columns change. */
+  /** Must change when values of `columns` change. */
   readonly version: number
 }
 
@@ -17,7 +17,7 @@ const inset = 2
 const windowSeconds = 60
 const dash = [3, 2]
 
-/** Small lines of the last minute without axes, beside the numbers of a row. */
+/** A small plot of the last minute without axes, beside the numbers of a row. */
 export function Spark({ lines, columns, version }: SparkProps) {
   const paint = (context: CanvasRenderingContext2D) => {
     const [times = [], ...values] = columns
@@ -27,7 +27,7 @@ export function Spark({ lines, columns, version }: SparkProps) {
     context.lineWidth = 1.5
     for (const [index, { color, isDashed = false }] of lines.entries()) {
       const line = values[index] ?? []
-      // A line of zeros would cover the others at the bottom.
+      // A line of zeros would cover the bottom of the others.
       if (line.every(value => value === 0)) continue
       context.strokeStyle = readColor(color)
       context.setLineDash(isDashed ? dash : [])

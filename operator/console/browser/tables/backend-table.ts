@@ -14,7 +14,7 @@ interface Backend {
   readonly problem: string
 }
 
-/** The services whose pods report no backend: their resources have the condition Degraded while it fails. */
+/** Services that report the failure of their backend by the condition Degraded of their resources. */
 const degradedServices = [
   { kind: 'AnimationStreamRoute', service: 'Brokers', name: 'streams' },
   { kind: 'Merchant', service: 'Payments service', name: 'database' },

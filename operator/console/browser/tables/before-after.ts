@@ -7,7 +7,7 @@ import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 type Rule = WhatIfAnswer['rules'][number]
 type Key = WhatIfAnswer['keys'][number]
 
-/** The decisions about the recorded calls, now and with the proposal. */
+/** The decisions on the recorded calls, now and with the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys } = answer
   const ruleTable: DataTableProps<Rule> = {
@@ -17,7 +17,7 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
     columns: ruleColumns,
   }
   const keyTable: DataTableProps<Key> = {
-    title: 'Keys that change most',
+    title: 'Keys with the largest changes',
     items: keys.slice(0, maxKeys),
     rowKey: ({ entries }) => JSON.stringify(entries),
     columns: keyColumns,
@@ -31,7 +31,7 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
 
 const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
-/** The bounds are below the number, so that the table fits beside the editor. */
+/** Rejected hits of all hits. The bounds are on a second line, so that the table fits beside the editor. */
 function Rejected({ hits }: { readonly hits: Rule['now'] }) {
   const bounds = formatBounds(hits)
   return html`${formatCount(hits.refused)} of ${formatCount(sum(hits))}
@@ -44,7 +44,8 @@ function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
   const age = formatAge(Date.now() - fromMs)
   const of = `${formatCount(recordedCalls)} of ${formatCount(calls)} calls of the last ${age}`
   const hits = answer.rules.reduce((total, { now }) => total + sum(now), 0)
-  const absent = missing.length === 0 ? '' : `Without ${missing.map(pod => displayText(pod)).join(', ')}.`
+  const absent =
+    missing.length === 0 ? '' : `No answer from ${missing.map(pod => displayText(pod)).join(', ')}.`
   const basis = `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}: ${formatCount(hits)} hits of rules.`
   return [basis, ...describeCaveats(answer, name => displayText(name)), absent].join(' ')
 }
@@ -54,13 +55,13 @@ const Legend = () => html`<p class="legend" aria-hidden="true">
   <span class="key"><i class="swatch rejected"></i>rejected</span>
 </p>`
 
-/** Each rule has a scale of its own: the largest one would make the others invisible. */
+/** Returns the scale of a rule's bars. A common scale would make small rules invisible. */
 const largestSum = ({ now, proposed }: Rule) => Math.max(1, sum(now), sum(proposed))
 
 const ruleColumns: readonly Column<Rule>[] = [
   { label: 'Rule', cell: ({ rule }) => displayText(rule) },
   {
-    label: 'Picture',
+    label: 'Bars',
     kind: 'action',
     cell: rule => html`
       <${Bar} share=${rule.now} most=${largestSum(rule)} label="now" />
@@ -91,7 +92,7 @@ interface BarProps {
   readonly label: string
 }
 
-/** Allowed hits, then rejected ones. The numbers are in the row as text. */
+/** A bar of allowed and rejected hits. The row has their numbers as text. */
 function Bar({ share, most, label }: BarProps) {
   const percent = (hits: number) => `${(hits / most) * 100}%`
   return html`<div class="bar" aria-hidden="true">

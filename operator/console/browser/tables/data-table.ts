@@ -5,13 +5,13 @@ import { html } from '../data/html.ts'
 
 export interface Column<Item> {
   readonly label: string
-  /** `action`: the label is for screen readers only. */
+  /** `action`: only screen readers get the label. */
   readonly kind?: 'text' | 'number' | 'action'
-  /** A text is shown by `displayText`. */
+  /** A text is shown with `displayText`. */
   readonly cell: (item: Item) => ComponentChildren
-  /** The value by which a person can sort the rows. */
+  /** The value by which the user can sort the rows. */
   readonly sortBy?: (item: Item) => number | string
-  /** Classes of a cell. */
+  /** Returns the classes of a cell. */
   readonly style?: (item: Item) => string
 }
 
@@ -19,23 +19,23 @@ export interface DataTableProps<Item> {
   readonly title: string
   readonly items: readonly Item[]
   readonly rowKey: (item: Item) => string | number
-  /** The cells of the first column are the headers of their rows. */
+  /** The first column has the headers of the rows. */
   readonly columns: readonly Column<Item>[]
   readonly isCurrent?: (item: Item) => boolean
-  /** Whether more items exist than the table has. */
+  /** Whether more items exist. */
   readonly hasMore?: boolean
-  /** How to see these items, in a sentence. */
+  /** A sentence that tells the user how to list all items. */
   readonly moreHint?: string
   /** `compact`: a row takes two lines in a narrow window. */
   readonly style?: 'compact'
 }
 
-/** More rows are shown on demand: a browser needs seconds for thousands of them. */
+/** More rows are shown on demand, because a browser takes seconds to render thousands of them. */
 const rowsAtOnce = 200
 
 /**
  * A table that scrolls in its own region. In a narrow window the style sheet shows each row as a block of
- * labelled values; the roles keep it a table for screen readers.
+ * labelled values; the roles make it a table for screen readers there too.
  */
 export function DataTable<Item>(properties: DataTableProps<Item>) {
   const { title, items, rowKey, columns, isCurrent, hasMore = false, moreHint = '', style = '' } = properties
@@ -72,7 +72,7 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
   </div>`
 }
 
-/** The column by which a person has sorted the rows. */
+/** The column by which the user has sorted the rows. */
 interface Order {
   readonly label: string
   readonly direction: 'ascending' | 'descending'
@@ -97,7 +97,7 @@ interface HeadingProps<Item> {
   readonly order: Signal<Order | undefined>
 }
 
-/** The label of a column. One that can sort is a button: numbers begin with the largest, texts with the first. */
+/** The label of a column; a button if it can sort. Numbers are first sorted in descending order, texts ascending. */
 function Heading<Item>({ column: { label, kind = 'text', sortBy }, order }: HeadingProps<Item>) {
   const direction = order.value?.label === label ? order.value.direction : undefined
   const first = kind === 'number' ? 'descending' : 'ascending'

@@ -14,7 +14,7 @@ const columns: readonly Column<TapDecision>[] = [
   { label: 'Rule', cell: ({ rule }) => displayText(rule) || '–' },
   { label: 'Reason', cell: ({ reason }) => displayText(reason) },
   {
-    label: 'Left',
+    label: 'Remaining',
     kind: 'number',
     cell: ({ limit, remaining }) =>
       limit === 0 ? '–' : `${formatCount(remaining)} of ${formatCount(limit)}`,
@@ -22,9 +22,9 @@ const columns: readonly Column<TapDecision>[] = [
   { label: 'Pod', cell: ({ pod }) => displayText(pod) },
 ]
 
-/** Decisions, each with the rule and the reason. */
+/** A table of decisions, each with its rule and reason. */
 export function DecisionsTable({ decisions }: { readonly decisions: readonly TapDecision[] }) {
-  const title = 'Decisions, the newest first'
+  const title = 'Decisions, newest first'
   const table: DataTableProps<TapDecision> = {
     title,
     items: decisions,

@@ -5,7 +5,7 @@ import { linkTo } from '../data/route.ts'
 import { howToListAll, NoDomain } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
-/** A share from 0 to 1 as a bar, with its number. */
+/** A share from 0 to 1, as a bar and a number. */
 const Share = ({ value }: { readonly value: number }) => html`<span class="share">
   <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
     <rect width="100" height="6" />
@@ -48,18 +48,21 @@ function number(
   return { label, kind: 'number', cell: domain => format(sortBy(domain)), sortBy }
 }
 
-/** The share of the present hits that is rejected; 0 without hits. */
+/** Returns the rejected share of the current hits; 0 without hits. */
 function rejectedShare({ hitsPerSecond, rejectedPerSecond }: Domain): number {
   return hitsPerSecond === 0 ? 0 : Math.min(1, rejectedPerSecond / hitsPerSecond)
 }
 
-/** Domains with their rates, each a link to its page. */
+/** A table of domains with their rates and links to their pages. */
 export function DomainsTable({ list }: { readonly list: DomainList | undefined }) {
   if (list === undefined) return null
   if (list.items.length === 0) return html`<${NoDomain} />`
   const rowKey = ({ domain }: Domain) => domain
   const table: DataTableProps<Domain> = {
-    ...{ title: 'Domains', items: list.items, rowKey, columns },
+    title: 'Domains',
+    items: list.items,
+    rowKey,
+    columns,
     hasMore: list.next !== undefined,
     moreHint: howToListAll(),
   }

@@ -52,7 +52,7 @@ const columns: readonly Column<Merchant>[] = [
 
 const displayMoney = (money: Parameters<typeof formatAmount>[0]) => displayText(formatAmount(money))
 
-/** The merchants with the state of their credentials, and their balances. */
+/** A table of merchants with the state of their credentials, and their balances. */
 export function MerchantsTable({ list }: { readonly list: MerchantList }) {
   const table: DataTableProps<Merchant> = {
     title: 'Merchants',

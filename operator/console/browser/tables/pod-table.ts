@@ -12,7 +12,7 @@ const columns: readonly Column<Pod>[] = [
     label: 'State',
     cell: ({ isReporting, lastReportMsAgo }) =>
       isReporting
-        ? html`<${State} tone="good">reports<//>`
+        ? html`<${State} tone="good">reporting<//>`
         : html`<${State} tone="error">silent for ${formatAge(lastReportMsAgo)}<//>`,
   },
   {
@@ -32,9 +32,9 @@ const columns: readonly Column<Pod>[] = [
   { label: 'p99', kind: 'number', cell: ({ p99Ms }) => formatMs(p99Ms), sortBy: ({ p99Ms }) => p99Ms },
 ]
 
-const none = 'No rate limit pod reports. Check that the pods run and reach the feed of the operator.'
+const none = 'No rate limit pod reports. Check that the pods run and can reach the feed of the operator.'
 
-/** The pods of the rate limit service, with their backends. */
+/** A table of the pods of the rate limit service, with their backends. */
 export function PodsTable({ pods, isKnown }: { readonly pods: readonly Pod[]; readonly isKnown: boolean }) {
   if (!isKnown) return null
   if (pods.length === 0) return html`<${Empty}>${none}<//>`

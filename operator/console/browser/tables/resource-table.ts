@@ -33,15 +33,19 @@ interface ResourceTableProps {
   readonly isKnown: boolean
 }
 
-/** The resources of all kinds with their conditions. */
+/** A table of the resources of all kinds, with their conditions. */
 export function ResourcesTable({ resources, hasMore, isKnown }: ResourceTableProps) {
   if (!isKnown) return null
   if (resources.length === 0)
-    return html`<${Empty}>There are no resources. Apply one, and its conditions appear here.<//>`
+    return html`<${Empty}>There are no resources. Apply one: its conditions are shown here.<//>`
   const rowKey = ({ kind, namespace, name }: Resource) => `${kind}/${namespace}/${name}`
   const table: DataTableProps<Resource> = {
-    ...{ title: 'Resources', items: resources, rowKey, columns },
-    ...{ hasMore, moreHint: howToListAll() },
+    title: 'Resources',
+    items: resources,
+    rowKey,
+    columns,
+    hasMore,
+    moreHint: howToListAll(),
   }
   return html`<${DataTable} ...${table} />`
 }

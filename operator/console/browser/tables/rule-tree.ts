@@ -27,7 +27,7 @@ interface TreeRow {
   readonly depth: number
 }
 
-/** The rules as a tree, in the rows of a table: a rule below another one is indented. */
+/** The tree of rules as a table: rules below another one are indented. */
 export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: RuleTreeProps) {
   if (!isKnown) return html`<${Loading} />`
   if (rules.length === 0)
@@ -88,14 +88,14 @@ const totals = [
   ['Shadow', 'shadow'],
 ] as const
 
-/** An unlimited rule counts no hits, and a descriptor without a limit neither. */
+/** Whether a rule counts hits: an unlimited rule and a descriptor without a limit do not. */
 const isCounted = (rule: Rule | undefined): rule is Rule =>
   rule !== undefined && rule.limit?.unlimited !== true
 
 const counted = (rule: Rule | undefined, format: (rule: Rule) => string) =>
   isCounted(rule) ? format(rule) : ''
 
-/** `5 per minute`, and what is special about it. */
+/** The limit, such as `5 per minute`, with its algorithm and modes. */
 function Limit({ rule }: { readonly rule: Rule | undefined }) {
   const limit = rule?.limit
   if (limit === undefined) return html`<span class="fine">no limit</span>`

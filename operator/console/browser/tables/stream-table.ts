@@ -7,7 +7,7 @@ import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Stream = StreamList['items'][number]
 
-/** The messages by which the slowest consumer is behind; -1 without consumers. */
+/** Returns the number of messages by which the slowest consumer is behind; -1 without consumers. */
 const mostBehind = ({ consumers }: Pick<Stream, 'consumers'>) =>
   Math.max(-1, ...consumers.map(({ messagesBehind }) => messagesBehind))
 
@@ -73,7 +73,7 @@ interface StreamTableProps {
   readonly shown: string | undefined
 }
 
-/** The requests of the brokers with their producers and consumers. */
+/** A table of the requests of the brokers, with their producers and consumers. */
 export function StreamsTable({ list, shown }: StreamTableProps) {
   const table: DataTableProps<Stream> = {
     title: 'Requests',
@@ -82,7 +82,7 @@ export function StreamsTable({ list, shown }: StreamTableProps) {
     columns,
     isCurrent: ({ key }) => key === shown,
     hasMore: list.next !== undefined,
-    moreHint: 'tollway streams list has all.',
+    moreHint: 'tollway streams list lists all.',
   }
   return html`<${DataTable} ...${table} />`
 }
