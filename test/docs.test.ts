@@ -14,7 +14,7 @@ import { parseOperatorConfig, validateOperatorConfig } from '../operator/environ
 import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/stream-route.ts'
 import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
-import { collectOptions } from '../services/chassis/command-line/describe-command.ts'
+import { collectOptions } from '../services/chassis/command-line/run-command.ts'
 import { codePaths, isTest, paths, proseLines, textOf } from './house/source-files.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import { isConflict } from '../controller/lease-elector.ts'
@@ -88,7 +88,7 @@ export class Certificates {
   readonly #credentials = createCurrentCredentials()
   readonly #problems: Problems
   readonly #stopped = new AbortController()
-  readonly #pause = createWakeablePause()
+  readonly #pause = new WakeablePause()
   readonly #backoff: Backoff
   #running: Promise<void> = Promise.resolve()
 

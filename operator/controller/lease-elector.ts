@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 
 /**
  * The spec of a Lease (coordination.k8s.io/v1). Its times are for people: an elector trusts only the clock of
@@ -97,7 +97,7 @@ export class LeaseElector {
   readonly #timing: LeaseTiming
   readonly #rival: RivalWatch
   readonly #stopping = new AbortController()
-  readonly #pause = createWakeablePause()
+  readonly #pause = new WakeablePause()
   /** undefined while this process does not hold the lease. */
   #term: Term | undefined
   /** The lease as it was last read or written; undefined when it has to be read. */

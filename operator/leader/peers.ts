@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createAsyncQueue } from '@tollway/grpc/async-queue.ts'
+import { AsyncQueue } from '@tollway/grpc/async-queue.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { ClientState, FeedClient, RemotePeers } from '../xds/client-state.ts'
@@ -41,7 +41,7 @@ export class Peers implements RemotePeers {
     if (this.#isClosed) throw shuttingDown()
     const { ids, clock } = this.#options
     const stream = ids()
-    const outbox = createAsyncQueue<Uint8Array>()
+    const outbox = new AsyncQueue<Uint8Array>()
     const onAbort = () => outbox.end()
     this.#open.add(outbox.end)
     signal.addEventListener('abort', onAbort)
@@ -79,7 +79,7 @@ export class Peers implements RemotePeers {
   async #readAll(
     stream: string,
     reports: AsyncIterable<Uint8Array>,
-    outbox: ReturnType<typeof createAsyncQueue<Uint8Array>>,
+    outbox: AsyncQueue<Uint8Array>,
   ): Promise<void> {
     const { clock, log } = this.#options
     let received = 0

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { encodeLoad, type LoadReport, type StreamLoads } from '../pods/stream-loads.ts'
 import type { Feed } from '../xds/feed.ts'
@@ -28,11 +28,11 @@ export function reportAcknowledgements(
   leader: LeaderConnection,
   { feed, reporter, clock, paceMs = 50 }: AcknowledgementSource,
 ): () => Promise<void> {
-  const pause = createWakeablePause()
+  const pause = new WakeablePause()
   feed.onChange(pause.wake)
   return leader.keepCalling('acknowledgements', async (client, signal, onWorking) => {
     const call = client.bidi(leaderPath('Acknowledge'), reporterCodec, { signal })
-    const pacing = createWakeablePause()
+    const pacing = new WakeablePause()
     const writer = new ReportWriter(reporter)
     let sent = 0
     let received = 0
@@ -73,11 +73,11 @@ export function reportLoads(
   loads: Pick<StreamLoads, 'own' | 'onChange'>,
   paceMs = 1_000,
 ): () => Promise<void> {
-  const pause = createWakeablePause()
+  const pause = new WakeablePause()
   loads.onChange(pause.wake)
   return leader.keepCalling('loads', async (client, signal, onWorking) => {
     const call = client.bidi<LoadReport, void>(leaderPath('ReportLoads'), loadCodec, { signal })
-    const pacing = createWakeablePause()
+    const pacing = new WakeablePause()
     const reported = new Map<string, number>()
     let hasEnded = false
     const ended = receiveAll(call.messages, () => {}).finally(() => {

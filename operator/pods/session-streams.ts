@@ -1,8 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import { createAsyncQueue } from '@tollway/grpc/async-queue.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { AsyncQueue } from '@tollway/grpc/async-queue.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Hello, ReceivingSession, SessionKind, SessionLimits, SessionRegistry } from './session-table.ts'
@@ -52,7 +52,7 @@ export class SessionStreams<
   async *serve(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
     const { kind, registry, limits } = this.#options
     this.#checkRoom()
-    const outbox = createAsyncQueue<Request>()
+    const outbox = new AsyncQueue<Request>()
     let waiting = 0
     const send = (request: Request) => {
       waiting += 1
@@ -138,7 +138,7 @@ export class SessionStreams<
   ): Promise<void> {
     const { kind, limits, clock, log } = this.#options
     const waitAfter = limitReading(limits.pace, clock)
-    const pause = createWakeablePause()
+    const pause = new WakeablePause()
     let isSlowed = false
     try {
       for await (const bytes of reports) {

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { Subscribe_What as What } from '@tollway/proto/tollway/operator/v1/counters'
 import { nextRequestId } from '../pods/ask-processes.ts'
 import { QueryError } from '../pods/query-error.ts'
@@ -157,7 +157,7 @@ export async function* watchSeries(
   let connected = sessionsEnforcing(sessions(), domain).length
   let sum = zeroHits()
   let reported = new Set<ProcessSession>()
-  const pause = createWakeablePause()
+  const pause = new WakeablePause()
   const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, (session, report) => {
     if (report.case !== 'series') return
     const { calls, allowed, refused, near, shadow } = report.value
@@ -198,8 +198,8 @@ export async function* watchTap(
   let decisions: TappedDecision[] = []
   let skipped = 0
   let hashed = false
-  const pause = createWakeablePause()
-  const gathering = createWakeablePause()
+  const pause = new WakeablePause()
+  const gathering = new WakeablePause()
   const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, (session, report) => {
     if (report.case !== 'tap') return
     const { pod } = session.identity

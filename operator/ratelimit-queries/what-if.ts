@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { Recording, Replay } from '@tollway/proto/tollway/operator/v1/counters'
 import { askingProcesses, nextRequestId } from '../pods/ask-processes.ts'
 import { QueryError } from '../pods/query-error.ts'
@@ -81,7 +81,7 @@ export async function* askWhatIf(
   try {
     const sources = await openRecordings(asked, { recording: name, domain, partMs: timing.partMs })
     const plan = makePlan(name, sources)
-    const pause = createWakeablePause()
+    const pause = new WakeablePause()
     const replays = plan.groups.map(
       group =>
         new GroupReplay(

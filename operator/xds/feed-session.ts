@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createAsyncQueue } from '@tollway/grpc/async-queue.ts'
+import { AsyncQueue } from '@tollway/grpc/async-queue.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
@@ -52,7 +52,7 @@ export function openSession(
   options: SessionOptions,
 ): FeedSession {
   const { id, types, log } = options
-  const outbox = createAsyncQueue<Response>()
+  const outbox = new AsyncQueue<Response>()
   const states = new Map<string, StreamState>()
   let client: FeedClient | undefined
   let hasReportedUnknownType = false

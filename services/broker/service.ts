@@ -6,7 +6,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
-import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -131,7 +131,7 @@ async function openBroker(settings: Settings, tracing: Tracing | undefined, log:
     log,
     clock: systemClock,
     random: Math.random,
-    policy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
+    policy: new AddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
     resolve: resolveBySystem,
   })
   const options: BrokerOptions = {

@@ -1,36 +1,31 @@
-/** A wait that can be ended early. For one waiter at a time. */
-export interface WakeablePause {
+/** A pause that can be ended early. For one waiter at a time. */
+export class WakeablePause {
+  #isWoken = false
+  #end: () => void = () => {}
+
   /**
    * Resolves after `ms`, after `wake`, or when the signal is aborted, with whether it was `wake`; never
    * rejects.
    */
-  wait(ms: number, signal: AbortSignal): Promise<boolean>
-  /** Ends the wait; without a waiter, the next wait ends at once. */
-  wake(): void
-}
+  async wait(ms: number, signal: AbortSignal): Promise<boolean> {
+    if (!this.#isWoken && !signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, ms)
+      const onAbort = () => resolve()
+      signal.addEventListener('abort', onAbort)
+      this.#end = resolve
+      await promise
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+    }
+    const wasWoken = this.#isWoken
+    this.#isWoken = false
+    return wasWoken
+  }
 
-export function createWakeablePause(): WakeablePause {
-  let isWoken = false
-  let end = () => {}
-  return {
-    async wait(ms, signal) {
-      if (!isWoken && !signal.aborted) {
-        const { promise, resolve } = Promise.withResolvers<void>()
-        const timer = setTimeout(resolve, ms)
-        const onAbort = () => resolve()
-        signal.addEventListener('abort', onAbort)
-        end = resolve
-        await promise
-        clearTimeout(timer)
-        signal.removeEventListener('abort', onAbort)
-      }
-      const wasWoken = isWoken
-      isWoken = false
-      return wasWoken
-    },
-    wake() {
-      isWoken = true
-      end()
-    },
+  /** Ends the pause; without a waiter, the next one ends at once. May be passed as a function. */
+  readonly wake = (): void => {
+    this.#isWoken = true
+    this.#end()
   }
 }

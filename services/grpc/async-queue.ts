@@ -1,40 +1,37 @@
-/** The queue of one stream: items are added at any time and taken one by one. */
-interface AsyncQueue<T> {
-  put(item: T): void
-  /** Drops the queued items. The taker's loop ends, or throws the error. Only the first call counts. */
-  end(error?: Error): void
-  /** The items, for a single taker. */
-  readonly items: AsyncIterable<T>
-}
+/** A queue without a limit: items are added at any time, and taken one by one by a single reader. */
+export class AsyncQueue<T> {
+  readonly #waiting: T[] = []
+  #ended: { readonly error: Error | undefined } | undefined
+  #wake: () => void = () => {}
 
-export function createAsyncQueue<T>(): AsyncQueue<T> {
-  const waiting: T[] = []
-  let ended: { readonly error: Error | undefined } | undefined
-  let wake: () => void = () => {}
+  put(item: T): void {
+    this.#waiting.push(item)
+    this.#wake()
+  }
 
-  async function* items(): AsyncGenerator<T> {
+  /**
+   * Drops the queued items. The reader's loop ends, or throws the error. Only the first call counts. May be
+   * passed as a function.
+   */
+  readonly end = (error?: Error): void => {
+    this.#ended ??= { error }
+    this.#wake()
+  }
+
+  /** The items until the end, for a single reader. */
+  readonly items: AsyncIterable<T> = { [Symbol.asyncIterator]: () => this.#takeAll() }
+
+  async *#takeAll(): AsyncGenerator<T> {
     for (;;) {
-      if (ended?.error) throw ended.error
-      if (ended) return
-      const item = waiting.shift()
+      if (this.#ended?.error) throw this.#ended.error
+      if (this.#ended) return
+      const item = this.#waiting.shift()
       if (item !== undefined) yield item
       else {
         await new Promise<void>(resolve => {
-          wake = resolve
+          this.#wake = resolve
         })
       }
     }
-  }
-
-  return {
-    put(item) {
-      waiting.push(item)
-      wake()
-    },
-    end(error) {
-      ended ??= { error }
-      wake()
-    },
-    items: { [Symbol.asyncIterator]: items },
   }
 }

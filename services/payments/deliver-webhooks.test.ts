@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { missingPostgres, type PostgresServer, startPostgres } from '../../test/support/postgres-server.ts'
 import { startProgram } from '../../test/support/program.ts'
@@ -103,7 +103,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
       storage: { ...storage, ...from },
       clock,
       random: () => 0,
-      policy: createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true),
+      policy: new AddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true),
       resolve: () => Promise.reject(new Error('no name is looked up here')),
       log: silentLog,
       timeoutMs,

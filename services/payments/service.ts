@@ -8,7 +8,7 @@ import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { findPortProblems } from '@tollway/chassis/net/taken-ports.ts'
 import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/net/tls.ts'
-import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { type BackgroundOptions, instructionOutcomes, startBackground } from './background.ts'
 import { openCallGuard } from './call-guard.ts'
 import { createDelivery } from './delivery.ts'
@@ -187,7 +187,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
     fundingCurrencies: settings.fundingCurrencies,
     authorisationLifetimeMs: settings.authorisationLifetimeMs,
     authorisationSweepMs: settings.authorisationSweepMs,
-    webhookPolicy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
+    webhookPolicy: new AddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
   }
 }
 

@@ -3,20 +3,6 @@ import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.t
 import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 
-/** The one connection to the management server, for all calls to it. */
-export interface FeedConnection {
-  /** `host:port`. */
-  readonly server: string
-  /**
-   * Returns the client, always the same. It is created when its files are available: no connection is
-   * attempted without a certificate or an authority.
-   *
-   * @throws Error that names the files that are waited for
-   */
-  client(): GrpcClient
-  close(): void
-}
-
 export interface FeedConnectionOptions {
   /** `host:port`. */
   readonly server: string
@@ -36,28 +22,42 @@ export interface FeedConnectionOptions {
 /** A response has all resources, often several MiB. */
 const windowBytes = 1024 * 1024
 
-export function createFeedConnection(options: FeedConnectionOptions): FeedConnection {
-  const { server, tls, headers, maxMessageBytes, keepaliveMs, keepaliveTimeoutMs, log } = options
-  let client: GrpcClient | undefined
-  return {
-    server,
-    client() {
-      const missing = tls?.missing() ?? ''
-      if (missing !== '') throw new Error(missing)
-      client ??= createGrpcClient(server, {
-        maxReceiveBytes: maxMessageBytes,
-        windowBytes,
-        metadata: headers,
-        tls,
-        keepaliveMs,
-        keepaliveTimeoutMs,
-        log,
-      })
-      return client
-    },
-    close() {
-      client?.close()
-      tls?.close()
-    },
+/** The one connection to the management server, for all calls to it. */
+export class FeedConnection {
+  /** `host:port`. */
+  readonly server: string
+  readonly #options: FeedConnectionOptions
+  #client: GrpcClient | undefined
+
+  constructor(options: FeedConnectionOptions) {
+    this.server = options.server
+    this.#options = options
+  }
+
+  /**
+   * Returns the client, always the same. It is created when its files are available: no connection is
+   * attempted without a certificate or an authority.
+   *
+   * @throws Error that names the files that are missing
+   */
+  client(): GrpcClient {
+    const { server, tls, headers, maxMessageBytes, keepaliveMs, keepaliveTimeoutMs, log } = this.#options
+    const missing = tls?.missing() ?? ''
+    if (missing !== '') throw new Error(missing)
+    this.#client ??= createGrpcClient(server, {
+      maxReceiveBytes: maxMessageBytes,
+      windowBytes,
+      metadata: headers,
+      tls,
+      keepaliveMs,
+      keepaliveTimeoutMs,
+      log,
+    })
+    return this.#client
+  }
+
+  close(): void {
+    this.#client?.close()
+    this.#options.tls?.close()
   }
 }

@@ -7,7 +7,7 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { openLastGoodFile } from './last-good-file.ts'
+import { LastGoodFile } from './last-good-file.ts'
 import { inShort, startServer } from './testing/management-server.ts'
 import { response, startFeed } from './testing/start-feed.ts'
 
@@ -21,7 +21,7 @@ function open(path = join(place(), 'last-good')) {
   }
   let nowMs = 1_000_000
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
-  const file = openLastGoodFile({ path, maxBytes, clock, log })
+  const file = new LastGoodFile({ path, maxBytes, clock, log })
   const pass = (ms: number) => {
     nowMs += ms
   }
@@ -109,7 +109,7 @@ test('a leftover of an unfinished write, even a link, is replaced and not follow
 function startWithFile(t: TestContext, server: string, path: string, laterMs = 0) {
   const clock = { nowMs: () => Date.now() + laterMs, monotonicMs: () => performance.now() }
   const under = { log: silentLog as Log }
-  const file = openLastGoodFile({
+  const file = new LastGoodFile({
     path,
     maxBytes,
     clock,
@@ -169,7 +169,7 @@ test('a server that only sends invalid configurations does not remove the last g
 
 test('a file without a valid configuration is logged, and the feed keeps waiting', async t => {
   const path = join(place(), 'last-good')
-  const file = openLastGoodFile({
+  const file = new LastGoodFile({
     path,
     maxBytes,
     clock: { nowMs: () => 0, monotonicMs: () => 0 },

@@ -5,21 +5,6 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
-/** The last good configuration, in a file that outlives the process. */
-export interface LastGoodFile {
-  readonly path: string
-  /**
-   * Writes the content soon; of several contents that arrive during a write, only the newest is written. A
-   * reader sees the old or the new content, also after kill -9 or a power cut. Failures are logged, once for
-   * each reason, and have no other effect.
-   */
-  store(content: Uint8Array): void
-  /** Returns undefined when there is no file, and when it cannot be used, which is logged. */
-  read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined
-  /** Resolves when all pending writes are done. */
-  close(): Promise<void>
-}
-
 interface LastGoodFileOptions {
   /** CONFIG_LAST_GOOD_FILE. Its folder must exist and belong to this process. */
   readonly path: string
@@ -33,48 +18,66 @@ interface LastGoodFileOptions {
 const heading = /^tollway-last-good 1 (\d{1,15}) ([0-9a-f]{64})\n/
 const maxHeadingBytes = 120
 
-export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOptions): LastGoodFile {
-  let waiting: Uint8Array | undefined
-  let writing: Promise<void> | undefined
-  let lastReason: string | undefined
+/** The last good configuration, in a file that outlives the process. */
+export class LastGoodFile {
+  readonly path: string
+  readonly #options: LastGoodFileOptions
+  #waiting: Uint8Array | undefined
+  #writing: Promise<void> | undefined
+  #lastReason: string | undefined
 
-  async function writeAll(): Promise<void> {
-    for (;;) {
-      const content = waiting
-      waiting = undefined
-      if (content === undefined) return
-      try {
-        await writeAtomically(path, formatHeading(content, clock.nowMs()), content)
-        lastReason = undefined
-      } catch (error) {
-        const reason = describeReason(error)
-        if (reason !== lastReason) log.warn('write last good configuration failed', { path, reason })
-        lastReason = reason
-      }
+  constructor(options: LastGoodFileOptions) {
+    this.path = options.path
+    this.#options = options
+  }
+
+  /**
+   * Writes the content soon; of several contents that arrive during a write, only the newest is written. A
+   * reader sees the old or the new content, also after kill -9 or a power cut. Failures are logged, once for
+   * each reason, and have no other effect.
+   */
+  store(content: Uint8Array): void {
+    this.#waiting = content
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = undefined
+    })
+  }
+
+  /** Returns undefined when there is no file, and when it cannot be used, which is logged. */
+  read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined {
+    const { path } = this
+    const { maxBytes, clock, log } = this.#options
+    try {
+      return parse(readBoundedFile(path, maxBytes + maxHeadingBytes), clock.nowMs())
+    } catch (error) {
+      const { message: reason, cause } = error as Error
+      if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return undefined
+      log.warn('load last good configuration failed', { path, reason })
+      return undefined
     }
   }
 
-  return {
-    path,
-    store(content) {
-      waiting = content
-      writing ??= writeAll().finally(() => {
-        writing = undefined
-      })
-    },
-    read() {
+  /** Resolves when all pending writes are done. */
+  async close(): Promise<void> {
+    await this.#writing
+  }
+
+  async #writeAll(): Promise<void> {
+    const { path } = this
+    const { clock, log } = this.#options
+    for (;;) {
+      const content = this.#waiting
+      this.#waiting = undefined
+      if (content === undefined) return
       try {
-        return parse(readBoundedFile(path, maxBytes + maxHeadingBytes), clock.nowMs())
+        await writeAtomically(path, formatHeading(content, clock.nowMs()), content)
+        this.#lastReason = undefined
       } catch (error) {
-        const { message: reason, cause } = error as Error
-        if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return undefined
-        log.warn('load last good configuration failed', { path, reason })
-        return undefined
+        const reason = describeReason(error)
+        if (reason !== this.#lastReason) log.warn('write last good configuration failed', { path, reason })
+        this.#lastReason = reason
       }
-    },
-    async close() {
-      await writing
-    },
+    }
   }
 }
 

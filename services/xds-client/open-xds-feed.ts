@@ -2,9 +2,9 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Subscription } from './discovery-session.ts'
-import { createFeedConnection, type FeedConnection } from './feed-connection.ts'
+import { FeedConnection } from './feed-connection.ts'
 import type { FeedSettings } from './feed-settings.ts'
-import { type LastGoodFile, openLastGoodFile } from './last-good-file.ts'
+import { LastGoodFile } from './last-good-file.ts'
 import { XdsFeed } from './xds-feed.ts'
 import { openXdsTls } from './xds-tls.ts'
 
@@ -22,7 +22,7 @@ export function openXdsFeed(
   log: Log,
 ): { readonly feed: XdsFeed; readonly connection: FeedConnection } {
   const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
-  const connection = createFeedConnection({
+  const connection = new FeedConnection({
     server: formatTarget(settings.xdsServer),
     headers: settings.xdsHeaders,
     tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
@@ -55,7 +55,7 @@ export function openXdsFeed(
 }
 
 function openFile(path: string, maxBytes: number, log: Log): LastGoodFile | undefined {
-  return path === '' ? undefined : openLastGoodFile({ path, maxBytes, clock: systemClock, log })
+  return path === '' ? undefined : new LastGoodFile({ path, maxBytes, clock: systemClock, log })
 }
 
 function formatTarget({ host, port }: FeedSettings['xdsServer']): string {

@@ -18,7 +18,7 @@ import {
 import { customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import type { ApiResource, KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
-import { createFeedConnection } from '../../services/xds-client/feed-connection.ts'
+import { FeedConnection } from '../../services/xds-client/feed-connection.ts'
 import { XdsFeed } from '../../services/xds-client/xds-feed.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { askRedis } from '../support/redis-command.ts'
@@ -271,7 +271,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const feed = new XdsFeed({
       typeUrl: rateLimitTypeUrl,
       load: async () => problems.splice(0),
-      connection: createFeedConnection({
+      connection: new FeedConnection({
         server: `${service?.spec.clusterIP}:18000`,
         tls: {
           credentials: () => credentials,

@@ -11,7 +11,7 @@ import {
   type BrokerRequest,
   BrokerRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { createFeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { type BrokerPages, createOperatorAnswers } from './answer-operator.ts'
 
@@ -57,7 +57,7 @@ const identity = { uid: 'u-1', pod: 'broker-0', namespace: 'local' }
 function startAnswers(t: TestContext, port: number, pages: Partial<BrokerPages> = {}) {
   const warnings: string[] = []
   const log: Log = { ...silentLog, warn: text => void warnings.push(text) }
-  const connection = createFeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 * 1024 })
+  const connection = new FeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 * 1024 })
   const answers = createOperatorAnswers({
     ...{ connection, identity, log, clock: systemClock, random: () => 0.5 },
     pages: { list: () => '{"streams":[]}', preview: async () => undefined, ...pages },

@@ -11,7 +11,7 @@ import {
   StreamReportEndSchema,
   StreamReportSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { createFeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createLoadReporter, type LocalRouteLoad } from './report-load.ts'
 
@@ -82,7 +82,7 @@ function startReporter(t: TestContext, port: number, loads: () => readonly Local
   const record = (list: string[]) => (_: string, fields?: object) =>
     void list.push(String((fields as { reason?: unknown } | undefined)?.reason))
   const log: Log = { ...silentLog, warn: record(warnings), debug: record(failures) }
-  const connection = createFeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 })
+  const connection = new FeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 })
   const reporter = createLoadReporter({
     ...{ connection, uid: 'pod-1', loads, log },
     clock: systemClock,

@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
@@ -60,7 +60,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
 
   async function callOnce(signal: AbortSignal): Promise<void> {
     const call = connection.client().bidi(reportPath, reportCodec, { signal })
-    const pause = createWakeablePause()
+    const pause = new WakeablePause()
     let hasEnded = false
     const ended = receiveAll(call.messages, () => {}).finally(() => {
       hasEnded = true

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
-import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { BrokerStats } from '../broker-stats.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
@@ -10,7 +10,7 @@ import type { EndListener, LoggedRequest } from '../stream-log/stream-log.ts'
 import { Notifier } from './notifier.ts'
 import { accept, answerWith, createSecret, hang, startReceiver } from './testing/receiver.ts'
 
-const loopback = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
+const loopback = new AddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
 const openedMs = Date.parse('2026-11-23T04:00:00.000Z')
 
 function createRequest(key: string, route = 'shop/kiosk'): LoggedRequest {
@@ -264,7 +264,7 @@ test('an answer of 410, a removed webhook and old age end the attempts', async t
 
 test('private addresses and their names are not called, and redirects are not followed', async t => {
   const [target, open] = [await startReceiver(t), await startReceiver(t)]
-  const strict = createAddressPolicy([], true)
+  const strict = new AddressPolicy([], true)
   const named = target.url.replace('127.0.0.1', 'internal.example')
   for (const url of [target.url, named, target.url.replace('127.0.0.1', '[::ffff:127.0.0.1]')]) {
     const { notifier, counts, lines } = start(t, [routeTo(url)], { policy: strict })
@@ -278,7 +278,7 @@ test('private addresses and their names are not called, and redirects are not fo
   await waitFor('two attempts', () => counts().failed > 1)
   assert.deepEqual(target.posts, [])
   const secure = start(t, [routeTo(target.url)], {
-    policy: createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], false),
+    policy: new AddressPolicy([{ address: '127.0.0.1', prefix: 32 }], false),
   })
   secure.notifier.enqueueBegin(createRequest('r3'))
   await waitFor('the attempt', () => secure.counts().failed > 0)

@@ -75,7 +75,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
   const sdk = await loadSdk()
   const { AlwaysOnSampler, BatchSpanProcessor, ParentBasedSampler } = sdk
   const { TraceIdRatioBasedSampler, TracerProvider } = sdk
-  const warnings = createWarnings(log, clock)
+  const warnings = new Warnings(log, clock)
   listenToSdk(sdk, warnings)
 
   const exporter = countLosses(sdk, await createExporter(options.exporterProtocol), warnings)
@@ -244,32 +244,35 @@ function shortText(text: string): string {
   return text.slice(0, maxTextChars).toWellFormed()
 }
 
-interface Warnings {
-  warn(message: string, fields: LogFields): void
-  /** Counts lost spans, which the next warning includes. */
-  lost(spans: number, reason: string): void
-}
-
 /** Logs at most one warning a minute. */
-function createWarnings(log: Log, clock: Clock): Warnings {
-  let quietUntilMs = Number.NEGATIVE_INFINITY
-  let lostSpans = 0
-  const mayWarn = () => {
-    const nowMs = clock.monotonicMs()
-    if (nowMs < quietUntilMs) return false
-    quietUntilMs = nowMs + warningIntervalMs
-    return true
+class Warnings {
+  readonly #log: Log
+  readonly #clock: Clock
+  #quietUntilMs = Number.NEGATIVE_INFINITY
+  #lostSpans = 0
+
+  constructor(log: Log, clock: Clock) {
+    this.#log = log
+    this.#clock = clock
   }
-  return {
-    warn(message, fields) {
-      if (mayWarn()) log.warn(message, fields)
-    },
-    lost(spans, reason) {
-      lostSpans += spans
-      if (!mayWarn()) return
-      log.warn('export spans failed', { lostSpans, reason })
-      lostSpans = 0
-    },
+
+  warn(message: string, fields: LogFields): void {
+    if (this.#mayWarn()) this.#log.warn(message, fields)
+  }
+
+  /** Counts lost spans, which the next warning about them includes. */
+  onLost(spans: number, reason: string): void {
+    this.#lostSpans += spans
+    if (!this.#mayWarn()) return
+    this.#log.warn('export spans failed', { lostSpans: this.#lostSpans, reason })
+    this.#lostSpans = 0
+  }
+
+  #mayWarn(): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    if (nowMs < this.#quietUntilMs) return false
+    this.#quietUntilMs = nowMs + warningIntervalMs
+    return true
   }
 }
 
@@ -298,7 +301,7 @@ function countLosses({ ExportResultCode }: Sdk, exporter: SpanExporter, warnings
       exporter.export(spans, result => {
         if (result.code !== ExportResultCode.SUCCESS) {
           const reason = withoutCredentials(shortText(result.error?.message || 'no reason given'))
-          warnings.lost(spans.length, reason)
+          warnings.onLost(spans.length, reason)
         }
         done(result)
       })

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { cidrs } from '../net/cidr.ts'
-import { createAddressPolicy } from './address-policy.ts'
+import { AddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl } from './webhook-url.ts'
 
-const strict = createAddressPolicy([], false)
+const strict = new AddressPolicy([], false)
 
 const rejected = `
   0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.127.255.255 127.0.0.1 127.8.8.8 169.254.169.254
@@ -31,7 +31,7 @@ test('only public addresses are allowed', () => {
 test('configured networks are allowed', () => {
   const allowed = cidrs.parse('10.1.0.0/16, fd00:1::/32,127.0.0.1/32')
   assert.ok(allowed)
-  const policy = createAddressPolicy(allowed, false)
+  const policy = new AddressPolicy(allowed, false)
   for (const address of words('10.1.2.3 ::ffff:10.1.2.3 fd00:1::9 127.0.0.1 1.1.1.1')) {
     assert.equal(policy.allows(address), true, address)
   }
@@ -69,5 +69,5 @@ test('a URL of another scheme, with a user or with a private address is rejected
     if (expected === null) assert.ok('url' in checked, text)
     else assert.match('problem' in checked ? checked.problem : 'allowed', expected, text)
   }
-  assert.ok('url' in checkWebhookUrl('http://example.com', createAddressPolicy([], true)))
+  assert.ok('url' in checkWebhookUrl('http://example.com', new AddressPolicy([], true)))
 })

@@ -1,14 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
-/** The addresses to which webhooks may be posted. */
-export interface AddressPolicy {
-  /** Whether http:// is allowed besides https://. */
-  readonly allowsHttp: boolean
-  /** Whether connections may be made to this address, an IPv4 or IPv6 one in text. */
-  allows(address: string): boolean
-}
-
 /**
  * Addresses that no public server has (the special-purpose registries of IANA, RFC 6890 and later): this
  * host, private networks, the link with a cloud's metadata service, carrier-grade NAT, documentation,
@@ -28,16 +20,22 @@ const privateIpv4 = [
 const publicIpv6 = ['2000::/3']
 const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
-/** @param allowed networks that are allowed though they are not public */
-export function createAddressPolicy(allowed: readonly Cidr[], allowsHttp: boolean): AddressPolicy {
-  const exceptions = toBlockList(allowed)
-  return {
-    allowsHttp,
-    allows(address) {
-      const ip = unmapped(address)
-      if (ip === undefined) return false
-      return includes(exceptions, ip) || isPublic(ip)
-    },
+/** The addresses to which webhooks may be posted. */
+export class AddressPolicy {
+  /** Whether http:// is allowed besides https://. */
+  readonly allowsHttp: boolean
+  readonly #exceptions: BlockList
+
+  /** @param allowed networks that are allowed though they are not public */
+  constructor(allowed: readonly Cidr[], allowsHttp: boolean) {
+    this.allowsHttp = allowsHttp
+    this.#exceptions = toBlockList(allowed)
+  }
+
+  /** Returns whether connections may be made to this address, an IPv4 or IPv6 one in text. */
+  allows(address: string): boolean {
+    const ip = unmapped(address)
+    return ip !== undefined && (includes(this.#exceptions, ip) || isPublic(ip))
   }
 }
 

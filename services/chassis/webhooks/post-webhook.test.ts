@@ -7,11 +7,11 @@ import { makeCertificate } from '../../../test/support/certificate.ts'
 import { requireProgram } from '../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { Cidr } from '../net/cidr.ts'
-import { createAddressPolicy } from './address-policy.ts'
+import { AddressPolicy } from './address-policy.ts'
 import { type PostAnswer, PostError, postWebhook, type ResolveName } from './post-webhook.ts'
 
 const loopback: Cidr = { address: '127.0.0.1', prefix: 32 }
-const policy = createAddressPolicy([loopback], true)
+const policy = new AddressPolicy([loopback], true)
 const neverAsked: ResolveName = name => Promise.reject(new Error(`${name} was looked up`))
 
 describe('# a post to a URL of an unknown party', () => {

@@ -1,6 +1,5 @@
-import { Client, connectivityState, credentials } from '@grpc/grpc-js'
+import { type ChannelCredentials, Client, connectivityState, credentials } from '@grpc/grpc-js'
 import { type ClientTls, toChannelCredentials } from './client-tls.ts'
-import { withTcpKeepalive } from './tcp-keepalive.ts'
 
 export interface ChannelOptions {
   /** A longer answer is RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
@@ -27,14 +26,6 @@ export interface ChannelOptions {
   readonly connectTimeoutMs?: number | undefined
 }
 
-/** The connection of a client. */
-interface Channel {
-  /** Returns the library's client for a call, and limits the time of its connection attempt. */
-  open(): Client
-  /** Rejects later calls. Running calls continue. */
-  close(): void
-}
-
 const defaultMaxReceiveBytes = 4 * 1024 * 1024
 const defaultKeepaliveTimeoutMs = 10_000
 const defaultConnectTimeoutMs = 3_000
@@ -43,37 +34,46 @@ const defaultConnectTimeoutMs = 3_000
 const initialReconnectMs = 100
 const maxReconnectMs = 1_000
 
-export function createChannel(target: string, options: ChannelOptions): Channel {
-  const { connectTimeoutMs = defaultConnectTimeoutMs } = options
-  let client = createClient(target, options)
-  let connectTimeout: NodeJS.Timeout | undefined
+/** The connection of a client. */
+export class Channel {
+  readonly #target: string
+  readonly #options: ChannelOptions
+  #client: Client
+  #connectTimeout: NodeJS.Timeout | undefined
+
+  constructor(target: string, options: ChannelOptions) {
+    this.#target = target
+    this.#options = options
+    this.#client = createClient(target, options)
+  }
+
+  /** Returns the library's client for a call, and limits the time of its connection attempt. */
+  open(): Client {
+    if (this.#connectTimeout === undefined && readState(this.#client) !== connectivityState.READY) {
+      const { connectTimeoutMs = defaultConnectTimeoutMs } = this.#options
+      this.#connectTimeout = setTimeout(() => this.#abandonAttempt(), connectTimeoutMs).unref()
+    }
+    return this.#client
+  }
+
+  /** Rejects later calls. Running calls continue. */
+  close(): void {
+    clearTimeout(this.#connectTimeout)
+    this.#client.close()
+  }
 
   /**
    * The library waits as long as the kernel does: an address that was removed between two attempts costs more
    * than a minute of silence, although the name may resolve to another address by then. The library does not
    * report it either: after a first failure the channel is in TRANSIENT_FAILURE until it is connected.
    */
-  function abandonAttempt(): void {
-    connectTimeout = undefined
-    const state = readState(client)
+  #abandonAttempt(): void {
+    this.#connectTimeout = undefined
+    const state = readState(this.#client)
     if (state === connectivityState.READY || state === connectivityState.IDLE) return
-    const stuck = client
-    client = createClient(target, options)
+    const stuck = this.#client
+    this.#client = createClient(this.#target, this.#options)
     stuck.close()
-  }
-
-  return {
-    open() {
-      if (connectTimeout === undefined && readState(client) !== connectivityState.READY) {
-        connectTimeout = setTimeout(abandonAttempt, connectTimeoutMs)
-        connectTimeout.unref()
-      }
-      return client
-    },
-    close() {
-      clearTimeout(connectTimeout)
-      client.close()
-    },
   }
 }
 
@@ -100,3 +100,24 @@ function createClient(target: string, options: ChannelOptions): Client {
 }
 
 const readState = (client: Client) => client.getChannel().getConnectivityState(false)
+
+/**
+ * The kernel probes a connection after this time without a segment. Node sends the next probes after 1 s
+ * each, and the connection fails after 10 probes without an answer: 25 s in all.
+ */
+const tcpKeepaliveIdleMs = 15_000
+
+/**
+ * Enables TCP keepalive on each connection that a channel opens with these credentials. grpc-js has no option
+ * for it; its sockets are only accessible in the connector of the credentials.
+ */
+function withTcpKeepalive(credentials: ChannelCredentials): ChannelCredentials {
+  const createConnector = credentials._createSecureConnector.bind(credentials)
+  credentials._createSecureConnector = (...options) => {
+    const connector = createConnector(...options)
+    const connect = connector.connect.bind(connector)
+    connector.connect = socket => connect(socket.setKeepAlive(true, tcpKeepaliveIdleMs))
+    return connector
+  }
+  return credentials
+}

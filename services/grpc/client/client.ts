@@ -1,11 +1,15 @@
-import type { ClientDuplexStream, ServiceError } from '@grpc/grpc-js'
+import {
+  type ClientDuplexStream,
+  Metadata as GrpcJsMetadata,
+  type ServiceError,
+  setLogger,
+} from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { reservedNames } from '../reserved-names.ts'
 import type { Codec, Metadata } from '../server.ts'
 import { GrpcError, statusName } from '../status.ts'
-import { type ChannelOptions, createChannel } from './channel.ts'
-import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from './grpc-js-metadata.ts'
-import { logGrpcJs } from './log-grpc-js.ts'
+import { Channel, type ChannelOptions } from './channel.ts'
 
 /** One connection to a gRPC server. The first call opens it, and a later one reopens it after a loss. */
 export interface GrpcClient {
@@ -58,7 +62,7 @@ export interface BidiCall<In, Out> {
 /** Creates a client for `host:port` or `unix:/path`. It does not connect yet, so it never fails. */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
   if (options.log !== undefined) logGrpcJs(options.log)
-  const channel = createChannel(target, options)
+  const channel = new Channel(target, options)
 
   function unary<In, Out>(
     path: string,
@@ -73,7 +77,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
       request,
-      metadataOf(metadata),
+      mergeMetadata(metadata),
       timeoutMs === undefined ? {} : { deadline: systemClock.nowMs() + timeoutMs },
       (error, answer) => {
         stopListening()
@@ -95,7 +99,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
-      metadataOf(metadata),
+      mergeMetadata(metadata),
     )
     stream.once(
       'status',
@@ -104,7 +108,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     return toBidiCall(stream)
   }
 
-  function metadataOf(ofCall: Metadata | undefined) {
+  function mergeMetadata(ofCall: Metadata | undefined) {
     return toGrpcJsMetadata(new Map([...(options.metadata ?? []), ...(ofCall ?? [])]))
   }
 
@@ -210,4 +214,40 @@ function onAbort(signal: AbortSignal | undefined, listener: () => void): () => v
 
 function toGrpcError(error: ServiceError): GrpcError {
   return new GrpcError(statusName(error.code), error.details, fromGrpcJsMetadata(error.metadata))
+}
+
+/**
+ * Converts metadata. Throws for a name that is reserved or invalid, and for a text value that is not
+ * printable ASCII.
+ */
+export function toGrpcJsMetadata(metadata: Metadata | undefined): GrpcJsMetadata {
+  const result = new GrpcJsMetadata()
+  for (const [name, values] of metadata ?? []) {
+    if (name.startsWith(':') || reservedNames.has(name.toLowerCase())) {
+      throw new Error(`metadata "${name}": the name belongs to the transport`)
+    }
+    for (const value of values) result.add(name, typeof value === 'string' ? value : asBuffer(value))
+  }
+  return result
+}
+
+export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
+  return new Map(Object.entries(metadata.toJSON()))
+}
+
+/** Returns the same memory as a Buffer, which grpc-js requires for bytes. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/**
+ * Redirects the messages of grpc-js from standard error to the log: `error` as warnings, since the affected
+ * calls report their own errors. The library has one logger for the process, so the last call decides.
+ */
+function logGrpcJs(log: Log): void {
+  setLogger({
+    error: (text: string) => log.warn('report library output', { library: 'grpc-js', text }),
+    info: (text: string) => log.info('report library output', { library: 'grpc-js', text }),
+    debug: (text: string) => log.debug('report library output', { library: 'grpc-js', text }),
+  })
 }

@@ -1,6 +1,6 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { GrpcError, statusCodes } from '../status.ts'
 
 /** A change of the state of a call, or one more failed attempt. */
@@ -59,7 +59,7 @@ export class ReconnectingCall {
   async #run(): Promise<void> {
     const { callOnce, onState, clock = systemClock } = this.#options
     const { signal } = this.#stopped
-    const pause = createWakeablePause()
+    const pause = new WakeablePause()
     while (!signal.aborted) {
       const beganMs = clock.monotonicMs()
       const error = await callOnce(signal, () => this.#noteWorking()).then(

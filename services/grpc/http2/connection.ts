@@ -22,7 +22,6 @@ import { type HeaderBlockSink, HeaderFrames } from './frames/header-frames.ts'
 import { checkGoAway, checkPriority, windowIncrement, withoutPadding } from './frames/payload-checks.ts'
 import { dynamicTableBytes, type HeaderBlock } from './hpack/hpack-decoder.ts'
 import { emptyTableUpdate } from './hpack/hpack-encoder.ts'
-import { type Keepalive, startKeepalive } from './keepalive.ts'
 import { Output } from './output.ts'
 import { areTrailers, parseRequest } from './request.ts'
 import { defaultPeerSettings, readPeerSettings, settingsFrame } from './settings.ts'
@@ -122,10 +121,11 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     })
     this.#controlFrames = new Budget('control frames', controlFrames, options.clock)
     this.#resets = new Budget('resets', resets, options.clock)
-    this.#keepalive = startKeepalive(options.keepaliveMs, {
-      ping: () => this.writeFrame(frameTypes.PING, 0, 0, keepalivePing),
-      disconnect: () => socket.destroy(),
-    })
+    this.#keepalive = new Keepalive(
+      options.keepaliveMs,
+      () => this.writeFrame(frameTypes.PING, 0, 0, keepalivePing),
+      () => socket.destroy(),
+    )
     socket.on('data', (chunk: Buffer) => this.#receive(chunk))
     socket.on('error', () => {})
     socket.once('close', () => this.#onSocketClosed())
@@ -422,7 +422,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
       return
     }
     this.#settingsSeen = true
-    this.#keepalive.established()
+    this.#keepalive.onEstablished()
     const before = this.peer.initialWindowBytes
     readPeerSettings(this.peer, payload)
     if (this.peer.initialWindowBytes > before) this.#onWidenedStreams()
@@ -496,3 +496,55 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
 const noBytes = Buffer.alloc(0)
 /** The longest HEADERS frame that is sent, whatever the peer accepts. */
 const maxHeadersFrameBytes = 16_384
+
+/**
+ * Detects peers that have disappeared without closing the connection: pings after an interval of silence, and
+ * disconnects after another one. Received data is read first: in a process that was suspended, timers are due
+ * before the answers that wait in its sockets are read.
+ */
+class Keepalive {
+  readonly #ping: () => void
+  readonly #disconnect: () => void
+  readonly #timer: NodeJS.Timeout
+  #lastCheck: NodeJS.Immediate | undefined
+  #hasData = false
+  #isPinged = false
+  #isEstablished = false
+
+  constructor(intervalMs: number, ping: () => void, disconnect: () => void) {
+    this.#ping = ping
+    this.#disconnect = disconnect
+    this.#timer = setInterval(() => this.#check(), intervalMs)
+  }
+
+  /** Records data from the peer. */
+  onData(): void {
+    this.#hasData = true
+  }
+
+  /**
+   * Records that the peer uses HTTP/2. A peer that does not do so within the first interval is disconnected.
+   */
+  onEstablished(): void {
+    this.#isEstablished = true
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    clearImmediate(this.#lastCheck)
+  }
+
+  #check(): void {
+    if (this.#isSilent()) {
+      this.#lastCheck = setImmediate(() => this.#isSilent() && this.#disconnect())
+      return
+    }
+    this.#isPinged = !this.#hasData
+    this.#hasData = false
+    if (this.#isPinged) this.#ping()
+  }
+
+  #isSilent(): boolean {
+    return !this.#isEstablished || (this.#isPinged && !this.#hasData)
+  }
+}

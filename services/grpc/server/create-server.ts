@@ -3,16 +3,16 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { CallTotals } from '../calls/call-context.ts'
 import {
+  type AnyMethod,
   type BoundAddress,
   defaultLimits,
   type GrpcServer,
   type GrpcServerOptions,
+  type HealthTable,
   type ListenAddress,
 } from '../server.ts'
-import type { GrpcError } from '../status.ts'
-import { createDrain } from './drain.ts'
+import { GrpcError } from '../status.ts'
 import { healthMethods } from './health.ts'
-import { indexMethods } from './index-methods.ts'
 import { type Listener, openListener } from './listener.ts'
 import { peerName } from './peer-name.ts'
 import { type ConnectionContext, type ServedConnection, serveConnection } from './serve-connection.ts'
@@ -110,5 +110,52 @@ function createConnections(context: ConnectionContext) {
       for (const { connection } of open) connection.destroy()
       await allClosed
     },
+  }
+}
+
+/** Indexes methods by their path. Throws when a path occurs twice, which is a programming error. */
+export function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
+  const index = new Map<string, AnyMethod>()
+  for (const method of methods) {
+    if (index.has(method.path)) throw new Error(`methods: ${method.path} occurs twice`)
+    index.set(method.path, method)
+  }
+  return index
+}
+
+/** The operations of a server that a drain needs. */
+interface Drainable {
+  /** Accepts no more connections, and sends GOAWAY to every peer, so that they start no more calls. */
+  stopAccepting(): void
+  /** Resolves when no calls run except health watches, which do not end by themselves. */
+  onlyWatchesLeft(): Promise<void>
+  cutCalls(error: GrpcError): void
+  /** Resolves when no connection is left. The remaining ones are closed after the grace period. */
+  closed(graceOver: Promise<void>): Promise<void>
+}
+
+/** Creates the `drain` of a server; see `GrpcServer`. */
+export function createDrain(
+  health: HealthTable | undefined,
+  server: Drainable,
+): (graceMs: number) => Promise<void> {
+  const { promise: graceOver, resolve: endGrace } = Promise.withResolvers<void>()
+  let drained: Promise<void> | undefined
+
+  async function drain(): Promise<void> {
+    health?.drain()
+    // Waits for a turn of the event loop, in which each Watch sends NOT_SERVING before its connection is
+    // drained.
+    await new Promise(resolve => setImmediate(resolve))
+    server.stopAccepting()
+    await Promise.race([server.onlyWatchesLeft(), graceOver])
+    server.cutCalls(new GrpcError('UNAVAILABLE', 'the server is shutting down'))
+    await server.closed(graceOver)
+  }
+
+  return graceMs => {
+    const timer = setTimeout(endGrace, graceMs)
+    drained ??= drain()
+    return drained.finally(() => clearTimeout(timer))
   }
 }

@@ -1,6 +1,6 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { type HistogramReading, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { BidiCall } from '@tollway/grpc/client/client.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
@@ -69,7 +69,7 @@ export function createReportSession(options: ReportSessionOptions): Reconnecting
  */
 function createReporter(options: ReportSessionOptions, intervalMs: number) {
   const { connection, clock, onRules, identity, rules, backendProblem } = options
-  const pause = createWakeablePause()
+  const pause = new WakeablePause()
   const decisions = createDecisionTimes(options)
   const outgoing = new OutgoingReports()
   const handler = createRequestHandler(options, (report, isOptional) => outgoing.send(report, isOptional))

@@ -3,7 +3,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import type { DiscoveryResponse } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { checkType } from '../discovery-session.ts'
-import { createFeedConnection, type FeedConnectionOptions } from '../feed-connection.ts'
+import { FeedConnection, type FeedConnectionOptions } from '../feed-connection.ts'
 import { XdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
 import type { Response } from './management-server.ts'
 
@@ -49,7 +49,7 @@ export function startFeed(t: TestContext, server: string, options: Options = {})
   const feed = new XdsFeed({
     typeUrl: textTypeUrl,
     load,
-    connection: createFeedConnection({ server, tls, headers, maxMessageBytes, keepaliveMs, log }),
+    connection: new FeedConnection({ server, tls, headers, maxMessageBytes, keepaliveMs, log }),
     nodeId: 'pod-1',
     nodeMetadata: new Map([['uid', 'u-1']]),
     connectRetryMs: 20,

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { SecretFiles, Workload } from '../../../model.ts'
 import type { SecretContent } from '../api/secrets.ts'
 
@@ -46,7 +46,7 @@ const digestLength = 16
 export function createSecretDigests(options: SecretDigestsOptions): SecretDigests {
   const { workloads, get, mayWrite, onProblem, random, intervalMs = defaultIntervalMs } = options
   const listeners: (() => void)[] = []
-  const pause = createWakeablePause()
+  const pause = new WakeablePause()
   const stopped = new AbortController()
   let known: ReadonlyMap<string, string> = new Map()
   let problem = ''

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { findWebhookSecretProblem } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { WebhookDeliverer } from '../../deliver-webhooks.ts'
 import { pruneExpired } from '../../prune-expired.ts'
@@ -152,7 +152,7 @@ async function pointTo(id: string, url: string): Promise<void> {
 
 async function deliverAll(): Promise<void> {
   const { clock, storage } = api
-  const policy = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
+  const policy = new AddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
   const resolve = () => Promise.reject(new Error('unknown here'))
   const deliverer = new WebhookDeliverer({
     ...{ clock, storage, policy, resolve, random: () => 0, log: silentLog },

@@ -1,4 +1,4 @@
-import { type AddressPolicy, createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { checkWebhookUrl } from '@tollway/chassis/webhooks/webhook-url.ts'
 import {
@@ -182,7 +182,7 @@ export interface WebhookUpdate {
 }
 
 /** Public addresses by https only. */
-export const strictPolicy: AddressPolicy = createAddressPolicy([], false)
+export const strictPolicy: AddressPolicy = new AddressPolicy([], false)
 
 export const eventType: Reader<EventType> = choice(eventTypes)
 

@@ -2,7 +2,7 @@ import type { TestContext } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { createFeedConnection, type FeedConnectionOptions } from '@tollway/xds-client/feed-connection.ts'
+import { FeedConnection, type FeedConnectionOptions } from '@tollway/xds-client/feed-connection.ts'
 import type { Response } from '../../../xds-client/testing/management-server.ts'
 import { XdsFeed } from '../../../xds-client/xds-feed.ts'
 import { rateLimitTypeUrl } from '../../rules/model.ts'
@@ -15,7 +15,7 @@ export function startFeed(t: TestContext, server: string, options: Partial<FeedC
   const { configuration, log } = under
   const feed = new XdsFeed({
     ...subscribe(configuration),
-    connection: createFeedConnection({ server, maxMessageBytes: 1024 * 1024, ...options }),
+    connection: new FeedConnection({ server, maxMessageBytes: 1024 * 1024, ...options }),
     nodeId: 'pod-1',
     nodeMetadata: new Map([['uid', 'u-1']]),
     connectRetryMs: 20,

@@ -10,7 +10,7 @@ import {
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { prefixBytes } from '../../../calls/message-reader.ts'
 import { type CallWire, StreamCall } from '../../../calls/stream-call.ts'
-import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from '../../../client/grpc-js-metadata.ts'
+import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from '../../../client/client.ts'
 import {
   type AnyMethod,
   type BoundAddress,
@@ -22,9 +22,8 @@ import {
   type Metadata,
 } from '../../../server.ts'
 import { type GrpcError, statusCodes } from '../../../status.ts'
-import { createDrain } from '../../drain.ts'
+import { createDrain, indexMethods } from '../../create-server.ts'
 import { healthMethods, healthWatchPath } from '../../health.ts'
-import { indexMethods } from '../../index-methods.ts'
 import { type Listener, openListener } from '../../listener.ts'
 import { peerName } from '../../peer-name.ts'
 
