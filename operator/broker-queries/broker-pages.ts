@@ -1,5 +1,6 @@
 import type { RequestOptions } from 'node:http'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { parseJson } from '@tollway/chassis/json.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readStreamsPage, type StreamsPage } from './read-pages.ts'
@@ -109,15 +110,6 @@ function readErrorMessage(body: string): string {
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
 const firstLine = (text: string) => (text.split('\n', 1)[0] ?? '').slice(0, 200).replace(unprintable, '?')
-
-/** Returns undefined for text that is not JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
 export function askBrokers(brokers: readonly BrokerAddress[]): Promise<readonly BrokerResult[]> {

@@ -1,4 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { parseJson } from '@tollway/chassis/json.ts'
 import { askingProcesses } from '../pods/ask-processes.ts'
 import type { BrokerSession, BrokerSessionReport, BrokerSessionRequest } from './broker-session.ts'
 import { type PreviewPage, readPreview, readStreamsPage } from './read-pages.ts'
@@ -94,7 +95,7 @@ const maxProblemChars = 300
 
 function toBrokerResult(address: string, { json, problem }: BrokerAnswer): BrokerResult {
   if (problem !== '') return { address, problem }
-  const page = readStreamsPage(parse(json))
+  const page = readStreamsPage(parseJson(json))
   return page === undefined ? { address, problem: 'answers with no list of requests' } : { address, page }
 }
 
@@ -105,17 +106,8 @@ function readPreviewAnswer(answer: BrokerAnswer | undefined, key: string): Previ
   const { json, problem } = answer
   if (problem !== '') return { problem }
   if (json === '') return { unknown: true }
-  const preview = readPreview(parse(json), key)
+  const preview = readPreview(parseJson(json), key)
   return preview === undefined ? { problem: 'answers with no preview of the request' } : { preview }
-}
-
-/** Returns undefined for text that is not JSON. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** The time for which a list is shared: many consoles ask for the same one. */

@@ -100,7 +100,7 @@ const readText = (value: unknown) => (typeof value === 'string' ? value : '')
 /** JSON can have numbers such as 1e999, which are infinite here. */
 const isNumber = (value: unknown): value is number => Number.isFinite(value)
 
-/** The last messages of a request, decimated by the broker that keeps them. */
+/** The last messages of a request, decimated by the broker. */
 export interface PreviewPage {
   readonly key: string
   readonly streamId: string
@@ -122,7 +122,7 @@ interface Preview {
 interface AudioPreview {
   readonly samplesPerSecond: number
   readonly channelCount: number
-  /** The least and the most sample of each part; null without samples. */
+  /** The lowest and the highest sample of each part; null without samples. */
   readonly envelope: readonly (readonly number[] | null)[]
 }
 

@@ -124,7 +124,7 @@ export class SessionStreams<
         const reason = 'no such process runs here'
         log.warn('reject session', { process: kind.name, reason, uid, pod: hello.pod })
       }
-      // It may have started a moment ago.
+      // The infrastructure may not know a process that has just started: it may try again.
       throw new GrpcError('UNAVAILABLE', `uid: no ${kind.name} with this uid runs here`)
     }
     return { ...hello, pod }

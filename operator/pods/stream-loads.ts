@@ -45,7 +45,7 @@ export const encodeLoadEnd = () => toBinary(StreamReportEndSchema, create(Stream
 
 interface ReceivedLoad {
   readonly routes: ReadonlyMap<string, RouteLoad>
-  /** The load. Each report has a new object. */
+  /** Grows with each report of any process. */
   readonly revision: number
 }
 

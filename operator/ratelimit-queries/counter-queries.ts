@@ -23,7 +23,7 @@ import {
 const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface QueryDeadlines {
-  /** The time for the counters, and the time for the local caches. */
+  /** The time limit of answers about counters, and about local caches. */
   readonly counterMs: number
   readonly forgetMs: number
 }
@@ -72,7 +72,7 @@ export async function changeCounter(
   const changed = await settled(callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs))
   if ('error' in changed && !mayHaveChanged(changed.error)) throw changed.error
   const keys = 'error' in changed ? [] : changed.value.counters.map(({ key }) => key)
-  // A process that has connected a moment ago has not reported its domains.
+  // Every process is asked: a new one has not reported its domains yet.
   const { answers, missing } = await askProcesses(
     table.sessions(),
     id => ({ case: 'forget', value: { id, keys, domain: at.domain, entries: [...at.entries] } }),

@@ -3,7 +3,7 @@ import type { ProcessSession } from './process-session.ts'
 
 /** The sessions of processes, and the pods that are expected to have some. */
 export interface PodTable extends Pick<SessionTable<ProcessSession>, 'sessions' | 'lost'> {
-  /** The pods that exist. An operator that leads since a moment ago has had no session of them. */
+  /** The pods that exist. An operator that has just become the leader has had no session of them. */
   expected(): readonly ExpectedPod[]
 }
 

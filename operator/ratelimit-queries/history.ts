@@ -8,8 +8,8 @@ const everyMs = 5_000
 /** 15 minutes. */
 const capacity = 180
 /**
- * The domains and rules with a history. Each takes 3.6 KB, all of them 7 MiB. Those with the longest time
- * without hits make room.
+ * The most domains and rules with a history. Each takes 3.6 KB, all of them 7 MiB. Beyond it, the one with the
+ * oldest hits is dropped.
  */
 const maxSeries = 2_000
 

@@ -138,13 +138,13 @@ interface LiveParts {
 }
 
 const intervalMs = 1_000
-/** A reader that is slower gets the newest decisions, and the number of the others. */
+/** The most decisions that wait for a slow reader: it gets the newest, and the number of the others. */
 const maxTapped = 1_000
 
-/** The reports of many processes are one batch: each batch is sent to each reader. */
+/** The time in which reports of many processes become one batch, since each batch is sent to each reader. */
 const gatherMs = 100
 
-/** A process reports each second; one that is late is not waited for longer. */
+/** The time until a point is yielded without the processes that are late. They report each second. */
 const maxWaitMs = 1_250
 
 /** Yields the sum of the reports of each second, as soon as all processes of the domain have reported. */

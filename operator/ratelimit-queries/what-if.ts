@@ -21,7 +21,7 @@ const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest
 export interface WhatIfTiming {
   /** A process that has not answered by then is missing. */
   readonly deadlineMs: number
-  /** The time for one request: to open a recording, or to read or add a part of it. */
+  /** The time limit of one request: to open a recording, or to read or add a part of it. */
   readonly partMs: number
   readonly progressMs: number
 }
@@ -40,7 +40,7 @@ const compress = promisify(gzip)
 interface Source {
   readonly session: ProcessSession
   readonly recording: Recording
-  /** How much the clock of the operator is ahead, with the time of the answer. */
+  /** How far the clock of the operator is ahead of the process, including the time of the answer. */
   readonly aheadMs: number
 }
 
@@ -158,7 +158,7 @@ function makePlan(name: bigint, sources: readonly Source[]): Plan {
     name,
     groups,
     fromMs: Math.max(Math.min(...starts), ...overwritten),
-    // Times can be those of calls that began before, and of a clock that was set.
+    // Recorded calls may have begun earlier, and a clock may have been set back.
     epochSeconds: BigInt(Math.max(0, Math.floor(Math.min(...starts) / 1000) - 60)),
     halvings: Math.max(...groups.map(requiredHalvings)),
   }
@@ -189,7 +189,7 @@ interface GroupReplayOptions {
   readonly wake: () => void
 }
 
-/** The answer of one process for a group, and the sources that it has not got completely. */
+/** The answer of one process for a group, and the sources whose recordings it has completely. */
 interface GroupResult {
   readonly answer: Replay | undefined
   readonly sources: readonly Source[]
@@ -266,7 +266,7 @@ class GroupReplay {
         timing.partMs,
       )
       if (added === undefined) return 'lost'
-      // Such as one of another salt.
+      // The parts may be encrypted with another salt.
       if (added.problem !== '') return 'missing'
       this.#parts += 1
       if (last) return 'moved'
