@@ -20,10 +20,7 @@ export interface MadeImage {
 /** The architecture of this machine by its name in OCI: `amd64`. */
 export const architecture = process.arch === 'x64' ? 'amd64' : process.arch
 
-export interface Maker {
-  /** Makes the image, with its bill of materials beside it. Rejects when the machine lacks something. */
-  make(recipe: Recipe): Promise<MadeImage>
-}
+export type Maker = ReturnType<typeof createMaker>
 
 /**
  * Makes images in a folder:
@@ -32,11 +29,12 @@ export interface Maker {
  * NAME.cdx.json     its bill of materials, for Tollway's images
  * layers/, root/    its content: as the layers of the archives, and as folders, for the Dockerfile
  */
-export function createMaker(folder: string, sources: SourceState): Maker {
+export function createMaker(folder: string, sources: SourceState) {
   const made = new Map<string, Promise<Layer>>()
   const created = sources.created
   return {
-    async make(recipe) {
+    /** Makes the image, with its bill of materials beside it. Rejects when the machine lacks something. */
+    async make(recipe: Recipe): Promise<MadeImage> {
       const { name, repository, ours, title, run } = recipe
       const contents = await recipe.gather()
       const layers: Layer[] = []

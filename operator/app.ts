@@ -170,15 +170,6 @@ export function openApp<Kind extends Controller>(
 /** The server's side of the sessions of rate limit processes and brokers. */
 type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
 
-interface OpenedSessions {
-  readonly sessions: Sessions
-  readonly podSessions: PodSessions
-  readonly brokers: Brokers
-  readonly feedStates: FeedStates
-  /** Ends the subscriptions. */
-  closeSessions(): void
-}
-
 export interface SessionsEnvironment {
   readonly feed: Feed
   readonly loads: StreamLoads
@@ -195,7 +186,7 @@ export interface SessionsEnvironment {
 export function openSessions(
   { feed, loads, peers, leader, operatorName, isRemoved, infrastructure }: SessionsEnvironment,
   log: Log,
-): OpenedSessions {
+) {
   const clock = systemClock
   const admitReplicasOnly = (workload: ServiceName) => {
     const others = serviceNames.filter(name => name !== workload)
@@ -245,6 +236,7 @@ export function openSessions(
     podSessions: leader === undefined ? pods : podSessionsViaLeader(pods, leader),
     brokers: leader === undefined ? brokers : shareLists(brokersViaLeader(brokers, leader), clock),
     feedStates: leader === undefined ? feedStates : feedStatesViaLeader(feedStates, leader),
+    /** Ends the subscriptions. */
     closeSessions: pods.close,
   }
 }

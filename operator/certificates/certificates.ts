@@ -301,37 +301,29 @@ interface Credentials extends CertificateIdentity {
 }
 
 /** The latest credentials of this process. */
-interface CurrentCredentials {
-  /** undefined until they were read for the first time. */
-  current(): Credentials | undefined
-  /** @throws Error until there are credentials */
-  required(): Credentials
-  set(credentials: Credentials): void
-  /** Resolves when there are credentials. */
-  ready(): Promise<void>
-  /** Calls the listener after each change, until the returned function is called. */
-  onChange(listener: () => void): () => void
-}
-
-function createCurrentCredentials(): CurrentCredentials {
+function createCurrentCredentials() {
   const listeners = new Set<() => void>()
   const { promise: ready, resolve: onReady } = Promise.withResolvers<void>()
   let current: Credentials | undefined
   return {
-    current: () => current,
-    required() {
+    /** undefined until they were read for the first time. */
+    current: (): Credentials | undefined => current,
+    /** @throws Error until there are credentials */
+    required(): Credentials {
       if (current === undefined) throw new Error('the operator has no certificate yet')
       return current
     },
-    set(credentials) {
+    set(credentials: Credentials): void {
       const { cert, key, ca } = credentials
       if (cert === current?.cert && key === current.key && ca === current.ca) return
       current = { cert, key, ca }
       onReady()
       for (const listener of [...listeners]) listener()
     },
-    ready: () => ready,
-    onChange(listener) {
+    /** Resolves when there are credentials. */
+    ready: (): Promise<void> => ready,
+    /** Calls the listener after each change, until the returned function is called. */
+    onChange(listener: () => void): () => void {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },

@@ -1,14 +1,5 @@
 /** The last errors of tasks that are repeated. Reports show them as the cause of a wait. */
-export interface LastErrors {
-  /** Passes the outcome of an attempt on, and records its error, or that it succeeded. */
-  watch<Result>(task: string, attempt: Promise<Result>): Promise<Result>
-  /** Returns the error of the last attempt; undefined when it succeeded. */
-  get(task: string): string | undefined
-  /** Returns each task whose last attempt failed, with its error; empty when all succeeded. */
-  current(): string
-  /** Forgets all errors without a call of `onChange`. */
-  clear(): void
-}
+export type LastErrors = ReturnType<typeof createLastErrors>
 
 interface LastErrorsOptions {
   /** Called with a task whose error is another one than before. */
@@ -22,7 +13,7 @@ export function describeRepeated(task: string, message: string): string {
   return `${task}: ${message}; it is repeated`
 }
 
-export function createLastErrors({ onChange, records = () => true }: LastErrorsOptions = {}): LastErrors {
+export function createLastErrors({ onChange, records = () => true }: LastErrorsOptions = {}) {
   const errors = new Map<string, string>()
 
   function set(task: string, message: string | undefined): void {
@@ -33,7 +24,8 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
   }
 
   return {
-    async watch(task, attempt) {
+    /** Passes the outcome of an attempt on, and records its error, or that it succeeded. */
+    async watch<Result>(task: string, attempt: Promise<Result>): Promise<Result> {
       try {
         const result = await attempt
         set(task, undefined)
@@ -43,8 +35,11 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
         throw error
       }
     },
-    get: task => errors.get(task),
-    current: () => [...errors].map(([task, message]) => describeRepeated(task, message)).join('; '),
+    /** Returns the error of the last attempt; undefined when it succeeded. */
+    get: (task: string): string | undefined => errors.get(task),
+    /** Returns each task whose last attempt failed, with its error; empty when all succeeded. */
+    current: (): string => [...errors].map(([task, message]) => describeRepeated(task, message)).join('; '),
+    /** Forgets all errors without a call of `onChange`. */
     clear: () => errors.clear(),
   }
 }

@@ -1,14 +1,7 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 
 /** Runs one reconcile function whenever something may have changed. */
-export interface Runner {
-  /** Requests a run, because something may have changed. Many calls before the next run are one run. */
-  trigger(): void
-  /** Requests a run after this time, instead of the time of an earlier call. */
-  triggerAfter(ms: number): void
-  /** Begins no more runs. Resolves when the running one has ended. */
-  stop(): Promise<void>
-}
+export type Runner = ReturnType<typeof createRunner>
 
 interface RunnerOptions {
   /** Level-based: compares the present state, and may run at any time. A rejection is retried later. */
@@ -44,7 +37,7 @@ const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as con
  * Creates a runner with one run at a time. A failed run is repeated with growing waits, or sooner when
  * something changes.
  */
-export function createRunner(options: RunnerOptions): Runner {
+export function createRunner(options: RunnerOptions) {
   const { factor, shortestMs, longestMs, owedMs } = options.rest ?? defaultRest
   const backoff = createBackoff({ ...retries, random: options.random })
   let wanted = false
@@ -101,12 +94,15 @@ export function createRunner(options: RunnerOptions): Runner {
   }
 
   return {
+    /** Requests a run, because something may have changed. Many calls before the next run are one run. */
     trigger,
-    triggerAfter(ms) {
+    /** Requests a run after this time, instead of the time of an earlier call. */
+    triggerAfter(ms: number): void {
       clearTimeout(later)
       if (!stopped) later = setTimeout(trigger, ms)
     },
-    async stop() {
+    /** Begins no more runs. Resolves when the running one has ended. */
+    async stop(): Promise<void> {
       stopped = true
       clearTimeout(later)
       endRest()

@@ -1,16 +1,7 @@
 import type { Infrastructure, Replica } from './provider.ts'
 
 /** Failures of the backends of workloads (Redis, memcached, a database), as their replicas report them. */
-export interface BackendFailures {
-  /**
-   * Returns the message of a condition while the backend of the workload fails, and for `holdMs` after that.
-   * The text does not change during one failure.
-   */
-  get(workload: string): string | undefined
-  /** Called when the answer of `of` changes. */
-  onChange(listener: (workload: string) => void): void
-  stop(): void
-}
+export type BackendFailures = ReturnType<typeof watchBackendFailures>
 
 interface BackendFailuresOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
@@ -30,7 +21,7 @@ interface Failure {
   end: NodeJS.Timeout | undefined
 }
 
-export function watchBackendFailures(options: BackendFailuresOptions): BackendFailures {
+export function watchBackendFailures(options: BackendFailuresOptions) {
   const { infrastructure, workloads, holdMs = defaultHoldMs } = options
   const failures = new Map<string, Failure>()
   const listeners: ((workload: string) => void)[] = []
@@ -63,9 +54,14 @@ export function watchBackendFailures(options: BackendFailuresOptions): BackendFa
   })
   for (const workload of workloads) check(workload)
   return {
-    get: workload => failures.get(workload)?.message,
-    onChange: listener => void listeners.push(listener),
-    stop() {
+    /**
+     * Returns the message of a condition while the backend of the workload fails, and for `holdMs` after that.
+     * The text does not change during one failure.
+     */
+    get: (workload: string): string | undefined => failures.get(workload)?.message,
+    /** Called when the answer of `of` changes. */
+    onChange: (listener: (workload: string) => void) => void listeners.push(listener),
+    stop(): void {
       for (const { end } of failures.values()) clearTimeout(end)
     },
   }

@@ -1,14 +1,8 @@
 /** Runs the tasks of one name one after the other, in the order of the calls. */
-interface SerialTasks {
-  run<T>(name: string, task: () => Promise<T>): Promise<T>
-  /** Resolves when all present tasks have ended, successful or not. */
-  settled(): Promise<void>
-}
-
-export function createSerialTasks(): SerialTasks {
+export function createSerialTasks() {
   const last = new Map<string, Promise<unknown>>()
   return {
-    run(name, task) {
+    run<T>(name: string, task: () => Promise<T>): Promise<T> {
       const result = (last.get(name) ?? Promise.resolve()).then(task)
       last.set(
         name,
@@ -16,7 +10,8 @@ export function createSerialTasks(): SerialTasks {
       )
       return result
     },
-    async settled() {
+    /** Resolves when all present tasks have ended, successful or not. */
+    async settled(): Promise<void> {
       await Promise.all(last.values())
     },
   }

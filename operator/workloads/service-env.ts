@@ -6,19 +6,7 @@ import { feedClientSecret, feedHost } from './cluster-names.ts'
 import type { SharedState } from './service.ts'
 
 /** The settings of a service, as the operator knows them. */
-export interface ServiceEnv {
-  /**
-   * Validates settings that a person sets for the processes of the service, before any of them starts. Each
-   * problem begins with the name of its setting.
-   *
-   * @param place the configuration that has them: that of `tollway run`, or that of a cluster
-   */
-  validate(env: Readonly<Record<string, string>>, place: SettingsTarget): readonly string[]
-  /** Returns whether the value is a secret. */
-  isSecret(name: string): boolean
-  /** Returns the time limit of a process with these settings from SIGTERM to its end. */
-  drainMs(env: Readonly<Record<string, string>>): number
-}
+export type ServiceEnv = ReturnType<typeof createServiceEnv>
 
 type SettingsTarget = 'machine' | 'cluster'
 
@@ -46,7 +34,7 @@ interface ServiceEnvOptions {
 /** The settings of the tracing libraries, which every service has. */
 const tracingNames = /^OTEL_\w+$/
 
-export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOptions): ServiceEnv {
+export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOptions) {
   const table: readonly Setting<unknown>[] = Object.values(settings)
   const isKnown = (name: string) =>
     tracingNames.test(name) ||
@@ -61,15 +49,23 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
   }
 
   return {
-    validate(env, place) {
+    /**
+     * Validates settings that a person sets for the processes of the service, before any of them starts. Each
+     * problem begins with the name of its setting.
+     *
+     * @param place the configuration that has them: that of `tollway run`, or that of a cluster
+     */
+    validate(env: Readonly<Record<string, string>>, place: SettingsTarget): readonly string[] {
       // Only the processes read the files that settings name.
       const read = readSettings(settings, env, () => '')
       const wrong = 'problems' in read ? read.problems.map(({ name, message }) => `${name}: ${message}`) : []
       return [...Object.keys(env).flatMap(name => notTheirs(name, place)), ...wrong]
     },
-    isSecret: name =>
+    /** Returns whether the value is a secret. */
+    isSecret: (name: string): boolean =>
       table.some(({ secret, name: own, aliases = [] }) => secret && [own, ...aliases].includes(name)),
-    drainMs(env) {
+    /** Returns the time limit of a process with these settings from SIGTERM to its end. */
+    drainMs(env: Readonly<Record<string, string>>): number {
       const { drainDelayMs, drainTimeoutMs } = settings
       return [drainDelayMs, drainTimeoutMs]
         .map(({ name, fallback, kind }) => kind.parse(env[name] || fallback) ?? 0)

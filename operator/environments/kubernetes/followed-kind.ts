@@ -2,7 +2,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { describeRepeated } from '../../controller/last-errors.ts'
 import { createReflector } from '../../controller/reflector.ts'
-import type { Source } from '../../kinds/source.ts'
+
 import { createReflectorSource, type KubeClient } from './api/client.ts'
 import type { CustomResource } from './api/custom-resources.ts'
 import type { KubeObject } from './api/kube-object.ts'
@@ -10,22 +10,14 @@ import { createKubernetesSource } from './resources.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
 /** The resources of one kind of the API server. */
-export interface FollowedKind {
-  readonly source: Source
-  list(): readonly StoredResource[]
-  /** The error of the last list or watch, which is repeated; empty when it succeeded. */
-  problem(): string
-  get(namespace: string, name: string): StoredResource | undefined
-  /** Calls the listener with each changed resource, also after a change of its status only. */
-  onChange(listener: (uid: string, resource: StoredResource) => void): void
-}
+export type FollowedKind = ReturnType<typeof followKind>
 
 export function followKind(
   client: KubeClient,
   resource: CustomResource,
   watchNamespaces: readonly string[],
   log: Log,
-): FollowedKind {
+) {
   const { kind } = resource
   let problem = ''
   const reflector = createReflector({
@@ -44,10 +36,13 @@ export function followKind(
   })
   return {
     source: createKubernetesSource([{ apiVersion, kind, ...reflector }]),
-    problem: () => problem,
-    list: () => reflector.list() as readonly StoredResource[],
-    get: (namespace, name) => reflector.get(namespace, name) as StoredResource | undefined,
-    onChange(listener) {
+    /** The error of the last list or watch, which is repeated; empty when it succeeded. */
+    problem: (): string => problem,
+    list: (): readonly StoredResource[] => reflector.list() as readonly StoredResource[],
+    get: (namespace: string, name: string): StoredResource | undefined =>
+      reflector.get(namespace, name) as StoredResource | undefined,
+    /** Calls the listener with each changed resource, also after a change of its status only. */
+    onChange(listener: (uid: string, resource: StoredResource) => void): void {
       reflector.onChange((namespace, name) => {
         const resource = reflector.get(namespace, name) as StoredResource | undefined
         const uid = resource?.metadata.uid

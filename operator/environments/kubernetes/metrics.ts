@@ -1,19 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
 /** The metrics of the operator. */
-export interface OperatorMetrics {
-  /** The exposition, and its content type. */
-  render(): Promise<string>
-  readonly contentType: string
-  /** Counts one run of a reconciler. */
-  reconciled(seconds: number, ok: boolean): void
-  /** Counts the time from the operator's first sight of a generation until all pods enforce it. */
-  propagated(seconds: number): void
-  /** Counts a request to the API server. */
-  requested(method: string, resource: string): void
-  /** Counts a status write, successful or not. */
-  statusWritten(ok: boolean): void
-}
+export type OperatorMetrics = ReturnType<typeof createOperatorMetrics>
 
 interface MetricsSources {
   readonly isLeader: () => boolean
@@ -31,7 +19,7 @@ interface MetricsSources {
   readonly certificateProblem: () => string
 }
 
-export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics {
+export function createOperatorMetrics(sources: MetricsSources) {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry, prefix: 'tollway_operator_' })
@@ -67,14 +55,19 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
   })
   return {
     contentType: registry.contentType,
-    render: () => registry.metrics(),
-    reconciled(seconds, ok) {
+    /** The exposition, and its content type. */
+    render: (): Promise<string> => registry.metrics(),
+    /** Counts one run of a reconciler. */
+    reconciled(seconds: number, ok: boolean): void {
       reconcile.observe(seconds)
       if (!ok) failures.inc()
     },
-    propagated: seconds => propagation.observe(seconds),
-    requested: (method, resource) => requests.inc({ method, resource }),
-    statusWritten: ok => writes.inc({ outcome: ok ? 'ok' : 'error' }),
+    /** Counts the time from the operator's first sight of a generation until all pods enforce it. */
+    propagated: (seconds: number) => propagation.observe(seconds),
+    /** Counts a request to the API server. */
+    requested: (method: string, resource: string) => requests.inc({ method, resource }),
+    /** Counts a status write, successful or not. */
+    statusWritten: (ok: boolean) => writes.inc({ outcome: ok ? 'ok' : 'error' }),
   }
 }
 

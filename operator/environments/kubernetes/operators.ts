@@ -10,11 +10,7 @@ import { describeProgress, readProgress } from './infrastructure/progress.ts'
 import { type ChartValues, withAdvice } from './status/describe-services.ts'
 
 /** The rollouts of the Deployments that the chart applies: the operators, and the bundled Redis. */
-export interface Operators {
-  /** The causes that delay a rollout; empty when all are complete, and without such a Deployment. */
-  problems(): readonly SourceProblem[]
-  stop(): Promise<void>
-}
+export type Operators = ReturnType<typeof followOperators>
 
 interface OperatorsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
@@ -39,7 +35,7 @@ const redisValues: ChartValues = {
 }
 
 /** Follows the Deployments of the chart and their pods at once. */
-export function followOperators({ client, installation, log, random }: OperatorsOptions): Operators {
+export function followOperators({ client, installation, log, random }: OperatorsOptions) {
   const selector = operatorSelector(installation)
   const names = [selector[labelNames.name], 'tollway-redis', 'tollway-redis-streams']
   const ofInstallation = `${labelNames.instance}=${installation.name}`
@@ -53,7 +49,8 @@ export function followOperators({ client, installation, log, random }: Operators
   const deployments = follow(kinds.Deployment, `${ofInstallation},${labelNames.name}=${names[0]}`)
   const pods = follow(podResource, `${ofInstallation},${labelNames.name} in (${names})`)
   return {
-    problems() {
+    /** The causes that delay a rollout; empty when all are complete, and without such a Deployment. */
+    problems(): readonly SourceProblem[] {
       if (!deployments.hasSynced() || !pods.hasSynced())
         return [{ origin: 'operator', message: 'the API server has not answered yet which operators run' }]
       return deployments.list().flatMap(deployment => {
@@ -65,7 +62,7 @@ export function followOperators({ client, installation, log, random }: Operators
         return [withAdvice({ origin, message }, progress.obstacle, values, installation.namespace)]
       })
     },
-    async stop() {
+    async stop(): Promise<void> {
       await Promise.all([deployments.stop(), pods.stop()])
     },
   }

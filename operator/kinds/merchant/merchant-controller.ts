@@ -38,20 +38,7 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
   readonly random: () => number
 }
 
-export interface MerchantController {
-  /** Writes the status of each Merchant as before its first reconcile. */
-  begin(): Promise<void>
-  /** Reports whether the last reconcile of the resource was one of its present revision. */
-  isCurrent(key: string): boolean
-  reconcile(key: string): void
-  /** Reconciles all Merchants, for example because this operator has become the leader. */
-  reconcileAll(): void
-  /** Updates the condition Degraded of all if the state of the database has changed. */
-  followBackend(): void
-  /** The number of resources that wait for a worker. */
-  waiting(): number
-  stop(): Promise<void>
-}
+export type MerchantController = ReturnType<typeof createMerchantController>
 
 const unreconciled: MerchantFacts = { problems: [], obstacle: undefined, synced: false }
 
@@ -61,7 +48,7 @@ const idleMs = 30_000
 /** Reconciles the Merchants of an environment. */
 export function createMerchantController<Resource extends MerchantResource>(
   options: MerchantControllerOptions<Resource>,
-): MerchantController {
+) {
   const { resources, statuses: store, mayWrite, pace, concurrency, retries, random } = options
   const statuses = new MerchantStatuses(store, options)
   const merchants = new MerchantReconciler(options)
@@ -171,33 +158,38 @@ export function createMerchantController<Resource extends MerchantResource>(
   let knownFailure: string | undefined
 
   return {
-    async begin() {
+    /** Writes the status of each Merchant as before its first reconcile. */
+    async begin(): Promise<void> {
       for (const key of resources.keys()) {
         const resource = resources.get(key)
         if (typeof resource === 'object') await statuses.write(resource, { facts: unreconciled })
       }
     },
-    isCurrent(key) {
+    /** Reports whether the last reconcile of the resource was one of its present revision. */
+    isCurrent(key: string): boolean {
       const resource = resources.get(key)
       if (resource === undefined || resource === 'unknown') return false
       return seen.get(key)?.revision === resource.revision
     },
-    reconcile: key => queue.add(key),
-    reconcileAll() {
+    reconcile: (key: string) => queue.add(key),
+    /** Reconciles all Merchants, for example because this operator has become the leader. */
+    reconcileAll(): void {
       for (const key of resources.keys()) {
         unseen.add(key)
         queue.add(key)
         degradations.add(key)
       }
     },
-    followBackend() {
+    /** Updates the condition Degraded of all if the state of the database has changed. */
+    followBackend(): void {
       const failure = options.backendFailure()
       if (failure === knownFailure) return
       knownFailure = failure
       for (const key of resources.keys()) degradations.add(key)
     },
-    waiting: () => queue.waiting() + degradations.waiting(),
-    async stop() {
+    /** The number of resources that wait for a worker. */
+    waiting: (): number => queue.waiting() + degradations.waiting(),
+    async stop(): Promise<void> {
       stopping.abort()
       await Promise.all([queue.stop(), degradations.stop()])
     },

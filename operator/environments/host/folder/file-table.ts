@@ -29,14 +29,6 @@ interface FileTableUpdate {
   readonly problems: readonly SourceProblem[]
 }
 
-/** The content of each file of a folder. A changed file is read when it has settled. */
-interface FileTable {
-  /** Updates the contents after a scan. `nowMs` is monotonic. */
-  update(scan: FolderScan, nowMs: number): Promise<FileTableUpdate>
-  /** Returns the contents in the order of the paths. */
-  contents(): Iterable<FileContent>
-}
-
 interface KnownFile extends FileContent {
   readonly fingerprint: string
   readonly ignored: string
@@ -53,7 +45,8 @@ type ReadText = Exclude<FileText, { readonly changed: true }>
 /** A fingerprint that no file has, so that the file is read again. */
 const noFingerprint = ''
 
-export function createFileTable(options: FileTableOptions): FileTable {
+/** The content of each file of a folder. A changed file is read when it has settled. */
+export function createFileTable(options: FileTableOptions) {
   const { settleMs, maxUnsettledMs, maxReads, onWarn, limits } = options
   let known = new Map<string, KnownFile>()
   const settling = new Map<string, Settling>()
@@ -98,7 +91,8 @@ export function createFileTable(options: FileTableOptions): FileTable {
   }
 
   return {
-    async update(scan, nowMs) {
+    /** Updates the contents after a scan. `nowMs` is monotonic. */
+    async update(scan: FolderScan, nowMs: number): Promise<FileTableUpdate> {
       forget(scan)
       const ready: ScannedFile[] = []
       for (const file of scan.files.values()) {
@@ -112,7 +106,8 @@ export function createFileTable(options: FileTableOptions): FileTable {
       if (isNew) known = new Map([...known].sort(([a], [b]) => (a < b ? -1 : 1)))
       return waiting(nowMs)
     },
-    contents: () => known.values(),
+    /** Returns the contents in the order of the paths. */
+    contents: (): Iterable<FileContent> => known.values(),
   }
 }
 

@@ -1,23 +1,11 @@
 import { type FSWatcher, watch } from 'node:fs'
 import type { Log } from '@tollway/chassis/log/log.ts'
 
-/** Watches a changing set of directories. An event does not say what changed. */
-interface FolderWatch {
-  /**
-   * Watches the directory, if it is not watched yet. `identity` distinguishes a directory from a later one of
-   * the same name.
-   */
-  see(directory: string, identity: string): void
-  /** Ends the watchers of the directories that were not passed to `see` since the last call. */
-  forgetUnseen(): void
-  close(): void
-}
-
 /**
  * Uses one watcher for each directory: on Linux, Node's recursive watching follows no symbolic link to a
  * directory, and it misses files that are written into a new subfolder before its watcher exists.
  */
-export function watchFolders(onEvent: () => void, onWarn: Log['warn']): FolderWatch {
+export function watchFolders(onEvent: () => void, onWarn: Log['warn']) {
   const watchers = new Map<string, FSWatcher>()
   let seen = new Set<string>()
   let warned = false
@@ -35,7 +23,11 @@ export function watchFolders(onEvent: () => void, onWarn: Log['warn']): FolderWa
   }
 
   return {
-    see(directory, identity) {
+    /**
+     * Watches the directory, if it is not watched yet. `identity` distinguishes a directory from a later one of
+     * the same name.
+     */
+    see(directory: string, identity: string): void {
       const key = `${identity} ${directory}`
       seen.add(key)
       if (watchers.has(key)) return
@@ -50,11 +42,12 @@ export function watchFolders(onEvent: () => void, onWarn: Log['warn']): FolderWa
         failed(directory, error)
       }
     },
-    forgetUnseen() {
+    /** Ends the watchers of the directories that were not passed to `see` since the last call. */
+    forgetUnseen(): void {
       for (const key of watchers.keys()) if (!seen.has(key)) drop(key)
       seen = new Set()
     },
-    close() {
+    close(): void {
       for (const key of watchers.keys()) drop(key)
     },
   }

@@ -17,27 +17,6 @@ interface ResourceSetOptions {
   readonly maxResources: number
 }
 
-/**
- * The resources of all files, with their generations, without gaps while a file is rewritten. No resource
- * counts as deleted while any file cannot be parsed: a missing resource may be declared there, because its
- * file was edited or renamed, or because the resource moved to another file.
- */
-interface ResourceSet {
-  /**
-   * Sets the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns whether
-   * `list` or `problems` changed, and when to call it again because a resource will then count as deleted.
-   */
-  update(
-    files: Iterable<FileContent>,
-    moreProblems: readonly SourceProblem[],
-    nowMs: number,
-  ): { readonly changed: boolean; readonly nextInMs: number | undefined }
-  list(): readonly SourcedResource[]
-  problems(): readonly SourceProblem[]
-  /** Returns the problems of files that may declare a missing resource. */
-  unread(): readonly SourceProblem[]
-}
-
 interface Chosen {
   readonly manifest: Manifest
   readonly path: string
@@ -48,7 +27,12 @@ interface Entry extends Chosen {
   goneSinceMs: number | undefined
 }
 
-export function createResourceSet(options: ResourceSetOptions): ResourceSet {
+/**
+ * The resources of all files, with their generations, without gaps while a file is rewritten. No resource
+ * counts as deleted while any file cannot be parsed: a missing resource may be declared there, because its
+ * file was edited or renamed, or because the resource moved to another file.
+ */
+export function createResourceSet(options: ResourceSetOptions) {
   const entries = new Map<string, Entry>()
   let list: readonly SourcedResource[] = []
   let problems: readonly SourceProblem[] = []
@@ -80,7 +64,15 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
   }
 
   return {
-    update(files, moreProblems, nowMs) {
+    /**
+     * Sets the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns whether
+     * `list` or `problems` changed, and when to call it again because a resource will then count as deleted.
+     */
+    update(
+      files: Iterable<FileContent>,
+      moreProblems: readonly SourceProblem[],
+      nowMs: number,
+    ): { readonly changed: boolean; readonly nextInMs: number | undefined } {
       const chosen = choose([...files], options.maxResources)
       const hiding = [...moreProblems, ...chosen.ofFiles]
       const held: SourceProblem[] = []
@@ -107,9 +99,10 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
       }
       return { changed, nextInMs }
     },
-    list: () => list,
-    problems: () => problems,
-    unread: () => unread,
+    list: (): readonly SourcedResource[] => list,
+    problems: (): readonly SourceProblem[] => problems,
+    /** Returns the problems of files that may declare a missing resource. */
+    unread: (): readonly SourceProblem[] => unread,
   }
 }
 

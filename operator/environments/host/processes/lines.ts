@@ -7,17 +7,11 @@ export interface LogLine {
   readonly text: string
 }
 
-interface LineSplitter {
-  write(chunk: Buffer): void
-  /** Emits the text after the last line break. */
-  end(): void
-}
-
 /**
  * Splits UTF-8 bytes, which arrive in any pieces, into lines. The rest of a line above `maxLength` UTF-16
  * code units is dropped and reported, so that a program without line breaks fills no memory.
  */
-export function splitLines(maxLength: number, onLine: (text: string) => void): LineSplitter {
+export function splitLines(maxLength: number, onLine: (text: string) => void) {
   const decoder = new StringDecoder('utf8')
   let line = ''
   let dropped = 0
@@ -42,8 +36,9 @@ export function splitLines(maxLength: number, onLine: (text: string) => void): L
     }
   }
   return {
-    write: chunk => add(decoder.write(chunk)),
-    end() {
+    write: (chunk: Buffer) => add(decoder.write(chunk)),
+    /** Emits the text after the last line break. */
+    end(): void {
       add(decoder.end())
       if (line !== '') finish()
     },

@@ -19,27 +19,14 @@ interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'hear
 }
 
 /** The replicas of one workload, which it changes step by step to the desired ones. */
-export interface ReplicaSet {
-  /**
-   * Begins to reconcile the replicas. A replica with changed settings is ended and started again, in its
-   * place and on its own ports. A replica that accepts calls is replaced only while all replicas replaced
-   * before it accept calls again. Settings with which no replica becomes ready therefore cost one replica,
-   * and the others keep their settings.
-   */
-  scaleTo(workload: Workload): void
-  observe(): readonly Replica[]
-  /** Returns whether a process, including one that is ending, has the own ports of this replica. */
-  holds(index: number): boolean
-  /** Ends all replicas. Resolves when they have ended. */
-  stop(): Promise<void>
-}
+export type ReplicaSet = ReturnType<typeof createReplicaSet>
 
 interface Member {
   readonly settings: string
   readonly process: ReplicaProcess
 }
 
-export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
+export function createReplicaSet(options: ReplicaSetOptions) {
   const members = new Map<number, Member>()
   let wanted: Workload | undefined
   let ending: Promise<void> | undefined
@@ -94,13 +81,22 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
   }
 
   return {
-    scaleTo(workload) {
+    /**
+     * Begins to reconcile the replicas. A replica with changed settings is ended and started again, in its
+     * place and on its own ports. A replica that accepts calls is replaced only while all replicas replaced
+     * before it accept calls again. Settings with which no replica becomes ready therefore cost one replica,
+     * and the others keep their settings.
+     */
+    scaleTo(workload: Workload): void {
       wanted = workload
       step()
     },
-    observe: () => [...members].sort(([a], [b]) => a - b).map(([, { process }]) => process.observe()),
-    holds: index => members.has(index),
-    async stop() {
+    observe: (): readonly Replica[] =>
+      [...members].sort(([a], [b]) => a - b).map(([, { process }]) => process.observe()),
+    /** Returns whether a process, including one that is ending, has the own ports of this replica. */
+    holds: (index: number): boolean => members.has(index),
+    /** Ends all replicas. Resolves when they have ended. */
+    async stop(): Promise<void> {
       clearTimeout(stalled)
       if (wanted !== undefined) wanted = { ...wanted, replicas: 0 }
       for (step(); ending !== undefined; ) await ending

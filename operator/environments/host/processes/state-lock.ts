@@ -3,10 +3,6 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 
-interface StateLock {
-  release(): void
-}
-
 /** A database that is collected as garbage is closed, and its lock with it. */
 const held = new Set<DatabaseSync>()
 
@@ -26,7 +22,7 @@ const sqliteNotADatabase = 26
  *
  * Throws an `InfrastructureError` that names the process that has the folder.
  */
-export function lockStateDir(stateDir: string, pid: number = process.pid): StateLock {
+export function lockStateDir(stateDir: string, pid: number = process.pid) {
   let database: DatabaseSync
   try {
     mkdirSync(stateDir, { recursive: true, mode: 0o700 })
@@ -44,7 +40,7 @@ export function lockStateDir(stateDir: string, pid: number = process.pid): State
   }
   held.add(database)
   return {
-    release() {
+    release(): void {
       if (held.delete(database)) database.close()
     },
   }

@@ -43,16 +43,13 @@ function needsAttention(source: string, text: string): boolean {
 /** The maximum size of a file. The present and the previous file together have up to twice this size. */
 const maxLogFileBytes = 16 * 1024 * 1024
 
-interface LogFile {
-  /** Appends a line with its line break. Never throws, because a full disk must not end the processes. */
-  write(line: string): void
-}
+type LogFile = ReturnType<typeof openLogFile>
 
 /**
  * Appends lines to a file. A full file is renamed to `<path>.1` and replaces the previous one. After failed
  * writes, the next written line has their number and the cause.
  */
-export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
+export function openLogFile(path: string, maxBytes = maxLogFileBytes) {
   let bytes: number | undefined
   let lost = 0
   let why = ''
@@ -69,7 +66,8 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
   }
 
   return {
-    write(line) {
+    /** Appends a line with its line break. Never throws, because a full disk must not end the processes. */
+    write(line: string): void {
       try {
         append(lost === 0 ? line : `${lost} lines could not be written: ${why}\n${line}`)
         lost = 0

@@ -18,12 +18,7 @@ export interface ObjectEvent {
 }
 
 /** Records Events for people, best effort: Events are not state, and nothing depends on them. */
-export interface EventRecorder {
-  /** Never throws. The same Event is not recorded again within ten minutes. */
-  record(event: ObjectEvent): void
-  /** Resolves when all recorded Events have been sent or dropped. */
-  settled(): Promise<void>
-}
+export type EventRecorder = ReturnType<typeof createEventRecorder>
 
 interface EventRecorderOptions {
   readonly client: Pick<KubeClient, 'create'>
@@ -59,7 +54,7 @@ const eventsAtOnce = 100
 /** Losses within this time are reported together. */
 const lossesMs = 30_000
 
-export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
+export function createEventRecorder(options: EventRecorderOptions) {
   const { client, clock = systemClock, onLost } = options
   /** The time of the last record of each Event, in the order of these times. */
   const recorded = new Map<string, number>()
@@ -83,12 +78,13 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   }
 
   return {
-    record(event) {
+    /** Never throws. The same Event is not recorded again within ten minutes. */
+    record(event: ObjectEvent): void {
       const { regarding, type, reason, note } = event
       const key = JSON.stringify([regarding.metadata.uid, type, reason, note])
       if (wasRecordedLately(key)) return
-      if (pending.size >= maxPending) return losses.add(`${maxPending} Events wait for the API server`)
-      if (!rate.tryAcquire()) return losses.add(`more than ${eventsPerSecond} Events a second`)
+      if (pending.size >= maxPending) return void losses.add(`${maxPending} Events wait for the API server`)
+      if (!rate.tryAcquire()) return void losses.add(`more than ${eventsPerSecond} Events a second`)
       remember(key)
       const sent = client
         .create(eventResource, toObject(event, options, clock.nowMs()))
@@ -96,7 +92,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         .finally(() => pending.delete(sent))
       pending.add(sent)
     },
-    async settled() {
+    /** Resolves when all recorded Events have been sent or dropped. */
+    async settled(): Promise<void> {
       await Promise.all(pending)
       losses.report()
     },

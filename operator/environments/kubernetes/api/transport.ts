@@ -20,14 +20,7 @@ interface HttpCall {
 }
 
 /** Sends calls to the API server over kept connections. */
-export interface KubeTransport {
-  /**
-   * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a
-   * `KubeApiError` that names the server.
-   */
-  open(call: HttpCall): Promise<IncomingMessage>
-  close(): void
-}
+export type KubeTransport = ReturnType<typeof createTransport>
 
 /**
  * The kernel probes the connection of an endless answer after this time without a segment, and then each
@@ -38,7 +31,7 @@ const tcpKeepaliveIdleMs = 15_000
 const idleConnectionMs = 30_000
 const maxConnections = 32
 
-export function createTransport(access: KubeApiAccess): KubeTransport {
+export function createTransport(access: KubeApiAccess) {
   const secure = access.server.protocol === 'https:'
   const request = secure ? requestHttps : requestHttp
   const Agent = secure ? HttpsAgent : HttpAgent
@@ -47,7 +40,11 @@ export function createTransport(access: KubeApiAccess): KubeTransport {
   const base = access.server.pathname.replace(/\/$/, '')
 
   return {
-    async open(call) {
+    /**
+     * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a
+     * `KubeApiError` that names the server.
+     */
+    async open(call: HttpCall): Promise<IncomingMessage> {
       const { headers, tls, agent = call.endless ? watches : calls } = await access.credentials()
       call.signal.throwIfAborted()
       const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
@@ -75,7 +72,7 @@ export function createTransport(access: KubeApiAccess): KubeTransport {
       sent.end(call.body)
       return promise
     },
-    close() {
+    close(): void {
       calls.destroy()
       watches.destroy()
     },

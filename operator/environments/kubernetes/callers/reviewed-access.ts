@@ -147,20 +147,12 @@ interface ReviewCacheLimits {
   readonly maxRunning: number
 }
 
-/** Caches answers of the API server for a short time, and sends equal questions once. */
-interface ReviewCache<Answer> {
-  /**
-   * Resolves with the answer. Rejects as `ask` does, or with the error of `tooMany`; errors are not cached.
-   */
-  get(key: string, ask: () => Promise<Answer>): Promise<Answer>
-}
-
 /** @param tooMany returns the error for a question while `maxRunning` others wait */
 export function createReviewCache<Answer>(
   clock: Clock,
   { keepMs, maxEntries, maxRunning }: ReviewCacheLimits,
   tooMany: () => Error,
-): ReviewCache<Answer> {
+) {
   const answers = new Map<string, { readonly atMs: number; readonly answer: Promise<Answer> }>()
   let running = 0
 
@@ -177,7 +169,10 @@ export function createReviewCache<Answer>(
   }
 
   return {
-    async get(key, ask) {
+    /**
+     * Resolves with the answer. Rejects as `ask` does, or with the error of `tooMany`; errors are not cached.
+     */
+    async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
       const nowMs = clock.monotonicMs()
       const known = answers.get(key)
       if (known !== undefined && nowMs - known.atMs < keepMs) return known.answer

@@ -9,15 +9,7 @@ import { isSuperset } from './is-superset.ts'
  * Remembers the result of each apply: an equal object is not applied twice, and an applied object that was
  * changed by another program is repaired at the pace of repairs.
  */
-export interface AppliedObjects {
-  /** Returns the next step for a wanted object; `live` is its last known state. */
-  nextStep(key: string, wanted: KubeObject, live: KubeObject | undefined): NextStep
-  /** Records the result of an apply of `wanted`. */
-  applied(key: string, wanted: KubeObject, result: KubeObject): void
-  /** Returns the results that `find` does not return yet, or only in an older state. */
-  unseen(find: (result: KubeObject) => KubeObject | undefined): readonly KubeObject[]
-  forget(key: string): void
-}
+export type AppliedObjects = ReturnType<typeof createAppliedObjects>
 
 /** `wait`: apply again after this time, unless an event comes first. */
 export type NextStep =
@@ -49,7 +41,7 @@ export function countRepair(repairs: Map<string, RateLimiter>, key: string, cloc
   getOrAdd(repairs, key, () => new RateLimiter(repairRate, clock)).reserve()
 }
 
-export function createAppliedObjects(clock: Clock): AppliedObjects {
+export function createAppliedObjects(clock: Clock) {
   const known = new Map<string, Applied>()
   const repairs = new Map<string, RateLimiter>()
 
@@ -74,12 +66,15 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
   }
 
   return {
+    /** Returns the next step for a wanted object; `live` is its last known state. */
     nextStep,
-    unseen: find =>
+    /** Returns the results that `find` does not return yet, or only in an older state. */
+    unseen: (find: (result: KubeObject) => KubeObject | undefined): readonly KubeObject[] =>
       Array.from(known.values())
         .filter(last => isOutdated(last, find(last.result)))
         .map(({ result }) => result),
-    applied(key, wanted, result) {
+    /** Records the result of an apply of `wanted`. */
+    applied(key: string, wanted: KubeObject, result: KubeObject): void {
       const last = known.get(key)
       const text = JSON.stringify(wanted)
       if (last?.wanted === text) countRepair(repairs, key, clock)
@@ -92,7 +87,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
         seen: last?.seen === true && versionOf(last.result) === versionOf(result),
       })
     },
-    forget(key) {
+    forget(key: string): void {
       known.delete(key)
       repairs.delete(key)
     },

@@ -3,11 +3,7 @@ import { request } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 
 /** Reads from pods whether their backends answer. */
-export interface BackendPoll {
-  /** Returns the cause of a failure; undefined when the backend answers, or when that is not known. */
-  findProblem(uid: string): string | undefined
-  stop(): void
-}
+export type BackendPoll = ReturnType<typeof pollBackends>
 
 export interface PolledPod {
   readonly uid: string
@@ -42,7 +38,7 @@ const maxProblemChars = 300
  * Reads a page of each pod's port for probes at intervals, so that pods need no rights and no connection for
  * it. A pod that does not answer keeps its last answer, because the kubelet decides about readiness.
  */
-export function pollBackends({ pods, onChange, timing }: BackendPollOptions): BackendPoll {
+export function pollBackends({ pods, onChange, timing }: BackendPollOptions) {
   const { intervalMs, timeoutMs, concurrency } = { ...defaultTiming, ...timing }
   let problems: ReadonlyMap<string, string> = new Map()
   let stopped = false
@@ -69,8 +65,9 @@ export function pollBackends({ pods, onChange, timing }: BackendPollOptions): Ba
 
   timer = setTimeout(round, intervalMs).unref()
   return {
-    findProblem: uid => problems.get(uid),
-    stop() {
+    /** Returns the cause of a failure; undefined when the backend answers, or when that is not known. */
+    findProblem: (uid: string): string | undefined => problems.get(uid),
+    stop(): void {
       stopped = true
       clearTimeout(timer)
     },

@@ -66,14 +66,7 @@ export interface ContestedObject {
   readonly message: string
 }
 
-export interface ContestedObjects {
-  /** Another program changed an object that the operator applied. `live` is undefined when it was deleted. */
-  changed(object: KubeObject, live: KubeObject | undefined): void
-  /** The objects that are contested now. */
-  current(): readonly ContestedObject[]
-  /** This operator no longer leads. */
-  clear(): void
-}
+export type ContestedObjects = ReturnType<typeof createContestedObjects>
 
 /** This number of changes within the window makes an object contested, at any pace. */
 const contestedLimits = { changes: 3, windowMs: 30 * 60_000, overAfterMs: 10 * 60_000 } as const
@@ -87,7 +80,7 @@ interface History {
 export function createContestedObjects(
   clock: Pick<Clock, 'monotonicMs'>,
   onBegin: (contested: ContestedObject) => void,
-): ContestedObjects {
+) {
   const histories = new Map<string, History>()
 
   function isContested({ timesMs }: History): boolean {
@@ -107,7 +100,10 @@ export function createContestedObjects(
   }
 
   return {
-    changed(object, live) {
+    /**
+     * Another program changed an object that the operator applied. `live` is undefined when it was deleted.
+     */
+    changed(object: KubeObject, live: KubeObject | undefined): void {
       forgetOld()
       const key = `${object.kind}/${object.metadata.name}`
       const before = histories.get(key)
@@ -119,10 +115,12 @@ export function createContestedObjects(
       histories.set(key, history)
       if (!wasContested && isContested(history)) onBegin(toContested(history))
     },
-    current() {
+    /** The objects that are contested now. */
+    current(): readonly ContestedObject[] {
       forgetOld()
       return [...histories.values()].filter(isContested).map(toContested)
     },
+    /** This operator no longer leads. */
     clear: () => histories.clear(),
   }
 }

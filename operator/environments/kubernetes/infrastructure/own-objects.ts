@@ -11,20 +11,7 @@ import {
 } from './objects/installation.ts'
 
 /** The objects of an installation's workloads, as the API server last reported them. */
-export interface OwnObjects {
-  get(kind: WorkloadObjectKind, name: string): KubeObject | undefined
-  /** Returns the objects of one workload that the operator owns, in the order of their creation. */
-  ofWorkload(workload: string): readonly KindObject[]
-  pods(): readonly KubeObject[]
-  /** Returns whether all kinds have been listed once. Until then, a missing object may exist. */
-  hasSynced(): boolean
-  /**
-   * Calls the listener after each change, without details, and when all objects are known for the first time.
-   * It must not throw.
-   */
-  onChange(listener: () => void): void
-  stop(): Promise<void>
-}
+export type OwnObjects = ReturnType<typeof followOwnObjects>
 
 export interface KindObject {
   readonly kind: WorkloadObjectKind
@@ -41,14 +28,16 @@ interface OwnObjectsOptions {
 }
 
 /** Follows the objects with the labels of the installation, in its namespace, from now on. */
-export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
+export function followOwnObjects(options: OwnObjectsOptions) {
   const { installation } = options
   const pods = follow(podResource, options)
   const byKind = new Map(kindNames.map(kind => [kind, follow(kinds[kind], options)]))
   const all = [pods, ...byKind.values()]
   return {
-    get: (kind, name) => byKind.get(kind)?.get(installation.namespace, name),
-    ofWorkload: workload =>
+    get: (kind: WorkloadObjectKind, name: string): KubeObject | undefined =>
+      byKind.get(kind)?.get(installation.namespace, name),
+    /** Returns the objects of one workload that the operator owns, in the order of their creation. */
+    ofWorkload: (workload: string): readonly KindObject[] =>
       Array.from(byKind, ([kind, reflector]) =>
         reflector
           .list()
@@ -56,15 +45,20 @@ export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
           .filter(object => isOwnedBy(object, installation.owner))
           .map(object => ({ kind, object })),
       ).flat(),
-    pods: () => pods.list(),
-    hasSynced: () => all.every(reflector => reflector.hasSynced()),
-    onChange(listener) {
+    pods: (): readonly KubeObject[] => pods.list(),
+    /** Returns whether all kinds have been listed once. Until then, a missing object may exist. */
+    hasSynced: (): boolean => all.every(reflector => reflector.hasSynced()),
+    /**
+     * Calls the listener after each change, without details, and when all objects are known for the first time.
+     * It must not throw.
+     */
+    onChange(listener: () => void): void {
       for (const reflector of all) {
         reflector.onChange(() => listener())
         reflector.synced().then(() => listener())
       }
     },
-    async stop() {
+    async stop(): Promise<void> {
       await Promise.all(all.map(reflector => reflector.stop()))
     },
   }

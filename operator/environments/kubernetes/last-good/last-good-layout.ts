@@ -19,17 +19,7 @@ const maxChars = 1024 * 1024
  * A new version of an entry replaces the old one within one object, by one write, where it fits there.
  * Otherwise the old version stays until all new pieces are written. So an interruption never loses an entry.
  */
-export interface LastGoodLayout {
-  entry(uid: string): LastGoodEntry | undefined
-  uids(): readonly string[]
-  /** Adds the new version of an entry to the layout. */
-  put(uid: string, entry: LastGoodEntry): void
-  remove(uid: string): void
-  /** Returns an object that differs from its written state; undefined if all are written. */
-  nextUnwritten(): string | undefined
-  /** Returns the new data of an object, for one write; it has no key if the object is to be deleted. */
-  take(object: string): ObjectData
-}
+export type LastGoodLayout = ReturnType<typeof createLastGoodLayout>
 
 export type ObjectData = Readonly<Record<string, string>>
 
@@ -45,10 +35,7 @@ const textKeys = ({ keys, generation }: FoundEntry, uid: string) =>
  * @param stored the data of each object that exists
  * @param names the names that objects may have
  */
-export function createLastGoodLayout(
-  stored: ReadonlyMap<string, ObjectData>,
-  names: readonly string[],
-): LastGoodLayout {
+export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, names: readonly string[]) {
   const objects = new Map<string, StoredObject>()
   const objectByKey = new Map<string, string>()
   const dirty = new Set<string>()
@@ -116,11 +103,13 @@ export function createLastGoodLayout(
   }
 
   return {
-    entry: uid => entries.get(uid),
-    uids: () => [...entries.keys()],
-    put(uid, entry) {
+    entry: (uid: string): LastGoodEntry | undefined => entries.get(uid),
+    uids: (): readonly string[] => [...entries.keys()],
+    /** Adds the new version of an entry to the layout. */
+    put(uid: string, entry: LastGoodEntry): void {
       const old = entries.get(uid)
-      if (old?.generation === entry.generation && old.text === entry.text) return replaceNote(uid, old, entry)
+      if (old?.generation === entry.generation && old.text === entry.text)
+        return void replaceNote(uid, old, entry)
       const fresh = toPieces(uid, entry)
       const [[key, text] = ['', ''], ...others] = fresh
       const same = others.length > 0 ? undefined : findOldObject(uid, old, key.length + text.length)
@@ -141,11 +130,12 @@ export function createLastGoodLayout(
         fresh.map(([key]) => key),
       )
     },
-    remove(uid) {
+    remove(uid: string): void {
       for (const key of entries.get(uid)?.keys ?? []) drop(key)
       entries.delete(uid)
     },
-    nextUnwritten() {
+    /** Returns an object that differs from its written state; undefined if all are written. */
+    nextUnwritten(): string | undefined {
       if (dirty.size === 0) {
         for (const key of outdated) drop(key)
         outdated.clear()
@@ -153,7 +143,8 @@ export function createLastGoodLayout(
       const [object] = dirty
       return object
     },
-    take(object) {
+    /** Returns the new data of an object, for one write; it has no key if the object is to be deleted. */
+    take(object: string): ObjectData {
       dirty.delete(object)
       const held = objects.get(object)
       if (held?.pieces.size === 0) objects.delete(object)

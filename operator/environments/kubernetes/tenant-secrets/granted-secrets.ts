@@ -4,20 +4,22 @@ import { operatorName } from '../../../workloads/cluster-names.ts'
 import { isUnauthorized } from '../api/api-error.ts'
 
 /** The Secrets of other namespaces, each of which decides whether the operator may use its Secrets. */
-export interface GrantedSecrets {
-  /**
-   * Resolves or rejects as the operation does, except for a missing right: then it rejects with a
-   * `SecretForbiddenError` that says how to grant it.
-   */
-  attempt<Result>(namespace: string, name: string, operation: () => Promise<Result>): Promise<Result>
-}
+export type GrantedSecrets = ReturnType<typeof createGrantedSecrets>
 
 export function createGrantedSecrets(
   config: Pick<ClusterConfig, 'name' | 'watchNamespaces'>,
   ownNamespace: string,
-): GrantedSecrets {
+) {
   return {
-    async attempt(namespace, name, operation) {
+    /**
+     * Resolves or rejects as the operation does, except for a missing right: then it rejects with a
+     * `SecretForbiddenError` that says how to grant it.
+     */
+    async attempt<Result>(
+      namespace: string,
+      name: string,
+      operation: () => Promise<Result>,
+    ): Promise<Result> {
       try {
         return await operation()
       } catch (error) {

@@ -4,12 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
  * Spreads repeated reads over time, which limits their rate for any number of keys. Time is divided into
  * slots of one read each; a key reserves the first free slots after its shortest wait.
  */
-export interface ReadRateLimiter {
-  /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
-  reserve(key: string, request: ReadRequest): number
-  /** Ends the reads of the key and frees its slots. */
-  release(key: string): void
-}
+export type ReadRateLimiter = ReturnType<typeof createReadRateLimiter>
 
 interface ReadRequest {
   /** The shortest wait; up to half of it is added by chance. */
@@ -28,11 +23,7 @@ interface ReadRateLimiterOptions {
 /** The rate of all operators of an installation together. */
 export const readsPerSecond = 5
 
-export function createReadRateLimiter({
-  readsPerSecond,
-  clock,
-  random,
-}: ReadRateLimiterOptions): ReadRateLimiter {
+export function createReadRateLimiter({ readsPerSecond, clock, random }: ReadRateLimiterOptions) {
   const slotMs = 1000 / readsPerSecond
   const taken = new Set<number>()
   const reserved = new Map<string, readonly number[]>()
@@ -43,8 +34,10 @@ export function createReadRateLimiter({
   }
 
   return {
+    /** Ends the reads of the key and frees its slots. */
     release,
-    reserve(key, { atLeastMs, reads = 1 }) {
+    /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
+    reserve(key: string, { atLeastMs, reads = 1 }: ReadRequest): number {
       release(key)
       const nowMs = clock.monotonicMs()
       const slots: number[] = []

@@ -8,20 +8,7 @@ import type { SecretContent } from '../api/secrets.ts'
  * Digests of the Secrets that replicas read only at start, so that a changed Secret replaces the replicas:
  * `Workload.secretsDigest`.
  */
-export interface SecretDigests {
-  /**
-   * Reads the Secrets and resolves with the digest of each workload by its name. A workload is missing when
-   * one of its Secrets does not exist. Rejects when a Secret cannot be read.
-   */
-  read(): Promise<ReadonlyMap<string, string>>
-  /** Calls the listener when a later read has other digests than the last `read`. */
-  onChange(listener: () => void): void
-  /** Begins to read the Secrets at long intervals while this operator leads. */
-  start(): void
-  /** Reads the Secrets now, because one may have changed. */
-  checkNow(): void
-  stop(): Promise<void>
-}
+export type SecretDigests = ReturnType<typeof createSecretDigests>
 
 interface SecretDigestsOptions {
   readonly workloads: readonly Workload[]
@@ -43,7 +30,7 @@ const retryMs = 10_000
 const readTimeoutMs = 5_000
 const digestLength = 16
 
-export function createSecretDigests(options: SecretDigestsOptions): SecretDigests {
+export function createSecretDigests(options: SecretDigestsOptions) {
   const { workloads, get, mayWrite, onProblem, random, intervalMs = defaultIntervalMs } = options
   const listeners: (() => void)[] = []
   const pause = new WakeablePause()
@@ -89,16 +76,23 @@ export function createSecretDigests(options: SecretDigestsOptions): SecretDigest
   }
 
   return {
-    async read() {
+    /**
+     * Reads the Secrets and resolves with the digest of each workload by its name. A workload is missing when
+     * one of its Secrets does not exist. Rejects when a Secret cannot be read.
+     */
+    async read(): Promise<ReadonlyMap<string, string>> {
       known = await readAll()
       return known
     },
-    onChange: listener => void listeners.push(listener),
+    /** Calls the listener when a later read has other digests than the last `read`. */
+    onChange: (listener: () => void) => void listeners.push(listener),
+    /** Reads the Secrets now, because one may have changed. */
     checkNow: () => pause.wake(),
-    start() {
+    /** Begins to read the Secrets at long intervals while this operator leads. */
+    start(): void {
       running = run()
     },
-    async stop() {
+    async stop(): Promise<void> {
       stopped.abort()
       await running
     },
