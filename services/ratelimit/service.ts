@@ -89,8 +89,12 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const statsEndpoints =
     worker?.attach({ stats, rules }) ??
     (await openStatsEndpoints(settings, {
-      ...{ stats, rules, backendProblem, log },
-      ...{ problem: health.problem, acceptProblem: health.acceptProblem },
+      stats,
+      rules,
+      backendProblem,
+      log,
+      problem: health.problem,
+      acceptProblem: health.acceptProblem,
     }))
   const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()

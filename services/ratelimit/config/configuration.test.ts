@@ -72,7 +72,7 @@ for (const [where, inlineBytes] of [
       ])
       assert.equal(found?.baseKey, 'a_outer_any_in*ner_x*_')
       assert.deepEqual(
-        warnings.map(warning => warning.replace(/ \(.*/, '')),
+        warnings.map(warning => warning.replace(/^report configuration warning | \(.*/g, '')),
         [
           'b.txt: the file is not read: only *.yaml and *.yml are',
           'a.yaml: requests_per_unit is left out, which counts as 0: every request is over the limit',

@@ -51,7 +51,7 @@ export interface ConfigurationOptions {
  * The most bytes of changed content that are read within a turn of the event loop, which saves the tens of
  * milliseconds that a thread takes to start. YAML takes ten times as long as a message.
  */
-export const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
+const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
 
 /** Further problems of one load are counted and not logged. */
 const maxLoggedProblems = 20

@@ -180,7 +180,9 @@ test('any other file gives one warning', async t => {
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/README.md': 'read me' })
   const { becomes, warnings } = start(t, root)
   await becomes('a:1')
-  assert.deepEqual(warnings, ['README.md: the file is not read: only *.yaml and *.yml are'])
+  assert.deepEqual(warnings, [
+    'report configuration warning README.md: the file is not read: only *.yaml and *.yml are',
+  ])
 })
 
 const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [

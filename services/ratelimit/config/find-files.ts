@@ -21,7 +21,7 @@ export interface FoundFiles {
   readonly warnings: readonly ConfigProblem[]
 }
 
-export interface FindOptions {
+interface FindOptions {
   /** The prefix of keys: `config.`, or nothing. */
   readonly keyPrefix: string
   /** Replaces the slashes of a path. Defaults to a dot. */
@@ -30,7 +30,7 @@ export interface FindOptions {
 }
 
 /** The most files and folders below one configuration folder. */
-export const maxEntries = 10_000
+const maxEntries = 10_000
 
 /**
  * Finds every YAML file below a folder. Links are followed, and a folder behind several links is read once.

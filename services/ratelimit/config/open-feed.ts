@@ -9,7 +9,7 @@ import type { Stats } from '../stats/stats.ts'
 import type { ConfigFeed, Configuration } from './configuration.ts'
 import { createFileFeed } from './files.ts'
 
-export interface OpenedFeed {
+interface OpenedFeed {
   readonly feed: ConfigFeed
   /** The connection to the management server, which the feed closes; undefined for files. */
   readonly connection: FeedConnection | undefined

@@ -32,7 +32,9 @@ export function openFiles(
 
 function toPart({ path, key, bytes }: FoundFile, hash: string | undefined): ReadingPart {
   return {
-    ...{ source: key, bytes, hash },
+    source: key,
+    bytes,
+    hash,
     read() {
       const content = readBoundedFile(path, maxFileBytes)
       const found = hashContent(content)
@@ -47,7 +49,9 @@ function toPart({ path, key, bytes }: FoundFile, hash: string | undefined): Read
 
 function toRejectedPart({ key }: FoundFile): ReadingPart {
   return {
-    ...{ source: key, bytes: 0, hash: undefined },
+    source: key,
+    bytes: 0,
+    hash: undefined,
     read() {
       throw new Error(`the files up to this one have more than ${maxTotalBytes} bytes together`)
     },

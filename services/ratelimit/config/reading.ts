@@ -32,13 +32,13 @@ export interface ReadingPart {
   read(): PartContent
 }
 
-export interface PartContent {
+interface PartContent {
   readonly hash: string
   /** Throws an Error for malformed content. */
   decode(): DecodedPart
 }
 
-export type DecodedPart =
+type DecodedPart =
   | { readonly value: RateLimitDomain; readonly warnings: readonly ConfigProblem[] }
   | { readonly problems: readonly ConfigProblem[] }
 

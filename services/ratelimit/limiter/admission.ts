@@ -16,7 +16,7 @@ interface Admission {
   /** The limit of each check. */
   readonly limits: readonly Limit<LimitStats>[]
   /** The index of each check's descriptor. */
-  readonly places: readonly number[]
+  readonly descriptorIndexes: readonly number[]
 }
 
 /** What a call counts: hits, which are only added, and the limits that admit it. */
@@ -47,12 +47,12 @@ const noAdmissions: readonly Admission[] = []
 export function prepareChecks(request: DecisionRequest, matches: Matches, options: CheckOptions): CallChecks {
   let hits: Hit[] | undefined
   let admissions: Admission[] | undefined
-  for (let place = 0; place < matches.length; place++) {
-    const match = matches[place]
+  for (let descriptorIndex = 0; descriptorIndex < matches.length; descriptorIndex++) {
+    const match = matches[descriptorIndex]
     if (match === undefined || match.limit.unlimited) continue
-    const addend = request.descriptors[place]?.hitsAddend ?? Math.max(1, request.hitsAddend)
+    const addend = request.descriptors[descriptorIndex]?.hitsAddend ?? Math.max(1, request.hitsAddend)
     if (needsAdmission(match, options.allOrNothing)) {
-      admissions = appendItem(admissions, prepareAdmission(match, place, addend, options))
+      admissions = appendItem(admissions, prepareAdmission(match, descriptorIndex, addend, options))
     } else hits = appendItem(hits, toHit(match, addend, options))
   }
   if (admissions !== undefined && options.allOrNothing) admissions = [joinAdmissions(admissions)]
@@ -83,13 +83,13 @@ function joinAdmissions(admissions: readonly Admission[]): Admission {
   return {
     checks: admissions.flatMap(({ checks }) => checks),
     limits: admissions.flatMap(({ limits }) => limits),
-    places: admissions.flatMap(({ places }) => places),
+    descriptorIndexes: admissions.flatMap(({ descriptorIndexes }) => descriptorIndexes),
   }
 }
 
 function prepareAdmission(
   { limit, baseKey }: NonNullable<DescriptorMatch>,
-  place: number,
+  descriptorIndex: number,
   hits: number,
   { cacheKeyPrefix, nowSeconds }: CheckOptions,
 ): Admission {
@@ -113,7 +113,7 @@ function prepareAdmission(
       countRejected: each.countRejected === true,
     }
   })
-  return { checks, limits, places: limits.map(() => place) }
+  return { checks, limits, descriptorIndexes: limits.map(() => descriptorIndex) }
 }
 
 const tagLength = 22
@@ -145,7 +145,7 @@ interface RecordOptions {
 
 /** Updates the statistics of an admission's limits, and returns the decision for each of its descriptors. */
 export function recordAdmission(
-  { checks, limits, places }: Admission,
+  { checks, limits, descriptorIndexes }: Admission,
   outcomes: readonly LimitOutcome[],
   options: RecordOptions,
 ): ReadonlyMap<number, AdmittedDescriptor> {
@@ -155,14 +155,17 @@ export function recordAdmission(
     const resetSeconds = findResetSeconds(limit, check, outcome, options.nowSeconds)
     return { limit, outcome, resetSeconds, delays: delaysNext(check, outcome, checks, outcomes) }
   })
-  const [first] = places
-  if (first !== undefined && places.every(place => place === first)) {
+  const [first] = descriptorIndexes
+  if (first !== undefined && descriptorIndexes.every(descriptorIndex => descriptorIndex === first)) {
     return new Map([[first, decideDescriptor(verdicts, options.quotaMode)]])
   }
   const descriptors = new Map<number, AdmittedDescriptor>()
-  for (const [place, indexes] of Map.groupBy(places.keys(), index => places[index] as number)) {
+  for (const [descriptorIndex, indexes] of Map.groupBy(
+    descriptorIndexes.keys(),
+    index => descriptorIndexes[index] as number,
+  )) {
     const own = indexes.map(index => verdicts[index] as Verdict)
-    descriptors.set(place, decideDescriptor(own, options.quotaMode))
+    descriptors.set(descriptorIndex, decideDescriptor(own, options.quotaMode))
   }
   return descriptors
 }

@@ -127,9 +127,9 @@ function listLimits(
   admitted: ReadonlyMap<number, AdmittedDescriptor>,
   nowSeconds: number,
 ): readonly ListedLimit[] {
-  return matches.flatMap((found, place): readonly ListedLimit[] => {
+  return matches.flatMap((found, index): readonly ListedLimit[] => {
     if (found === undefined || found.limit.unlimited) return []
-    const verdicts = admitted.get(place)?.verdicts
+    const verdicts = admitted.get(index)?.verdicts
     if (verdicts !== undefined) {
       return verdicts.map(({ limit, outcome, resetSeconds, delays }) => {
         const isEnforced = !limit.shadowMode
@@ -142,7 +142,7 @@ function listLimits(
         }
       })
     }
-    const { over = false, remaining = 0, limit } = statuses[place] ?? {}
+    const { over = false, remaining = 0, limit } = statuses[index] ?? {}
     const { resetSeconds } = limit ?? {}
     return [{ ...pickSettings(found.limit, nowSeconds), remaining, resetSeconds, over, delays: over }]
   })

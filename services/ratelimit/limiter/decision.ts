@@ -92,7 +92,7 @@ export interface DecisionObserver {
   ): void
 }
 
-/** The place of the observer. While it is empty, a decision costs one comparison more. */
+/** Holds the observer. While it is empty, a decision costs one comparison more. */
 export interface ObserverSlot {
   observer: DecisionObserver | undefined
 }

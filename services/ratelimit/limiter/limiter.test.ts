@@ -116,7 +116,10 @@ async function hitOf(windows: Partial<RateLimitPolicy> & { readonly unit: string
   }
   const rateLimit = { requestsPerUnit: 3, unlimited: false, name: '', replaces: [], ...windows }
   const rule: RateLimitRule = {
-    ...{ key: 'user', value: '', rateLimit, descriptors: [] },
+    key: 'user',
+    value: '',
+    rateLimit,
+    descriptors: [],
     ...{
       shadowMode: false,
       detailedMetric: false,

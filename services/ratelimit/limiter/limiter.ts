@@ -172,7 +172,7 @@ export class RuleLimiter implements Limiter {
     const { request, matches, checks, nowMs, nowSeconds } = call
     const { quotaMode, shadowMode } = this.#options
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
-    let place = 0
+    let hitIndex = 0
     const statuses = matches.map((found, index) => {
       if (found?.limit.unlimited) return unlimited
       const decided = admitted === nothingAdmitted ? undefined : admitted.get(index)
@@ -184,11 +184,11 @@ export class RuleLimiter implements Limiter {
       if (found !== undefined) {
         status = this.#record(
           found.limit,
-          checks.hits[place]?.hits ?? 0,
-          values[place] ?? maxCount,
+          checks.hits[hitIndex]?.hits ?? 0,
+          values[hitIndex] ?? maxCount,
           nowSeconds,
         )
-        place += 1
+        hitIndex += 1
       }
       // In the global quota mode, a descriptor without a limit is a quota too.
       const quota = quotaMode || found?.limit.quotaMode === true
@@ -229,12 +229,12 @@ export class RuleLimiter implements Limiter {
 /** Records the hits of a call before they are counted, as the reference does: also those of calls that fail. */
 function recordHits(matches: Matches, hits: readonly Hit[], allOrNothing: boolean): void {
   if (hits.length === 0) return
-  let place = 0
+  let hitIndex = 0
   for (const match of matches) {
     if (match === undefined || match.limit.unlimited || needsAdmission(match, allOrNothing)) continue
-    match.limit.stats.totalHits += hits[place]?.hits ?? 0
+    match.limit.stats.totalHits += hits[hitIndex]?.hits ?? 0
     match.limit.stats.calls += 1
-    place += 1
+    hitIndex += 1
   }
 }
 

@@ -15,7 +15,7 @@ export const weekdays = [
   'Sunday',
 ] as const
 
-export type Weekday = (typeof weekdays)[number]
+type Weekday = (typeof weekdays)[number]
 
 /** The windows of a limit by the local calendar of a time zone. */
 export interface CalendarWindows {

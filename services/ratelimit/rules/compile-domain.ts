@@ -95,8 +95,8 @@ function toFlags(descriptor: RateLimitRule, above: number | undefined, hasOpenPa
 }
 
 function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
-  const place = units.indexOf(parseUnit(unit) ?? 'second')
-  return (place << unitShift) | (unlimited ? ruleFlag.unlimited : 0)
+  const unitIndex = units.indexOf(parseUnit(unit) ?? 'second')
+  return (unitIndex << unitShift) | (unlimited ? ruleFlag.unlimited : 0)
 }
 
 /** The fields of a limit that few limits have. */

@@ -56,7 +56,7 @@ export interface KnownRule<S> {
   named: Set<S>[] | undefined
 }
 
-export interface CompileOptions<S> {
+interface CompileOptions<S> {
   /** The value that was passed to `validate`. Configurations of one domain are merged in their order. */
   readonly mergeDomainConfigs: boolean
   /**

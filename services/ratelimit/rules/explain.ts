@@ -17,7 +17,7 @@ export interface Explanation {
   readonly baseKey?: string
 }
 
-export interface ExplainedEntry extends DescriptorEntry {
+interface ExplainedEntry extends DescriptorEntry {
   readonly how: 'exact' | 'wildcard' | 'any value' | 'stopped' | 'not reached'
   /** The rule that matched, as configured: `checkout.user_alice`. */
   readonly rule?: string

@@ -32,7 +32,7 @@ interface Count extends Described {
   readonly maximum: number
 }
 
-/** One of some words. On the wire, their places begin at 0 if the first one is the default, otherwise at 1. */
+/** One of some words. On the wire, their numbers begin at 0 if the first one is the default, otherwise at 1. */
 interface Choice<Word extends string = string> extends Described {
   readonly kind: 'choice'
   readonly words: readonly Word[]

@@ -18,7 +18,7 @@ export interface Limit<S> extends LimitSettings, WindowBounds {
 }
 
 /** The numbers of a limit that the counters admit calls by. */
-export interface LimitAdmission {
+interface LimitAdmission {
   readonly algorithm: Algorithm
   /** The hits that the limit admits at once. */
   readonly capacity: number
@@ -71,8 +71,8 @@ export function createLimit<S>(settings: LimitSettings, attach: (statName: strin
 /** A bucket that counts rejected hits has a tick with room for a debt of this many bursts, if there is one. */
 const burstsOfDebt = 1_000
 
-/** @param place the number of members before this one that would have the same key */
-export function toAdmission(settings: LimitSettings, place = 0): LimitAdmission {
+/** @param equalBefore the number of members before this one that would have the same key */
+export function toAdmission(settings: LimitSettings, equalBefore = 0): LimitAdmission {
   const { algorithm = 'FixedWindow', burst, requestsPerUnit, unitSeconds: windowSeconds } = settings
   const bursts = algorithm === 'TokenBucket' && settings.countRejected ? burstsOfDebt : 1
   const capacity = algorithm === 'TokenBucket' ? (burst ?? requestsPerUnit) : requestsPerUnit
@@ -80,7 +80,7 @@ export function toAdmission(settings: LimitSettings, place = 0): LimitAdmission 
     algorithm,
     capacity,
     ticksPerSecond: ticksPerSecond(bursts * Math.max(capacity, requestsPerUnit), windowSeconds) ?? 1,
-    keySuffix: `${algorithm}:${windowSeconds}${place === 0 ? '' : `#${place}`}`,
+    keySuffix: `${algorithm}:${windowSeconds}${equalBefore === 0 ? '' : `#${equalBefore}`}`,
   }
 }
 

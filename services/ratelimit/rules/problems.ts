@@ -4,7 +4,7 @@ import type { ConfigProblem } from './model.ts'
 export const maxFindingsOfKind = 100
 
 /** A message quotes values of any length; it is truncated here. */
-export const maxTextCharacters = 1000
+const maxTextCharacters = 1000
 
 /** The findings of one pass over a configuration, in its order. */
 export interface Findings {

@@ -15,7 +15,7 @@ const lastLocalSecond = Date.UTC(9999, 0) / 1000
 const maxCachedZones = 1000
 
 /** A time zone of the IANA database. Times are whole seconds since the epoch, in UTC. */
-export interface TimeZone {
+interface TimeZone {
   /** The reading of a local clock, in seconds since 1970-01-01 00:00 of that clock. */
   localSecondsAt(utcSeconds: number): number
   /**

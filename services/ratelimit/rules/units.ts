@@ -32,10 +32,10 @@ export const anchors = ['anchorMonth', 'anchorDay', 'anchorWeekday'] as const sa
   'timeZone'
 >[]
 
-export type Anchor = (typeof anchors)[number]
+type Anchor = (typeof anchors)[number]
 
 /** The anchors that have a meaning for each unit of a calendar. */
-export const anchorsOfUnit = {
+const anchorsOfUnit = {
   day: [],
   week: ['anchorWeekday'],
   month: ['anchorMonth', 'anchorDay'],

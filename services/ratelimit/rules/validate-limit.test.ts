@@ -53,7 +53,12 @@ const cases: readonly (readonly [Fields, readonly string[]])[] = [
   ],
   [
     {
-      ...{ unlimited: true, unit: '', unitMultiplier: 2, calendar: utc, algorithm: 'TokenBucket', burst: 2 },
+      unlimited: true,
+      unit: '',
+      unitMultiplier: 2,
+      calendar: utc,
+      algorithm: 'TokenBucket',
+      burst: 2,
       countRejected: true,
     },
     [

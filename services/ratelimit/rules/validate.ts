@@ -117,8 +117,8 @@ function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): 
   if (limits !== undefined) checkLimits(context, sibling, limits)
   if (shareThreshold && !finalKey.includes('*')) {
     const rule = `share_threshold can only be used with wildcard values (containing '*')`
-    const place = joinPath(path, names.shareThreshold)
-    findings.problem(source, place, `${rule}, but found key '${finalKey}'`)
+    const fieldPath = joinPath(path, names.shareThreshold)
+    findings.problem(source, fieldPath, `${rule}, but found key '${finalKey}'`)
   }
 }
 
@@ -128,25 +128,26 @@ function checkLimits(
   limits: readonly RateLimitPolicy[],
 ): void {
   const { findings, names } = context
-  const place = joinPath(path, 'limits')
+  const fieldPath = joinPath(path, 'limits')
   if (descriptor.rateLimit !== undefined) {
-    findings.problem(source, place, `limits is not allowed beside ${names.rateLimit}`, 'one of the two')
+    findings.problem(source, fieldPath, `limits is not allowed beside ${names.rateLimit}`, 'one of the two')
   }
-  report(findings, source, place, validateLimits(limits))
-  for (const [index, limit] of limits.entries()) checkRateLimit(context, source, `${place}[${index}]`, limit)
+  report(findings, source, fieldPath, validateLimits(limits))
+  for (const [index, limit] of limits.entries())
+    checkRateLimit(context, source, `${fieldPath}[${index}]`, limit)
   const seen = new Set<string>()
   for (const [index, { name }] of limits.entries()) {
     if (name === '') continue
     const message = `the limits share the name '${name}', and therefore their statistics`
-    if (seen.has(name)) findings.warn(source, `${place}[${index}].name`, message)
+    if (seen.has(name)) findings.warn(source, `${fieldPath}[${index}].name`, message)
     seen.add(name)
   }
 }
 
 function report(findings: Findings, source: string, parent: string, problems: readonly LimitProblem[]): void {
   for (const { path, message, allowed } of problems) {
-    const place = path === '' || path.startsWith('[') ? `${parent}${path}` : joinPath(parent, path)
-    findings.problem(source, place, message, allowed)
+    const fieldPath = path === '' || path.startsWith('[') ? `${parent}${path}` : joinPath(parent, path)
+    findings.problem(source, fieldPath, message, allowed)
   }
 }
 
@@ -171,10 +172,15 @@ function checkRateLimit(context: Context, source: string, path: string, rateLimi
   }
   report(findings, source, path, validateLimit(rateLimit))
   for (const [index, replaced] of replaces.entries()) {
-    const place = `${joinPath(path, 'replaces')}[${index}].name`
-    if (replaced === '') findings.problem(source, place, 'should not have an empty replaces entry')
+    const fieldPath = `${joinPath(path, 'replaces')}[${index}].name`
+    if (replaced === '') findings.problem(source, fieldPath, 'should not have an empty replaces entry')
     else if (replaced === name) {
-      findings.problem(source, place, 'replaces should not contain name of same descriptor', 'another name')
+      findings.problem(
+        source,
+        fieldPath,
+        'replaces should not contain name of same descriptor',
+        'another name',
+      )
     }
   }
 }

@@ -82,9 +82,9 @@ function writeFrame(
   const lineNumber = frame.lineNumber + 1
   message(writer, fields.profile.location, part => {
     part.tag(location.id, varint).uint64(id)
-    message(part, location.line, place => {
-      place.tag(line.functionId, varint).uint64(id)
-      place.tag(line.line, varint).int64(lineNumber)
+    message(part, location.line, linePart => {
+      linePart.tag(line.functionId, varint).uint64(id)
+      linePart.tag(line.line, varint).int64(lineNumber)
     })
   })
   message(writer, fields.profile.function, part => {

@@ -165,7 +165,7 @@ function truncated(): RangeError {
   return new RangeError('the message ends too early')
 }
 
-const places = 64
+const wordSlots = 64
 /** Longer texts rarely repeat. */
 const maxWordLength = 64
 
@@ -175,7 +175,7 @@ const maxWordLength = 64
  * strings are then created anew, as without it.
  */
 export class StringInterner {
-  readonly #words: string[] = Array(places).fill('')
+  readonly #words: string[] = Array(wordSlots).fill('')
 
   /** Returns the word with these ASCII bytes, if it is known. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {
@@ -200,5 +200,5 @@ export class StringInterner {
 }
 
 function hashWord(length: number, first: number, last: number): number {
-  return (length * 7 + first * 3 + last) % places
+  return (length * 7 + first * 3 + last) % wordSlots
 }

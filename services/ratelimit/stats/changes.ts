@@ -17,31 +17,31 @@ export function createChanges(stats: Stats): () => Generator<SeriesChange, undef
   const reportedCounters: number[] = []
   const reportedHistograms: Float64Array[] = []
   return function* pass() {
-    let place = 0
+    let index = 0
     for (const counter of stats.counters) {
-      const added = addedTo(reportedCounters, place, counter)
-      place += 1
+      const added = addedTo(reportedCounters, index, counter)
+      index += 1
       if (added !== 0) yield { kind: 'counter', name: counter.name, added }
     }
     for (const { name, read } of stats.gauges) yield { kind: 'gauge', name, value: read() }
-    for (const [place, histogram] of stats.histograms.entries()) {
-      const counts = addedDurations(reportedHistograms, place, histogram)
+    for (const [index, histogram] of stats.histograms.entries()) {
+      const counts = addedDurations(reportedHistograms, index, histogram)
       if (counts !== undefined) yield { kind: 'timer', name: histogram.name, counts }
     }
     return undefined
   }
 }
 
-function addedTo(reported: number[], place: number, { value }: NamedCounter): number {
-  const added = value - (reported[place] ?? 0)
-  reported[place] = value
+function addedTo(reported: number[], index: number, { value }: NamedCounter): number {
+  const added = value - (reported[index] ?? 0)
+  reported[index] = value
   return added
 }
 
-function addedDurations(reported: Float64Array[], place: number, { counts }: NamedHistogram) {
-  const before = reported[place] ?? new Float64Array(histogramBuckets)
+function addedDurations(reported: Float64Array[], index: number, { counts }: NamedHistogram) {
+  const before = reported[index] ?? new Float64Array(histogramBuckets)
   const added = counts.map((count, bucket) => count - (before[bucket] ?? 0))
   if (!added.some(count => count > 0)) return undefined
-  reported[place] = counts.slice()
+  reported[index] = counts.slice()
   return added
 }

@@ -49,7 +49,7 @@ interface CounterFamily<Counts> {
 /** Counters of a family are created on demand, as views of its numbers. */
 interface CounterList extends Iterable<NamedCounter> {
   readonly length: number
-  at(place: number): NamedCounter | undefined
+  at(position: number): NamedCounter | undefined
 }
 
 export interface NamedCounter extends StatCounter {
@@ -102,7 +102,7 @@ interface Member {
   readonly name: string
   readonly counts: Record<string, number>
   /** The index of its first counter. */
-  readonly place: number
+  readonly position: number
 }
 
 interface Family {
@@ -116,12 +116,12 @@ function createCounters() {
   const families: Family[] = []
   const byName = createShardedMap<NamedCounter>()
   /** A member occurs once for each of its fields. */
-  const places: (NamedCounter | Member)[] = []
+  const positions: (NamedCounter | Member)[] = []
 
-  function at(place: number): NamedCounter | undefined {
-    const found = places[place]
+  function at(position: number): NamedCounter | undefined {
+    const found = positions[position]
     if (found === undefined || 'value' in found) return found
-    return new MemberCounter(found, place - found.place)
+    return new MemberCounter(found, position - found.position)
   }
 
   function findInFamilies(name: string): NamedCounter | undefined {
@@ -137,20 +137,20 @@ function createCounters() {
   function make(name: string): NamedCounter {
     const made = { name, value: 0 }
     byName.set(name, made)
-    places.push(made)
+    positions.push(made)
     return made
   }
 
   return {
     all: {
       get length() {
-        return places.length
+        return positions.length
       },
       at,
       *[Symbol.iterator]() {
-        for (let place = 0, next = at(0); next !== undefined; next = at(place)) {
+        for (let position = 0, next = at(0); next !== undefined; next = at(position)) {
           yield next
-          place += 1
+          position += 1
         }
       },
     } satisfies CounterList,
@@ -168,9 +168,9 @@ function createCounters() {
         of(name) {
           const found = members.get(name)
           if (found !== undefined) return found.counts
-          const member = { family, name, counts: zeros(), place: places.length }
+          const member = { family, name, counts: zeros(), position: positions.length }
           members.set(name, member)
-          for (const _ of fields) places.push(member)
+          for (const _ of fields) positions.push(member)
           return member.counts
         },
       }

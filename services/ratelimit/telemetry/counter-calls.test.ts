@@ -30,13 +30,25 @@ function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateL
   })
   const counters = createMemoryCounters({ clock })
   const limiter = new RuleLimiter({
-    ...{ rules: () => compiled, stats, limitStats, clock, random: () => 0, cacheKeyPrefix: 'p_' },
+    rules: () => compiled,
+    stats,
+    limitStats,
+    clock,
+    random: () => 0,
+    cacheKeyPrefix: 'p_',
     counting: createCounting({
-      ...{ counters, stopWhenOver: false, mode: 'error', local: counters, localShare: 1 },
+      counters,
+      stopWhenOver: false,
+      mode: 'error',
+      local: counters,
+      localShare: 1,
       onSuccess() {},
       onFailure() {},
     }),
-    ...{ expirationJitterMaxSeconds: 0, nearLimitRatio: 0.8, shadowMode: false, quotaMode: false },
+    expirationJitterMaxSeconds: 0,
+    nearLimitRatio: 0.8,
+    shadowMode: false,
+    quotaMode: false,
     dynamicMetadata: false,
   })
   const decide = (hitsAddend: number) =>

@@ -28,8 +28,11 @@ const toWholeNumber = (value: number) => BigInt(Math.max(0, Math.round(value)))
 
 function toHitsMessage({ calls, allowed, refused, near, shadow }: HitTotals) {
   return {
-    ...{ calls: toWholeNumber(calls), allowed: toWholeNumber(allowed), refused: toWholeNumber(refused) },
-    ...{ near: toWholeNumber(near), shadow: toWholeNumber(shadow) },
+    calls: toWholeNumber(calls),
+    allowed: toWholeNumber(allowed),
+    refused: toWholeNumber(refused),
+    near: toWholeNumber(near),
+    shadow: toWholeNumber(shadow),
   }
 }
 
@@ -52,7 +55,9 @@ export function toTotalsMessage(
     value: {
       ...same,
       domains: domains.map(({ domain, rules, isWhole, changed }) => ({
-        ...{ domain, rules, whole: isWhole },
+        domain,
+        rules,
+        whole: isWhole,
         changed: changed.map(({ rule }) => rule),
         calls: changed.map(({ calls }) => calls),
         allowed: changed.map(({ allowed }) => Math.round(allowed)),
@@ -78,7 +83,9 @@ export function toWatchMessage(report: WatchReport): ProcessReport {
       value: {
         id,
         keys: keys.map(({ item, count, error }) => ({
-          ...{ entries: [...item], count: toWholeNumber(count), error: toWholeNumber(error) },
+          entries: [...item],
+          count: toWholeNumber(count),
+          error: toWholeNumber(error),
         })),
         sinceMs: toWholeNumber(sinceMs),
         missingAtMost: toWholeNumber(missingAtMost),
@@ -168,13 +175,20 @@ export function toReplayMessage(
   const { recorded, earlier, share, firstMs } = coverage
   const rules = (list: ReplayResult['now']) =>
     list.map(({ rule, allowed, refused, refusedAtLeast, refusedAtMost }) => ({
-      ...{ rule, allowed: toWholeNumber(allowed), refused: toWholeNumber(refused) },
-      ...{ refusedAtLeast: toWholeNumber(refusedAtLeast), refusedAtMost: toWholeNumber(refusedAtMost) },
+      rule,
+      allowed: toWholeNumber(allowed),
+      refused: toWholeNumber(refused),
+      refusedAtLeast: toWholeNumber(refusedAtLeast),
+      refusedAtMost: toWholeNumber(refusedAtMost),
     }))
   return {
     case: 'replay',
     value: {
-      ...{ id, progress: 1, done: true, now: rules(now), proposed: rules(proposed) },
+      id,
+      progress: 1,
+      done: true,
+      now: rules(now),
+      proposed: rules(proposed),
       keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
         entries: [...show(entries)],
         ...{
@@ -183,7 +197,9 @@ export function toReplayMessage(
           refusedProposed: toWholeNumber(refusedProposed),
         },
       })),
-      ...{ recordedCalls: toWholeNumber(recorded), earlierCalls: toWholeNumber(earlier), share },
+      recordedCalls: toWholeNumber(recorded),
+      earlierCalls: toWholeNumber(earlier),
+      share,
       firstMs: toWholeNumber(firstMs ?? 0),
     },
   }

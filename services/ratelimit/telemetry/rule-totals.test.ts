@@ -74,7 +74,8 @@ test('hits that are named after requests count in one rule after a change that g
     compile(
       [parseConfig(`{domain: shop, descriptors: [{key: user, detailed_metric: true, ${limit}}${more}]}`)],
       {
-        ...{ mergeDomainConfigs: false, attach },
+        mergeDomainConfigs: false,
+        attach,
       },
     )
   let rules = load('')

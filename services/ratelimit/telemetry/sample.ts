@@ -19,17 +19,17 @@ export class Sample<T> {
     this.#random = random
   }
 
-  /** Counts an item. Returns its place if it is in the sample, for `put`, and otherwise undefined. */
+  /** Counts an item. Returns its slot if it is in the sample, for `put`, and otherwise undefined. */
   offer(): number | undefined {
     this.#offered += 1
     if (this.#offered <= this.#capacity) return this.#offered - 1
-    const place = Math.floor(this.#random() * this.#offered)
-    return place < this.#capacity ? place : undefined
+    const slot = Math.floor(this.#random() * this.#offered)
+    return slot < this.#capacity ? slot : undefined
   }
 
   /** Stores the item that was offered last. */
-  put(place: number, item: T): void {
-    this.#kept[place] = { item, order: this.#offered }
+  put(slot: number, item: T): void {
+    this.#kept[slot] = { item, order: this.#offered }
   }
 
   /**

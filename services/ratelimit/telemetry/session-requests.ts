@@ -45,7 +45,14 @@ export function createRequestHandler(
   const whatIfs = createWhatIfHandler(parts, send)
   let counterCalls = 0
   const subscriptions = createSubscriptions({
-    ...{ rules, clock, show, slot, allowTap, maxTapped, worker, random },
+    rules,
+    clock,
+    show,
+    slot,
+    allowTap,
+    maxTapped,
+    worker,
+    random,
     always: recording && toObserver(recording),
     onReport: report => send(toWatchMessage(report), true),
   })

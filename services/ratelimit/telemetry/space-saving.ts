@@ -35,14 +35,14 @@ export class SpaceSaving<T> {
   readonly #buckets: Int32Array
   /** The indexes of the counters; no count is higher than those at 2i + 1 and 2i + 2. */
   readonly #heap: Int32Array
-  /** The place of each counter in the heap. */
-  readonly #places: Int32Array
+  /** The position of each counter in the heap. */
+  readonly #positions: Int32Array
 
   constructor(capacity: number) {
     this.#capacity = capacity
     this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(capacity) + 1)).fill(none)
     this.#heap = new Int32Array(capacity)
-    this.#places = new Int32Array(capacity)
+    this.#positions = new Int32Array(capacity)
   }
 
   /** Adds hits to the key whose hash is in `contentHash`. The item represents the key if it is new. */
@@ -52,7 +52,7 @@ export class SpaceSaving<T> {
     const counter = this.#counters[found]
     if (counter !== undefined) {
       counter.count += hits
-      this.#sink(this.#places[found] as number)
+      this.#sink(this.#positions[found] as number)
     } else if (this.#counters.length < this.#capacity) this.#append(hits, item, low, high)
     else this.#replaceLowest(hits, item, low, high)
   }
@@ -83,7 +83,7 @@ export class SpaceSaving<T> {
     const index = this.#counters.length
     this.#counters.push({ item, count: hits, error: 0, low, high, next: this.#link(low, index) })
     this.#heap[index] = index
-    this.#places[index] = index
+    this.#positions[index] = index
     this.#rise(index)
   }
 
@@ -124,30 +124,30 @@ export class SpaceSaving<T> {
     before.next = next
   }
 
-  #countAt(place: number): number {
-    return this.#counters[this.#heap[place] as number]?.count ?? Number.POSITIVE_INFINITY
+  #countAt(position: number): number {
+    return this.#counters[this.#heap[position] as number]?.count ?? Number.POSITIVE_INFINITY
   }
 
   #sink(from: number): void {
-    let place = from
+    let position = from
     const { length } = this.#counters
     for (;;) {
-      const left = 2 * place + 1
+      const left = 2 * position + 1
       if (left >= length) return
       const lower = left + 1 < length && this.#countAt(left + 1) < this.#countAt(left) ? left + 1 : left
-      if (this.#countAt(place) <= this.#countAt(lower)) return
-      this.#swap(place, lower)
-      place = lower
+      if (this.#countAt(position) <= this.#countAt(lower)) return
+      this.#swap(position, lower)
+      position = lower
     }
   }
 
   #rise(from: number): void {
-    let place = from
-    while (place > 0) {
-      const parent = (place - 1) >> 1
-      if (this.#countAt(parent) <= this.#countAt(place)) return
-      this.#swap(place, parent)
-      place = parent
+    let position = from
+    while (position > 0) {
+      const parent = (position - 1) >> 1
+      if (this.#countAt(parent) <= this.#countAt(position)) return
+      this.#swap(position, parent)
+      position = parent
     }
   }
 
@@ -155,7 +155,7 @@ export class SpaceSaving<T> {
     const [first, second] = [this.#heap[one] as number, this.#heap[other] as number]
     this.#heap[one] = second
     this.#heap[other] = first
-    this.#places[second] = one
-    this.#places[first] = other
+    this.#positions[second] = one
+    this.#positions[first] = other
   }
 }

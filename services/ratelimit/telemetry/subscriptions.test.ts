@@ -19,7 +19,12 @@ function openWorker(
   const slot: ObserverSlot = { observer: undefined }
   const reports: WatchReport[] = []
   const subscriptions = createSubscriptions({
-    ...{ slot, always: undefined, allowTap: true, maxTapped, worker, random: Math.random },
+    slot,
+    always: undefined,
+    allowTap: true,
+    maxTapped,
+    worker,
+    random: Math.random,
     clock,
     rules: () => undefined,
     show,

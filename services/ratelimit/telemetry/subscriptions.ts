@@ -28,7 +28,7 @@ interface Running {
 }
 
 export interface SubscriptionOptions extends WatchParts {
-  /** The place of the observer of decisions. */
+  /** Holds the observer of decisions. */
   readonly slot: ObserverSlot
   /** An observer that is always there; undefined for none. */
   readonly always: DecisionObserver | undefined

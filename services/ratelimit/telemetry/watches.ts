@@ -135,9 +135,9 @@ function openTap({ id, domain, rule }: SubscriptionRequest, parts: WatchParts): 
           if (rule !== '' && !isOfRule(found, rule)) continue
           const status = statuses[index]
           if (status === undefined) continue
-          const place = sample.offer()
-          if (place !== undefined)
-            sample.put(place, toTappedDecision(request, index, found, status, clock.nowMs()))
+          const slot = sample.offer()
+          if (slot !== undefined)
+            sample.put(slot, toTappedDecision(request, index, found, status, clock.nowMs()))
         }
       },
     },

@@ -70,13 +70,25 @@ export function createWhatIfHandler(
       unpin()
     }
     opened = {
-      ...{ name, domain, recording, recorded, release, closing: new AbortController() },
-      ...{ merged: undefined, reading: undefined },
+      name,
+      domain,
+      recording,
+      recorded,
+      release,
+      closing: new AbortController(),
+      merged: undefined,
+      reading: undefined,
     }
     const { fromSeconds, isWhole: whole, resolutionMs, calls, halvings, ofDomain } = recorded
     const value = {
-      ...{ id, whole, resolutionMs, halvings, fromMs: BigInt(fromSeconds * 1000), calls: BigInt(calls) },
-      ...{ records: BigInt(ofDomain), maxRecords: BigInt(countRecords(recording.bytes)) },
+      id,
+      whole,
+      resolutionMs,
+      halvings,
+      fromMs: BigInt(fromSeconds * 1000),
+      calls: BigInt(calls),
+      records: BigInt(ofDomain),
+      maxRecords: BigInt(countRecords(recording.bytes)),
       nowMs: BigInt(clock.nowMs()),
     }
     send({ case: 'recording', value }, false)
@@ -98,7 +110,9 @@ export function createWhatIfHandler(
   function openMerged(name: bigint, halvings: number, epochSeconds: bigint): MergedCalls {
     const found = find(name)
     found.merged ??= new MergedCalls({
-      ...{ domain: found.domain, bytes: found.recording.bytes, halvings },
+      domain: found.domain,
+      bytes: found.recording.bytes,
+      halvings,
       epochSeconds: Number(epochSeconds),
       slices: createReplaySlices(() => found.recording.calls, found.closing.signal),
     })
@@ -132,7 +146,10 @@ export function createWhatIfHandler(
     const result = await replay(
       { domain, resource, fromMs: Number(fromMs) },
       {
-        ...{ settings: replaySettings, rules, signal, calls: await merged.inOrder() },
+        settings: replaySettings,
+        rules,
+        signal,
+        calls: await merged.inOrder(),
         decisions: () => recording.calls,
         onProgress(progress) {
           if (progress < told + progressStep) return

@@ -73,14 +73,14 @@ test('a counter is reported before its first hit, and later only its changes', (
   assert.deepEqual(
     [...pass()],
     [
-      { kind: 'counter', place: 0, name: 'never', added: 0 },
-      { kind: 'gauge', place: 0, name: 'level', value: 7 },
-      { kind: 'durations', place: 0, name: 'times', counts: [], sumMs: 0 },
+      { kind: 'counter', index: 0, name: 'never', added: 0 },
+      { kind: 'gauge', index: 0, name: 'level', value: 7 },
+      { kind: 'durations', index: 0, name: 'times', counts: [], sumMs: 0 },
     ],
   )
   assert.deepEqual([...pass()], [])
   stats.counter('never').value += 2
-  assert.deepEqual([...pass()], [{ kind: 'counter', place: 0, added: 2 }])
+  assert.deepEqual([...pass()], [{ kind: 'counter', index: 0, added: 2 }])
 })
 
 test('gauges are sums over the running processes', () => {

@@ -47,16 +47,16 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
     const ofHistograms: Histogram[] = []
 
     function takeOne(delta: SeriesDelta): void {
-      const { place, name } = delta
+      const { index, name } = delta
       switch (delta.kind) {
         case 'counter':
-          seriesAt(ofCounters, place, name, counterOf).value += delta.added
+          seriesAt(ofCounters, index, name, counterOf).value += delta.added
           break
         case 'gauge':
-          seriesAt(ofGauges, place, name, openGauge).set(worker, delta.value)
+          seriesAt(ofGauges, index, name, openGauge).set(worker, delta.value)
           break
         case 'durations':
-          seriesAt(ofHistograms, place, name, stats.histogram).add(delta.counts, delta.sumMs)
+          seriesAt(ofHistograms, index, name, stats.histogram).add(delta.counts, delta.sumMs)
       }
     }
 
@@ -75,10 +75,10 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
 }
 
 /** Returns the series that a worker named in an earlier message, or names now. */
-function seriesAt<T>(known: T[], place: number, name: string | undefined, find: (name: string) => T): T {
-  const found = name === undefined ? known[place] : find(name)
-  if (found === undefined) throw new Error(`a worker reported series ${place} before its name`)
-  known[place] = found
+function seriesAt<T>(known: T[], index: number, name: string | undefined, find: (name: string) => T): T {
+  const found = name === undefined ? known[index] : find(name)
+  if (found === undefined) throw new Error(`a worker reported series ${index} before its name`)
+  known[index] = found
   return found
 }
 

@@ -1,13 +1,13 @@
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats/stats.ts'
 
 /**
- * The change of one series of a worker since it was last reported. `place` is the index of the series in the
+ * The change of one series of a worker since it was last reported. `index` is the index of the series in the
  * worker's list of its kind; only the first delta has the name, and it is sent even if all values are 0.
  */
 export type SeriesDelta = CounterDelta | GaugeValue | DurationsDelta
 
 interface OfSeries {
-  readonly place: number
+  readonly index: number
   readonly name?: string
 }
 
@@ -38,39 +38,39 @@ export function createSeriesDeltas(stats: Stats): () => Generator<SeriesDelta, u
   const gauges: number[] = []
   const histograms: ReportedHistogram[] = []
   return function* pass() {
-    let place = 0
+    let index = 0
     for (const counter of stats.counters) {
-      const delta = counterDelta(counters, place, counter)
-      place += 1
+      const delta = counterDelta(counters, index, counter)
+      index += 1
       if (delta !== undefined) yield delta
     }
-    for (const [place, gauge] of stats.gauges.entries()) {
-      const delta = gaugeValue(gauges, place, gauge)
+    for (const [index, gauge] of stats.gauges.entries()) {
+      const delta = gaugeValue(gauges, index, gauge)
       if (delta !== undefined) yield delta
     }
-    for (const [place, histogram] of stats.histograms.entries()) {
-      const delta = durationsDelta(histograms, place, histogram)
+    for (const [index, histogram] of stats.histograms.entries()) {
+      const delta = durationsDelta(histograms, index, histogram)
       if (delta !== undefined) yield delta
     }
     return undefined
   }
 }
 
-function counterDelta(reported: number[], place: number, counter: NamedCounter): CounterDelta | undefined {
+function counterDelta(reported: number[], index: number, counter: NamedCounter): CounterDelta | undefined {
   const { value } = counter
-  const before = reported[place]
+  const before = reported[index]
   if (value === before) return undefined
-  reported[place] = value
-  if (before === undefined) return { kind: 'counter', place, name: counter.name, added: value }
-  return { kind: 'counter', place, added: value - before }
+  reported[index] = value
+  if (before === undefined) return { kind: 'counter', index, name: counter.name, added: value }
+  return { kind: 'counter', index, added: value - before }
 }
 
-function gaugeValue(reported: number[], place: number, { name, read }: Gauge): GaugeValue | undefined {
+function gaugeValue(reported: number[], index: number, { name, read }: Gauge): GaugeValue | undefined {
   const value = read()
-  const before = reported[place]
+  const before = reported[index]
   if (value === before) return undefined
-  reported[place] = value
-  return before === undefined ? { kind: 'gauge', place, name, value } : { kind: 'gauge', place, value }
+  reported[index] = value
+  return before === undefined ? { kind: 'gauge', index, name, value } : { kind: 'gauge', index, value }
 }
 
 interface ReportedHistogram {
@@ -81,18 +81,18 @@ interface ReportedHistogram {
 
 function durationsDelta(
   reported: ReportedHistogram[],
-  place: number,
+  index: number,
   histogram: NamedHistogram,
 ): DurationsDelta | undefined {
   const { name } = histogram
-  const before = reported[place]
+  const before = reported[index]
   if (before === undefined) {
     const nothing = { counts: new Float64Array(histogram.counts.length), count: 0, sumMs: 0 }
-    reported[place] = nothing
-    return { kind: 'durations', place, name, ...takeDurations(nothing, histogram) }
+    reported[index] = nothing
+    return { kind: 'durations', index, name, ...takeDurations(nothing, histogram) }
   }
   if (histogram.count() === before.count) return undefined
-  return { kind: 'durations', place, ...takeDurations(before, histogram) }
+  return { kind: 'durations', index, ...takeDurations(before, histogram) }
 }
 
 function takeDurations(before: ReportedHistogram, histogram: NamedHistogram) {

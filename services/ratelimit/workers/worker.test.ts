@@ -44,7 +44,7 @@ function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
 const health = (healthy: boolean) => `process.send({ type: "health", healthy: ${healthy}, reason: "away" });`
 
 test('the statistics of a killed process are kept, and the next one adds to them', async t => {
-  const delta = '{ kind: "counter", place: 0, name: "hits", added: 5 }'
+  const delta = '{ kind: "counter", index: 0, name: "hits", added: 5 }'
   const { said, stats, children } = keep(
     t,
     `${health(true)} process.send({ type: "statistics", deltas: [${delta}] }, () => process.kill(process.pid, "SIGKILL"))`,

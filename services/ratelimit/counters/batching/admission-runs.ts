@@ -85,23 +85,23 @@ function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
  * Sends the calls of a write in as few runs as possible: many callers cost the backend little more than one,
  * and those of one key have the answers of their order.
  *
- * @param placeOf returns what the keys of a run must have in common: the slot of a Redis Cluster
+ * @param findSlot returns what the keys of a run must have in common: the slot of a Redis Cluster
  */
 export function sendRuns(
   send: Send<AdmissionRun, RunOutcomes>,
-  placeOf: (key: string) => number = () => 0,
+  findSlot: (key: string) => number = () => 0,
 ): SendCalls<LimitCheck, LimitOutcome> {
   return (calls, onAnswers) => {
     const runs: OpenRun[] = []
     const lastRuns = new Map<number, number>()
-    const places = calls.map(call => placeIn(runs, lastRuns, call, placeOf(call.batch[0]?.key ?? '')))
+    const locations = calls.map(call => addToRun(runs, lastRuns, call, findSlot(call.batch[0]?.key ?? '')))
     send(runs, (answers, problem) => {
       onAnswers(index => {
-        const place = places[index]
-        const answer = answers[place?.run ?? -1]
-        if (place === undefined || answer === undefined) return createMissingAnswer(problem)
+        const location = locations[index]
+        const answer = answers[location?.run ?? -1]
+        if (location === undefined || answer === undefined) return createMissingAnswer(problem)
         if (answer instanceof CountersError) return answer
-        return collectOutcomes(answer, place.from, calls[index]?.batch.length ?? 0)
+        return collectOutcomes(answer, location.from, calls[index]?.batch.length ?? 0)
       })
     })
   }
@@ -122,19 +122,19 @@ function collectOutcomes(
   return outcomes
 }
 
-/** Adds the call to the last run of its place, or to a new one; returns where its outcomes will be. */
-function placeIn(
+/** Adds the call to the last run of its slot, or to a new one; returns where its outcomes will be. */
+function addToRun(
   runs: OpenRun[],
   lastRuns: Map<number, number>,
   { batch }: PipelineCall<LimitCheck>,
-  place: number,
+  slot: number,
 ): { readonly run: number; readonly from: number } {
-  const last = lastRuns.get(place)
+  const last = lastRuns.get(slot)
   const run = last === undefined ? undefined : runs[last]
   const from = run?.checks.length ?? 0
   if (run?.add(batch) && last !== undefined) return { run: last, from }
   const opened = new OpenRun()
   opened.add(batch)
-  lastRuns.set(place, runs.length)
+  lastRuns.set(slot, runs.length)
   return { run: runs.push(opened) - 1, from: 0 }
 }

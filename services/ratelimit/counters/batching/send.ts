@@ -25,7 +25,7 @@ export function createMissingAnswer(problem = 'the backend left out a reply'): C
 
 /** Items, by their indexes, to be sent again with `send`. */
 export interface Resend<Item, Answer> {
-  readonly places: readonly number[]
+  readonly positions: readonly number[]
   readonly send: Send<Item, Answer>
 }
 
@@ -41,14 +41,15 @@ export function resend<Item, Answer>(
 ): void {
   const all = [...answers]
   let open = parts.length
-  for (const { places, send } of parts) {
+  for (const { positions, send } of parts) {
     const part: Item[] = []
-    for (const place of places) {
-      const item = items[place]
+    for (const position of positions) {
+      const item = items[position]
       if (item !== undefined) part.push(item)
     }
     send(part, (later, problem) => {
-      for (const [index, place] of places.entries()) all[place] = later[index] ?? createMissingAnswer(problem)
+      for (const [index, position] of positions.entries())
+        all[position] = later[index] ?? createMissingAnswer(problem)
       open -= 1
       if (open === 0) onAll(all)
     })

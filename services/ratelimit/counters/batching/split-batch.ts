@@ -6,26 +6,26 @@ type Add = Counters['add']
  * Adds each hit at its owner, all owners at once, and joins the values. When one owner fails, the others may
  * have counted.
  *
- * @param ownerOf returns the owner of the hit at the index `place`
+ * @param ownerOf returns the owner of the hit at the index `position`
  */
 export async function addSplit<Owner>(
   batch: readonly Hit[],
-  ownerOf: (hit: Hit, place: number) => Owner,
+  ownerOf: (hit: Hit, position: number) => Owner,
   addTo: (owner: Owner, part: readonly Hit[]) => ReturnType<Add>,
 ): Promise<readonly number[]> {
-  const parts = new Map<Owner, { readonly hits: Hit[]; readonly places: number[] }>()
-  for (const [place, hit] of batch.entries()) {
-    const owner = ownerOf(hit, place)
-    const part = parts.get(owner) ?? { hits: [], places: [] }
+  const parts = new Map<Owner, { readonly hits: Hit[]; readonly positions: number[] }>()
+  for (const [position, hit] of batch.entries()) {
+    const owner = ownerOf(hit, position)
+    const part = parts.get(owner) ?? { hits: [], positions: [] }
     parts.set(owner, part)
     part.hits.push(hit)
-    part.places.push(place)
+    part.positions.push(position)
   }
   const all: number[] = batch.map(() => 0)
   await Promise.all(
-    [...parts].map(async ([owner, { hits, places }]) => {
+    [...parts].map(async ([owner, { hits, positions }]) => {
       const values = await addTo(owner, hits)
-      for (const [index, place] of places.entries()) all[place] = values[index] ?? 0
+      for (const [index, position] of positions.entries()) all[position] = values[index] ?? 0
     }),
   )
   return all
@@ -44,9 +44,9 @@ export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<re
  * keys are only read.
  */
 export function stopOverLimit(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
-  const exceeds = ({ hits, limit }: Hit, place: number) => (befores[place] ?? 0) + hits > limit
+  const exceeds = ({ hits, limit }: Hit, position: number) => (befores[position] ?? 0) + hits > limit
   if (!batch.some(exceeds)) return batch
-  return batch.map((hit, place) => (exceeds(hit, place) ? hit : toReadOnly(hit)))
+  return batch.map((hit, position) => (exceeds(hit, position) ? hit : toReadOnly(hit)))
 }
 
 export function toReadOnly(hit: Hit): Hit {

@@ -22,7 +22,7 @@ export type Count = number | bigint
 interface Sums {
   readonly increments: readonly Increment[]
   /** The index of each hit's increment. */
-  readonly places: readonly number[]
+  readonly incrementIndexes: readonly number[]
   /** The sum of each hit and of the hits before it in its increment. */
   readonly throughs: readonly number[]
 }
@@ -52,17 +52,17 @@ type Mutable<T> = { -readonly [P in keyof T]: T[P] }
  */
 function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys): Sums {
   const increments: Mutable<Increment>[] = []
-  const places: number[] = []
+  const incrementIndexes: number[] = []
   const throughs: number[] = []
   for (const { batch } of calls) {
     for (const { key, hits, expirySeconds, jitterSeconds = 0 } of batch) {
       const touched = touchedKeys.of(key)
-      let place = touched.place
-      let increment = increments[place]
+      let incrementIndex = touched.incrementIndex
+      let increment = increments[incrementIndex]
       // The index may be from an earlier write, or of another key with the same hash.
       if (increment?.key !== key || increment.by > maxCount - hits) {
-        place = increments.length
-        touched.place = place
+        incrementIndex = increments.length
+        touched.incrementIndex = incrementIndex
         increment = { key, by: 0, expirySeconds, jitterSeconds, touched }
         increments.push(increment)
       }
@@ -71,11 +71,11 @@ function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys):
         increment.expirySeconds = expirySeconds
         increment.jitterSeconds = jitterSeconds
       }
-      places.push(place)
+      incrementIndexes.push(incrementIndex)
       throughs.push(increment.by)
     }
   }
-  return { increments, places, throughs }
+  return { increments, incrementIndexes, throughs }
 }
 
 /**
@@ -88,13 +88,13 @@ function collectValues(
   hits: number,
   counts: readonly (Count | CountersError)[],
 ): readonly number[] | CountersError | undefined {
-  const { increments, places, throughs } = sums
+  const { increments, incrementIndexes, throughs } = sums
   const values: number[] = []
   for (let index = from; index < from + hits; index += 1) {
-    const place = places[index] ?? -1
-    const count = counts[place]
+    const incrementIndex = incrementIndexes[index] ?? -1
+    const count = counts[incrementIndex]
     if (count === undefined || count instanceof CountersError) return count
-    values.push(valueAfter(count, increments[place]?.by ?? 0, throughs[index] ?? 0))
+    values.push(valueAfter(count, increments[incrementIndex]?.by ?? 0, throughs[index] ?? 0))
   }
   return values
 }

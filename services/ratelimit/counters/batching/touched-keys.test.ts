@@ -27,11 +27,11 @@ test('each key keeps its own state while the table grows and generations change'
   const known = Array.from({ length: 20_000 }, (_, index) => keys.of(`key-${index}`))
   for (const [index, touched] of known.entries()) {
     touched.expirySentSeconds = 1 + index
-    touched.place = index % 7
+    touched.incrementIndex = index % 7
   }
   for (const index of known.keys()) {
-    const { expirySentSeconds, place } = keys.of(`key-${index}`)
-    assert.deepEqual([expirySentSeconds, place], [1 + index, index % 7])
+    const { expirySentSeconds, incrementIndex } = keys.of(`key-${index}`)
+    assert.deepEqual([expirySentSeconds, incrementIndex], [1 + index, index % 7])
   }
 })
 

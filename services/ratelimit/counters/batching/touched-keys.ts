@@ -33,7 +33,7 @@ export interface TouchedKey {
    * The index of the key's increment in the last write that included it; beyond the end of every write if
    * that is not known. See `sumEqualKeys`.
    */
-  place: number
+  incrementIndex: number
 }
 
 /** The table takes about 8 MB when full. */
@@ -104,12 +104,12 @@ class HashedKey implements TouchedKey {
     this.#table().setExpiryAt(this.#slot, seconds)
   }
 
-  get place(): number {
-    return this.#table().placeAt(this.#slot)
+  get incrementIndex(): number {
+    return this.#table().incrementIndexAt(this.#slot)
   }
 
-  set place(place: number) {
-    this.#table().setPlaceAt(this.#slot, place)
+  set incrementIndex(incrementIndex: number) {
+    this.#table().setIncrementIndexAt(this.#slot, incrementIndex)
   }
 
   #table(): HashedTable {
@@ -171,7 +171,7 @@ export class KeyHash implements Hash {
 const initialSlots = 1024
 const maxLoad = 0.75
 /** An index beyond the end of every list. */
-const noPlace = 2 ** 31 - 1
+const noIndex = 2 ** 31 - 1
 
 /**
  * Numbers by a 64-bit hash: open addressing with linear probing, in typed arrays. An entry takes 16 bytes, at
@@ -184,7 +184,7 @@ class HashedTable {
   #lows = new Int32Array(initialSlots)
   #highs = new Int32Array(initialSlots)
   #expiries = new Uint32Array(initialSlots)
-  #places = new Int32Array(initialSlots)
+  #incrementIndexes = new Int32Array(initialSlots)
 
   /** Returns the slot of the entry, or -1. */
   find(low: number, high: number): number {
@@ -200,7 +200,7 @@ class HashedTable {
   insert(low: number, high: number, expiry: number): number {
     if (this.size >= this.#lows.length * maxLoad) this.#grow()
     this.size += 1
-    return this.#put(low, high, expiry, noPlace)
+    return this.#put(low, high, expiry, noIndex)
   }
 
   expiryAt(slot: number): number {
@@ -211,12 +211,12 @@ class HashedTable {
     this.#expiries[slot] = seconds
   }
 
-  placeAt(slot: number): number {
-    return this.#places[slot] ?? 0
+  incrementIndexAt(slot: number): number {
+    return this.#incrementIndexes[slot] ?? 0
   }
 
-  setPlaceAt(slot: number, place: number): void {
-    this.#places[slot] = place
+  setIncrementIndexAt(slot: number, incrementIndex: number): void {
+    this.#incrementIndexes[slot] = incrementIndex
   }
 
   /** Returns the slot of the entry, or the free slot for it. */
@@ -232,25 +232,30 @@ class HashedTable {
     }
   }
 
-  #put(low: number, high: number, expiry: number, place: number): number {
+  #put(low: number, high: number, expiry: number, incrementIndex: number): number {
     const slot = this.#probe(low, high)
     this.#lows[slot] = low
     this.#highs[slot] = high
     this.#expiries[slot] = expiry
-    this.#places[slot] = place
+    this.#incrementIndexes[slot] = incrementIndex
     return slot
   }
 
   #grow(): void {
-    const [lows, highs, expiries, places] = [this.#lows, this.#highs, this.#expiries, this.#places]
+    const [lows, highs, expiries, incrementIndexes] = [
+      this.#lows,
+      this.#highs,
+      this.#expiries,
+      this.#incrementIndexes,
+    ]
     const slots = 2 * lows.length
     this.#lows = new Int32Array(slots)
     this.#highs = new Int32Array(slots)
     this.#expiries = new Uint32Array(slots)
-    this.#places = new Int32Array(slots)
+    this.#incrementIndexes = new Int32Array(slots)
     for (let slot = 0; slot < lows.length; slot++) {
       const low = lows[slot] ?? 0
-      if (low !== 0) this.#put(low, highs[slot] ?? 0, expiries[slot] ?? 0, places[slot] ?? 0)
+      if (low !== 0) this.#put(low, highs[slot] ?? 0, expiries[slot] ?? 0, incrementIndexes[slot] ?? 0)
     }
   }
 }

@@ -33,7 +33,7 @@ test('a read that follows increments of a dropped counter is repeated with them'
   await waitFor('memcached to answer', () => connection.healthy)
   const send = createCountSender(connection, systemClock, createCallStats(unreadStats))
   // This process believes that memcached has the counter.
-  const touched = { expirySentSeconds: 60, place: 0 }
+  const touched = { expirySentSeconds: 60, incrementIndex: 0 }
   const item = (by: number): Increment => ({ key: 'k', by, expirySeconds: 60, jitterSeconds: 0, touched })
   const items = [item(0), item(5), item(0), item(2), item(0)]
   const answers = await new Promise(resolve => send(items, resolve))

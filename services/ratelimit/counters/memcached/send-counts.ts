@@ -40,16 +40,16 @@ export function createCountSender(
       }
       const again: number[] = []
       const dropped = new Set<string>()
-      for (const [place, item] of items.entries()) {
-        const answer = answers[place]
+      for (const [position, item] of items.entries()) {
+        const answer = answers[position]
         if (answer instanceof CountersError) item.touched.expirySentSeconds = 0
-        const isDropped = answer === missingCounter && before[place] !== 'add'
+        const isDropped = answer === missingCounter && before[position] !== 'add'
         // A read that follows such an increment of its key found no counter either.
-        if (isDropped || (item.by === 0 && dropped.has(item.key))) again.push(place)
+        if (isDropped || (item.by === 0 && dropped.has(item.key))) again.push(position)
         if (isDropped) dropped.add(item.key)
       }
       if (again.length === 0) onAnswers(answers, problem)
-      else resend(items, answers, [{ places: again, send: count }], all => onAnswers(all, problem))
+      else resend(items, answers, [{ positions: again, send: count }], all => onAnswers(all, problem))
     })
   }
 }
@@ -60,7 +60,7 @@ export function createReadSender(connection: MemcachedConnection, calls: CallSta
     let requests = ''
     for (const { key } of items) requests += getRequest(key)
     connection.send(requests, items.length, (replies, problem) => {
-      calls.countReads(items.map((_, place) => replies[place]))
+      calls.countReads(items.map((_, position) => replies[position]))
       const answers = replies.map(toReadValue)
       if (hasOnlyExpected(answers)) onAnswers(answers, problem)
       else discardReplies(connection, onAnswers)
@@ -103,9 +103,9 @@ function countReplies(
 ): void {
   const looked: (MemcachedReply | undefined)[] = []
   let next = 0
-  for (const [place, { by }] of items.entries()) {
-    if (before[place] !== undefined) {
-      if (before[place] === 'add') calls.countAdd(replies[next])
+  for (const [position, { by }] of items.entries()) {
+    if (before[position] !== undefined) {
+      if (before[position] === 'add') calls.countAdd(replies[next])
       next += 1
     }
     if (by === 0) looked.push(replies[next++])
@@ -122,8 +122,8 @@ function readAnswers(
 ): readonly Answer[] | undefined {
   const answers: (Answer | undefined)[] = []
   let next = 0
-  for (const [place, item] of items.entries()) {
-    const kind = before[place]
+  for (const [position, item] of items.entries()) {
+    const kind = before[position]
     const beforeReply = kind === undefined ? 'STORED' : replies[next++]
     const reply = replies[next++]
     if (beforeReply === undefined || reply === undefined) break
@@ -184,8 +184,8 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
       return
     }
     look(large, looked => {
-      const { answers, places } = answerFull(items, collectValues(large, looked))
-      const part: Resend<Increment, Count> = { places, send: count }
+      const { answers, positions } = answerFull(items, collectValues(large, looked))
+      const part: Resend<Increment, Count> = { positions, send: count }
       resend(items, answers, [part], all => onAnswers(all, undefined))
     })
   }
@@ -204,17 +204,17 @@ function collectValues(
   return befores
 }
 
-/** Answers the large increments whose counter is full; the increments at `places` are still to be counted. */
+/** Answers the large increments whose counter is full; the increments at `positions` are still to be counted. */
 function answerFull(items: readonly Increment[], values: Map<string, bigint>) {
   const answers: bigint[] = []
-  const places: number[] = []
-  for (const [place, { key, by }] of items.entries()) {
+  const positions: number[] = []
+  for (const [position, { key, by }] of items.entries()) {
     const before = values.get(key) ?? 0n
     const value = before + BigInt(by)
     answers.push(value)
     if (by >= largeHits && before >= maxCount) continue
-    places.push(place)
+    positions.push(position)
     if (values.has(key)) values.set(key, value)
   }
-  return { answers, places }
+  return { answers, positions }
 }

@@ -83,10 +83,10 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const scripts = createPipeline({ ...limits, send: eachForItself(wholeCalls) })
   // The time that a test passes is that of one call.
   let calls = 0
-  const placeOf = limits.timeMicros === undefined ? options.findSlot : () => calls++
+  const findSlot = limits.timeMicros === undefined ? options.findSlot : () => calls++
   const admissions = createPipeline<LimitCheck, LimitOutcome>({
     ...limits,
-    send: sendRuns(runs, placeOf),
+    send: sendRuns(runs, findSlot),
   })
   // Redis may have restarted without data, so every key may be new to it.
   connection.onHealth(healthy => {

@@ -63,11 +63,11 @@ export function createScriptSender<Item, Answer>(
         if (outcome === undefined || isErrorReply(outcome)) script.onFailure?.(item)
       }
       const answers = outcomes.map((reply, index) => toAnswer(reply, items[index] as Item))
-      const places = name === 'EVAL' ? [] : findUnknownScripts(outcomes)
-      if (places.length === 0) onAnswers(answers, problem)
+      const positions = name === 'EVAL' ? [] : findUnknownScripts(outcomes)
+      if (positions.length === 0) onAnswers(answers, problem)
       else {
         const sendWhole: Send<Item, Answer> = (some, onSome) => send('EVAL', some, onSome, asking)
-        resend(items, answers, [{ places, send: sendWhole }], all => onAnswers(all, problem))
+        resend(items, answers, [{ positions, send: sendWhole }], all => onAnswers(all, problem))
       }
     })
   }
@@ -77,9 +77,9 @@ export function createScriptSender<Item, Answer>(
 
 /** Returns the indexes of the runs that did not begin because Redis does not have the script. */
 function findUnknownScripts(replies: readonly RedisReply[]): number[] {
-  const places: number[] = []
-  for (const [place, reply] of replies.entries()) {
-    if (isErrorReply(reply) && reply.error.startsWith('NOSCRIPT')) places.push(place)
+  const positions: number[] = []
+  for (const [position, reply] of replies.entries()) {
+    if (isErrorReply(reply) && reply.error.startsWith('NOSCRIPT')) positions.push(position)
   }
-  return places
+  return positions
 }

@@ -121,10 +121,10 @@ function mostFrequent(ballots: readonly (Ballot | undefined)[]) {
   const counts = new Map<string, { readonly ballot: NodeAddress; votes: number }>()
   for (const ballot of ballots) {
     if (ballot === undefined || 'problem' in ballot) continue
-    const place = `${ballot.host} ${ballot.port}`
-    const count = counts.get(place) ?? { ballot, votes: 0 }
+    const address = `${ballot.host} ${ballot.port}`
+    const count = counts.get(address) ?? { ballot, votes: 0 }
     count.votes += 1
-    counts.set(place, count)
+    counts.set(address, count)
   }
   let most: { readonly ballot: NodeAddress; readonly votes: number } | undefined
   for (const count of counts.values()) if (count.votes > (most?.votes ?? 0)) most = count

@@ -18,7 +18,7 @@ import { isMap, parseYamlDocument, type YamlMap, type YamlValue } from './yaml-d
  * its type. All problems are reported, not only the first. `validate` checks the meaning.
  *
  * As in the reference, a number or a boolean in a text field is accepted as written (`value: 5` is "5"), and
- * null is the same as leaving a field out. Known keys at a place where they have no meaning are accepted with
+ * null is the same as leaving a field out. Known keys where they have no meaning are accepted with
  * a warning.
  */
 export function parseYaml(name: string, text: string): ParsedYaml {
@@ -80,9 +80,9 @@ export function validateParsed(parsed: readonly ParsedYaml[], options: ValidateO
 
 /** Whether a finding is about a field that could not be read, or that may be the one of an unknown name. */
 function followsFrom({ value, reported }: PartialDomain, path: string): boolean {
-  for (let place = path; ; place = findParent(place)) {
-    if (reported.has(place)) return true
-    if (place === '') break
+  for (let fieldPath = path; ; fieldPath = findParent(fieldPath)) {
+    if (reported.has(fieldPath)) return true
+    if (fieldPath === '') break
   }
   const parents = new Set([...reported].map(findParent))
   return parents.has(path) || (parents.has(findParent(path)) && isAbsent(value, path))
@@ -144,8 +144,8 @@ function checkKeys(context: Context, map: YamlMap, path: string): void {
   for (const [key, value] of map) {
     if (context.findings.isFull()) return
     if (typeof key !== 'string') {
-      const place = joinPath(path, formatValue(key))
-      report(context, place, `config error, key is not of type string: ${formatPlain(key)}`)
+      const fieldPath = joinPath(path, formatValue(key))
+      report(context, fieldPath, `config error, key is not of type string: ${formatPlain(key)}`)
     } else if (!legalKeys.has(key)) {
       report(context, joinPath(path, key), `config error, unknown key '${key}'`, allowedKeys)
     } else if (key !== 'metadata') {
@@ -159,11 +159,11 @@ function checkValue(context: Context, value: YamlValue, path: string): void {
   else if (isList(value)) {
     for (const [index, item] of value.entries()) {
       if (context.findings.isFull()) return
-      const place = `${path}[${index}]`
-      if (isMap(item)) checkKeys(context, item, place)
+      const fieldPath = `${path}[${index}]`
+      if (isMap(item)) checkKeys(context, item, fieldPath)
       else {
         const message = `config error, yaml file contains list of type other than map: ${formatPlain(item)}`
-        report(context, place, message, 'a map')
+        report(context, fieldPath, message, 'a map')
       }
     }
   } else if (value !== null && typeof value !== 'string' && value.type === 'float') {
@@ -195,7 +195,7 @@ function decodeDescriptor(context: Context, map: YamlMap, path: string): RateLim
     ...(rateLimit && { rateLimit: decodeRateLimit(context, rateLimit, joinPath(path, 'rate_limit')) }),
     ...toRuleFlags(name => fields.boolean(toSnakeCase(name))),
     ...(metadata !== null && { metadata: decodeMetadata(context, metadata, joinPath(path, 'metadata')) }),
-    descriptors: fields.maps('descriptors', (item, place) => decodeDescriptor(context, item, place)),
+    descriptors: fields.maps('descriptors', (item, fieldPath) => decodeDescriptor(context, item, fieldPath)),
   }
 }
 
@@ -206,8 +206,8 @@ function decodeRateLimit(context: Context, map: YamlMap, path: string): RateLimi
     requestsPerUnit: fields.count('requests_per_unit'),
     unlimited: fields.boolean('unlimited'),
     name: fields.text('name'),
-    replaces: fields.maps('replaces', (item, place) =>
-      readFields(context, item, place, replacesKeys).text('name'),
+    replaces: fields.maps('replaces', (item, fieldPath) =>
+      readFields(context, item, fieldPath, replacesKeys).text('name'),
     ),
   }
 }
@@ -270,8 +270,8 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
       if (!isList(found)) reject(field, found, 'a list of maps')
       const items = isList(found) ? found : []
       return items.map((item, index) => {
-        const place = `${joinPath(path, field)}[${index}]`
-        return decode(isMap(item) ? item : emptyMap, place)
+        const fieldPath = `${joinPath(path, field)}[${index}]`
+        return decode(isMap(item) ? item : emptyMap, fieldPath)
       })
     },
   }
@@ -300,9 +300,9 @@ function decodeMetadata(context: Context, metadata: YamlValue, path: string): Js
 
 function decodeObject(context: Context, map: YamlMap, path: string): JsonObject {
   const members = [...map].map(([key, item]): [string, Json] => {
-    const place = joinPath(path, formatValue(key))
+    const fieldPath = joinPath(path, formatValue(key))
     if (typeof key === 'string') return [key, decodeJson(context, item, joinPath(path, key))]
-    report(context, place, `error parsing metadata: key is not of type string: ${formatPlain(key)}`)
+    report(context, fieldPath, `error parsing metadata: key is not of type string: ${formatPlain(key)}`)
     return ['', null]
   })
   return Object.fromEntries(members)

@@ -12,12 +12,12 @@ import {
 import { findSizeProblem } from './yaml-size.ts'
 
 /** The most levels of nested lists and maps; a level of descriptors is two of them. */
-export const maxNestingDepth = 200
-export const maxAliases = 100_000
+const maxNestingDepth = 200
+const maxAliases = 100_000
 /** The values that a document may have through its aliases, in addition to those without them. */
-export const maxAliasedValues = 100_000
+const maxAliasedValues = 100_000
 /** The most keys that a document may merge by `<<` altogether. */
-export const maxMergedKeys = 100_000
+const maxMergedKeys = 100_000
 
 /**
  * The content of a YAML file. Scalars other than text and null keep their spelling, because a number in a
@@ -25,7 +25,7 @@ export const maxMergedKeys = 100_000
  */
 export type YamlValue = null | string | YamlScalar | readonly YamlValue[] | YamlMap
 export type YamlMap = ReadonlyMap<YamlValue, YamlValue>
-export type YamlScalar =
+type YamlScalar =
   | { readonly type: 'int' | 'float'; readonly text: string; readonly value: number }
   | { readonly type: 'bool'; readonly text: string; readonly value: boolean }
 
@@ -53,7 +53,7 @@ export function parseYamlDocument(
  * Lines with too little indentation are fixed one at a time; at most this many characters are parsed again
  * for them.
  */
-export const maxRereadCharacters = 2_000_000
+const maxRereadCharacters = 2_000_000
 
 /**
  * A list or a map in brackets, or a quoted text, may continue at any column of its next line for the

@@ -72,8 +72,8 @@ const mappingKeys = [
   ...timerKeys,
 ]
 
-function readDefaults(place: YamlField): Defaults {
-  const fields = readFields(place, defaultsKeys)
+function readDefaults(section: YamlField): Defaults {
+  const fields = readFields(section, defaultsKeys)
   fields.warnUnless('ttl', ['0', '0s'], 'series are never removed')
   fields.warnUnless('glob_disable_ordering', ['false'], 'globs are tried in order')
   return {

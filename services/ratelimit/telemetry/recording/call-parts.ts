@@ -70,7 +70,10 @@ export function takePart(steps: Iterator<ReadStep>): {
 
 function encode(calls: readonly RecordedCall[]): Uint8Array {
   const message = calls.map(({ request, ms, aheadMicros, count }) => ({
-    ...{ ms: BigInt(ms), aheadMicros, count, hitsAddend: BigInt(request.hitsAddend) },
+    ms: BigInt(ms),
+    aheadMicros,
+    count,
+    hitsAddend: BigInt(request.hitsAddend),
     descriptors: request.descriptors.map(({ entries, hitsAddend }) => ({
       entries: [...entries],
       ...(hitsAddend !== undefined && { hitsAddend: BigInt(hitsAddend) }),
@@ -88,7 +91,8 @@ export function readPart(bytes: Uint8Array, domain: string): readonly RecordedCa
   return fromBinary(RecordedCallsSchema, bytes).calls.map(
     ({ ms, aheadMicros, count, hitsAddend, descriptors }) => {
       const request: DecisionRequest = {
-        ...{ domain, hitsAddend: toSafeHits(hitsAddend) },
+        domain,
+        hitsAddend: toSafeHits(hitsAddend),
         descriptors: descriptors.map(({ entries, hitsAddend }) => ({
           entries: entries.map(({ key, value }) => ({ key, value })),
           ...(hitsAddend !== undefined && { hitsAddend: toSafeHits(hitsAddend) }),

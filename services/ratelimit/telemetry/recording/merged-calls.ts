@@ -83,25 +83,25 @@ async function sortByTime(calls: Generation, slices: Slices): Promise<Uint32Arra
   // The digits of a time within 2^31 ms.
   for (const unit of [1, digits, digits ** 2]) {
     const readDigit = (record: number) => Math.floor(Math.max(0, calls.readMicros(record)) / unit) % digits
-    const places = new Uint32Array(digits + 1)
+    const starts = new Uint32Array(digits + 1)
     const forEach = async (visit: (record: number) => void) => {
-      for (let place = 0; place < length; place++) {
-        visit(sorted[place] ?? 0)
-        const resting = place % stepRecords === 0 ? slices.yieldIfDue() : undefined
+      for (let index = 0; index < length; index++) {
+        visit(sorted[index] ?? 0)
+        const resting = index % stepRecords === 0 ? slices.yieldIfDue() : undefined
         if (resting !== undefined) await resting
       }
     }
     await forEach(record => {
-      const place = readDigit(record) + 1
-      places[place] = (places[place] ?? 0) + 1
+      const index = readDigit(record) + 1
+      starts[index] = (starts[index] ?? 0) + 1
     })
     for (let digit = 0; digit < digits; digit++)
-      places[digit + 1] = (places[digit + 1] ?? 0) + (places[digit] ?? 0)
+      starts[digit + 1] = (starts[digit + 1] ?? 0) + (starts[digit] ?? 0)
     await forEach(record => {
       const digit = readDigit(record)
-      const place = places[digit] ?? 0
-      places[digit] = place + 1
-      next[place] = record
+      const index = starts[digit] ?? 0
+      starts[digit] = index + 1
+      next[index] = record
     })
     ;[sorted, next] = [next, sorted]
   }

@@ -20,7 +20,10 @@ import { type CountedHits, RuleHits, type RuleHitsEstimate } from './rule-hits.t
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 100)
 const settings = {
-  ...{ nearLimitRatio: 0.8, shadowMode: false, quotaMode: false, mergeDomainConfigs: false },
+  nearLimitRatio: 0.8,
+  shadowMode: false,
+  quotaMode: false,
+  mergeDomainConfigs: false,
   stopIncrementWhenOverLimit: false,
 }
 const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
@@ -74,13 +77,25 @@ async function decideAll(
   }
   const counters = createMemoryCounters({ clock })
   const limiter = new RuleLimiter({
-    ...{ rules: () => rules, stats, limitStats, clock, random: () => 0, cacheKeyPrefix: '' },
+    rules: () => rules,
+    stats,
+    limitStats,
+    clock,
+    random: () => 0,
+    cacheKeyPrefix: '',
     counting: createCounting({
-      ...{ counters, stopWhenOver: false, mode: 'error', local: counters, localShare: 1 },
+      counters,
+      stopWhenOver: false,
+      mode: 'error',
+      local: counters,
+      localShare: 1,
       onSuccess() {},
       onFailure() {},
     }),
-    ...{ ...settings, expirationJitterMaxSeconds: 0, dynamicMetadata: false, observation: { observer } },
+    ...settings,
+    expirationJitterMaxSeconds: 0,
+    dynamicMetadata: false,
+    observation: { observer },
   })
   for (const [index, [key, laterMs]] of calls.entries()) {
     call = index
@@ -105,11 +120,16 @@ interface Replayed extends Pick<Awaited<ReturnType<typeof decideAll>>, 'rules' |
 async function replayAll({ rules, recording, calls, fromMs = 0 }: Replayed, limit: number) {
   const rateLimit = { unit: RateLimitUnit.MINUTE, requestsPerUnit: limit }
   const resource = create(RateLimitConfigSchema, {
-    ...{ name: 'shop', domain: 'shop', descriptors: [{ key: 'user', rateLimit }] },
+    name: 'shop',
+    domain: 'shop',
+    descriptors: [{ key: 'user', rateLimit }],
   })
   const { signal } = new AbortController()
   const parts = {
-    ...{ settings, rules: () => rules, calls: calls ?? recording.of('shop'), signal },
+    settings,
+    rules: () => rules,
+    calls: calls ?? recording.of('shop'),
+    signal,
     decisions: () => recording.calls,
     onProgress() {},
   }

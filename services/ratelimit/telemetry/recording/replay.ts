@@ -124,7 +124,11 @@ const activeRules: OpenRules = async ({ domain }, { rules }, { limitStats }) => 
 const proposeRules: OpenRules = async ({ domain, resource }, { settings }, { stats, limitStats }) => {
   const { mergeDomainConfigs } = settings
   const configuration = createConfiguration({
-    ...{ stats, limitStats, mergeDomainConfigs, log: silentLog, spelling: 'camel' },
+    stats,
+    limitStats,
+    mergeDomainConfigs,
+    log: silentLog,
+    spelling: 'camel',
   })
   const typeUrl = rateLimitTypeUrl
   const hashes = [createHash('sha256').update(resource).digest('hex')]
@@ -162,18 +166,19 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
     rules: () => set,
     counting: createCounting({
       counters: createMemoryCounters({ clock: countersClock, maxKeys: maxCounters, stopWhenOver }),
-      ...{ stopWhenOver, mode: 'error', local: { add: () => [] }, localShare: 1 },
+      stopWhenOver,
+      mode: 'error',
+      local: { add: () => [] },
+      localShare: 1,
       onSuccess() {},
       onFailure() {},
     }),
-    ...{
-      stats,
-      limitStats,
-      clock,
-      cacheKeyPrefix: '',
-      expirationJitterMaxSeconds: 0,
-      dynamicMetadata: false,
-    },
+    stats,
+    limitStats,
+    clock,
+    cacheKeyPrefix: '',
+    expirationJitterMaxSeconds: 0,
+    dynamicMetadata: false,
     random: () => 0,
     observation: {
       observer: countHits(rules, (entries, hits) => {

@@ -6,7 +6,7 @@ import { findHashSlot } from './hash-slot.ts'
 
 /** A master of the cluster, with a connection of its own. */
 export interface RedisClusterNode extends RedisNode {
-  readonly place: NodeAddress
+  readonly address: NodeAddress
   /** When a node last reported that this one has a slot. */
   namedMs: number
   /**
@@ -17,7 +17,7 @@ export interface RedisClusterNode extends RedisNode {
 }
 
 interface ClusterNodeOptions {
-  readonly place: NodeAddress
+  readonly address: NodeAddress
   readonly follow: Follow
   /** The node has lost its connection, or reports that the cluster is down: the slots may have moved. */
   readonly onLost: () => void
@@ -27,13 +27,13 @@ interface ClusterNodeOptions {
 
 export function openClusterNode(
   { session, pool, newBackoff, newBreaker, limits, inspect }: RedisSetup,
-  { place, follow, onLost, onHealth }: ClusterNodeOptions,
+  { address, follow, onLost, onHealth }: ClusterNodeOptions,
 ): RedisClusterNode {
   const connection = new RespConnection({
     ...session,
-    endpoint: place,
+    endpoint: address,
     backoff: newBackoff(),
-    breaker: newBreaker(`Redis ${place.host}:${place.port}`),
+    breaker: newBreaker(`Redis ${address.host}:${address.port}`),
     stats: pool,
   })
   inspect(connection)
@@ -63,9 +63,9 @@ export function openClusterNode(
     onHealth()
   })
   const node = createRedisNode({ connection, limits, onErrorReply, findSlot: findHashSlot, follow })
-  return { ...node, place, whenServing, namedMs: 0 }
+  return { ...node, address, whenServing, namedMs: 0 }
 }
 
-export function describeProblem({ place, connection }: RedisClusterNode): string {
-  return `${place.host}:${place.port}: ${connection.problem}`
+export function describeProblem({ address, connection }: RedisClusterNode): string {
+  return `${address.host}:${address.port}: ${connection.problem}`
 }

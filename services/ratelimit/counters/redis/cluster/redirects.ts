@@ -10,7 +10,7 @@ const maxRedirects = 4
 
 /** Items sent to a node, which may redirect them. */
 interface Step<Item, Answer> {
-  readonly place: NodeAddress
+  readonly address: NodeAddress
   readonly send: Send<Item, Answer>
   readonly of: (node: RedisNode) => Send<Item, Answer>
   /** The number of redirects so far. */
@@ -18,32 +18,32 @@ interface Step<Item, Answer> {
 }
 
 /**
- * Returns a function that creates a `Follow` for the node at a place. It sends each item that the node
+ * Returns a function that creates a `Follow` for the node at an address. It sends each item that the node
  * redirects to the node that the reply names, when that node is connected. `learn` records a redirect and
  * returns the node that it names.
  */
 export function createRedirects(
   learn: (redirect: Redirect) => RedisClusterNode,
-): (place: NodeAddress) => Follow {
+): (address: NodeAddress) => Follow {
   function sendFollowing<Item, Answer>(
     step: Step<Item, Answer>,
     items: readonly Item[],
     onAnswers: OnAnswers<Answer>,
     asking = false,
   ): void {
-    const { place, send, of, hops } = step
+    const { address, send, of, hops } = step
     send(
       items,
       (answers, missing) => {
         const parts: Resend<Item, Answer>[] = []
-        const redirects = hops < maxRedirects ? redirectsIn(answers, place.host) : []
-        for (const { redirect, places } of redirects) {
+        const redirects = hops < maxRedirects ? redirectsIn(answers, address.host) : []
+        for (const { redirect, positions } of redirects) {
           const node = learn(redirect)
-          const next = { place: node.place, send: of(node), of, hops: hops + 1 }
+          const next = { address: node.address, send: of(node), of, hops: hops + 1 }
           const sendThere: Send<Item, Answer> = (some, onSome) => {
             node.whenServing(() => sendFollowing(next, some, onSome, redirect.asking))
           }
-          parts.push({ places, send: sendThere })
+          parts.push({ positions, send: sendThere })
         }
         if (parts.length === 0) onAnswers(answers, missing)
         else resend(items, answers, parts, all => onAnswers(all, missing))
@@ -52,28 +52,28 @@ export function createRedirects(
     )
   }
 
-  return place => (send, of) => (items, onAnswers) =>
-    sendFollowing({ place, send, of, hops: 0 }, items, onAnswers)
+  return address => (send, of) => (items, onAnswers) =>
+    sendFollowing({ address, send, of, hops: 0 }, items, onAnswers)
 }
 
 interface RedirectedAnswers {
   readonly redirect: Redirect
-  /** The places of the answers in their list. */
-  readonly places: number[]
+  /** The positions of the answers in their list. */
+  readonly positions: number[]
 }
 
 /** Returns the answers that name another node, grouped by their text. */
 function redirectsIn(answers: readonly unknown[], askedHost: string): readonly RedirectedAnswers[] {
   const found = new Map<string, RedirectedAnswers>()
-  for (const [place, answer] of answers.entries()) {
+  for (const [position, answer] of answers.entries()) {
     if (!(answer instanceof CountersError)) continue
     const known = found.get(answer.message)
     if (known !== undefined) {
-      known.places.push(place)
+      known.positions.push(position)
       continue
     }
     const redirect = readRedirect(answer.message, askedHost)
-    if (redirect !== undefined) found.set(answer.message, { redirect, places: [place] })
+    if (redirect !== undefined) found.set(answer.message, { redirect, positions: [position] })
   }
   return [...found.values()]
 }

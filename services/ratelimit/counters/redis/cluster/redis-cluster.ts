@@ -33,7 +33,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly NodeAdd
     if (targets.every(target => target === first)) return first.add(batch)
     return addSplit(
       batch,
-      (_, place) => targets[place] ?? first,
+      (_, position) => targets[position] ?? first,
       (node, part) => node.add(part),
     )
   }

@@ -80,10 +80,10 @@ export class Topology {
     return node
   }
 
-  #open(place: NodeAddress): RedisClusterNode {
+  #open(address: NodeAddress): RedisClusterNode {
     return openClusterNode(this.#setup, {
-      place,
-      follow: this.#followFrom(place),
+      address,
+      follow: this.#followFrom(address),
       onLost: () => this.#schedule.refreshSoon(),
       onHealth: () => this.#checkHealth(),
     })
@@ -148,19 +148,19 @@ interface FindSlotsOptions extends Pick<RedisSetup, 'session' | 'random'> {
 async function findSlots(options: FindSlotsOptions): Promise<ClusterSlots | undefined> {
   const { session, serving, seeds, random, isClosed, onProblem } = options
   const sources = [
-    ...shuffle(serving, random).map(({ place, connection }) => ({
-      place,
+    ...shuffle(serving, random).map(({ address, connection }) => ({
+      address,
       fetch: () => sendCommand(connection, 'CLUSTER', 'SLOTS'),
     })),
-    ...shuffle(seeds, random).map(place => ({
-      place,
-      fetch: () => sendCommandOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
+    ...shuffle(seeds, random).map(address => ({
+      address,
+      fetch: () => sendCommandOnce({ ...session, endpoint: address }, 'CLUSTER', 'SLOTS'),
     })),
   ]
   let best: ClusterSlots | undefined
-  for (const { place, fetch } of sources) {
+  for (const { address, fetch } of sources) {
     if (isClosed() || best?.covered === slotCount) break
-    const slots = readClusterSlots(await fetch(), place.host)
+    const slots = readClusterSlots(await fetch(), address.host)
     if ('problem' in slots) onProblem(slots.problem)
     else if (best === undefined || slots.covered > best.covered) best = slots
   }
