@@ -192,3 +192,16 @@ test('the index of the documentation lists every page', () => {
     'docs/README.md has no link',
   )
 })
+
+test('the changelog has the sections of Keep a Changelog, and entries of at most two lines', () => {
+  const [, ...releases] = read('CHANGELOG.md').split(/^## /m)
+  const allowed = ['Added', 'Changed', 'Deprecated', 'Removed', 'Fixed', 'Security']
+  for (const release of releases) {
+    const sections = [...release.matchAll(/^### (.*)$/gm)].map(([, name = '']) => name)
+    assert.deepEqual(
+      sections,
+      allowed.filter(name => sections.includes(name)),
+    )
+    assert.deepEqual(release.match(/^- .*(?:\n {2}.*){2,}/gm) ?? [], [])
+  }
+})
