@@ -46,7 +46,7 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
     return { feed, service, caller: callRateLimit(t, service.grpcPort) }
   }
 
-  const requestOf = (value: string, hitsAddend = 0) => ({
+  const createRequest = (value: string, hitsAddend = 0) => ({
     domain: 'shop',
     hitsAddend,
     descriptors: [{ entries: [{ key: 'user', value }] }],
@@ -57,7 +57,7 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
     const { service, caller } = await open(t, limit)
     await service.serves()
     const answers = []
-    for (let call = 0; call < 4; call += 1) answers.push(await caller.shouldRateLimit(requestOf('a')))
+    for (let call = 0; call < 4; call += 1) answers.push(await caller.shouldRateLimit(createRequest('a')))
     assert.deepEqual(
       answers.map(({ overallCode, statuses }) => [overallCode, statuses[0]?.limitRemaining]),
       [
@@ -67,10 +67,10 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
         [Code.OVER_LIMIT, 0],
       ],
     )
-    const [refused] = answers.at(-1)?.statuses ?? []
-    assert.equal(refused?.currentLimit?.name, 'bucket')
-    assert.ok(Number(refused?.durationUntilReset?.seconds) > 50, `${refused?.durationUntilReset?.seconds}`)
-    const never = await caller.shouldRateLimit(requestOf('b', 4))
+    const [rejected] = answers.at(-1)?.statuses ?? []
+    assert.equal(rejected?.currentLimit?.name, 'bucket')
+    assert.ok(Number(rejected?.durationUntilReset?.seconds) > 50, `${rejected?.durationUntilReset?.seconds}`)
+    const never = await caller.shouldRateLimit(createRequest('b', 4))
     assert.equal(never.overallCode, Code.OVER_LIMIT)
     assert.equal(never.statuses[0]?.durationUntilReset, undefined)
     const stats = await service.stats()

@@ -47,7 +47,7 @@ test('responses have the headers of the nearest limit, with the names of the set
     LIMIT_REMAINING_HEADER: 'x-left',
   })
   const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
-  const told: string[] = []
+  const results: string[] = []
   for (let call = 0; call < 3; call += 1) {
     const { overallCode, responseHeadersToAdd, dynamicMetadata } = await shouldRateLimit(ask)
     const [limit, left, reset] = responseHeadersToAdd
@@ -55,11 +55,11 @@ test('responses have the headers of the nearest limit, with the names of the set
       responseHeadersToAdd.map(({ key }) => key),
       ['RateLimit-Limit', 'x-left', 'RateLimit-Reset'],
     )
-    told.push(`${Code[overallCode]} ${left?.value} of ${limit?.value}`)
+    results.push(`${Code[overallCode]} ${left?.value} of ${limit?.value}`)
     assertResets(reset?.value, 'RateLimit-Reset')
     assert.equal(dynamicMetadata, undefined, 'the descriptor did not ask for it')
   }
-  assert.deepEqual(told, ['OK 1 of 2', 'OK 0 of 2', 'OVER_LIMIT 0 of 2'])
+  assert.deepEqual(results, ['OK 1 of 2', 'OK 0 of 2', 'OVER_LIMIT 0 of 2'])
 })
 
 test('responses have dynamic metadata if that is enabled', async t => {

@@ -21,11 +21,11 @@ async function stream(t: TestContext, producing: BrokerProcess, consuming: Broke
   )
   const producer = openAnimationClient(t, producing.address).push()
   producer.write(encodeText('header', requestId))
-  const run = await waitFor(`the run of ${requestId}`, () => runOf(consumer))
+  const run = await waitFor(`the run of ${requestId}`, () => findRun(consumer))
   return { consumer, producer, run }
 }
 
-const runOf = (consumer: PullCall) =>
+const findRun = (consumer: PullCall) =>
   consumer.texts()[1]?.match(/^INFO run (\S+), the next is message 1$/)?.[1]
 
 /** Returns the received time codes, which are the numbers of the messages. */

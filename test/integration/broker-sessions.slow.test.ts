@@ -35,7 +35,7 @@ async function startOperator(t: TestContext, expected: readonly ExpectedBroker[]
 }
 
 /** A broker process of this uid, with a request of this stream. */
-async function startBrokerOf(t: TestContext, address: string, uid: string) {
+async function startReportingBroker(t: TestContext, address: string, uid: string) {
   const folder = temporaryFolder('broker-sessions')
   const { serverName, credentials } = tlsOf('pod')
   const { ca, identity } = credentials()
@@ -76,14 +76,17 @@ async function brokersAt({ brokers }: Operator): Promise<string> {
     .join('; ')
 }
 
-const away = 'has no session with the operator'
+const noSession = 'has no session with the operator'
 
 test('every operator lists and previews the requests of all brokers, through faults of both', async t => {
   const expected = ['a', 'b', 'c'].map(running)
   const [one, two] = [await startOperator(t, expected), await startOperator(t, expected)]
   two.leader.setLeader(one.address)
-  const [a, b] = await Promise.all([startBrokerOf(t, one.address, 'a'), startBrokerOf(t, two.address, 'b')])
-  const both = `pod-a 1; pod-b 1; pod-c ${away}`
+  const [a, b] = await Promise.all([
+    startReportingBroker(t, one.address, 'a'),
+    startReportingBroker(t, two.address, 'b'),
+  ])
+  const both = `pod-a 1; pod-b 1; pod-c ${noSession}`
   for (const operator of [one, two]) {
     await waitFor('both brokers', async () => (await brokersAt(operator)) === both)
   }
@@ -103,7 +106,7 @@ test('every operator lists and previews the requests of all brokers, through fau
 
   await t.test('a broker that hangs is named, and the others are listed', async () => {
     b.program.process.kill('SIGSTOP')
-    const late = `pod-a 1; pod-b does not answer within 3 s; pod-c ${away}`
+    const late = `pod-a 1; pod-b does not answer within 3 s; pod-c ${noSession}`
     const isLate = async (operator: Operator) => (await brokersAt(operator)) === late
     await Promise.all([one, two].map(operator => waitFor('the other broker', () => isLate(operator))))
     const result = await two.brokers.preview('none')
@@ -128,9 +131,9 @@ test('every operator lists and previews the requests of all brokers, through fau
 
   await t.test('a broker that is killed has no session', async () => {
     a.program.process.kill('SIGKILL')
-    const gone = `pod-a ${away}; pod-b 1; pod-c ${away}`
+    const disconnected = `pod-a ${noSession}; pod-b 1; pod-c ${noSession}`
     for (const operator of [one, two]) {
-      await waitFor('the end of the session', async () => (await brokersAt(operator)) === gone)
+      await waitFor('the end of the session', async () => (await brokersAt(operator)) === disconnected)
     }
   })
 
@@ -195,17 +198,17 @@ test('a pod has the sessions of its own service only, under its own name', async
     }
   }
   openSession(t, two.address, brokerSessionPath, brokerHello('a', 'pod-b'))
-  const late = `pod-a does not answer within 3 s; pod-b ${away}`
+  const late = `pod-a does not answer within 3 s; pod-b ${noSession}`
   await waitFor('the broker under its own name', async () => (await brokersAt(one)) === late)
 })
 
 test('a broker that sends answers without requests loses its session, and the others are listed', async t => {
   const operator = await startOperator(t, ['a', 'b'].map(running))
-  await startBrokerOf(t, operator.address, 'b')
+  await startReportingBroker(t, operator.address, 'b')
   const answers = Array.from({ length: 100 }, (_, index) => brokerAnswer(BigInt(index), '{"streams":[]}'))
   const { end } = openSession(t, operator.address, brokerSessionPath, brokerHello('a'), ...answers)
   assert.match(await end, /answer: no request waits for one/)
-  const others = `pod-a ${away}; pod-b 1`
+  const others = `pod-a ${noSession}; pod-b 1`
   await waitFor('the other broker', async () => (await brokersAt(operator)) === others)
 })
 

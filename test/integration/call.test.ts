@@ -16,7 +16,7 @@ async function startService(t: TestContext) {
   return { http: `http://127.0.0.1:${service.httpPort}`, grpc: `127.0.0.1:${service.grpcPort}` }
 }
 
-test('call of a running service', async t => {
+test('tollway call reports the decision and the health of a running service', async t => {
   const { http, grpc } = await startService(t)
   await t.test('requests a decision and prints it', async () => {
     assert.deepEqual(await tollwayCall('--health', '--http', http, '--wait', '60'), {
@@ -57,7 +57,7 @@ test('call of a running service', async t => {
 
   await t.test('reports why there is no decision', async () => {
     const [freePort = 0] = await freePorts(1)
-    const gone = `http://127.0.0.1:${freePort}`
+    const closedAddress = `http://127.0.0.1:${freePort}`
     const table: [string[], RegExp][] = [
       [['-e', 'a=b'], /missing option --domain\n/],
       [['-d', 'shop'], /missing option --entries KEY=VALUE\n/],
@@ -69,11 +69,14 @@ test('call of a running service', async t => {
       ],
       [['-d', 'shop', '-e', 'a=b', '--http', 'here'], /--http here: must be a URL, such as http/],
       [['-d', '', '-e', 'a=b', '--http', http], /answered 400 Bad Request; see the log of the service/],
-      [['--health', '--http', gone], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
-      [['--health', '--grpc', gone.replace('http://', '')], /answered UNAVAILABLE: .*ECONNREFUSED/],
+      [['--health', '--http', closedAddress], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
+      [['--health', '--grpc', closedAddress.replace('http://', '')], /answered UNAVAILABLE: .*ECONNREFUSED/],
       [['-d', 'a', '-e', 'a=b', '--grpc', grpc], /--grpc requires --health/],
       [['--health', '--service', 'a'], /--service requires --grpc/],
-      [['--health', '--http', gone, '--wait', '0.3'], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
+      [
+        ['--health', '--http', closedAddress, '--wait', '0.3'],
+        /http:\/\/127\.0\.0\.1:\d+: connection refused$/m,
+      ],
     ]
     for (const [args, pattern] of table) {
       const { code, out, err } = await tollwayCall(...args)
@@ -83,11 +86,11 @@ test('call of a running service', async t => {
   })
 })
 
-test('call waits for a service that has not started yet', async t => {
-  let asked = 0
+test('tollway call waits for a service that has not started yet', async t => {
+  let callCount = 0
   const server = createServer((_, response) => {
-    asked += 1
-    response.writeHead(asked < 3 ? 500 : 200).end('OK')
+    callCount += 1
+    response.writeHead(callCount < 3 ? 500 : 200).end('OK')
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.after(() => server.close())

@@ -27,16 +27,16 @@ const inThisProcess = (...args: string[]): Promise<Outcome> => runCaptured(outpu
 
 /** A folder with these files, and `tollway` in it. */
 function openFolder(files: Readonly<Record<string, string>>) {
-  const place = temporaryFolder('cli')
+  const folder = temporaryFolder('cli')
   const write = (file: string, text: string) => {
-    mkdirSync(dirname(join(place, file)), { recursive: true })
-    writeFileSync(join(place, file), text)
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    writeFileSync(join(folder, file), text)
   }
   for (const [file, text] of Object.entries(files)) write(file, text)
   return {
-    place,
+    folder,
     write,
-    tollway: (...args: string[]) => runIn(place, process.execPath, [programs.tollway, ...args]),
+    tollway: (...args: string[]) => runIn(folder, process.execPath, [programs.tollway, ...args]),
   }
 }
 
@@ -96,10 +96,10 @@ test('validate warns of values that cannot match as meant, and names the way to 
     rule('path', '/api/*'),
     rule('masked_remote_address', '10.0.0.0/8'),
   ]
-  const { place } = openFolder({
+  const { folder } = openFolder({
     'a.yaml': `${manifest('a', 'shop', {}).split('spec:')[0]}spec: {domain: shop, descriptors: [${rules.join(', ')}]}\n`,
   })
-  const { code, out } = await inThisProcess('validate', '-f', join(place, 'a.yaml'))
+  const { code, out } = await inThisProcess('validate', '-f', join(folder, 'a.yaml'))
   assert.equal(code, 0, out)
   const at = (index: number) =>
     `warning: a.yaml: RateLimitConfig default/a: spec.descriptors[${index}].value: `
@@ -113,14 +113,14 @@ test('validate warns of values that cannot match as meant, and names the way to 
 })
 
 test('a misspelled value of a field has the one that was meant', async () => {
-  const { place } = openFolder({ 'a.yaml': manifest('a', 'shop', { user: '3/MINUTE' }) })
-  const { out } = await inThisProcess('validate', '-f', place)
+  const { folder } = openFolder({ 'a.yaml': manifest('a', 'shop', { user: '3/MINUTE' }) })
+  const { out } = await inThisProcess('validate', '-f', folder)
   assert.match(out, /unit: "MINUTE" is not one of second, .*; did you mean minute\?\n/)
 })
 
 test('a file of envoyproxy/ratelimit among manifests names the commands for it', async () => {
-  const { place } = openFolder({ 'reference.yaml': configuration('shop', '5') })
-  const { code, out } = await inThisProcess('validate', '-f', place)
+  const { folder } = openFolder({ 'reference.yaml': configuration('shop', '5') })
+  const { code, out } = await inThisProcess('validate', '-f', folder)
   assert.equal(code, 1)
   assert.match(
     out,
@@ -129,19 +129,19 @@ test('a file of envoyproxy/ratelimit among manifests names the commands for it',
 })
 
 test('validate accepts valid folders and single files, and reports a folder without resources', async () => {
-  const { place, tollway } = openFolder({
+  const { folder, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
     'other/deployment.yaml': 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n',
   })
   const right = { code: 0, out: '1 resource, no problem\n', err: '' }
   assert.deepEqual(tollway('validate', '-f', 'm'), right)
-  assert.deepEqual(await inThisProcess('validate', '-f', join(place, 'm/a.yaml')), right)
+  assert.deepEqual(await inThisProcess('validate', '-f', join(folder, 'm/a.yaml')), right)
   assert.equal(tollway('validate', '-f', 'm', '-o=json').out, '[]\n')
-  const other = join(place, 'other')
+  const other = join(folder, 'other')
   const kinds = 'RateLimitConfig, AnimationStreamRoute, Merchant'
   const message = `${other}: no resource found: expected ${kinds} in a .yaml or .yml file\n`
   assert.deepEqual(await inThisProcess('validate', '-f', other), { code: 1, out: message, err: '' })
-  assert.equal((await inThisProcess('validate', '-f', join(place, 'missing'))).code, 2)
+  assert.equal((await inThisProcess('validate', '-f', join(folder, 'missing'))).code, 2)
   const none = tollway('validate')
   assert.equal(none.code, 2)
   assert.match(none.err, /missing option --file: no operator has run with the state in \.tollway/)
@@ -175,13 +175,13 @@ test('translate prints what the feed would publish, and reports what it leaves o
 
 test('try prints which rule matches, or why none does', async () => {
   const text = manifest('a', 'shop', { user: '3/day' })
-  const { place, tollway, write } = openFolder({ 'm/a.yaml': text })
+  const { folder, tollway, write } = openFolder({ 'm/a.yaml': text })
   const found = tollway('try', '-f', 'm', '-d', 'shop', '-e', 'user=alice')
   assert.equal(found.code, 0, found.err)
   assert.match(found.out, /user=alice {2}any value match of shop\.user\n {2}=> shop\.user: 3\/day/)
 
   const attempt = (domain: string, ...args: string[]) =>
-    inThisProcess('try', '-f', join(place, 'm'), '-d', domain, ...args)
+    inThisProcess('try', '-f', join(folder, 'm'), '-d', domain, ...args)
   const comma = await attempt('shop', '-e', 'user=a\\,b=c,plan=free')
   assert.equal(comma.code, 1)
   assert.match(comma.out, /user=a,b=c {2}any value.*\n {2}plan=free {2}stopped: /)
@@ -245,13 +245,13 @@ test('convert reports every problem, and then prints no resource', () => {
 })
 
 test('config-check validates the files of a rate limit service', async () => {
-  const { place } = openFolder({
+  const { folder } = openFolder({
     'right/a.yaml': configuration('a', '5'),
     'wrong/a.yaml': configuration('a', 'many'),
   })
-  const right = await inThisProcess('config-check', '--config-dir', join(place, 'right'))
+  const right = await inThisProcess('config-check', '--config-dir', join(folder, 'right'))
   assert.deepEqual(right, { code: 0, out: 'all rate limit configs ok: 1 file, 1 domain\n', err: '' })
-  const wrong = await inThisProcess('config-check', '-config_dir', join(place, 'wrong'))
+  const wrong = await inThisProcess('config-check', '-config_dir', join(folder, 'wrong'))
   assert.equal(wrong.code, 1)
   assert.match(wrong.out, /wrong\/a\.yaml: .*'many' \(at descriptors\[0]\.rate_limit\.requests_per_unit/)
 })
@@ -298,7 +298,7 @@ test('an unknown command, option or value is a usage error', async () => {
 })
 
 test('a missing file has the exit code 2 in every command, and one text', async () => {
-  const { place } = openFolder({})
+  const { folder } = openFolder({})
   const cluster = ['--address', 'https://127.0.0.1:1']
   const compared = ['--reference', '127.0.0.1:1', '--candidate', '127.0.0.1:2']
   for (const [args, named] of [
@@ -308,7 +308,7 @@ test('a missing file has the exit code 2 in every command, and one text', async 
     [['try', '-f', '/missing', '-d', 'a', '-e', 'b=c'], '--file /missing: no such file or folder'],
     [['whatif', '-f', '/missing'], '--file /missing: no such file'],
     [['run', '-f', '/missing'], '--file /missing: no such file or folder'],
-    [['run', '-f', place, '--config', '/missing'], '--config /missing: no such file'],
+    [['run', '-f', folder, '--config', '/missing'], '--config /missing: no such file'],
     [['convert', '/missing'], '/missing: no such file or folder'],
     [['config-check', '--config-dir', '/missing'], '--config-dir /missing: no such folder'],
     [['compare', ...compared, '--requests', '/missing'], '/missing: no such file'],
@@ -367,7 +367,7 @@ test('help of a command is printed in every spelling', async () => {
 })
 
 test('run reports every wrong option and every wrong field, with its file', async () => {
-  const { place, tollway } = openFolder({
+  const { folder, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
     'wrong.yaml': 'grpcPort: many\nrateLimitEnv: {NEAR_LIMIT_RATIO: 7}\nreplica: 2\n',
     'broken.yaml': 'host: "x\nredisUrl: redis://user:hunter2@host\n',
@@ -383,9 +383,9 @@ test('run reports every wrong option and every wrong field, with its file', asyn
     assert.match(wrong.err, pattern)
   }
   const table: [string[], RegExp][] = [
-    [['--config', join(place, 'missing.yaml')], /missing\.yaml: no such file\n$/],
-    [['--config', join(place, 'm')], /m: EISDIR/],
-    [['--config', join(place, 'broken.yaml')], /broken\.yaml: line 2: /],
+    [['--config', join(folder, 'missing.yaml')], /missing\.yaml: no such file\n$/],
+    [['--config', join(folder, 'm')], /m: EISDIR/],
+    [['--config', join(folder, 'broken.yaml')], /broken\.yaml: line 2: /],
     [['--env', 'NEAR'], /--env NEAR: must be NAME=VALUE/],
     [['--env', 'NEAR_LIMT_RATIO=1'], /--env: NEAR_LIMT_RATIO: there is no such setting/],
     [['--env', 'REDIS_AUTH=hunter2'], /--env REDIS_AUTH: every user of the machine could read it/],
@@ -395,7 +395,7 @@ test('run reports every wrong option and every wrong field, with its file', asyn
     [['--redis-url', 'redis://user:hunter2@host'], /every user of the machine could read the password/],
   ]
   for (const [args, pattern] of table) {
-    const { code, out, err } = await inThisProcess('run', '-f', place, ...args)
+    const { code, out, err } = await inThisProcess('run', '-f', folder, ...args)
     assert.equal(code, 2, args.join(' '))
     assert.match(err, pattern)
     assert.doesNotMatch(out + err, /hunter2/)
@@ -439,10 +439,10 @@ test('every command has a help with examples', async () => {
 })
 
 test('a reader that closes the pipe causes no error', () => {
-  const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
+  const { folder } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
   const translate = `"${process.execPath}" "${programs.tollway}" translate -f m`
   const command = `${translate} | true; echo "\${PIPESTATUS[0]}"`
-  assert.deepEqual(runIn(place, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
+  assert.deepEqual(runIn(folder, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
 })
 
 /** The path of the machine's own Node, if it is too old to run the code. */
@@ -460,11 +460,11 @@ function oldNode(t: TestContext): string | undefined {
 test('a Node that is too old starts the one of the installation', t => {
   const node = oldNode(t)
   if (node === undefined) return
-  const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
+  const { folder } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
   const launcher = join(root, 'operator/bin/tollway.js')
-  const right = runIn(place, node, [launcher, 'validate', '-f', 'm'])
+  const right = runIn(folder, node, [launcher, 'validate', '-f', 'm'])
   assert.deepEqual(right, { code: 0, out: '1 resource, no problem\n', err: '' })
-  assert.equal(runIn(place, node, [launcher, 'status']).code, 2)
+  assert.equal(runIn(folder, node, [launcher, 'status']).code, 2)
 })
 
 test('routes are validated and translated with limits, and with the Secrets that they name', async () => {
@@ -473,15 +473,15 @@ test('routes are validated and translated with limits, and with the Secrets that
     `spec: ${spec}\n`
   const secret =
     'apiVersion: v1\nkind: Secret\nmetadata: {name: tokens, namespace: shop}\nstringData: {token: abc}\n'
-  const { place } = openFolder({
+  const { folder } = openFolder({
     'm/limits.yaml': manifest('a', 'checkout', { user: '3/day' }),
     'm/route.yaml': `${route('kiosk', 'shop', '{match: {streamIdPrefix: k-}, tokenSecretRef: {name: tokens}}')}---\n${secret}`,
     'm/same.yaml': route('kiosk', 'shop2', '{match: {streamIdPrefix: k-vip-}}'),
     'm/locked.yaml': route('locked', 'shop', '{tokenSecretRef: {name: none}}'),
     'm/wrong.yaml': route('wrong', 'shop', '{slowConsumers: forceShutdown}'),
   })
-  const folder = join(place, 'm')
-  const judged = await inThisProcess('validate', '-f', folder)
+  const manifests = join(folder, 'm')
+  const judged = await inThisProcess('validate', '-f', manifests)
   assert.equal(judged.code, 1)
   const patterns = [
     /: AnimationStreamRoute shop2?\/kiosk: spec\.match\.streamIdPrefix: "k-.*" overlaps "k-.*; shop2?\/kiosk is declared in /m,
@@ -491,7 +491,7 @@ test('routes are validated and translated with limits, and with the Secrets that
   for (const pattern of patterns) assert.match(judged.out, pattern)
   assert.equal(judged.out.trimEnd().split('\n').length, patterns.length)
 
-  const yaml = await inThisProcess('translate', '-f', folder)
+  const yaml = await inThisProcess('translate', '-f', manifests)
   const documents = loadAll(yaml.out) as { typeUrl: string; resources: Record<string, unknown>[] }[]
   assert.deepEqual(
     documents.map(({ typeUrl, resources }) => [typeUrl.split('.').at(-1), resources.length]),

@@ -24,7 +24,7 @@ import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 const namespace = 'streams'
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`
 const runOperator = join(root, 'operator/environments/kubernetes/testing/run-operator.ts')
-const away = 'has no session with the operator'
+const noSession = 'has no session with the operator'
 
 type Operator = Awaited<ReturnType<typeof startOperator>>
 
@@ -32,11 +32,11 @@ let api: KubeApiServer
 let operatorPort = 0
 let feedPort = 0
 let kubeconfig = ''
-const place = temporaryFolder('cluster-streams')
+const folder = temporaryFolder('cluster-streams')
 
 /** Starts an operator that listens on this address only, as all of them have the same ports. */
 async function startOperator(t: TestContext, ip: string) {
-  const config = join(place, `${ip}.json`)
+  const config = join(folder, `${ip}.json`)
   const settings = {
     ...{ operatorPort, feedPort, watchNamespaces: [namespace] },
     lease: { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 },
@@ -60,7 +60,7 @@ async function startBrokerPod(t: TestContext, name: string, { ip }: Operator): P
     ROUTES: 'feed',
     CONFIG_GRPC_XDS_SERVER_URL: `${ip}:${feedPort}`,
     CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, name, {}, 'broker'),
-    ...feedClientSettings(namespace, join(place, 'feed')),
+    ...feedClientSettings(namespace, join(folder, 'feed')),
   })
   const push = openAnimationClient(t, broker.address).push()
   push.write(encodeText('header', `of-${name}`))
@@ -112,7 +112,7 @@ describe('the requests of brokers in a cluster of two operators', {
     const token = await makeOperatorAccount(api, namespace)
     await make(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
     const { host, port } = await addressOf(api)
-    kubeconfig = writeKubeconfig(join(place, 'kubeconfig'), `https://${host}:${port}`, token, namespace)
+    kubeconfig = writeKubeconfig(join(folder, 'kubeconfig'), `https://${host}:${port}`, token, namespace)
   })
   after(() => api?.stop())
 
@@ -125,7 +125,7 @@ describe('the requests of brokers in a cluster of two operators', {
     const first = await startOperator(t, '127.0.0.1')
     await waitFor('a leader', async () => (await leader()) === first.ip)
     const second = await startOperator(t, '127.0.0.2')
-    await writeFeedCertificate({ api, namespace }, join(place, 'feed'))
+    await writeFeedCertificate({ api, namespace }, join(folder, 'feed'))
     const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-broker`
     await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200)
     await Promise.all([startBrokerPod(t, 'one', first), startBrokerPod(t, 'two', second)])
@@ -133,7 +133,7 @@ describe('the requests of brokers in a cluster of two operators', {
 
     await first.program.end('SIGKILL')
     await waitFor('another leader', async () => (await leader()) === second.ip, 30_000)
-    await show([second], 'of-two', `one ${away}`)
+    await show([second], 'of-two', `one ${noSession}`)
     // The broker of the killed operator connects again; the new operator has no Lease.
     const third = await startOperator(t, first.ip)
     await show([second, third], 'of-one', 'of-two')

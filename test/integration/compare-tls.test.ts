@@ -116,8 +116,8 @@ test('both services and the callers of the proxy have TLS with client certificat
   assert.equal(answer.statuses[0]?.currentLimit?.requestsPerUnit, 5)
   await Promise.all(Array.from({ length: 50 }, (_, call) => shouldRateLimit(request(`user-${call}`))))
   for (const tls of [undefined, tlsAs()]) {
-    const refused = callRateLimit(t, proxy.port, { tls })
-    await assert.rejects(refused.shouldRateLimit(request('carol'), { timeoutMs: 5_000 }), {
+    const untrusted = callRateLimit(t, proxy.port, { tls })
+    await assert.rejects(untrusted.shouldRateLimit(request('carol'), { timeoutMs: 5_000 }), {
       name: 'GrpcError',
     })
   }

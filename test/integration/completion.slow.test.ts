@@ -9,21 +9,21 @@ import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest } from '../support/tollway.ts'
 
-const place = temporaryFolder('completion')
-const onPath = join(place, 'bin')
-mkdirSync(join(place, 'limits'), { recursive: true })
+const folder = temporaryFolder('completion')
+const onPath = join(folder, 'bin')
+mkdirSync(join(folder, 'limits'), { recursive: true })
 mkdirSync(onPath)
-writeFileSync(join(place, 'limits', 'a.yaml'), manifest('a', 'shop', { user: '3/day' }))
-writeFileSync(join(place, 'limits', 'b.yaml'), manifest('b', '"shop:eu west"', { user: '3/day' }))
+writeFileSync(join(folder, 'limits', 'a.yaml'), manifest('a', 'shop', { user: '3/day' }))
+writeFileSync(join(folder, 'limits', 'b.yaml'), manifest('b', '"shop:eu west"', { user: '3/day' }))
 const tollway = join(onPath, 'tollway')
 writeFileSync(tollway, `#!/bin/sh\nexec "${process.execPath}" "${programs.tollway}" "$@"\n`)
 chmodSync(tollway, 0o755)
-for (const [shell, script] of Object.entries(completionScripts)) writeFileSync(join(place, shell), script)
+for (const [shell, script] of Object.entries(completionScripts)) writeFileSync(join(folder, shell), script)
 
 const { replyOfBash, lineOfZsh, candidatesOfFish } = createCompletingShells({
   name: 'tollway',
-  folder: place,
-  env: { ...process.env, PATH: `${onPath}${delimiter}${process.env['PATH']}`, HOME: place },
+  folder: folder,
+  env: { ...process.env, PATH: `${onPath}${delimiter}${process.env['PATH']}`, HOME: folder },
   setup: { bash: 'source ./bash', zsh: 'source ./zsh', fish: 'source ./fish' },
   bashFunction: '_tollway',
 })

@@ -44,7 +44,7 @@ async function startPods(t: TestContext, algorithm: Algorithm, env: Readonly<Rec
 const asksOfEach = 12
 
 /**
- * Calls all pods, and returns the number of allowed calls. Afterwards the workers have cached the refusal.
+ * Calls all pods, and returns the number of allowed calls. Afterwards the workers have cached the rejection.
  */
 async function exhaust(pods: readonly RateLimitProcess[]): Promise<number> {
   let allowed = 0

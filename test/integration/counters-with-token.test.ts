@@ -30,7 +30,7 @@ test('top and tap print the keys and decisions of a process to the owner of a to
   const { url, lines } = await serveApi(t, { access, sessions })
   await waitFor('the domain', async () => (await sessions.domains()).items[0]?.domain === 'shop')
   const folder = temporaryFolder('token')
-  const fileOf = (name: string, text: string) => {
+  const writeFile = (name: string, text: string) => {
     writeFileSync(join(folder, name), text)
     return join(folder, name)
   }
@@ -38,10 +38,10 @@ test('top and tap print the keys and decisions of a process to the owner of a to
     const operator = ['--operator', new URL(url).origin, '--token-file', tokenFile]
     return startProgram(globalThis.process.execPath, [programs.tollway, 'counters', ...args, ...operator])
   }
-  const good = fileOf('token', `${token}\n`)
+  const good = writeFile('token', `${token}\n`)
   const topArgs = ['top', '--domain', 'shop', '--rule', 'shop.user', '--by', 'refused']
 
-  const stranger = run(fileOf('wrong', 'another-token'), ...topArgs)
+  const stranger = run(writeFile('wrong', 'another-token'), ...topArgs)
   assert.equal(await stranger.exited(), 2)
   assert.match(stranger.output(), /the bearer token is not valid/)
 
@@ -50,7 +50,7 @@ test('top and tap print the keys and decisions of a process to the owner of a to
   const firstTop = run(good, ...topArgs)
   assert.equal(await firstTop.exited(), 0, firstTop.output())
   // The tap has begun when a decision of a call is printed.
-  await waitFor('a refused call in the tap', async () => {
+  await waitFor('a rejected call in the tap', async () => {
     await process.ask('shop', 'user', 'alice')
     return /Z a user=alice shop\.user OVER over the limit of 1 per day\n/.test(tap.output())
   })

@@ -28,14 +28,14 @@ test('three services that are replaced in turn cost no call through Envoy', asyn
   if (!requireProgram(t, 'envoy')) return
   const start = () => startService(t, { DRAIN_DELAY: '500ms' })
   const services = await Promise.all([start(), start(), start()])
-  const { setEndpoints, calls } = await openEnvoy(t, portsOf(services))
+  const { setEndpoints, calls } = await openEnvoy(t, listPorts(services))
   for (let turn = 0; turn < 3; turn++) {
     services.push(await start())
     const [old] = services.splice(0, 1)
     assert.ok(old)
     const ended = old.program.end('SIGTERM')
     // Envoy resolves the name within DRAIN_DELAY.
-    await setEndpoints(portsOf(services))
+    await setEndpoints(listPorts(services))
     assert.equal(await ended, 0)
     await calls.answered(100)
   }
@@ -51,7 +51,7 @@ async function startService(t: TestContext, env: Readonly<Record<string, string>
   return service
 }
 
-function portsOf(services: readonly Service[]): readonly number[] {
+function listPorts(services: readonly Service[]): readonly number[] {
   return services.map(({ grpcPort }) => grpcPort)
 }
 

@@ -25,7 +25,7 @@ async function statusCodes(port: number, headers: Record<string, string>, calls:
 
 const totalRequests = 'ratelimit_server.ShouldRateLimit.total_requests'
 
-async function statOf(debugAddress: string, name: string): Promise<number> {
+async function readStat(debugAddress: string, name: string): Promise<number> {
   const stats = (await (await fetch(`${debugAddress}/stats?format=json`)).json()) as Record<string, number>
   return stats[name] ?? 0
 }
@@ -78,25 +78,28 @@ test('a client of a token bucket behind Envoy is admitted after the Retry-After 
   const { ingressPort } = await startEnvoy(t, tollway.grpcPort, { concurrency: 1, change: withTime })
   const get = () => fetch(`http://127.0.0.1:${ingressPort}/`, { headers: { 'x-user': 'alice' } })
   const admitted: string[] = []
-  let refused = await get()
-  while (refused.status === 200) {
-    admitted.push(`${refused.headers.get('ratelimit')}`)
-    await refused.arrayBuffer()
-    refused = await get()
+  let rejected = await get()
+  while (rejected.status === 200) {
+    admitted.push(`${rejected.headers.get('ratelimit')}`)
+    await rejected.arrayBuffer()
+    rejected = await get()
   }
   assert.ok(admitted.length >= 4, `${admitted}`)
   assert.match(`${admitted[0]}`, /^"pages";r=3;t=\d+$/)
-  assert.equal(refused.status, 429)
-  assert.equal(refused.headers.get('ratelimit-policy'), '"pages";q=1;w=2')
-  const retryAfter = Number(refused.headers.get('retry-after'))
-  assert.equal(refused.headers.get('ratelimit'), `"pages";r=0;t=${retryAfter}`)
+  assert.equal(rejected.status, 429)
+  assert.equal(rejected.headers.get('ratelimit-policy'), '"pages";q=1;w=2')
+  const retryAfter = Number(rejected.headers.get('retry-after'))
+  assert.equal(rejected.headers.get('ratelimit'), `"pages";r=0;t=${retryAfter}`)
   assert.ok(retryAfter >= 1 && retryAfter <= 2, `${retryAfter}`)
-  assert.equal(refused.headers.get('content-type'), 'application/problem+json')
-  const problem = (await refused.json()) as Record<string, unknown>
+  assert.equal(rejected.headers.get('content-type'), 'application/problem+json')
+  const problem = (await rejected.json()) as Record<string, unknown>
   assert.equal(problem['type'], 'https://iana.org/assignments/http-problem-types#quota-exceeded')
   assert.deepEqual(problem['violated-policies'], ['pages'])
-  const refusedMs = performance.now()
-  await waitFor('the time of the Retry-After', async () => performance.now() >= refusedMs + 1000 * retryAfter)
+  const rejectedMs = performance.now()
+  await waitFor(
+    'the time of the Retry-After',
+    async () => performance.now() >= rejectedMs + 1000 * retryAfter,
+  )
   assert.equal((await get()).status, 200)
 })
 
@@ -156,7 +159,7 @@ test('Envoy lets N of 3N calls through, with two processes on one Redis that bot
   assert.equal(codes.filter(code => code === 200).length, limit)
   assert.equal(codes.filter(code => code === 429).length, 2 * limit)
   const hits = await Promise.all(
-    replicas.map(({ addresses }) => statOf(addresses['debug'] ?? '', totalRequests)),
+    replicas.map(({ addresses }) => readStat(addresses['debug'] ?? '', totalRequests)),
   )
   assert.ok(
     hits.every(count => count > 0),
@@ -200,7 +203,7 @@ for (const allOrNothing of [false, true]) {
       const total = `ratelimit.service.rate_limit.token-budget.team${rule}${member}.total_hits`
       const hits = async () => {
         const counts = await Promise.all(
-          replicas.map(({ addresses }) => statOf(addresses['debug'] ?? '', total)),
+          replicas.map(({ addresses }) => readStat(addresses['debug'] ?? '', total)),
         )
         return counts.reduce((sum, count) => sum + count, 0)
       }

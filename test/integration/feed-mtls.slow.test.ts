@@ -108,7 +108,7 @@ const soonMs = nowMs + 600_000
 const strangers = issueAuthority('tollway feed', { nowMs, expiresAtMs: soonMs })
 const ofPods = { dnsNames: [podName], usage: ['client'], nowMs, expiresAtMs: soonMs } as const
 
-const filesOf = ({ cert, key }: CertificateIdentity, ca = '') => ({
+const writeFiles = ({ cert, key }: CertificateIdentity, ca = '') => ({
   'tls.crt': cert,
   'tls.key': key,
   'ca.crt': ca,
@@ -116,14 +116,14 @@ const filesOf = ({ cert, key }: CertificateIdentity, ca = '') => ({
 
 /** The files of a client, derived from valid ones. */
 const wrong: Readonly<Record<string, (right: Files, authority: CertificateIdentity) => Files>> = {
-  'a certificate of another authority': right => filesOf(issueLeaf(strangers, ofPods), right['ca.crt']),
+  'a certificate of another authority': right => writeFiles(issueLeaf(strangers, ofPods), right['ca.crt']),
   'another authority of the operator': right => ({ ...right, 'ca.crt': strangers.cert }),
   'a certificate that has expired': (right, authority) => {
     const expired = issueLeaf(authority, { ...ofPods, nowMs: nowMs - 120_000, expiresAtMs: nowMs - 60_000 })
-    return filesOf(expired, right['ca.crt'])
+    return writeFiles(expired, right['ca.crt'])
   },
   'a certificate that is only for servers': (right, authority) =>
-    filesOf(issueLeaf(authority, { ...ofPods, usage: ['server'] }), right['ca.crt']),
+    writeFiles(issueLeaf(authority, { ...ofPods, usage: ['server'] }), right['ca.crt']),
 }
 
 test('the feed rejects clients without a certificate of the fleet, and serves those with one', async t => {
@@ -172,7 +172,7 @@ async function fetchOnce(address: string, tls: ClientTls): Promise<boolean> {
   }
 }
 
-const reasonOf = (error: unknown) => (error as Error).message
+const readReason = (error: unknown) => (error as Error).message
 
 test(`${rotations} rotations of the authority under load close no stream and reject no pod`, async t => {
   const { address, store, publish } = await startOperator(t)
@@ -211,7 +211,7 @@ test(`${rotations} rotations of the authority under load close no stream and rej
     again(10, () =>
       fetchOnce(address, probe).then(
         () => (fetched += 1),
-        error => failures.push(reasonOf(error)),
+        error => failures.push(readReason(error)),
       ),
     ),
     again(50, () =>

@@ -82,17 +82,17 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
     })
     await service.serves()
     const shown = async () => (await fetch(`http://127.0.0.1:${service.debugPort}/rlconfig`)).text()
-    const refused = () => server.events('request').filter(({ text }) => text !== undefined)
+    const rejections = () => server.events('request').filter(({ text }) => text !== undefined)
     server.publish('2', 'UNKNOWN', 2)
-    await waitFor('the second refusal', () => refused().length >= 2)
+    await waitFor('the second rejection', () => rejections().length >= 2)
     const fixedMs = performance.now()
-    const refusals = refused().length
+    const countBefore = rejections().length
     server.publish('3', 'HOUR', 3)
     await waitFor('the fix', async () => (await shown()).includes('requests_per_unit=3,'))
     const tookMs = performance.now() - fixedMs
     assert.ok(tookMs < 2_000, `the fix was in force after ${tookMs} ms`)
     // The server answers each rejection with the same response at once.
-    assert.ok(refused().length <= refusals + 1 + tookMs / 500, `${refused().length} refusals`)
+    assert.ok(rejections().length <= countBefore + 1 + tookMs / 500, `${rejections().length} rejections`)
     assert.match(service.program.output(), /^(time=\S+ level=\w+ msg=.+\n)+$/)
   })
 })

@@ -123,12 +123,12 @@ test('grpcio of Python gets the behaviour of gRPC, over TCP, a unix socket and T
   const folder = temporaryFolder('grpcio')
   const fleet = createAuthority('fleet')
   const own = fleet.issue('server.test')
-  const refused: string[] = []
+  const rejections: string[] = []
   const tls: ServerTls = {
     credentials: () => own,
     requireClientCert: true,
     onChange: () => () => {},
-    onRejected: error => refused.push(error.message),
+    onRejected: error => rejections.push(error.message),
   }
   const { server, listen } = startServer(t)
   const young = startServer(t, { maxConnectionAgeMs: 30 })
@@ -145,6 +145,6 @@ test('grpcio of Python gets the behaviour of gRPC, over TCP, a unix socket and T
   t.after(async () => void (await program.end('SIGKILL')))
   const code = await program.exited()
   assert.equal(code, 0, program.output())
-  assert.match(refused.join(), /did not return a certificate/)
+  assert.match(rejections.join(), /did not return a certificate/)
   await waitFor('the end of every call', () => server.activeCalls === 0)
 })

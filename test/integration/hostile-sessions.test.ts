@@ -98,7 +98,7 @@ const request: fc.Arbitrary<ProcessSessionRequest> = fc.oneof(
 ) as never
 
 /** The messages of one stream; some are cut, and some are random bytes. */
-function framesOf<Message>(message: fc.Arbitrary<Message>, encode: (message: Message) => Uint8Array) {
+function generateFrames<Message>(message: fc.Arbitrary<Message>, encode: (message: Message) => Uint8Array) {
   const good = message.map(encode)
   const cut = fc.tuple(good, fc.nat({ max: 100 })).map(([bytes, at]) => bytes.subarray(0, at))
   const bad = fc.oneof(cut, fc.uint8Array({ maxLength: 200 }))
@@ -107,7 +107,7 @@ function framesOf<Message>(message: fc.Arbitrary<Message>, encode: (message: Mes
     .map(([first, last]) => [...first, ...last])
 }
 
-const reports = framesOf(report, message =>
+const reports = generateFrames(report, message =>
   toBinary(SessionReportSchema, create(SessionReportSchema, { report: message as never })),
 )
 const encodeRequest = (message: ProcessSessionRequest) =>

@@ -45,7 +45,7 @@ describe('two operators with default durations', {
   skip: missingKubeAssets(),
   timeout: restMs + 150_000,
 }, () => {
-  const place = temporaryFolder('hung-operator')
+  const folder = temporaryFolder('hung-operator')
   let api: KubeApiServer
   let proxy: ApiProxy
   let kubeconfig: string
@@ -58,7 +58,7 @@ describe('two operators with default durations', {
     await waitFor('the kind to be served', async () => (await api.call('GET', limits)).status === 200)
     await make(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
     proxy = await startApiProxy({ target: await addressOf(api), seed: 1 })
-    kubeconfig = writeKubeconfig(join(place, 'kubeconfig'), proxy.url, token, namespace)
+    kubeconfig = writeKubeconfig(join(folder, 'kubeconfig'), proxy.url, token, namespace)
   })
   after(async () => {
     await proxy?.stop()
@@ -134,7 +134,7 @@ describe('two operators with default durations', {
     operatorPort: number,
     feedPort: number,
   ): Promise<Operator> {
-    const config = join(place, `${ip}.yaml`)
+    const config = join(folder, `${ip}.yaml`)
     const rateLimit = { replicas: 1, backend: { type: 'memory' } }
     writeFileSync(config, JSON.stringify({ operatorPort, feedPort, rateLimit }))
     const pod = ['--name', `operator-${ip}`, '--namespace', namespace, '--ip', ip]
@@ -150,7 +150,7 @@ describe('two operators with default durations', {
 
   /** A rate limit process with the settings of a pod. Returns a call that it answers. */
   async function startPod(t: TestContext, service: { readonly port: number }, feedPort: number) {
-    const files = join(place, `feed-${feedPort}`)
+    const files = join(folder, `feed-${feedPort}`)
     await writeFeedCertificate({ api, namespace }, files)
     const pod = await startRateLimit(t, {
       ...feedClientEnv(`127.0.0.1:${service.port}`),
@@ -165,11 +165,11 @@ const isRenewal = ({ method, path }: ProxiedCall) => method === 'PUT' && path.st
 
 /** Counts calls by verb and resource, such as `watch secrets`. */
 function countByKind(calls: readonly ProxiedCall[]): ReadonlyMap<string, number> {
-  const kindOf = ({ method, path }: ProxiedCall) => {
+  const findKind = ({ method, path }: ProxiedCall) => {
     const [, resource = path] = /\/(?:namespaces\/[^/]+\/)?([a-z]+)(?:\/[^/?]+)?(?:\?|$)/.exec(path) ?? []
     return `${/[?&]watch=true/.test(path) ? 'watch' : method} ${resource}`
   }
-  const groups = [...Map.groupBy(calls, kindOf)]
+  const groups = [...Map.groupBy(calls, findKind)]
   return new Map(groups.map(([kind, { length }]): [string, number] => [kind, length]).sort())
 }
 

@@ -41,7 +41,7 @@ function send(feed: LimitFeed, change: number): void {
 }
 
 /** Returns the version that made the decision. Throws if two versions had a part in it. */
-function versionOf({ overallCode, statuses }: RateLimitResponse): number {
+function findVersion({ overallCode, statuses }: RateLimitResponse): number {
   assert.equal(overallCode, RateLimitResponse_Code.OK)
   assert.equal(statuses.length, keys.length)
   const [change = -1, ...others] = statuses.map(({ currentLimit, limitRemaining }) => {
@@ -57,7 +57,7 @@ function versionOf({ overallCode, statuses }: RateLimitResponse): number {
   return change
 }
 
-test('changes of algorithm, window and limits under load: no error, no decision by two versions', {
+test('changes of algorithm, window and limits under load cause no error and no decision by two versions', {
   skip: missingProgram('redis-server'),
 }, async t => {
   const [redis, feed] = await Promise.all([startRedis(), startLimitFeed()])
@@ -77,7 +77,7 @@ test('changes of algorithm, window and limits under load: no error, no decision 
     const own = seen[index] ?? assert.fail()
     return Array.from({ length: callsAtOnce }, async () => {
       while (!isOver) {
-        const change = versionOf(await shouldRateLimit(request))
+        const change = findVersion(await shouldRateLimit(request))
         own.newest = Math.max(own.newest, change)
         own.calls += 1
       }

@@ -30,7 +30,7 @@ async function run(...args: readonly string[]) {
   return { code, out }
 }
 
-function contentOf(folder: string) {
+function readContent(folder: string) {
   const resource = load(readFileSync(join(examples, folder, 'limits.yaml'), 'utf8'), { schema: CORE_SCHEMA })
   const made = translateRateLimitConfig(`default/${folder}`, resource)
   assert.ok('value' in made, JSON.stringify(made))
@@ -115,7 +115,7 @@ test('a process lists its features, gets the examples from the feed, and enforce
     feed.close()
     await server.drain(0)
   })
-  const resources = folders.map(contentOf).map(encodeRateLimitDomain)
+  const resources = folders.map(readContent).map(encodeRateLimitDomain)
   feed.publish(createSnapshot(rateLimitTypeUrl, resources))
   const service = await startRateLimit(t, {
     BACKEND_TYPE: 'memory',
@@ -189,7 +189,7 @@ async function enforcesTogether(service: RateLimitProcess): Promise<void> {
   const { headers } = await askAll(service, 'headers', 'user=alice', 'service=web')
   if (day() !== began) return
   assert.deepEqual(codes, [200, 200, 429])
-  assert.deepEqual(alone, [200, 429], 'the refused request did not count for the user')
+  assert.deepEqual(alone, [200, 429], 'the rejected request did not count for the user')
   assert.equal(headers[0], 'RateLimit-Policy: "per-user";q=2;w=86400')
   assert.match(`${headers[1]}`, /^RateLimit: "per-user";r=1;t=\d+$/)
   assert.equal(headers.length, 2)

@@ -59,7 +59,7 @@ describe('an operator that is disturbed while it writes', {
   skip: missingKubeAssets(),
   timeout: 900_000,
 }, () => {
-  const place = temporaryFolder('operator-crashes')
+  const folder = temporaryFolder('operator-crashes')
   let api: KubeApiServer
   let target: ServerAddress
   let undisturbed: Awaited<ReturnType<typeof playThrough>>
@@ -77,7 +77,7 @@ describe('an operator that is disturbed while it writes', {
     await api?.stop()
   })
 
-  it('and killed after a write is completed by the next one', async t => {
+  it('is completed by the next operator if it is killed after a write', async t => {
     const { writes, states } = undisturbed
     assert.ok(writes > 12, `${writes} writes`)
     const every = Array.from({ length: writes }, (_, index) => index + 1)
@@ -89,7 +89,7 @@ describe('an operator that is disturbed while it writes', {
     t.diagnostic(`${chosen.length} of ${writes} writes`)
   })
 
-  it('by rejections, cut watches and stale versions reaches the same state', async t => {
+  it('reaches the same state after rejections, cut watches and stale versions', async t => {
     const { struck, states } = await playThrough('faults', { killAfter: 0, faults: manyFaults })
     assert.deepEqual(states, undisturbed.states)
     assert.ok(struck > 10, `${struck} faults`)
@@ -121,10 +121,10 @@ describe('an operator that is disturbed while it writes', {
       },
     })
     proxy.setFaults(faults)
-    const kubeconfig = writeKubeconfig(join(place, namespace), proxy.url, token, namespace)
+    const kubeconfig = writeKubeconfig(join(folder, namespace), proxy.url, token, namespace)
     const restart = async (enabled: boolean) => {
       await operator?.end('SIGKILL')
-      operator = await startOperator(join(place, `${namespace}.yaml`), kubeconfig, namespace, enabled)
+      operator = await startOperator(join(folder, `${namespace}.yaml`), kubeconfig, namespace, enabled)
     }
     const until = (what: string, enabled: boolean, condition: () => Promise<boolean>) =>
       waitFor(

@@ -215,8 +215,8 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
   })
 
   test('a killed pod counts as silent, and is named by a reset, until it is known to be gone', async t => {
-    const gone = new Set<string>()
-    const options = { isRemoved: (uid: string) => gone.has(uid) }
+    const removed = new Set<string>()
+    const options = { isRemoved: (uid: string) => removed.has(uid) }
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3), options)
     const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
     await connected(sessions, 2)
@@ -231,7 +231,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
       return [confirmed, missing]
     }
     assert.deepEqual(await reset(), [['a'], ['b']])
-    gone.add('b')
+    removed.add('b')
     await waitFor('the pod to be gone', async () => (await states()) === 'a true')
     assert.deepEqual(await reset(), [['a'], []])
   })

@@ -39,7 +39,7 @@ interface Producer {
   finish(): Promise<string>
 }
 
-async function producerOf(push: PushCall, first?: Uint8Array): Promise<Producer> {
+async function toProducer(push: PushCall, first?: Uint8Array): Promise<Producer> {
   if (first !== undefined) push.write(first)
   const headers = await push.headers
   return {
@@ -58,15 +58,15 @@ async function producerOf(push: PushCall, first?: Uint8Array): Promise<Producer>
 }
 
 const begin = (client: AnimationClient, requestId: string) =>
-  producerOf(client.push(), encodeText('header', requestId))
+  toProducer(client.push(), encodeText('header', requestId))
 
 const proceed = (client: AnimationClient, { resume }: Pick<Producer, 'resume'>) =>
-  producerOf(client.push(resume))
+  toProducer(client.push(resume))
 
-const portOf = ({ address }: BrokerProcess) => Number(address.split(':')[1])
+const parsePort = ({ address }: BrokerProcess) => Number(address.split(':')[1])
 
 async function connectionIsLost(t: TestContext, broker: BrokerProcess, other: BrokerProcess): Promise<void> {
-  const proxy = await openProxy(t, portOf(broker))
+  const proxy = await openProxy(t, parsePort(broker))
   const pulls = [broker, other].map(({ address }) =>
     openAnimationClient(t, address).pull({ requestId: 'lost' }),
   )
@@ -94,7 +94,7 @@ async function connectionIsLost(t: TestContext, broker: BrokerProcess, other: Br
   assert.equal(await late.answer, 'FAILED_PRECONDITION the request has ended: completed')
 }
 
-const cameBack = 'ERROR the producer is gone: it came back without a resume token'
+const restarted = 'ERROR the producer is gone: it came back without a resume token'
 
 /** The producer begins its request again without a token, and its consumers at all brokers get both runs. */
 async function beginsAgain(
@@ -104,7 +104,7 @@ async function beginsAgain(
 ): Promise<{ readonly old: PushCall; readonly tookMs: number }> {
   const [first] = brokers
   assert.ok(first !== undefined)
-  const proxy = await openProxy(t, portOf(first))
+  const proxy = await openProxy(t, parsePort(first))
   const pulls = brokers.map(({ address }) => ({
     one: openAnimationClient(t, address).pull({ requestId }),
     all: openAnimationClient(t, address).pull({ streamId: 's', targetObjectId: 'avatar' }),
@@ -121,7 +121,7 @@ async function beginsAgain(
   for (const [at, { one, all }] of pulls.entries()) {
     if (brokers[at] === unreachable) continue
     assert.equal(await one.end, 'OK')
-    const failed = [`header ${requestId}`, '1', '2', '3', cameBack]
+    const failed = [`header ${requestId}`, '1', '2', '3', restarted]
     const completed = [`header ${requestId}`, '1', '2', 'SUCCESS']
     // A pull at another broker may know the next run before it has the end of the last one.
     const texts = one.texts()
@@ -148,31 +148,31 @@ const statistic = async ({ debug }: BrokerProcess, name: string) => {
   return (numbers as Readonly<Record<string, number>>)[`broker.${name}`]
 }
 
-async function tokensAreRefused(t: TestContext, { address }: BrokerProcess): Promise<void> {
+async function invalidTokensAreRejected(t: TestContext, { address }: BrokerProcess): Promise<void> {
   const client = openAnimationClient(t, address)
-  const first = await begin(client, 'refused')
+  const first = await begin(client, 'rejected')
   const token = first.resume['tollway-resume'] ?? ''
   const [run = '', secret = ''] = [
     token.slice(0, token.lastIndexOf('.')),
     token.slice(token.lastIndexOf('.') + 1),
   ]
-  const answerOf = (value: string, more = {}) => client.push({ 'tollway-resume': value, ...more }).answer
+  const push = (value: string, more = {}) => client.push({ 'tollway-resume': value, ...more }).answer
   const forged = 'PERMISSION_DENIED the resume token is not one of this request and this bearer token'
-  assert.equal(await answerOf(`${run}.${secret.replace(/^./, found => (found === 'A' ? 'B' : 'A'))}`), forged)
-  assert.equal(await answerOf(token, { authorization: 'Bearer another' }), forged)
+  assert.equal(await push(`${run}.${secret.replace(/^./, found => (found === 'A' ? 'B' : 'A'))}`), forged)
+  assert.equal(await push(token, { authorization: 'Bearer another' }), forged)
   assert.equal(
-    await answerOf(`00000000-0000-0000-0000-000000000000.1.0.${secret}`),
+    await push(`00000000-0000-0000-0000-000000000000.1.0.${secret}`),
     'NOT_FOUND the run "00000000-0000-0000-0000-000000000000.1" is not kept any more',
   )
   for (const none of ['x', `${run}`, `${token}.`, `${token}${'x'.repeat(8000)}`]) {
-    assert.match(await answerOf(none), /^INVALID_ARGUMENT tollway-resume: one token/)
+    assert.match(await push(none), /^INVALID_ARGUMENT tollway-resume: one token/)
   }
   const long = openAnimationClient(t, address).push({ 'tollway-resume': 'x'.repeat(1_000_000) })
   assert.match(await long.answer, /^RESOURCE_EXHAUSTED/)
   const second = await proceed(openAnimationClient(t, address), first)
   assert.equal(await first.push.answer, 'ABORTED the producer has continued the request in another call')
-  const pull = openAnimationClient(t, address).pull({ requestId: 'refused' })
-  await pull.until('header refused')
+  const pull = openAnimationClient(t, address).pull({ requestId: 'rejected' })
+  await pull.until('header rejected')
   second.send(1, 1)
   await pull.until('1')
   const early = openAnimationClient(t, address).push(second.resume)
@@ -187,8 +187,8 @@ async function tokensAreRefused(t: TestContext, { address }: BrokerProcess): Pro
 
 test('a broker in memory: a producer continues after its connection is lost', async t => {
   const broker = await startBroker(t, {})
-  await t.test('the connection is lost', t => connectionIsLost(t, broker, broker))
-  await t.test('rejected tokens', t => tokensAreRefused(t, broker))
+  await t.test('a producer continues after its connection is lost', t => connectionIsLost(t, broker, broker))
+  await t.test('invalid resume tokens are rejected', t => invalidTokensAreRejected(t, broker))
   await t.test('a push without a token ends the lost request', async t => {
     const { tookMs } = await beginsAgain(t, 'again', {
       brokers: [broker],
@@ -241,12 +241,12 @@ test('a producer in Python that is killed begins its request again', async t => 
   await first.end('SIGKILL')
   produce()
   await waitFor('the second run', () => pull.texts().length === 5)
-  assert.deepEqual(pull.texts(), ['header r1', '1', cameBack, 'header r1', '1'])
+  assert.deepEqual(pull.texts(), ['header r1', '1', restarted, 'header r1', '1'])
 })
 
 test('the client of the examples continues automatically', async t => {
   const broker = await startBroker(t, {})
-  const proxy = await openProxy(t, portOf(broker))
+  const proxy = await openProxy(t, parsePort(broker))
   const pull = openAnimationClient(t, broker.address).pull({ requestId: 'r1' })
   const client = createAnimationClient(`127.0.0.1:${proxy.port}`, undefined)
   t.after(() => client.close())
@@ -269,7 +269,7 @@ test('the client of the examples continues automatically', async t => {
 
 test('a broker without a grace period gives no token, and ends the request immediately', async t => {
   const broker = await startBroker(t, { RESUME_GRACE: '0s' })
-  const proxy = await openProxy(t, portOf(broker))
+  const proxy = await openProxy(t, parsePort(broker))
   const pull = openAnimationClient(t, broker.address).pull({ requestId: 'r1' })
   const push = openAnimationClient(t, `127.0.0.1:${proxy.port}`).push()
   push.write(encodeText('header', 'r1'))
@@ -286,8 +286,8 @@ test('brokers over Redis', async t => {
   const env = { STREAM_LOG: 'redis', REDIS_URL: redis.url, RESUME_GRACE: '2s' }
   const [first, second] = await Promise.all([startBroker(t, env), startBroker(t, env)])
 
-  await t.test('the connection is lost', t => connectionIsLost(t, first, second))
-  await t.test('rejected tokens', t => tokensAreRefused(t, first))
+  await t.test('a producer continues after its connection is lost', t => connectionIsLost(t, first, second))
+  await t.test('invalid resume tokens are rejected', t => invalidTokensAreRejected(t, first))
 
   await t.test('a push without a token ends the lost request', async t => {
     for (const [requestId, brokers, again] of [
@@ -325,8 +325,8 @@ test('brokers over Redis', async t => {
     assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
     paused.program.process.kill('SIGCONT')
     old.write(encodeText('4'))
-    assert.equal(await old.answer, cameBack)
-    await waitFor('the end at the broker that was stopped', () => consumer.texts().includes(cameBack))
+    assert.equal(await old.answer, restarted)
+    await waitFor('the end at the broker that was stopped', () => consumer.texts().includes(restarted))
   })
 
   await t.test('a push without a token ends the request of a broker without a network', async t => {
@@ -341,11 +341,11 @@ test('brokers over Redis', async t => {
     })
     assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
     await network.setFault()
-    assert.equal(await old.answer, cameBack)
+    assert.equal(await old.answer, restarted)
   })
 
   await t.test('a producer whose connection is half-open is connected', async t => {
-    const proxy = await openProxy(t, portOf(first))
+    const proxy = await openProxy(t, parsePort(first))
     const half = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), 'half-open')
     proxy.silence()
     for (const { address } of [first, second]) {
@@ -359,7 +359,7 @@ test('brokers over Redis', async t => {
   await t.test('of two pushes at once, with the token and without, one continues or begins', async t => {
     for (let round = 0; round < 6; round += 1) {
       const requestId = `race-${round}`
-      const proxy = await openProxy(t, portOf(first))
+      const proxy = await openProxy(t, parsePort(first))
       const lost = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), requestId)
       const pull = openAnimationClient(t, second.address).pull({ requestId })
       await pull.until(`header ${requestId}`)
@@ -374,7 +374,7 @@ test('brokers over Redis', async t => {
       const expected =
         answers[0] === 'accepted'
           ? ['accepted', 'ALREADY_EXISTS a push with the same ids is running']
-          : [`FAILED_PRECONDITION the request has ended: ${cameBack.slice('ERROR '.length)}`, 'accepted']
+          : [`FAILED_PRECONDITION the request has ended: ${restarted.slice('ERROR '.length)}`, 'accepted']
       assert.deepEqual(answers, expected)
       const winner = answers[0] === 'accepted' ? continued : begun
       winner.write(encodeText('SUCCESS'))
@@ -430,7 +430,7 @@ test('brokers over Redis', async t => {
     'consumers of a producer that does not return get an ERROR status after the grace period',
     async t => {
       const doomed = await startBroker(t, env)
-      const proxy = await openProxy(t, portOf(first))
+      const proxy = await openProxy(t, parsePort(first))
       const pulls = ['gone', 'killed-for-good'].map(requestId =>
         openAnimationClient(t, second.address).pull({ requestId }),
       )

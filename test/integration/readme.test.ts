@@ -11,7 +11,7 @@ import { root } from '../support/tollway.ts'
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
 
 /** The commands of the README's n-th shell block, comments left out. */
-function commandsOf(block: number): string[] {
+function readCommands(block: number): string[] {
   const blocks = [...readme.matchAll(/```sh\n(.*?)```/gs)].map(match => match[1] ?? '')
   const lines = (blocks[block] ?? '').split('\n')
   return lines.filter(line => line !== '' && !line.startsWith('#'))
@@ -42,7 +42,7 @@ test('the commands of the README work from a clean clone', { skip, timeout: 180_
   const place = temporaryFolder('readme')
   execFileSync('git', ['clone', '--quiet', root, place])
   if (!installs) linkModules(place)
-  const [run = ''] = commandsOf(0)
+  const [run = ''] = readCommands(0)
   assert.equal(run, 'make run')
   // A separate process group, so that all that it started can be ended together, as a terminal does.
   const tollway = startProgram('bash', ['-c', run], { cwd: place, detached: true })
@@ -59,7 +59,7 @@ test('the commands of the README work from a clean clone', { skip, timeout: 180_
       throw new Error(`${command}\n${stdout}\n${stderr}`)
     }
   }
-  const [curl = '', tryCommand = '', status = ''] = commandsOf(1)
+  const [curl = '', tryCommand = '', status = ''] = readCommands(1)
   const codes = Array.from({ length: 5 }, () =>
     shell(curl.replace('curl', 'curl -s -o /dev/null -w "%{http_code}"')),
   )

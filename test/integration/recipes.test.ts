@@ -20,7 +20,7 @@ interface Recipe {
 
 const parse = (yaml: string) => load(yaml, { schema: CORE_SCHEMA })
 
-function recipeOf(section: string): Recipe {
+function readRecipe(section: string): Recipe {
   const [title = ''] = section.split('\n')
   const blocks = [...section.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = '']) => text)
   const [resource = '', virtualHost = '', filters = '{http_filters: []}', ...others] = blocks
@@ -37,10 +37,10 @@ function recipeOf(section: string): Recipe {
 const recipes = readFileSync(join(root, 'docs/tasks/recipes.md'), 'utf8')
   .split(/^##+ /m)
   .filter(section => section.includes('```yaml'))
-  .map(recipeOf)
+  .map(readRecipe)
 
 /** The recipes share a rate limit filter, so that each virtual host names the domain. */
-function virtualHostOf({ domain, virtualHost }: Recipe) {
+function createVirtualHost({ domain, virtualHost }: Recipe) {
   const filter = 'envoy.filters.http.ratelimit'
   const perFilter = virtualHost['typed_per_filter_config'] as Record<string, object> | undefined
   const type = 'type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute'
@@ -80,7 +80,7 @@ function withRecipes(example: string): string {
   )
   assert.ok(ingress && app)
   Object.assign(ingress, { use_remote_address: true })
-  ingress.route_config['virtual_hosts'] = recipes.map(virtualHostOf)
+  ingress.route_config['virtual_hosts'] = recipes.map(createVirtualHost)
   ingress.http_filters.unshift(...recipes.flatMap(({ filters }) => filters))
   const header = { key: 'content-type', value: 'application/json' }
   app.route_config['response_headers_to_add'] = [{ append_action: 'OVERWRITE_IF_EXISTS_OR_ADD', header }]
@@ -196,7 +196,7 @@ test('each recipe of the page limits as it says, through a real Envoy', async t 
         localAddress: from,
         headers: { ...headers, host: domain },
       }
-      const codes = await Promise.all(Array.from({ length: calls }, () => statusOf(options)))
+      const codes = await Promise.all(Array.from({ length: calls }, () => callForStatus(options)))
       const failed = codes.filter(code => code !== 200 && code !== 429)
       assert.deepEqual(failed, [])
       return codes.filter(code => code === 200).length
@@ -216,7 +216,7 @@ test('each recipe of the page limits as it says, through a real Envoy', async t 
   }
 })
 
-function statusOf(options: object): Promise<number> {
+function callForStatus(options: object): Promise<number> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: '127.0.0.1', ...options }, response => {
       response.resume().on('end', () => resolve(response.statusCode ?? 0))

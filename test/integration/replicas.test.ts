@@ -6,7 +6,7 @@ import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** Returns the id of the process whose environment has this uid. */
-function pidOf(uid: string): number {
+function findPid(uid: string): number {
   const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
   const found = pids.find(pid => {
     try {
@@ -61,7 +61,7 @@ test('a process that is killed under load is restarted, and its counters continu
     }
   })
   await waitFor('the first admissions', () => admitted > 20)
-  process.kill(pidOf(victim.uid), 'SIGKILL')
+  process.kill(findPid(victim.uid), 'SIGKILL')
   await waitFor('the new process to enforce', () => {
     const { replicas, resources } = tollway.status()
     return replicas[1]?.uid !== victim.uid && resources[0]?.enforced === '2/2'

@@ -229,8 +229,8 @@ test('the password of Redis appears in no output, whatever fails', async t => {
   assert.equal(await right.ask('shop', 'user', 'alice'), 429)
 
   const wrong = await startRateLimit(t, settings(`redis://:topsecret2@127.0.0.1:${redis.port}`))
-  const away = await startRateLimit(t, settings('redis://user:topsecret@127.0.0.1:1'))
-  for (const service of [wrong, away]) {
+  const unreachable = await startRateLimit(t, settings('redis://user:topsecret@127.0.0.1:1'))
+  for (const service of [wrong, unreachable]) {
     await service.program.said('the service waits for the backend', 30_000)
     const probe = await fetch(`http://127.0.0.1:${service.debugPort}/healthcheck`)
     assert.equal(probe.status, 500)
@@ -239,7 +239,7 @@ test('the password of Redis appears in no output, whatever fails', async t => {
   const malformed = await startRateLimit(t, settings('redis://user:topsecret@127.0.0.1:99999'))
   assert.equal(await malformed.program.exited(), 1)
   assert.match(malformed.program.output(), /KVSTORE_URL: the address of Redis must be host:port/)
-  for (const { program } of [right, wrong, away, malformed]) {
+  for (const { program } of [right, wrong, unreachable, malformed]) {
     await program.end('SIGKILL')
     assert.doesNotMatch(program.output(), /topsecret/)
   }

@@ -37,7 +37,7 @@ async function start(t: TestContext, settings: Settings) {
  * Returns the sum of the lines that begin with the text; `<head>:<value>|c<tail>` is a line.
  * `<head>:<value>|c<tail>` is a line.
  */
-function sumOf({ lines }: Receiver, head: string, tail = ''): number {
+function sumLines({ lines }: Receiver, head: string, tail = ''): number {
   return lines()
     .filter(line => line.startsWith(`${head}:`) && line.endsWith(`|c${tail}`))
     .reduce((sum, line) => sum + Number(line.slice(head.length + 1).split('|')[0]), 0)
@@ -58,8 +58,8 @@ for (const [protocol, listen] of [
       STATSD_PROTOCOL: protocol,
       EXTRA_TAGS: 'zone:eu',
     })
-    await waitFor('the hits above the limit', () => sumOf(receiver, `${overLimit}.__zone=eu`) === 2)
-    assert.equal(sumOf(receiver, 'ratelimit.service.config_load_success.__zone=eu'), 1)
+    await waitFor('the hits above the limit', () => sumLines(receiver, `${overLimit}.__zone=eu`) === 2)
+    assert.equal(sumLines(receiver, 'ratelimit.service.config_load_success.__zone=eu'), 1)
   })
 }
 
@@ -77,7 +77,7 @@ test('an agent gets the tags of the settings and of mogrifiers', async t => {
     DOG_STATSD_MOGRIFIER_LIMIT_TAGS: 'domain:$1,descriptor:$2',
   })
   const tags = '|#zone:eu,domain:shop,descriptor:user'
-  await waitFor('the hits above the limit', () => sumOf(receiver, 'limits.over_limit', tags) === 2)
+  await waitFor('the hits above the limit', () => sumLines(receiver, 'limits.over_limit', tags) === 2)
 })
 
 test('Prometheus gets the metrics of a mapping file', async t => {

@@ -32,7 +32,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     const { stringData } = JSON.parse(readFileSync(file, 'utf8')) as { stringData: Record<string, string> }
     return { apiKey: '', merchantId: '', baseUrl: '', ...stringData }
   }
-  const statusOf = async (key: string) => {
+  const readStatus = async (key: string) => {
     const { baseUrl, merchantId } = entries()
     const authorization = `Basic ${Buffer.from(`:${key}`).toString('base64')}`
     return (await fetch(`${baseUrl}/merchants/${merchantId}`, { headers: { authorization } })).status
@@ -40,7 +40,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
 
   const report = await tollway.ready()
   const { apiKey, merchantId } = entries()
-  assert.equal(await statusOf(apiKey), 200)
+  assert.equal(await readStatus(apiKey), 200)
   assert.equal(statSync(file).mode & 0o777, 0o600)
   const status = report.resources.find(({ kind }) => kind === 'Merchant')
   assert.equal(status?.details?.['merchantId'], merchantId)
@@ -55,20 +55,20 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     const key = await waitFor('another key', () => entries().apiKey)
     assert.notEqual(key, apiKey)
     assert.equal(entries().merchantId, merchantId)
-    assert.equal(await statusOf(key), 200)
-    await waitFor('the old key to open nothing', async () => (await statusOf(apiKey)) === 401)
+    assert.equal(await readStatus(key), 200)
+    await waitFor('the old key to open nothing', async () => (await readStatus(apiKey)) === 401)
   })
 
   await t.test('the API key is rejected once the resource is deleted', async () => {
-    const kept = entries()
+    const saved = entries()
     tollway.write('shop.yaml', merchant('  deletionPolicy: Delete\n'))
     const generation = () =>
       tollway.status().resources.find(({ kind }) => kind === 'Merchant')?.observedGeneration
     await waitFor('the policy to be noted', () => generation() === 2)
     await tollway.ready()
     rmSync(join(tollway.folder, 'shop.yaml'))
-    const authorization = `Basic ${Buffer.from(`:${kept.apiKey}`).toString('base64')}`
-    const url = `${kept.baseUrl}/merchants/${merchantId}`
+    const authorization = `Basic ${Buffer.from(`:${saved.apiKey}`).toString('base64')}`
+    const url = `${saved.baseUrl}/merchants/${merchantId}`
     await waitFor(
       'the key to open nothing',
       async () => (await fetch(url, { headers: { authorization } })).status === 401,

@@ -21,9 +21,9 @@ test('an edit changes the decisions, and an invalid one changes nothing and is r
 
   await t.test('a valid edit is in force', async () => {
     tollway.write('a.yaml', manifest('a', 'a', { user: '5/hour' }))
-    let asked = 0
+    let callCount = 0
     await waitFor('the new limit', async () => {
-      const fresh = `fresh-${asked++}`
+      const fresh = `fresh-${callCount++}`
       await tollway.ask('a', 'user', fresh)
       return (await tollway.ask('a', 'user', fresh)) === 200
     })

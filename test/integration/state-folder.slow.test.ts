@@ -129,23 +129,23 @@ test('the commands print what is in force, although manifests are invalid or ren
 })
 
 test('Ctrl-C during the start leaves no process behind', async t => {
-  const place = temporaryFolder('start')
+  const folder = temporaryFolder('start')
   const names = ['grpc-port', 'http-port', 'debug-port', 'feed-port', 'operator-port']
   const [redisPort, ...ports] = await freePorts(1 + names.length)
   const program = startProgram(process.execPath, [
     programs.tollway,
-    ...['run', '-f', place, '--state-dir', join(place, 'state')],
+    ...['run', '-f', folder, '--state-dir', join(folder, 'state')],
     // No Redis listens there, so that no process takes calls.
     ...['--redis-url', `127.0.0.1:${redisPort}`, '--broker-replicas', '0'],
     ...names.flatMap((name, index) => [`--${name}`, `${ports[index]}`]),
   ])
   t.after(() => program.end('SIGKILL'))
-  const uidOf = async () => {
+  const readUid = async () => {
     const answer = await fetch(`http://127.0.0.1:${ports.at(-1)}/status`)
     const { replicas } = (await answer.json()) as { replicas: { uid: string }[] }
     return replicas[0]?.uid
   }
-  const uid = await waitFor('a process', uidOf).catch((error: Error) =>
+  const uid = await waitFor('a process', readUid).catch((error: Error) =>
     assert.fail(`${error.message}; it said: ${program.output()}`),
   )
   assert.equal(await program.end('SIGINT'), 0, program.output())

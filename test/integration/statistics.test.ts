@@ -84,7 +84,7 @@ descriptors:
 `
 const configured = ['shop.user', 'shop.call']
 
-function namesOf(...parts: readonly (keyof typeof names)[]): readonly string[] {
+function listNames(...parts: readonly (keyof typeof names)[]): readonly string[] {
   const listed = parts.flatMap(part => names[part].trim().split(/\s+/))
   return listed.flatMap(name => configured.map(limit => name.replace('<limit>', limit)))
 }
@@ -98,7 +98,7 @@ async function exercise(service: RateLimitProcess): Promise<void> {
   assert.equal(await service.ask('unknown', 'user', 'alice'), 200)
 }
 
-async function statsOf(t: TestContext, env: Readonly<Record<string, string>>) {
+async function readStats(t: TestContext, env: Readonly<Record<string, string>>) {
   const settings = { ...rateLimitFiles(limits).env, BACKEND_DEADLINE: '5s', DISABLE_STATS: 'true' }
   const service = await startRateLimit(t, { ...settings, ...env })
   await exercise(service)
@@ -106,7 +106,7 @@ async function statsOf(t: TestContext, env: Readonly<Record<string, string>>) {
 }
 
 function assertHas(stats: Readonly<Record<string, number>>, parts: readonly (keyof typeof names)[]): void {
-  const wanted = namesOf(...parts)
+  const wanted = listNames(...parts)
   const missing = wanted.filter(name => !Object.hasOwn(stats, name))
   assert.deepEqual(missing, [], `of ${Object.keys(stats).length} statistics`)
   const strange = Object.keys(stats).filter(name => !wanted.includes(name))
@@ -121,7 +121,7 @@ test('/stats has every name, with two Redis, a local cache and certificates', as
   const { cert, key } = createAuthority('service').issue('service.test')
   writeFileSync(join(folder, 'cert'), cert)
   writeFileSync(join(folder, 'key'), key)
-  const stats = await statsOf(t, {
+  const stats = await readStats(t, {
     KVSTORE_SOCKET_TYPE: 'tcp',
     KVSTORE_URL: `127.0.0.1:${main.port}`,
     KVSTORE_PERSECOND: 'true',
@@ -156,7 +156,7 @@ test('/stats has every name, with memcached', async t => {
   const memcached = await startMemcached()
   t.after(() => memcached.stop())
   const env = { BACKEND_TYPE: 'memcache', MEMSTORE_HOST_PORT: memcached.address }
-  const stats = await statsOf(t, env)
+  const stats = await readStats(t, env)
   assertHas(stats, ['always', 'files', 'memcached'])
   const shown = ['increment.__code=success', 'add.__code=success', 'multiget.__code=success']
   assert.deepEqual(
@@ -164,7 +164,7 @@ test('/stats has every name, with memcached', async t => {
     // The counted read is the one with which the service learns that the backend answers.
     [5, 2, 1],
   )
-  const later = await statsOf(t, { ...env, CACHE_KEY_PREFIX: 'later', MEMSTORE_ASYNC_INCREMENT: 'true' })
+  const later = await readStats(t, { ...env, CACHE_KEY_PREFIX: 'later', MEMSTORE_ASYNC_INCREMENT: 'true' })
   const counted = ['multiget.__code=success', 'keys_requested', 'keys_found']
   assert.deepEqual(
     counted.map(name => later[`ratelimit.memcache.${name}`]),

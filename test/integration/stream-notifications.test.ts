@@ -38,7 +38,7 @@ const secrets = [1, 2].map(createSecret)
 const permitted = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOWED_CIDRS: '127.0.0.1/32' }
 
 /** A route for streams with a prefix. */
-function routeOf(name: string, webhook: OpenedStreamRoute['webhook']): OpenedStreamRoute {
+function createRoute(name: string, webhook: OpenedStreamRoute['webhook']): OpenedStreamRoute {
   const { rules, lateJoiners, slowConsumers, concurrentRequests, limits, match } = defaultRoute
   const policies = { rules, lateJoiners, slowConsumers, concurrentRequests, limits }
   return {
@@ -69,19 +69,19 @@ async function startRouteFeed(t: TestContext) {
   }
 }
 
-const headerOf = (streamId: string, requestId: string) =>
+const createHeader = (streamId: string, requestId: string) =>
   encodeHeader({ animationIds: { streamId, requestId, targetObjectId: '' }, sourceServiceId: 'a2f' })
 
 /** A push that has begun. */
 async function begin(t: TestContext, { address }: BrokerProcess, streamId: string, requestId: string) {
   const push = openAnimationClient(t, address).push()
-  push.write(headerOf(streamId, requestId))
+  push.write(createHeader(streamId, requestId))
   await push.headers
   return push
 }
 
 /** `begun r1`, `ended r1 completed`. */
-const textOf = ({ event: { type, data } }: ReceivedPost) => {
+const describePost = ({ event: { type, data } }: ReceivedPost) => {
   const { how } = (data['end'] ?? {}) as { how?: string }
   return [type.replace('stream.', ''), data['requestId'], how].filter(Boolean).join(' ')
 }
@@ -102,8 +102,8 @@ test('brokers over Redis post each begin and each end once', async t => {
   const feed = await startRouteFeed(t)
   const webhook = { url: receiver.url, secrets: secrets.slice(0, 1) }
   const deadWebhook = { url: dead.url, secrets: secrets.slice(0, 1) }
-  const others = [routeOf('dead', deadWebhook), routeOf('quiet', undefined)]
-  feed.publish([routeOf('kiosk', webhook), ...others])
+  const others = [createRoute('dead', deadWebhook), createRoute('quiet', undefined)]
+  feed.publish([createRoute('kiosk', webhook), ...others])
   const env = { ...feed.env, ...permitted, STREAM_LOG: 'redis', REDIS_URL: redis.url, LOG_LEVEL: 'debug' }
   const [adminPort] = await freePorts(1)
   const adminToken = 'a-token-of-the-admin-api'
@@ -116,7 +116,7 @@ test('brokers over Redis post each begin and each end once', async t => {
   assert.ok(one !== undefined && two !== undefined && three !== undefined)
   const brokers = [one, two]
   const texts = (requestId: string) =>
-    receiver.posts.filter(({ event }) => event.data['requestId'] === requestId).map(textOf)
+    receiver.posts.filter(({ event }) => event.data['requestId'] === requestId).map(describePost)
   const posted = async (requestId: string, expected: readonly string[]) => {
     await waitFor(
       () => `${expected}, got ${texts(requestId)}`,
@@ -183,7 +183,7 @@ test('brokers over Redis post each begin and each end once', async t => {
   })
 
   await t.test('signed with the secrets of the newest routes', async () => {
-    feed.publish([routeOf('kiosk', { ...webhook, secrets: secrets.toReversed() }), ...others])
+    feed.publish([createRoute('kiosk', { ...webhook, secrets: secrets.toReversed() }), ...others])
     let count = 0
     await waitFor('both signatures', async () => {
       count += 1
@@ -287,21 +287,21 @@ test('on one machine a Secret of the folder signs, follows an edit, and is in no
   assert.match(await pushed('r1'), /^SUCCESS/)
   await waitFor('both', () => receiver.posts.length === 2)
   assert.deepEqual(
-    receiver.posts.map(post => `${textOf(post)}: ${post.signedBy}`),
+    receiver.posts.map(post => `${describePost(post)}: ${post.signedBy}`),
     ['begun r1: 0', 'ended r1 completed: 0'],
   )
-  const conditionOf = (type: string) =>
+  const readCondition = (type: string) =>
     tollway.status().resources[0]?.conditions.find(condition => condition.type === type)
   tollway.write('secret.yaml', 'apiVersion: v1\nkind: Secret\nmetadata: {name: signing, namespace: shop}\n')
-  await waitFor('the missing entry', () => conditionOf('Programmed')?.reason === 'SecretMissing')
-  await waitFor('the brokers to follow', () => conditionOf('Enforced')?.status === 'True')
+  await waitFor('the missing entry', () => readCondition('Programmed')?.reason === 'SecretMissing')
+  await waitFor('the brokers to follow', () => readCondition('Enforced')?.status === 'True')
   assert.match(await pushed('r2'), /^SUCCESS/)
   tollway.write('secret.yaml', manifests('', second)['secret.yaml'])
   await tollway.ready()
   assert.match(await pushed('r3'), /^SUCCESS/)
   await waitFor('two more', () => receiver.posts.length === 4)
   assert.deepEqual(
-    receiver.posts.slice(2).map(post => `${textOf(post)}: ${post.signedBy}`),
+    receiver.posts.slice(2).map(post => `${describePost(post)}: ${post.signedBy}`),
     ['begun r3: 1', 'ended r3 completed: 1'],
   )
   const translate = startProgram(process.execPath, [programs.tollway, 'translate', '-f', tollway.folder])

@@ -131,14 +131,21 @@ test('the admin API lists and interrupts over TLS the requests of all brokers on
   const admin = { ADMIN_PORT: `${adminPort}`, ADMIN_TOKEN_FILE: tokens }
   const [first] = await Promise.all([startBroker(t, env), startBroker(t, { ...env, ...tls, ...admin })])
   const { producer } = await open(t, 'r1', first)
-  const place = ['--address', `https://127.0.0.1:${adminPort}`, '--token-file', tokens, '--ca', certFile]
+  const addressOptions = [
+    '--address',
+    `https://127.0.0.1:${adminPort}`,
+    '--token-file',
+    tokens,
+    '--ca',
+    certFile,
+  ]
   const list = await waitFor('the request', async () => {
-    const { output } = await said(['list', '-o', 'json', ...place])
+    const { output } = await said(['list', '-o', 'json', ...addressOptions])
     return JSON.parse(output).requests[0]
   })
   assert.equal(list.requestId, 'r1')
-  assert.match((await said(['list', ...place.slice(0, 2), '--ca', certFile])).output, /answers 401/)
-  const { code, output } = await said(['interrupt', 's', 'r1', ...place])
+  assert.match((await said(['list', ...addressOptions.slice(0, 2), '--ca', certFile])).output, /answers 401/)
+  const { code, output } = await said(['interrupt', 's', 'r1', ...addressOptions])
   assert.deepEqual([code, output], [0, '1 running request was interrupted\n'])
   assert.equal(await producer.answer, 'INFO interrupted')
 })

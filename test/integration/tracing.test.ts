@@ -43,14 +43,14 @@ async function callJson({ httpPort }: RateLimitProcess, headers: Settings): Prom
 
 /** `name < name of its parent`; the id of a parent that is not among the received spans. */
 function tree(spans: readonly ReceivedSpan[]): readonly string[] {
-  const nameOf = (id: string) => spans.find(({ spanId }) => spanId === id)?.name ?? (id || '(root)')
-  return spans.map(({ name, parentId: id }) => `${name} < ${nameOf(id)}`).sort()
+  const findName = (id: string) => spans.find(({ spanId }) => spanId === id)?.name ?? (id || '(root)')
+  return spans.map(({ name, parentId: id }) => `${name} < ${findName(id)}`).sort()
 }
 
 const decision = 'ShouldRateLimit Execution'
 const jsonAnswer = 'NewJsonHandler Remaining Execution'
 
-test('with Redis, over HTTP: names, attributes, resource, and parents by W3C and by B3', async t => {
+test('spans of Redis calls over HTTP have names, attributes, a resource, and parents by W3C and by B3', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -89,9 +89,9 @@ test('with Redis, over HTTP: names, attributes, resource, and parents by W3C and
   assert.equal(first?.attributes['domain'], 'shop')
   assert.match(String(first.attributes['request string']), /user.*alice/)
   const { resource } = first
-  const told = ['service.name', 'service.namespace', 'service.instance.id', 'k8s.cluster.name']
+  const attributes = ['service.name', 'service.namespace', 'service.instance.id', 'k8s.cluster.name']
   assert.deepEqual(
-    told.map(name => resource[name]),
+    attributes.map(name => resource[name]),
     ['RateLimit', 'shop', 'pod-1', 'test'],
   )
   assert.deepEqual(spans.find(({ name }) => name === redisSpan)?.attributes, {
@@ -100,7 +100,7 @@ test('with Redis, over HTTP: names, attributes, resource, and parents by W3C and
   })
 })
 
-test('with memcached, over gRPC: every call of a caller without a trace is traced', async t => {
+test('every memcached call of a caller without a trace is traced over gRPC', async t => {
   if (!requireProgram(t, 'memcached')) return
   const memcached = await startMemcached()
   t.after(() => memcached.stop())

@@ -42,7 +42,7 @@ async function whatIf(sessions: PodSessions, proposed: Domain): Promise<WhatIfRe
 const perDay = (limit: number) =>
   domainOf(`{domain: shop, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: ${limit}}}]}`)
 
-const hitsOf = (rules: WhatIfResult['now']) =>
+const pickHits = (rules: WhatIfResult['now']) =>
   rules.map(({ rule, allowed, refused }) => ({ rule, allowed, refused }))
 
 // Most of the time the tests wait for processes to start.
@@ -53,8 +53,8 @@ describe('a what-if over several pods with one Redis', { concurrency: 2, skip },
       assert.equal(await pods[user % 2]?.ask('shop', 'user', `user ${user}`), 200)
     }
     const { now, proposed, keys, coverage } = await whatIf(sessions, perDay(1))
-    assert.deepEqual(hitsOf(now), [{ rule: 'shop.user', allowed: 10, refused: 0 }])
-    assert.deepEqual(hitsOf(proposed), hitsOf(now))
+    assert.deepEqual(pickHits(now), [{ rule: 'shop.user', allowed: 10, refused: 0 }])
+    assert.deepEqual(pickHits(proposed), pickHits(now))
     assert.deepEqual(keys, [])
     const { recordedCalls, calls, pods: count, missing } = coverage
     assert.deepEqual([recordedCalls, calls, count, missing], [10, 10, 2, []])
@@ -70,8 +70,8 @@ describe('a what-if over several pods with one Redis', { concurrency: 2, skip },
       }
     }
     const { now, proposed, keys } = await whatIf(sessions, perDay(1))
-    assert.deepEqual(hitsOf(now), [{ rule: 'shop.user', allowed: 80, refused: 0 }])
-    assert.deepEqual(hitsOf(proposed), [{ rule: 'shop.user', allowed: 40, refused: 40 }])
+    assert.deepEqual(pickHits(now), [{ rule: 'shop.user', allowed: 80, refused: 0 }])
+    assert.deepEqual(pickHits(proposed), [{ rule: 'shop.user', allowed: 40, refused: 40 }])
     assert.deepEqual([keys.length, keys[0]?.hits, keys[0]?.refusedProposed], [40, 2, 1])
   })
 
@@ -88,7 +88,7 @@ describe('a what-if over several pods with one Redis', { concurrency: 2, skip },
     }
     for (const pod of pods) for (const _ of [1, 2]) await pod.ask('shop', 'user', 'alice')
     const { now, keys } = await whatIf(sessions, perDay(1))
-    assert.deepEqual(hitsOf(now), [{ rule: 'shop.user', allowed: 3, refused: 1 }])
+    assert.deepEqual(pickHits(now), [{ rule: 'shop.user', allowed: 3, refused: 1 }])
     assert.match(keys[0]?.entries[0]?.value ?? '', /^[0-9a-f]{16}$/)
     assert.ok(parts.length > 0)
     for (const part of parts) assert.ok(!part.includes('alice') && !part.includes('user'))
@@ -101,15 +101,15 @@ describe('a what-if over several pods with one Redis', { concurrency: 2, skip },
     const { missing, calls } = (await whatIf(sessions, perDay(1))).coverage
     assert.deepEqual([missing, calls], [['b'], 1])
     // A recording begins with a whole second.
-    const secondOf = () => Math.floor(Date.now() / 1000)
-    const second = secondOf()
-    await waitFor('the next second', () => secondOf() > second)
+    const readSecond = () => Math.floor(Date.now() / 1000)
+    const second = readSecond()
+    await waitFor('the next second', () => readSecond() > second)
     const workers = await start('c', { WORKERS: '2' })
     await connected(sessions, 2)
     for (const _ of [1, 2, 3]) await workers.ask('shop', 'user', 'alice')
     const { now, coverage } = await whatIf(sessions, perDay(1))
     assert.deepEqual([coverage.started, coverage.missing, coverage.pods], [['c'], ['b'], 2])
-    assert.deepEqual(hitsOf(now), [{ rule: 'shop.user', allowed: 3, refused: 1 }])
+    assert.deepEqual(pickHits(now), [{ rule: 'shop.user', allowed: 3, refused: 1 }])
   })
 
   test('the decisions of a full recording are replayed exactly, with every algorithm', async t => {
@@ -123,8 +123,8 @@ describe('a what-if over several pods with one Redis', { concurrency: 2, skip },
     })
     const real = rules.map(({ rule, refused }) => ({ rule, allowed: decided.hits - refused, refused }))
     const { now, proposed, keys, coverage } = await whatIf(sessions, everyAlgorithm)
-    assert.deepEqual(hitsOf(now), real)
-    assert.deepEqual([hitsOf(proposed), keys], [hitsOf(now), []])
+    assert.deepEqual(pickHits(now), real)
+    assert.deepEqual([pickHits(proposed), keys], [pickHits(now), []])
     const { recordedCalls, calls, share, missing } = coverage
     assert.deepEqual([recordedCalls, calls, share, missing], [decided.calls, decided.calls, 1, []])
     for (const { refused } of real) assert.ok(refused > 100, JSON.stringify(real))

@@ -40,14 +40,17 @@ async function startOperator(t: Cleanup, port: number) {
   return {
     stop,
     /** The process has a stream at this operator. */
-    reached: () => waitFor('the process to come', () => feed.clients().length > 0),
+    connected: () => waitFor('the process to connect', () => feed.clients().length > 0),
     publish(unit: RateLimitUnit, requestsPerUnit: number) {
       const shop = resource('shop', unit, requestsPerUnit)
       const bank = resource('bank', RateLimitUnit.HOUR, 1)
       feed.publish(createSnapshot(rateLimitTypeUrl, [shop, bank]))
       return {
-        refused: () =>
-          waitFor('the refusal', () => feed.enforcement(rateLimitTypeUrl, [uid])(shop).rejections.length > 0),
+        rejected: () =>
+          waitFor(
+            'the rejection',
+            () => feed.enforcement(rateLimitTypeUrl, [uid])(shop).rejections.length > 0,
+          ),
         acknowledged: () =>
           waitFor('the acknowledgement', () =>
             [shop, bank].every(each => feed.enforcement(rateLimitTypeUrl, [uid])(each).acknowledged.has(uid)),
@@ -81,13 +84,13 @@ test('a fix is in force immediately after a rejection, also at an operator that 
     assert.match(await shown(), new RegExp(`shop\\.user: unit=HOUR requests_per_unit=${requestsPerUnit},`))
   }
 
-  await operator.publish(UNKNOWN, 2).refused()
+  await operator.publish(UNKNOWN, 2).rejected()
   await fix(operator, 3)
 
-  await operator.publish(UNKNOWN, 4).refused()
+  await operator.publish(UNKNOWN, 4).rejected()
   await operator.stop()
   const next = await startOperator(t, port)
   next.publish(UNKNOWN, 4)
-  await next.reached()
+  await next.connected()
   await fix(next, 5)
 })

@@ -18,34 +18,34 @@ const bucket = manifest('bucket', 'bucket', { user: '2/day' }).replace(
   'unit: day, algorithm: TokenBucket',
 )
 
-/** Resolves with the message of the condition Programmed once a process has refused the resource. */
-function refusalOf({ status }: Tollway, wanted: string): Promise<string> {
-  return waitFor(`a process to refuse ${wanted}`, () => {
+/** Resolves with the message of the condition Programmed once a process has rejected the resource. */
+function waitForRejection({ status }: Tollway, wanted: string): Promise<string> {
+  return waitFor(`a process to reject ${wanted}`, () => {
     const found = status().resources.find(({ name }) => name === wanted)
     const programmed = found?.conditions.find(({ type }) => type === 'Programmed')
     return programmed?.reason === 'Refused' && programmed.message
   })
 }
 
-async function codesOf(tollway: Tollway, domain: string): Promise<readonly number[]> {
+async function callThreeTimes(tollway: Tollway, domain: string): Promise<readonly number[]> {
   const codes: number[] = []
   for (let call = 0; call < 3; call += 1) codes.push(await tollway.ask(domain, 'user', 'alice'))
   return codes
 }
 
-test('braces in CACHE_KEY_PREFIX: the status has the cause, and other resources are enforced', async t => {
+test('a status has the cause that CACHE_KEY_PREFIX has braces, and other resources are enforced', async t => {
   const files = { 'plain.yaml': plain, 'several.yaml': several, 'bucket.yaml': bucket }
   const tollway = await startTollway(t, files, ['--env', 'CACHE_KEY_PREFIX=a{b}:'])
   assert.match(
-    await refusalOf(tollway, 'several'),
+    await waitForRejection(tollway, 'several'),
     /^ratelimit-0 rejected it: it needs limits, which CACHE_KEY_PREFIX with braces does not allow; remove the braces/,
   )
   for (const domain of ['plain', 'bucket']) {
-    assert.deepEqual(await codesOf(tollway, domain), [200, 200, 429], domain)
+    assert.deepEqual(await callThreeTimes(tollway, domain), [200, 200, 429], domain)
   }
 })
 
-test('a Redis login without scripts: the status has the command, and fixed windows continue', async t => {
+test('a status has the command that a Redis login rejects, and fixed windows continue', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -55,8 +55,8 @@ test('a Redis login without scripts: the status has the command, and fixed windo
   const files = { 'plain.yaml': plain, 'bucket.yaml': bucket }
   const tollway = await startTollway(t, files, ['--config', config, '--env', 'BACKEND_DEADLINE=5s'])
   assert.match(
-    await refusalOf(tollway, 'bucket'),
+    await waitForRejection(tollway, 'bucket'),
     /it needs algorithms, which Redis rejects: NOPERM.*'evalsha' command/,
   )
-  assert.deepEqual(await codesOf(tollway, 'plain'), [200, 200, 429])
+  assert.deepEqual(await callThreeTimes(tollway, 'plain'), [200, 200, 429])
 })
