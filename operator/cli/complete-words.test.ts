@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { serveApi } from '../api/testing/serve-api.ts'
 import { completeWords } from './complete-words.ts'
-import { listNames } from './list-names.ts'
+import { suggestNames } from './suggest-names.ts'
 import { runTollway, tollway } from './tollway-program.ts'
 
 async function complete(...words: string[]): Promise<readonly string[]> {
@@ -107,10 +107,10 @@ describe('completion', () => {
 const patientMs = 60_000
 
 async function names(...words: string[]): Promise<readonly string[]> {
-  const program = { commands: tollway.commands, listNames: patientNames }
+  const program = { commands: tollway.commands, suggestNames: patientNames }
   return (await completeWords(words, program)).candidates.map(({ text }) => text)
 }
 
-function patientNames(...[completion, given]: Parameters<typeof listNames>) {
-  return listNames(completion, given, patientMs)
+function patientNames(...[completion, given]: Parameters<typeof suggestNames>) {
+  return suggestNames(completion, given, patientMs)
 }

@@ -17,7 +17,7 @@ interface Candidate {
 interface CompletedProgram {
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
   /** Resolves with the suggested values of an option. `given` has the texts of the other options. */
-  readonly listNames: (
+  readonly suggestNames: (
     completion: Completion,
     given: ReadonlyMap<string, string>,
   ) => Promise<readonly string[]>
@@ -119,7 +119,8 @@ async function completeValue(
 ): Promise<Suggestions> {
   if (completion.kind === 'file' || completion.kind === 'folder')
     return { candidates: [], paths: completion.kind }
-  const names = completion.kind === 'values' ? completion.values : await program.listNames(completion, given)
+  const names =
+    completion.kind === 'values' ? completion.values : await program.suggestNames(completion, given)
   return suggest(
     `${prefix}${start}`,
     names.map(name => ({ text: `${prefix}${name}` })),

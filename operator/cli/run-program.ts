@@ -53,8 +53,8 @@ async function complete(
   words: readonly string[],
   output: CommandOutput,
 ): Promise<number> {
-  const { listNames } = await import('./list-names.ts')
-  const suggestions = await completeWords(words, { commands, listNames })
+  const { suggestNames } = await import('./suggest-names.ts')
+  const suggestions = await completeWords(words, { commands, suggestNames })
   output.print(formatSuggestions(suggestions))
   return exitCodes.ok
 }

@@ -14,7 +14,7 @@ import { parseYamlDocument } from '../yaml.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { diffLines } from './browser/data/diff-lines.ts'
 import { findFieldLine } from './browser/data/find-line.ts'
-import { displayText, findHiddenCharacters, formatAmount, formatShare } from './browser/data/format.ts'
+import { displayText, findHiddenCharacters, formatCurrency, formatShare } from './browser/data/format.ts'
 import { buildRuleTree, flatten } from './browser/data/rule-tree.ts'
 import { SeriesBuffer } from './browser/data/series-buffer.ts'
 import { matches, TapBuffer } from './browser/data/tap-buffer.ts'
@@ -151,7 +151,7 @@ test('an amount has the digits of its currency', () => {
     ['JPY', '1200', 0, '1,200 JPY'],
     ['KWD', '9007199254740993001', 3, '9,007,199,254,740,993.001 KWD'],
   ] as const)
-    assert.equal(formatAmount({ currency, amount, exponent }), text)
+    assert.equal(formatCurrency({ currency, amount, exponent }), text)
 })
 
 test('buffers keep the newest points and decisions', () => {
@@ -223,11 +223,11 @@ const caveats: Readonly<Record<string, Caveat>> = {
 }
 
 for (const [what, { now, covered, expected }] of Object.entries(caveats)) {
-  test(`a what-if tells what limits ${what}`, () => {
+  test(`a what-if has the caveats of ${what}`, () => {
     const rules = [{ rule: 'r', now: { ...hits, ...now }, proposed: hits }]
-    const told = describeCaveats({ rules, coverage: { ...coverage, ...covered } }, name => displayText(name))
-    assert.equal(told.length, expected.length, told.join(' '))
-    for (const [index, pattern] of expected.entries()) assert.match(told[index] ?? '', pattern)
+    const shown = describeCaveats({ rules, coverage: { ...coverage, ...covered } }, name => displayText(name))
+    assert.equal(shown.length, expected.length, shown.join(' '))
+    for (const [index, pattern] of expected.entries()) assert.match(shown[index] ?? '', pattern)
   })
 }
 

@@ -37,7 +37,7 @@ export function createConsole(read: () => ConsoleFiles = readConsoleFiles) {
 function answer(
   { answers, headers }: Site,
   path: string,
-  { method, headers: asked }: IncomingMessage,
+  { method, headers: requestHeaders }: IncomingMessage,
   response: ServerResponse,
 ): void {
   const plain = { ...headers, 'content-type': 'text/plain; charset=utf-8' }
@@ -50,8 +50,8 @@ function answer(
     return void response.writeHead(404, plain).end('no such file; the console is at /console\n')
   const { type, body, gzip, etag } = found
   const shared = { ...headers, etag, vary: 'accept-encoding' }
-  if (asked['if-none-match'] === etag) return void response.writeHead(304, shared).end()
-  const isGzip = /\bgzip\b/.test(`${asked['accept-encoding'] ?? ''}`)
+  if (requestHeaders['if-none-match'] === etag) return void response.writeHead(304, shared).end()
+  const isGzip = /\bgzip\b/.test(`${requestHeaders['accept-encoding'] ?? ''}`)
   const sent = isGzip ? gzip : body
   response.writeHead(200, {
     ...shared,

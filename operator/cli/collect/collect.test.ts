@@ -20,8 +20,8 @@ let bundles = 0
 async function collect(run: typeof runTollway, ...args: string[]) {
   bundles += 1
   const file = join(place, `bundle-${bundles}.tar.gz`)
-  const said = await runCaptured(output => run(['collect', '--output-file', file, ...args], output))
-  return { file, ...said }
+  const result = await runCaptured(output => run(['collect', '--output-file', file, ...args], output))
+  return { file, ...result }
 }
 
 function unpack(file: string) {

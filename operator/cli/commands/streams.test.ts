@@ -188,8 +188,8 @@ test('the exit code of an interruption is 0 if it ended any, 1 for none, 2 if al
 test('an interruption of a request that has not begun succeeds with a message', async t => {
   const none = await serve(t, { interrupted: 0 })
   const { code, out } = await tollway('interrupt', 's', 'r1', ...at(none))
-  const said = 'the request "r1" has not begun, and its pushes are rejected for a minute'
-  assert.deepEqual([code, out], [0, `0 running requests were interrupted; ${said}\n`])
+  const consequence = 'the request "r1" has not begun, and its pushes are rejected for a minute'
+  assert.deepEqual([code, out], [0, `0 running requests were interrupted; ${consequence}\n`])
   assert.equal((await tollway('interrupt', 's', 'r1', ...at(none, await serve(t, 503)))).code, 1)
 })
 
@@ -205,7 +205,7 @@ test('the token of a file is sent, and never printed', async t => {
   assert.match((await tollway('list', ...at(broker), '--token-file', file)).err, /the file has no token/)
 })
 
-for (const [args, said] of [
+for (const [args, message] of [
   [[], /missing subcommand: list, watch or interrupt/],
   [['stop'], /unknown subcommand "stop": must be list, watch or interrupt/],
   [['list', '--address', 'localhost:6072'], /--address localhost:6072: must be http:\/\/HOST:PORT or https/],
@@ -227,7 +227,7 @@ for (const [args, said] of [
   test(`tollway streams ${args.join(' ')} is rejected`, async () => {
     const { code, err } = await tollway(...args)
     assert.equal(code, 2)
-    assert.match(err, said)
+    assert.match(err, message)
   })
 }
 
@@ -239,8 +239,8 @@ test('rates are the difference between two pages by the time between them', () =
   const rate = (...looks: Parameters<typeof addRates>) => addRates(...looks)[0]?.perSecond
   assert.deepEqual(rate(undefined, look(0, 10, 100)), { messages: undefined, bytes: undefined })
   assert.deepEqual(rate(look(0, 10, 100), look(500, 25, 1_100)), { messages: 30, bytes: 2_000 })
-  const gone = { atMs: 1_000, brokers: [{ address: 'a', page: page(request) }] }
-  assert.deepEqual(rate(look(0, 10, 100), gone), { messages: undefined, bytes: undefined })
+  const disconnected = { atMs: 1_000, brokers: [{ address: 'a', page: page(request) }] }
+  assert.deepEqual(rate(look(0, 10, 100), disconnected), { messages: undefined, bytes: undefined })
 })
 
 test('a change of a request is one line', () => {
@@ -263,7 +263,7 @@ test('a change of a request is one line', () => {
     [rows(ended), rows(), []],
     [rows(produced), rows(), [`${name} gone`]],
   ] as const
-  for (const [before, now, told] of cases) assert.deepEqual(describeChanges(before, now), told)
+  for (const [before, now, lines] of cases) assert.deepEqual(describeChanges(before, now), lines)
 })
 
 test('the table fits the terminal', async () => {

@@ -182,9 +182,9 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
   })
 
   it("status repeats kubectl's error if it cannot forward the port", async () => {
-    const said = await run('counters', 'get', ...admin, '-d', 'checkout', '-e', 'user=alice')
-    assert.equal(said.code, 2)
-    assert.match(said.err, /kubectl tollway counters: kubectl port-forward: .*pod/)
+    const result = await run('counters', 'get', ...admin, '-d', 'checkout', '-e', 'user=alice')
+    assert.equal(result.code, 2)
+    assert.match(result.err, /kubectl tollway counters: kubectl port-forward: .*pod/)
   })
 
   it('runs and completes its commands through kubectl', async () => {

@@ -46,7 +46,7 @@ export const formatTimeMs = (atMs: number) =>
   `${formatTime(atMs)}.${`${Math.floor(atMs) % 1000}`.padStart(3, '0')}`
 
 /** Formats an amount in the smallest unit of its currency: `491.65 DKK`. */
-export function formatAmount({ currency, amount, exponent }: Money): string {
+export function formatCurrency({ currency, amount, exponent }: Money): string {
   const digits = amount.replace('-', '').padStart(exponent + 1, '0')
   const [units, rest] = [digits.slice(0, digits.length - exponent), digits.slice(digits.length - exponent)]
   const sign = amount.startsWith('-') ? '−' : ''

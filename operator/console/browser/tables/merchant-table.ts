@@ -1,5 +1,5 @@
 import type { MerchantList } from '../../../api/shapes.ts'
-import { displayText, formatAmount } from '../data/format.ts'
+import { displayText, formatCurrency } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { CopiedText } from '../parts/copied-text.ts'
@@ -50,7 +50,7 @@ const columns: readonly Column<Merchant>[] = [
   },
 ]
 
-const displayMoney = (money: Parameters<typeof formatAmount>[0]) => displayText(formatAmount(money))
+const displayMoney = (money: Parameters<typeof formatCurrency>[0]) => displayText(formatCurrency(money))
 
 /** A table of merchants with the state of their credentials, and their balances. */
 export function MerchantsTable({ list }: { readonly list: MerchantList }) {

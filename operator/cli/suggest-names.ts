@@ -15,7 +15,7 @@ const maxNames = 200
  * of the operator of `--operator`, or of the operator on this machine. Resolves with none if they cannot be read
  * within `answerMs`; never rejects.
  */
-export async function listNames(
+export async function suggestNames(
   { kind }: Completion,
   given: ReadonlyMap<string, string>,
   answerMs = defaultAnswerMs,
