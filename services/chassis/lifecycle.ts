@@ -16,7 +16,7 @@ interface LifecycleOptions {
 }
 
 /** One Ctrl-C may reach a process twice: from the terminal and from its parent. */
-const sameWishMs = 500
+const sameRequestMs = 500
 
 export function runUntilStopped(options: LifecycleOptions): void {
   const { clock = systemClock } = options
@@ -24,7 +24,7 @@ export function runUntilStopped(options: LifecycleOptions): void {
   const stop = (reason: string) => {
     const nowMs = clock.monotonicMs()
     if (stoppedAtMs !== undefined) {
-      if (nowMs - stoppedAtMs > sameWishMs) options.forceShutdown?.()
+      if (nowMs - stoppedAtMs > sameRequestMs) options.forceShutdown?.()
       return
     }
     stoppedAtMs = nowMs

@@ -1,6 +1,6 @@
 /**
- * Returns the function with its result kept for as long as the object lives. For values that never change, such as
- * the contents of resources: the same object has the same result, and another object is computed anew.
+ * Returns the function with a cache, which has the result of each object for as long as that object lives. For
+ * objects that never change, such as the contents of resources.
  */
 export function oncePerObject<Key extends object, Result>(
   compute: (key: Key) => Result,

@@ -137,7 +137,7 @@ export class XdsFeed {
     this.#isInterrupted = false
   }
 
-  /** Logs each new reason for an interruption once: a server can be away for days. */
+  /** Logs each new reason for an interruption once: a server can be unavailable for days. */
   #logState(state: CallState): void {
     if (state.kind === 'working') return
     const { connection, log } = this.#options

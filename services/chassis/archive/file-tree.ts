@@ -29,7 +29,7 @@ export function fileCopy(path: string, mode = 0o644): TreeEntry {
 }
 
 /**
- * One tree of them all, with the folders that they lie in.
+ * Merges the parts into one tree, and adds the folders of its files.
  *
  * @throws Error when two entries of the same path differ, or a path leads out of the tree.
  */
@@ -43,7 +43,7 @@ export function buildTree(...parts: readonly TreeEntries[]): FileTree {
       }
       const other = found.get(path)
       if (other !== undefined && !isSame(other, entry)) {
-        throw new Error(`two different files want to be /${path}`)
+        throw new Error(`two different files have the path /${path}`)
       }
       found.set(path, entry)
     }
@@ -75,7 +75,7 @@ function isSame(a: TreeEntry, b: TreeEntry): boolean {
   return Buffer.compare(left, right) === 0
 }
 
-/** Makes the folder anew with these files in it. */
+/** Replaces the folder by one with these files. */
 export function writeTree(tree: FileTree, folder: string): void {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
@@ -90,7 +90,7 @@ function writeEntry(path: string, entry: TreeEntry): void {
   if (entry.kind === 'folder') mkdirSync(path)
   else if ('path' in entry.content) copyFileSync(entry.content.path, path)
   else writeFileSync(path, entry.content)
-  // Apart from the creation, for which the umask would take bits away.
+  // The umask removes bits of a mode that is given at the creation.
   chmodSync(path, entry.mode)
   if (entry.kind === 'file') utimesSync(path, 0, 0)
 }

@@ -8,7 +8,7 @@ export interface HeartbeatTimeouts {
 
 interface SignsOfLife {
   /** Records a message of the process. */
-  heard(): void
+  onMessage(): void
   /** Stops watching. */
   stop(): void
 }
@@ -36,7 +36,7 @@ export function watchSigns(
     onSilent(allowedMs)
   }, everyMs)
   return {
-    heard() {
+    onMessage() {
       allowedMs = nextSignMs
       silentMs = 0
     },

@@ -1,4 +1,4 @@
-/** Limits what happens at once by its total weight. Something heavier than the limit happens alone. */
+/** Limits the total weight of the tasks that run at once. A task heavier than the limit runs alone. */
 export class Semaphore {
   readonly #limit: number
   readonly #waiting: { readonly weight: number; readonly start: () => void }[] = []
@@ -8,20 +8,20 @@ export class Semaphore {
     this.#limit = limit
   }
 
-  /** Returns true if it may begin now. False if it may not, or if others wait already. */
+  /** Begins a task and returns true if it fits and no other task waits; else returns false. */
   tryAcquire(weight = 1): boolean {
     if (this.#waiting.length > 0 || !this.#fits(weight)) return false
     this.#held += weight
     return true
   }
 
-  /** Resolves, in the order of the calls, when it may begin. */
+  /** Resolves when the task may begin, in the order of the calls. */
   async acquire(weight = 1): Promise<void> {
     if (this.tryAcquire(weight)) return
     await new Promise<void>(start => this.#waiting.push({ weight, start }))
   }
 
-  /** Ends something that began with this weight. */
+  /** Ends a task of this weight, and begins the waiting ones that fit. */
   release(weight = 1): void {
     this.#held -= weight
     for (let next = this.#waiting[0]; next && this.#fits(next.weight); next = this.#waiting[0]) {

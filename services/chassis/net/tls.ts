@@ -150,10 +150,10 @@ function listFiles({ cert, key, ca }: TlsFilesOptions): readonly TlsFile[] {
 function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   const problems: string[] = []
   let missingFiles = 0
-  const attempt = <T>(file: TlsFile | undefined, look: (path: string) => T): T | undefined => {
+  const attempt = <T>(file: TlsFile | undefined, read: (path: string) => T): T | undefined => {
     if (file === undefined || file.path === '') return undefined
     try {
-      return look(file.path)
+      return read(file.path)
     } catch (error) {
       problems.push(describeProblem(file, (error as Error).message))
       if (isMissingFile(error)) missingFiles += 1
@@ -188,8 +188,8 @@ function isMissingFile(error: unknown): boolean {
 }
 
 function describeProblem(file: TlsFile | undefined, what: string): string {
-  const place = file === undefined || file.path === '' ? '' : `${file.path}: `
-  return `${file?.setting ?? 'the other file'}: ${place}${what}`
+  const prefix = file === undefined || file.path === '' ? '' : `${file.path}: `
+  return `${file?.setting ?? 'the other file'}: ${prefix}${what}`
 }
 
 const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
@@ -200,14 +200,14 @@ const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE--
  * @throws Error if the text has no certificate, or a damaged one
  */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
-  const begun = pem.split('-----BEGIN CERTIFICATE-----').length - 1
+  const count = pem.split('-----BEGIN CERTIFICATE-----').length - 1
   const blocks = pem.match(certificateBlock) ?? []
-  if (begun === 0) throw new Error('contains no certificate in PEM')
-  return Array.from({ length: begun }, (_, index) => {
+  if (count === 0) throw new Error('contains no certificate in PEM')
+  return Array.from({ length: count }, (_, index) => {
     try {
       return new X509Certificate(blocks[index] ?? '')
     } catch {
-      throw new Error(`certificate ${index + 1} of ${begun} is damaged`)
+      throw new Error(`certificate ${index + 1} of ${count} is damaged`)
     }
   })
 }

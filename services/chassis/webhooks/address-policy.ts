@@ -14,8 +14,8 @@ const privateIpv4 = [
 
 /**
  * Public unicast is 2000::/3, so that everything outside is rejected: ::1, unique local and link-local
- * addresses, IPv4-mapped ones, NAT64. Within it, what leads to somewhere else: Teredo and other protocols'
- * own, 6to4, documentation.
+ * addresses, IPv4-mapped ones, NAT64. Rejected within it: the addresses of protocols such as Teredo and 6to4,
+ * and documentation.
  */
 const publicIpv6 = ['2000::/3']
 const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']

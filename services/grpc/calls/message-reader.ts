@@ -28,9 +28,8 @@ export function onlyMessage(
 }
 
 /**
- * Assembles messages from any split of the bytes. Messages that are taken before `keep` are not copied;
- * `keep` copies the rest, so that a kept message keeps only its neighbours alive, and these only while they
- * are short.
+ * Assembles messages from any split of the bytes. Messages that are taken before `keep` are not copied. `keep`
+ * copies the rest to memory that short messages share.
  */
 export class MessageReader {
   readonly #maxBytes: number

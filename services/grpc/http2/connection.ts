@@ -96,7 +96,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
   /** An upper bound of `Stream.granted` for all open streams. */
   #mostGranted = 0
   /** The streams whose first frame was in the current chunk. */
-  #begun: Stream[] = []
+  #opened: Stream[] = []
   #settingsSeen = false
   #tableUpdateDue = false
   #state: 'open' | 'draining' | 'drained' | 'ended' = 'open'
@@ -208,15 +208,15 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
       this.#fail(error)
     }
     this.#blockMemory.resize(this.#headers.openBytes)
-    if (this.#begun.length > 0) this.#notifyTurnEnd()
+    if (this.#opened.length > 0) this.#notifyTurnEnd()
     // Once for all frames of the chunk, so that many small WINDOW_UPDATEs open one large window.
     this.pump()
     this.output.release()
   }
 
   #notifyTurnEnd(): void {
-    for (const stream of this.#begun) if (!stream.closed) stream.listener.onTurnEnd()
-    this.#begun = []
+    for (const stream of this.#opened) if (!stream.closed) stream.listener.onTurnEnd()
+    this.#opened = []
   }
 
   #fail(error: unknown): void {
@@ -361,13 +361,13 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#streams.use(id)
     if (!opener || ownParent) throw new StreamError(id, 'PROTOCOL_ERROR', 'a malformed request')
-    if (this.#streams.places >= this.#options.maxConcurrentStreams) {
+    if (this.#streams.unreleased >= this.#options.maxConcurrentStreams) {
       throw new StreamError(id, 'REFUSED_STREAM', 'too many streams')
     }
     const stream = new Stream(id, this, endStream, opener.contentLength)
     stream.countBody(0, endStream)
     this.#streams.add(stream)
-    this.#begun.push(stream)
+    this.#opened.push(stream)
     this.#controlFrames.earn(earnedByStream)
     stream.listener = opener.open(stream)
     if (endStream && !stream.closed) stream.listener.onEnd()

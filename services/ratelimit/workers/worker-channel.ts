@@ -64,7 +64,7 @@ export function openWorkerChannel(
   }
 
   child.on('message', (message: FromWorker) => {
-    signs.heard()
+    signs.onMessage()
     if (message.type === 'health') events.health(message.healthy, message.reason)
     else if (message.type === 'waiting') events.waiting(message.reason)
     else if (message.type === 'backend') events.backend(message.problem)

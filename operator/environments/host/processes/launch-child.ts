@@ -74,7 +74,7 @@ function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: 
     end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
   })
   child.on('message', message => {
-    signs.heard()
+    signs.onMessage()
     if (!hasEnded && isHealth(message)) events.onHealth(message.healthy, `${message.reason ?? ''}`)
     if (!hasEnded && isBackend(message)) events.onBackend(message.problem)
   })

@@ -5,7 +5,7 @@ const maxPlaces = 1024
 
 /**
  * The open streams of a connection, by their numbers. These increase by two, so the latest streams are in a
- * ring, which grows with the number of open ones; a stream that is still open when its place is reused moves
+ * ring, which grows with the number of open ones; a stream that is still open when its slot is reused moves
  * to a map.
  *
  * A map alone costs 17 MiB under load. When entries come and go it is rehashed every few hundred calls, and
@@ -39,8 +39,8 @@ export class OpenStreams {
   }
 
   delete(id: number): void {
-    const place = this.#findSlot(id)
-    if (this.#latest[place]?.id === id) this.#latest[place] = undefined
+    const slot = this.#findSlot(id)
+    if (this.#latest[slot]?.id === id) this.#latest[slot] = undefined
     else if (!this.#older.delete(id)) return
     this.#size -= 1
   }
@@ -49,15 +49,15 @@ export class OpenStreams {
     return (id >>> 1) & (this.#latest.length - 1)
   }
 
-  #makeRoom(place: number): void {
+  #makeRoom(slot: number): void {
     const latest = this.#latest
-    const inTheWay = latest[place]
+    const occupant = latest[slot]
     if (latest.length < maxPlaces) {
       this.#latest = Array(2 * latest.length).fill(undefined)
       for (const stream of latest) if (stream !== undefined) this.#latest[this.#findSlot(stream.id)] = stream
-    } else if (inTheWay !== undefined) {
-      this.#older.set(inTheWay.id, inTheWay)
-      latest[place] = undefined
+    } else if (occupant !== undefined) {
+      this.#older.set(occupant.id, occupant)
+      latest[slot] = undefined
     }
   }
 }

@@ -8,7 +8,7 @@ export class ConnectionStreams {
   readonly #open = new OpenStreams()
   readonly #closed = new ClosedStreams()
   /** The number of open streams and of closed ones whose handler still runs. */
-  #places = 0
+  #unreleased = 0
   #lastId = 0
   #lastAcceptedId = maxStreamId
 
@@ -18,8 +18,8 @@ export class ConnectionStreams {
   }
 
   /** The number of streams that count against the limit of concurrent ones. */
-  get places(): number {
-    return this.#places
+  get unreleased(): number {
+    return this.#unreleased
   }
 
   get isEmpty(): boolean {
@@ -50,7 +50,7 @@ export class ConnectionStreams {
   }
 
   add(stream: Stream): void {
-    this.#places += 1
+    this.#unreleased += 1
     this.#open.add(stream)
   }
 
@@ -62,7 +62,7 @@ export class ConnectionStreams {
 
   /** Records that the work on a closed stream has ended. */
   release(): void {
-    this.#places -= 1
+    this.#unreleased -= 1
   }
 
   /**

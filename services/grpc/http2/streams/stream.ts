@@ -32,7 +32,7 @@ export interface StreamHost {
   readonly plainHeaders: boolean
   /** Called when the stream is closed on the wire; `ending` is one of `endings`. */
   onClosed(stream: Stream, ending: number): void
-  /** Called when the stream is closed and its work has ended: its place is free. */
+  /** Called when the stream is closed and its work has ended: another stream may begin. */
   onReleased(): void
 }
 
@@ -297,7 +297,7 @@ export class Stream {
     if (this.#released) this.#host.onReleased()
   }
 
-  /** Records that the work on the stream has ended: its place is free once it is closed. */
+  /** Records that the work on the stream has ended. It counts until it is also closed. */
   release(): void {
     if (this.#released) return
     this.#released = true

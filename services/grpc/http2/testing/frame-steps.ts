@@ -53,7 +53,7 @@ function frames(
   return fc.record({ type: fc.constant(type), flags: fc.constantFrom(...flags), back, payload })
 }
 
-/** Frames as a client sends them, so that invalid ones meet streams in every state. */
+/** Frames as a client sends them, so that invalid ones arrive for streams in every state. */
 function soundFrame(paths: readonly string[]) {
   const { END_HEADERS, END_STREAM, ACK } = frameFlags
   return fc.oneof(
