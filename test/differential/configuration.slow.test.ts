@@ -51,20 +51,20 @@ function differenceOf({ problems, rules }: Judgement, verdict: Verdict) {
   if (problems.length === 0) return 'reference'
   // The reference's YAML library has its own texts, and the reference reports only one of several problems.
   const isOfLibrary = /^[^:]*: error loading config file: yaml/.test(refused)
-  const told = problems.some(({ source, message }) => `${source}: ${message}` === refused)
-  return isOfLibrary || told ? undefined : 'both'
+  const isReported = problems.some(({ source, message }) => `${source}: ${message}` === refused)
+  return isOfLibrary || isReported ? undefined : 'both'
 }
 
 function rowFor(
   text: string,
-  kind: ConfigurationDifference['refusedBy'],
+  kind: ConfigurationDifference['rejectedBy'],
   { problems }: Judgement,
   verdict: Verdict,
 ): ConfigurationDifference | undefined {
   const fits = (pattern: RegExp | undefined, found: string) => pattern === undefined || pattern.test(found)
   return configurationDifferences.find(
-    ({ refusedBy, ours, reference, file }) =>
-      refusedBy === kind &&
+    ({ rejectedBy, ours, reference, file }) =>
+      rejectedBy === kind &&
       (ours === undefined || problems.some(({ message }) => ours.test(message))) &&
       fits(reference, verdict.refused ?? verdict.crashed ?? '') &&
       fits(file, text),
@@ -98,7 +98,7 @@ test(`${runs} mutated files have the same result, reason and meaning (FC_SEED=${
     const kind = differenceOf(own, verdict)
     if (kind === undefined) continue
     const row = rowFor(text, kind, own, verdict)
-    if (row === undefined) unexplained.push(`${refusals[kind]}:\n${text}\n${explain(own, verdict)}`)
+    if (row === undefined) unexplained.push(`${rejections[kind]}:\n${text}\n${explain(own, verdict)}`)
     else seen.set(row.name, (seen.get(row.name) ?? 0) + 1)
   }
   for (const [name, times] of seen) t.diagnostic(`${times} × ${name}`)
@@ -106,8 +106,8 @@ test(`${runs} mutated files have the same result, reason and meaning (FC_SEED=${
   assert.ok(accepted > runs / 20, `only ${accepted} were accepted, so the test covers too little`)
 })
 
-const refusals = {
-  us: 'only we refuse',
+const rejections = {
+  us: 'only we reject',
   reference: 'only the reference rejects',
   both: 'both reject, for different reasons',
   neither: 'both accept, with different meanings',

@@ -40,7 +40,7 @@ test('hostile files are rejected, and the active configuration stays in force', 
       writeFileSync(aside, typeof text === 'string' ? text : '')
       if (typeof text !== 'string') truncateSync(aside, text.bytes)
       renameSync(aside, path)
-      await waitFor('the refusal', async () => (await errors()) > before)
+      await waitFor('the rejection', async () => (await errors()) > before)
       const log = program.output().slice(earlier)
       assert.match(log, said)
       assert.ok(log.length < 200_000, `${log.length} characters were logged`)

@@ -18,7 +18,7 @@ const pieceBytes = 16_000
 const maxGrowthMiB = 96
 
 /** Sends the messages one at a time, as far as the server accepts them. */
-async function sendUnfinished(t: Cleanup, port: number): Promise<{ refused(): number }> {
+async function sendUnfinished(t: Cleanup, port: number): Promise<{ rejected(): number }> {
   const windows = new Map<number, number>([[0, 65_535]])
   const ended = new Set<number>()
   const reader = new FrameReader((type, _flags, id, buffer, start) => {
@@ -47,7 +47,7 @@ async function sendUnfinished(t: Cleanup, port: number): Promise<{ refused(): nu
       }
     }
   }
-  return { refused: () => ended.size }
+  return { rejected: () => ended.size }
 }
 
 test(`${messages} unfinished messages of ${bytes} bytes use no more than the limit`, async t => {
@@ -56,11 +56,11 @@ test(`${messages} unfinished messages of ${bytes} bytes use no more than the lim
     caller.shouldRateLimit({ domain: 'd', descriptors: [{ entries: [{ key: 'k', value: '' }] }] })
   for (let call = 0; call < 100; call++) await ask()
   const before = rssMiB(service.program.pid)
-  const { refused } = await sendUnfinished(t, service.grpcPort)
+  const { rejected } = await sendUnfinished(t, service.grpcPort)
   const growth = rssMiB(service.program.pid) - before
-  t.diagnostic(`${growth.toFixed(0)} MiB more, ${refused()} refused`)
+  t.diagnostic(`${growth.toFixed(0)} MiB more, ${rejected()} rejected`)
   assert.ok(growth < maxGrowthMiB, `the service uses ${growth} MiB more`)
-  await waitFor('refusals', () => refused() > messages / 2)
+  await waitFor('rejections', () => rejected() > messages / 2)
   await ask()
   // Requests that need memory are also rejected over HTTP while none is left.
   const socket = connect({ port: service.httpPort, host: '127.0.0.1' })
@@ -68,7 +68,7 @@ test(`${messages} unfinished messages of ${bytes} bytes use no more than the lim
   socket.on('data', chunk => (answer += chunk)).on('error', () => {})
   t.after(async () => void socket.destroy())
   socket.write(`POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n${'x'.repeat(999_999)}`)
-  await waitFor('the refusal', () => answer.startsWith('HTTP/1.1 503 '))
+  await waitFor('the rejection', () => answer.startsWith('HTTP/1.1 503 '))
   const entries = [{ key: 'k', value: 'x'.repeat(300_000) }]
   await assert.rejects(caller.shouldRateLimit({ domain: 'd', descriptors: Array(3).fill({ entries }) }), {
     code: statusCodes.RESOURCE_EXHAUSTED,
