@@ -115,12 +115,12 @@ async function sweep({ payments, log, onSwept }: BackgroundOptions): Promise<boo
 
 async function recordAllEvents(options: BackgroundOptions): Promise<boolean> {
   const { test, live } = options.payments.processors
-  const fromTest = await recordEventsOf(options, test, true)
-  const fromLive = live === null ? false : await recordEventsOf(options, live, false)
+  const fromTest = await recordProcessorEvents(options, test, true)
+  const fromLive = live === null ? false : await recordProcessorEvents(options, live, false)
   return fromTest || fromLive
 }
 
-async function recordEventsOf(
+async function recordProcessorEvents(
   { payments, log, onEvent }: BackgroundOptions,
   processor: Payments['processors']['test'],
   test: boolean,

@@ -110,7 +110,9 @@ export async function startService(
   const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
   const monitor = createMonitorServer({
-    ...{ metrics, ready, accepts: () => health.acceptProblem() === '' },
+    metrics,
+    ready,
+    accepts: () => health.acceptProblem() === '',
     backendProblem: () => backend.problem,
   })
   const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
@@ -122,7 +124,10 @@ export async function startService(
   const tasks = {
     ...delivery.tasks,
     'verify payment page': verifyPaymentPage({
-      ...{ address: settings.payPageCheckUrl, clock: systemClock, log, metrics },
+      address: settings.payPageCheckUrl,
+      clock: systemClock,
+      log,
+      metrics,
     }),
     'report outboxes': reportOutboxes(payments, metrics),
     'prune expired rows': pruneExpired(payments, {
@@ -131,7 +136,9 @@ export async function startService(
     }),
   }
   const background = startBackground({
-    ...{ payments, log, tasks },
+    payments,
+    log,
+    tasks,
     intervalMs: settings.backgroundIntervalMs,
     onInstructed: countInstructions(metrics),
     onSwept: countSwept(metrics),
@@ -172,7 +179,11 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
   return {
     storage,
     idempotency: new Idempotency({
-      ...{ storage, clock, random: Math.random, randomBytes, leaseMs: settings.idempotencyLeaseMs },
+      storage,
+      clock,
+      random: Math.random,
+      randomBytes,
+      leaseMs: settings.idempotencyLeaseMs,
     }),
     processors: { test, live: null },
     clock,

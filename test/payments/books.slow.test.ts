@@ -107,8 +107,8 @@ describe('the admin commands of payments', { skip: missingPostgres() || missingD
     assert.match(again, /already resolved/)
     const lost = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
     await admin(0, 'dispute', 'lose', lost)
-    assert.match(await admin(1, 'dispute', 'raise', shop.merchantId, '--amount', '1'), /no such transaction/)
-    assert.match(await admin(1, 'dispute', 'win', 'nothing'), /no such dispute/)
+    assert.match(await admin(1, 'dispute', 'raise', shop.merchantId, '--amount', '1'), /The transaction was not found/)
+    assert.match(await admin(1, 'dispute', 'win', 'nothing'), /The dispute was not found/)
     await admin(0, 'verify')
   })
 
@@ -217,7 +217,7 @@ describe('the admin commands of payments with the embedded database', () => {
     assert.deepEqual(await ask('payout', '--period', 'a'), { code: 0, output: '' })
     const rejected = await ask('dispute', 'win', 'nothing')
     assert.equal(rejected.code, 1, rejected.output)
-    assert.match(rejected.output, /^tollway payments: rejected: .*no such dispute/)
+    assert.match(rejected.output, /^tollway payments: rejected: The dispute was not found/)
     await service.end('SIGKILL')
     assert.equal((await stat(file)).mode & 0o777, 0o600)
     assert.deepEqual(await ask('verify'), verified)

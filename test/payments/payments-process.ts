@@ -74,7 +74,8 @@ export async function startPaymentsProcess(
       said += running?.output() ?? ''
       const env = { ...paymentsEnv(databaseUrl), PORT: String(port), LOG_LEVEL: 'info', ...more }
       running = startProgram(process.execPath, [program], { env })
-      await running.said('msg="start service"', 30_000)
+      // Earlier versions, which the tests of upgrades start, log `serving`.
+      await running.said(/msg=(?:"start service"|serving) /, 30_000)
     },
   }
   running = startProgram(process.execPath, ['--version'])

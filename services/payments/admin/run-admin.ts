@@ -88,7 +88,11 @@ export async function askService(
   const address = readAddress(join(folder, adminFile))
   if (address === undefined) return undefined
   const asking = request({
-    ...{ host: '127.0.0.1', port: address.port, method: 'POST', path: adminPath, agent: false },
+    host: '127.0.0.1',
+    port: address.port,
+    method: 'POST',
+    path: adminPath,
+    agent: false,
     headers: { authorization: `Bearer ${address.token}`, 'content-type': 'application/json' },
   })
   asking.end(JSON.stringify(args))

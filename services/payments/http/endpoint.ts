@@ -56,7 +56,7 @@ export interface SignUpEndpoint<Input extends object = object> extends Documente
   act(tx: Tx, call: ParsedCall<Input>): Promise<Result<HttpAnswer>>
 }
 
-export type ApiEndpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
+export type PaymentsEndpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
 /** The description of an endpoint in the OpenAPI document. */
 interface EndpointDocument {

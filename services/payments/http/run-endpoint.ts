@@ -8,11 +8,11 @@ import { requestFingerprint } from '../storage/idempotency/sealed-answer.ts'
 import { type Tx, transact } from '../storage/storage.ts'
 import type { HttpAnswer } from './answer.ts'
 import type {
-  ApiEndpoint,
   AppCall,
   AppEndpoint,
   EndpointCall,
   ParsedCall,
+  PaymentsEndpoint,
   ProcessorEndpoint,
   SignUpEndpoint,
 } from './endpoint.ts'
@@ -47,7 +47,7 @@ const ownKeyBytes = 24
  */
 export async function runEndpoint(
   payments: Payments,
-  endpoint: ApiEndpoint,
+  endpoint: PaymentsEndpoint,
   request: EndpointRequest,
 ): Promise<EndpointReply> {
   const { idempotencyKey } = request
@@ -115,7 +115,7 @@ async function runSignUp(
 /** Parses the query and the input. */
 function parse(
   payments: Payments,
-  endpoint: ApiEndpoint,
+  endpoint: PaymentsEndpoint,
   { params, query, body, wantsChanged }: EndpointRequest,
 ): Result<ParsedCall> {
   const fields = parseForm(query)
@@ -126,7 +126,7 @@ function parse(
 }
 
 function identify(
-  { method, path }: ApiEndpoint,
+  { method, path }: PaymentsEndpoint,
   { params, query, body }: EndpointRequest,
   scope: string,
   key: string,

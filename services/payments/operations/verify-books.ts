@@ -1,7 +1,7 @@
 import type { Posting } from '../domain/ledger/ledger.ts'
 import { type Book, type BookFinding, verify } from '../domain/ledger/verify.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
-import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
+import { countBookRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
 import { storeVerification } from '../storage/last-verification.ts'
 import { planFor } from '../storage/query-plan-settings.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
@@ -52,7 +52,8 @@ export async function storeResult(
 ): Promise<void> {
   const records = Object.fromEntries(Object.entries(counts).map(([kind, count]) => [kind, Number(count)]))
   const shown = findings.slice(0, maxStored).map(({ merchantId, record, message }) => ({
-    ...{ merchantId, record },
+    merchantId,
+    record,
     message: message.slice(0, maxStoredCharacters),
   }))
   const result = { beganMs, endedMs, records, findings: findings.length, shown }
@@ -61,7 +62,7 @@ export async function storeResult(
 
 async function verifyAll(tx: Tx): Promise<Verification> {
   const { seen, findings } = await planFor(tx, 'parts of tables', () => replayAll(tx))
-  const counts = await countRecords(tx)
+  const counts = await countBookRecords(tx)
   findings.push(...findOrphans(counts, seen))
   for (const { rule, id, detail } of await findLedgerProblems(tx, maxBookFindings)) {
     findings.push({ merchantId: null, record: id, message: `${detail}, against the rule that ${rule}` })

@@ -4,7 +4,7 @@ import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/rejections.ts'
 import type { Checkout } from './checkout.ts'
-import { formatAmount } from './texts/money-text.ts'
+import { formatPayment } from './texts/money-text.ts'
 import { textsFor } from './texts/texts.ts'
 import { html, type Markup } from './views/html.ts'
 
@@ -173,7 +173,7 @@ export function linkSummary(link: Link): Markup {
 <p class="pay-to">${texts.payTo}</p>
 <p class="shop" id="shop">${name}</p>
 ${host !== name && html`<p class="host">${host}</p>`}
-${hasAmount(link) && renderAmount(formatAmount(link, link.locale))}
+${hasAmount(link) && renderAmount(formatPayment(link, link.locale))}
 ${text !== null && html`<p class="text">${text}</p>`}
 ${reference !== null && html`<p class="reference"><span>${texts.reference}</span> ${reference}</p>`}
 </section>`

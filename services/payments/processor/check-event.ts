@@ -34,7 +34,7 @@ function amount(value: unknown): string | undefined {
   return value > maxJsonAmount ? `${describeValue(value)} is above ${maxJsonAmount}` : undefined
 }
 
-function choiceOf(allowed: readonly string[]): Check {
+function anyOf(allowed: readonly string[]): Check {
   return value =>
     allowed.some(one => one === value)
       ? undefined
@@ -45,7 +45,7 @@ const common = { id: name, reference: name, occurredMs: time }
 const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Check>>>> = {
   fraud: { ...common, reason: fraudReason },
   'dispute-raised': { ...common, dispute: name, amount, currency, reason, dueMs: timeOrNull },
-  'dispute-resolved': { ...common, dispute: name, outcome: choiceOf(disputeOutcomes) },
+  'dispute-resolved': { ...common, dispute: name, outcome: anyOf(disputeOutcomes) },
 }
 
 /**
@@ -56,7 +56,7 @@ const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Ch
 export function findEventProblem(event: unknown): string | undefined {
   if (typeof event !== 'object' || event === null) return `${describeValue(event)} is not an event`
   const fields = event as Readonly<Record<string, unknown>>
-  const kindProblem = choiceOf(Object.keys(checks))(fields['kind'])
+  const kindProblem = anyOf(Object.keys(checks))(fields['kind'])
   if (kindProblem !== undefined) return `kind: ${kindProblem}`
   for (const [field, check] of Object.entries(checks[fields['kind'] as ProcessorEvent['kind']])) {
     const problem = check(fields[field])

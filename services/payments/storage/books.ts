@@ -24,7 +24,7 @@ const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as
 /** The number of records of each kind. */
 export type RecordCounts = Readonly<Record<(typeof counted)[number], bigint>>
 
-export async function countRecords(tx: Tx): Promise<RecordCounts> {
+export async function countBookRecords(tx: Tx): Promise<RecordCounts> {
   const columns = counted.map(name => {
     return `(SELECT count(*) FROM ${name === 'entries' ? 'ledger_entries' : name}) AS ${name}`
   })

@@ -7,7 +7,7 @@ import {
   describeInput,
   type FieldContext,
   type InvalidInput,
-  invalidInput,
+  invalidValue,
   type Reader,
   reader,
   rejectValue,
@@ -62,8 +62,8 @@ export function list<T extends object | string>(
     if (value.length < min)
       return rejectValue(place, 'required', `has ${value.length} elements; at least ${min} are required`)
     const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
-    const good = items.filter((item): item is T => item !== invalidInput)
-    return good.length < items.length ? invalidInput : good
+    const good = items.filter((item): item is T => item !== invalidValue)
+    return good.length < items.length ? invalidValue : good
   })
 }
 
@@ -104,11 +104,11 @@ export function textField(maxCharacters: number): Reader<string> {
 }
 
 /** Reads text for people. A card number in it is rejected. */
-export function printableText(maxCharacters: number): Reader<string> {
+export function displayText(maxCharacters: number): Reader<string> {
   const read = textField(maxCharacters)
   return reader(read.schema, (value, place) => {
     const found = read(value, place)
-    return found === invalidInput ? invalidInput : withoutCardNumber(found, place)
+    return found === invalidValue ? invalidValue : withoutCardNumber(found, place)
   })
 }
 
@@ -135,7 +135,7 @@ function matching(
   const read = textField(maxCharacters)
   return reader({ type: 'string', ...schema }, (value, place) => {
     const found = read(value, place)
-    if (found === invalidInput || matches(found)) return found
+    if (found === invalidValue || matches(found)) return found
     return rejectValue(place, 'format', `${describeInput(found)} is ${expected}`)
   })
 }
@@ -188,7 +188,7 @@ export function fundingCurrency(codes: readonly string[]): Reader<string> {
   const description = 'The funding currency, one of the configured currencies'
   return reader({ ...currency.schema, description }, (value, place) => {
     const found = currency(value, place)
-    if (found === invalidInput || codes.includes(found)) return found
+    if (found === invalidValue || codes.includes(found)) return found
     return rejectValue(
       place,
       'unsupported',
@@ -249,7 +249,7 @@ const ibanText = textField(64)
 
 export const iban: Reader<string> = reader({ type: 'string' }, (value, place) => {
   const found = ibanText(value, place)
-  if (found === invalidInput) return invalidInput
+  if (found === invalidValue) return invalidValue
   const normalised = normaliseIban(found)
   // The message does not repeat the value, which may be an account number with one wrong digit.
   return isIban(normalised)
@@ -258,7 +258,7 @@ export const iban: Reader<string> = reader({ type: 'string' }, (value, place) =>
 })
 
 /** Reads one of these texts. */
-export function choice<T extends string>(
+export function enumeration<T extends string>(
   values: readonly T[],
   code: 'format' | 'unsupported' = 'unsupported',
 ): Reader<T> {

@@ -13,8 +13,8 @@ export interface FieldContext {
 }
 
 /** The value of an invalid input, whose error is reported in the context. */
-export const invalidInput = Symbol('invalid')
-export type InvalidInput = typeof invalidInput
+export const invalidValue = Symbol('invalid')
+export type InvalidInput = typeof invalidValue
 
 /** Converts an input to a value, or reports its error in the context. */
 type Read<T> = (value: unknown, place: FieldContext) => T | InvalidInput
@@ -51,7 +51,7 @@ export const maxFieldErrors = 50
 const maxQuoted = 60
 
 export function requiredField<T>(read: Reader<T>): RecordField<T> {
-  return { absent: invalidInput, read, schema: read.schema, answerSchema: read.answerSchema }
+  return { absent: invalidValue, read, schema: read.schema, answerSchema: read.answerSchema }
 }
 
 /** A field that may be missing or null; both become null. */
@@ -76,7 +76,7 @@ export function orNull(schema: JsonObject): JsonObject {
 
 export function rejectValue(place: FieldContext, code: FieldErrorCode, message: string): InvalidInput {
   if (place.errors.length < maxFieldErrors) place.errors.push({ field: place.path, code, message })
-  return invalidInput
+  return invalidValue
 }
 
 /** Matches text that could be the number of a card or an account, in groups or not. */
@@ -128,7 +128,7 @@ export function record<S extends Shape>(shape: S, options: RecordOptions = {}): 
       result[name] = readField(field, Object.hasOwn(value, name) ? value[name] : undefined, at(place, name))
     }
     for (const name of Object.keys(value)) if (!Object.hasOwn(shape, name)) onUnknownField(at(place, name))
-    return place.errors.length > before ? invalidInput : (result as RecordValues<S>)
+    return place.errors.length > before ? invalidValue : (result as RecordValues<S>)
   }
   return reader(describeInputSchema(shape), read, describeAnswerSchema(shape))
 }
@@ -138,7 +138,7 @@ function describeInputSchema(shape: Shape): JsonObject {
   return {
     type: 'object',
     additionalProperties: false,
-    required: fields.filter(([, field]) => field.absent === invalidInput).map(([name]) => name),
+    required: fields.filter(([, field]) => field.absent === invalidValue).map(([name]) => name),
     properties: Object.fromEntries(fields.map(([name, { schema }]) => [name, schema])),
   }
 }
@@ -160,7 +160,7 @@ function rejectUnknown(place: FieldContext, names: readonly string[]): InvalidIn
 function readField(field: RecordField<unknown>, value: unknown, place: FieldContext): unknown {
   const absent = value === undefined || value === null || (place.encoding === 'form' && value === '')
   if (!absent) return field.read(value, place)
-  return field.absent === invalidInput ? rejectValue(place, 'required', 'is missing') : field.absent
+  return field.absent === invalidValue ? rejectValue(place, 'required', 'is missing') : field.absent
 }
 
 function at(place: FieldContext, name: string): FieldContext {
@@ -172,5 +172,5 @@ function at(place: FieldContext, name: string): FieldContext {
 export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): Result<T> {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })
-  return result === invalidInput || errors.length > 0 ? rejectFields(errors) : accept(result)
+  return result === invalidValue || errors.length > 0 ? rejectFields(errors) : accept(result)
 }

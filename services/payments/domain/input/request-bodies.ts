@@ -14,11 +14,11 @@ import {
   amount,
   currency,
   descriptor,
+  displayText,
   email,
   fundingCurrency,
   id,
   maxUrlCharacters,
-  printableText,
   textField,
   webAddress,
 } from './fields.ts'
@@ -67,7 +67,7 @@ export interface LinkInput {
 export const locales = ['en', 'da'] as const
 export type Locale = (typeof locales)[number]
 
-const app = record({ name: optionalField(printableText(maxNameCharacters)) })
+const app = record({ name: optionalField(displayText(maxNameCharacters)) })
 
 /** The fields that can change. Each is optional in an update. */
 const mutableFields = Object.fromEntries(
@@ -113,7 +113,7 @@ const cancellation = record({ amount: requiredField(amount), currency: optionalF
 
 const card = record({
   transactionId: requiredField(id),
-  notes: optionalField(printableText(maxNotesCharacters)),
+  notes: optionalField(displayText(maxNotesCharacters)),
 })
 
 const link = record(
@@ -121,8 +121,8 @@ const link = record(
     key: requiredField(textField(64)),
     currency: optionalField(currency),
     amount: optionalField(amount),
-    reference: optionalField(printableText(maxLinkTextCharacters)),
-    text: optionalField(printableText(maxLinkTextCharacters)),
+    reference: optionalField(displayText(maxLinkTextCharacters)),
+    text: optionalField(displayText(maxLinkTextCharacters)),
     redirect: optionalField(webAddress),
     locale: optionalField(textField(maxUrlCharacters)),
   },

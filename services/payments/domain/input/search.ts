@@ -7,13 +7,13 @@ import {
   type TransactionSearch,
   transactionStatuses,
 } from '../transaction/transaction.ts'
-import { choice, id, textField } from './fields.ts'
+import { enumeration, id, textField } from './fields.ts'
 import {
   described,
   describeInput,
   type FieldContext,
   type InvalidInput,
-  invalidInput,
+  invalidValue,
   optionalField,
   type Reader,
   reader,
@@ -79,8 +79,8 @@ const customFields: Reader<Readonly<Record<string, string>>> = reader(customSche
     const at = { ...place, path: `${place.path}.${name.slice(0, maxCustomCharacters)}` }
     return [searched(name, at), searched(wanted, at)] as const
   })
-  const good = read.filter((entry): entry is readonly [string, string] => !entry.includes(invalidInput))
-  return good.length < entries.length ? invalidInput : Object.fromEntries(good)
+  const good = read.filter((entry): entry is readonly [string, string] => !entry.includes(invalidValue))
+  return good.length < entries.length ? invalidValue : Object.fromEntries(good)
 })
 
 const created = record({
@@ -115,7 +115,7 @@ const searchFields = record({
   ),
   status: optionalField(
     described(
-      choice(transactionStatuses),
+      enumeration(transactionStatuses),
       'Only transactions of which an amount is pending, or was captured, refunded, voided or disputed, or that ' +
         'were declined. Needs filter[created][from].',
     ),
@@ -126,10 +126,10 @@ const searchFields = record({
 /** The filter of a list of transactions. A search that no index serves needs the start of a range of time. */
 export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.schema, (value, place) => {
   const found = searchFields(value, place)
-  if (found === invalidInput) return invalidInput
+  if (found === invalidValue) return invalidValue
   const { reference, custom, status } = found
   const bounded = timeRange(found.created, custom !== null || status !== null, place)
-  return bounded === invalidInput ? invalidInput : { reference, custom, status, ...bounded }
+  return bounded === invalidValue ? invalidValue : { reference, custom, status, ...bounded }
 })
 
 /** The filter of lists whose elements can belong to a transaction. */
@@ -140,9 +140,9 @@ const lineFields = record({ transactionId: optionalField(transactionId), created
 /** The filter of a list of lines. */
 export const lineSearch: Reader<LineSearch> = reader(lineFields.schema, (value, place) => {
   const found = lineFields(value, place)
-  if (found === invalidInput) return invalidInput
+  if (found === invalidValue) return invalidValue
   const bounded = timeRange(found.created, false, place)
-  return bounded === invalidInput ? invalidInput : { transactionId: found.transactionId, ...bounded }
+  return bounded === invalidValue ? invalidValue : { transactionId: found.transactionId, ...bounded }
 })
 
 interface Range {

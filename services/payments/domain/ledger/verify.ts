@@ -157,16 +157,16 @@ function verifyReplay({ transaction, disputes }: Records, report: ReportOne): vo
   const sum = (kind: TrailEntry['kind']) =>
     total(trail.filter(entry => entry.kind === kind).map(e => e.amount))
   const record = 'the trail'
-  const reportOf: Report = (_, message) => report(message)
+  const reportTransaction: Report = (_, message) => report(message)
   const voided = error === null ? sum('void') : amount
-  expect(record, 'capturedAmount', transaction.capturedAmount, sum('capture'), reportOf)
-  expect(record, 'refundedAmount', transaction.refundedAmount, sum('refund'), reportOf)
-  expect(record, 'voidedAmount', transaction.voidedAmount, voided, reportOf)
+  expect(record, 'capturedAmount', transaction.capturedAmount, sum('capture'), reportTransaction)
+  expect(record, 'refundedAmount', transaction.refundedAmount, sum('refund'), reportTransaction)
+  expect(record, 'voidedAmount', transaction.voidedAmount, voided, reportTransaction)
   const unwon = disputes.filter(({ status }) => status !== 'won')
   const disputed = total(unwon.map(dispute => dispute.amount))
-  expect(record, 'disputedAmount', transaction.disputedAmount, disputed, reportOf)
+  expect(record, 'disputedAmount', transaction.disputedAmount, disputed, reportTransaction)
   const excess = total(unwon.map(dispute => dispute.excess))
-  expect(record, 'excessDisputedAmount', transaction.excessDisputedAmount, excess, reportOf)
+  expect(record, 'excessDisputedAmount', transaction.excessDisputedAmount, excess, reportTransaction)
   for (const { id, status } of disputes) {
     const outcomes = trail.filter(entry => entry.dispute?.id === id).map(entry => entry.dispute?.outcome)
     const expected = status === 'open' ? [] : [status]
@@ -178,7 +178,7 @@ function verifyReplay({ transaction, disputes }: Records, report: ReportOne): vo
 
 /** Compares the lines and entries of the merchant and the accounts with the amounts and the trail. */
 function verifyMoney({ transaction, disputes, lines, entries }: Records, report: ReportOne): void {
-  const reportOf: Report = (_, message) => report(message)
+  const reportTransaction: Report = (_, message) => report(message)
   const { currency, trail } = transaction
   const open = disputes.filter(({ status }) => status === 'open')
   const lost = disputes.filter(({ status }) => status === 'lost')
@@ -189,17 +189,23 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, report:
     'what the trail and the open disputes did to the balance',
     inTrail,
     total(lines.map(l => l.balance)),
-    reportOf,
+    reportTransaction,
   )
   // The amounts held for the excess of disputes were never refundable.
   const excess = total([...open, ...lost].map(dispute => dispute.excessHeld))
   const value = total(lines.map(line => line.balance + line.fee.total)) + excess
-  expect('', 'refundableValue', transaction.refundableValue, value, reportOf)
+  expect('', 'refundableValue', transaction.refundableValue, value, reportTransaction)
   const atProcessor =
     transaction.refundedAmount + total(lost.map(dispute => dispute.amount)) - transaction.capturedAmount
-  expect('', 'the processor’s account', atProcessor, balance(entries, 'clearing', currency), reportOf)
+  expect(
+    '',
+    'the processor’s account',
+    atProcessor,
+    balance(entries, 'clearing', currency),
+    reportTransaction,
+  )
   const inDispute = total(open.map(dispute => dispute.amount))
-  expect('', 'the account of disputes', inDispute, balance(entries, 'disputes', currency), reportOf)
+  expect('', 'the account of disputes', inDispute, balance(entries, 'disputes', currency), reportTransaction)
   verifyTrailLines(trail, lines, report)
 }
 

@@ -3,13 +3,13 @@ import {
   country,
   currency,
   descriptor,
+  displayText,
   email,
   iban,
-  printableText,
   webAddress,
 } from '../input/fields.ts'
 import {
-  invalidInput,
+  invalidValue,
   optionalField,
   type Reader,
   type RecordValues,
@@ -23,7 +23,7 @@ import type { Money } from '../money/money.ts'
 /** The longest name of an app or a merchant, and company number, in characters. */
 export const maxNameCharacters = 100
 
-const name = printableText(maxNameCharacters)
+const name = displayText(maxNameCharacters)
 
 const account = record({ iban: optionalField(iban) })
 
@@ -32,7 +32,7 @@ const bank: Reader<{ readonly iban: string } | null> = reader(
   account.schema,
   (value, place) => {
     const found = account(value, place)
-    if (found === invalidInput) return invalidInput
+    if (found === invalidValue) return invalidValue
     return found.iban === null ? null : { iban: found.iban }
   },
   record({ iban: requiredField(iban) }).answerSchema,

@@ -6,7 +6,7 @@ import { accept } from '../../domain/rejections.ts'
 import { createApp } from '../../operations/accounts/create-app.ts'
 import { listOwnMerchants } from '../../operations/lists.ts'
 import { jsonAnswer } from '../answer.ts'
-import type { ApiEndpoint, AppEndpoint, SignUpEndpoint } from '../endpoint.ts'
+import type { AppEndpoint, PaymentsEndpoint, SignUpEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { appExample, merchantExample, newAppExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
@@ -61,4 +61,4 @@ const merchants = listEndpoint({
   present: presentMerchant,
 })
 
-export const appEndpoints: readonly ApiEndpoint[] = [create, me, merchants]
+export const appEndpoints: readonly PaymentsEndpoint[] = [create, me, merchants]

@@ -4,7 +4,7 @@ import { mapResult } from '../../domain/rejections.ts'
 import { ownCard } from '../../operations/accounts/access.ts'
 import { saveCard } from '../../operations/transactions/save-card.ts'
 import { jsonAnswer } from '../answer.ts'
-import type { ApiEndpoint, AppEndpoint } from '../endpoint.ts'
+import type { AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
 import { cardExample, exampleIds } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
@@ -51,4 +51,4 @@ const read: AppEndpoint = {
   },
 }
 
-export const cardEndpoints: readonly ApiEndpoint[] = [save, read]
+export const cardEndpoints: readonly PaymentsEndpoint[] = [save, read]

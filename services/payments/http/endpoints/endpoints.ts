@@ -1,4 +1,4 @@
-import type { ApiEndpoint } from '../endpoint.ts'
+import type { PaymentsEndpoint } from '../endpoint.ts'
 import { appEndpoints } from './apps.ts'
 import { cardEndpoints } from './cards.ts'
 import { fraudEndpoints } from './frauds-and-disputes.ts'
@@ -8,7 +8,7 @@ import { transactionEndpoints } from './transactions.ts'
 import { webhookEndpoints } from './webhooks.ts'
 
 /** Every endpoint of the API. The server and the OpenAPI document are made from this list alone. */
-export const apiEndpoints: readonly ApiEndpoint[] = [
+export const paymentsEndpoints: readonly PaymentsEndpoint[] = [
   ...appEndpoints,
   ...merchantEndpoints,
   ...memberEndpoints,

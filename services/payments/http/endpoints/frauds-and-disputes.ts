@@ -1,4 +1,4 @@
-import { choice, id } from '../../domain/input/fields.ts'
+import { enumeration, id } from '../../domain/input/fields.ts'
 import { described, optionalField, record, requiredField } from '../../domain/input/record.ts'
 import { transactionId } from '../../domain/input/search.ts'
 import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
@@ -7,7 +7,7 @@ import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { ownDispute, ownFraud } from '../../operations/accounts/access.ts'
 import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
 import { jsonAnswer } from '../answer.ts'
-import type { ApiEndpoint, AppEndpoint } from '../endpoint.ts'
+import type { AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { disputeExample, fraudExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
@@ -52,7 +52,9 @@ const disputes = listEndpoint({
   filter: record({
     merchantId: requiredField(merchantId),
     transactionId: optionalField(transactionId),
-    status: optionalField(described(choice(disputeStatuses, 'format'), 'Only disputes with this status.')),
+    status: optionalField(
+      described(enumeration(disputeStatuses, 'format'), 'Only disputes with this status.'),
+    ),
   }),
   item: { schema: ref('Dispute'), example: disputeExample },
   owner: (_, { merchantId }) => merchantId,
@@ -77,4 +79,4 @@ const dispute: AppEndpoint = {
   },
 }
 
-export const fraudEndpoints: readonly ApiEndpoint[] = [frauds, fraud, disputes, dispute]
+export const fraudEndpoints: readonly PaymentsEndpoint[] = [frauds, fraud, disputes, dispute]

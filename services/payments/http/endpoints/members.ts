@@ -5,7 +5,7 @@ import { mapResult } from '../../domain/rejections.ts'
 import { associateApp, dissociateApp, inviteUser, removeUser } from '../../operations/accounts/memberships.ts'
 import { listOwnApps, listOwnUsers } from '../../operations/lists.ts'
 import { jsonAnswer, noContent } from '../answer.ts'
-import type { ApiEndpoint, AppCall, AppEndpoint } from '../endpoint.ts'
+import type { AppCall, AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { appExample, userExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
@@ -115,4 +115,11 @@ const apps = listEndpoint({
   present: presentApp,
 })
 
-export const memberEndpoints: readonly ApiEndpoint[] = [invite, revokeUser, users, addApp, revokeApp, apps]
+export const memberEndpoints: readonly PaymentsEndpoint[] = [
+  invite,
+  revokeUser,
+  users,
+  addApp,
+  revokeApp,
+  apps,
+]

@@ -13,7 +13,7 @@ import { createMerchant, updateOwnMerchant } from '../../operations/accounts/mer
 import { listOwnLines } from '../../operations/lists.ts'
 import { merchantBalances } from '../../storage/tables/ledger.ts'
 import { jsonAnswer, noContent } from '../answer.ts'
-import type { ApiEndpoint, AppEndpoint, Example } from '../endpoint.ts'
+import type { AppEndpoint, Example, PaymentsEndpoint } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { balanceExample, lineExample, merchantExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
@@ -141,7 +141,7 @@ const line: AppEndpoint = {
   },
 }
 
-export const merchantEndpoints: readonly ApiEndpoint[] = [
+export const merchantEndpoints: readonly PaymentsEndpoint[] = [
   create,
   read,
   update,

@@ -24,7 +24,7 @@ import {
 import { createTransaction } from '../../operations/transactions/create-transaction.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { answerRejection, type HttpAnswer, jsonAnswer } from '../answer.ts'
-import type { ApiEndpoint, AppEndpoint, EndpointCall, Example, ProcessorEndpoint } from '../endpoint.ts'
+import type { AppEndpoint, EndpointCall, Example, PaymentsEndpoint, ProcessorEndpoint } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { exampleIds, trailEntryExample, transactionExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
@@ -164,7 +164,7 @@ function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): 
   }
 }
 
-export const transactionEndpoints: readonly ApiEndpoint[] = [
+export const transactionEndpoints: readonly PaymentsEndpoint[] = [
   create,
   list,
   exported,

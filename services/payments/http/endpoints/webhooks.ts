@@ -20,7 +20,7 @@ import {
 import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
 import type { WebhookEndpoint, WebhookEvent } from '../../storage/delivery/webhooks.ts'
 import { jsonAnswer, noContent } from '../answer.ts'
-import type { ApiEndpoint, AppCall, AppEndpoint } from '../endpoint.ts'
+import type { AppCall, AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { eventExample, webhookExample, webhookSecretExample } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
@@ -230,7 +230,7 @@ const readEvent: AppEndpoint = {
   },
 }
 
-export const webhookEndpoints: readonly ApiEndpoint[] = [
+export const webhookEndpoints: readonly PaymentsEndpoint[] = [
   create,
   webhooks,
   read,

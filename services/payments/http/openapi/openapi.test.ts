@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import type { Payments } from '../../operations/operation.ts'
-import { apiEndpoints } from '../endpoints/endpoints.ts'
+import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { createApiServer } from '../servers/api-server.ts'
 import { assertValid, document, type Operation } from '../testing/conformance-under-test.ts'
 
@@ -46,7 +46,7 @@ const specified = `
 test('the document has every endpoint of the public API, and the server has its endpoints', async () => {
   const documented = operations.map(({ method, path }) => `${method.toUpperCase()} ${path}`)
   for (const line of specified.trim().split('\n')) assert.ok(documented.includes(line.trim()), line)
-  assert.equal(documented.length, apiEndpoints.length)
+  assert.equal(documented.length, paymentsEndpoints.length)
   const { app } = createApiServer({
     payments: {} as Payments,
     log: silentLog,
@@ -87,7 +87,9 @@ function mediaOf({ requestBody, responses }: Operation) {
 test('the service accepts the documented examples', () => {
   const call = { params: {}, query: {}, encoding: 'json' as const, wantsChanged: true }
   const payments = { fundingCurrencies: ['DKK'] } as unknown as Payments
-  for (const { document, parse } of apiEndpoints.filter(endpoint => endpoint.document.body !== undefined)) {
+  for (const { document, parse } of paymentsEndpoints.filter(
+    endpoint => endpoint.document.body !== undefined,
+  )) {
     const input = parse?.({ ...call, payments, body: document.body?.example })
     assert.ok(input?.ok, document.operationId)
   }

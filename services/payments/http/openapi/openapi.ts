@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { rejections } from '../../domain/rejections.ts'
-import type { ApiEndpoint, Example, QueryParameter } from '../endpoint.ts'
-import { apiEndpoints } from '../endpoints/endpoints.ts'
+import type { Example, PaymentsEndpoint, QueryParameter } from '../endpoint.ts'
+import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { ref, schemas } from './schemas.ts'
 
 /** The version of the API, which changes with the API. */
@@ -13,7 +13,7 @@ export const openapiPath = '/openapi.json'
 /** The OpenAPI 3.1 document of the API, made from the same list as its routes. */
 export function createOpenapiDocument(): JsonObject {
   const paths: Record<string, Record<string, JsonObject>> = {}
-  for (const endpoint of apiEndpoints) {
+  for (const endpoint of paymentsEndpoints) {
     const operations = paths[endpoint.path] ?? {}
     operations[endpoint.method.toLowerCase()] = describeOperation(endpoint)
     paths[endpoint.path] = operations
@@ -30,7 +30,7 @@ export function createOpenapiDocument(): JsonObject {
     },
     servers: [{ url: '/' }],
     security: [{ apiKey: [] }],
-    tags: [...new Set(apiEndpoints.map(({ document }) => document.tag))].map(name => ({ name })),
+    tags: [...new Set(paymentsEndpoints.map(({ document }) => document.tag))].map(name => ({ name })),
     paths,
     components: {
       schemas,
@@ -51,7 +51,7 @@ const requestIdHeader = {
   schema: { type: 'string' },
 }
 
-function describeOperation({ kind, method, path, document }: ApiEndpoint): JsonObject {
+function describeOperation({ kind, method, path, document }: PaymentsEndpoint): JsonObject {
   const {
     operationId,
     tag,
@@ -125,8 +125,8 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
 
 /** Returns the errors by status. The codes in the bodies have the details. */
 function describeErrors(
-  method: ApiEndpoint['method'],
-  kind: ApiEndpoint['kind'],
+  method: PaymentsEndpoint['method'],
+  kind: PaymentsEndpoint['kind'],
   declines: boolean,
 ): JsonObject {
   const invalid = declines

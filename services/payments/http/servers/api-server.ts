@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CallGuard } from '../../call-guard.ts'
 import { reject, rejectFor } from '../../domain/rejections.ts'
 import type { Payments } from '../../operations/operation.ts'
-import type { ApiEndpoint } from '../endpoint.ts'
-import { apiEndpoints } from '../endpoints/endpoints.ts'
+import type { PaymentsEndpoint } from '../endpoint.ts'
+import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { RejectedError } from '../failure.ts'
 import { createOpenapiDocument, openapiPath } from '../openapi/openapi.ts'
 import { accepts, readApiKey } from '../request-headers.ts'
@@ -46,7 +46,7 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
   const { app } = server
   app.decorateRequest('apiKey', null)
   const paths = new Map<string, Set<string>>()
-  for (const endpoint of apiEndpoints) {
+  for (const endpoint of paymentsEndpoints) {
     const url = toRoute(endpoint.path)
     const methods = paths.get(url) ?? new Set(['OPTIONS'])
     for (const method of endpoint.method === 'GET' ? ['GET', 'HEAD'] : [endpoint.method]) methods.add(method)
@@ -76,7 +76,7 @@ function toRoute(path: string): string {
 
 /** Checks limits, the Accept header and the presence of a key, before the body is received. */
 async function authorizeRequest(
-  { kind, document }: ApiEndpoint,
+  { kind, document }: PaymentsEndpoint,
   request: FastifyRequest,
   reply: FastifyReply,
   { signUps, guard }: ApiServerOptions,
@@ -94,7 +94,7 @@ async function authorizeRequest(
 }
 
 async function handle(
-  endpoint: ApiEndpoint,
+  endpoint: PaymentsEndpoint,
   request: FastifyRequest,
   reply: FastifyReply,
   { payments, signUps, guard, onReplay }: ApiServerOptions,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { hashApiKey } from '../../domain/ids.ts'
 import { expireAppKeys } from '../../storage/tables/apps.ts'
-import type { ApiEndpoint } from '../endpoint.ts'
-import { apiEndpoints } from '../endpoints/endpoints.ts'
+import type { PaymentsEndpoint } from '../endpoint.ts'
+import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { type ApiUnderTest, basic, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 let api: ApiUnderTest
@@ -45,7 +45,7 @@ before(async () => {
 })
 
 /** A request with ids of the shop, and with a body or a query that is accepted. */
-function requestFor({ method, path, document }: ApiEndpoint): readonly [string, object] {
+function requestFor({ method, path, document }: PaymentsEndpoint): readonly [string, object] {
   const query = document.query?.some(({ name }) => name === 'filter[merchantId]')
   const filter = query ? `&filter[merchantId]=${ids['merchantId']}` : ''
   const url = path.replace(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? assert.fail(`no ${name}`))
@@ -58,11 +58,11 @@ function requestFor({ method, path, document }: ApiEndpoint): readonly [string, 
   return [document.query === undefined ? url : `${url}?limit=1${filter}`, content]
 }
 
-const guarded = apiEndpoints.filter(({ kind }) => kind !== 'sign-up')
+const guarded = paymentsEndpoints.filter(({ kind }) => kind !== 'sign-up')
 /** Operations that concern the caller, or that create a record of the caller. */
 const ofTheCaller = new Set(['getIdentity', 'createMerchant'])
 /** Such an operation removes what the others need. */
-const isLast = ({ method }: ApiEndpoint) => method === 'DELETE'
+const isLast = ({ method }: PaymentsEndpoint) => method === 'DELETE'
 
 test('requests without a valid key get 401 without any data', async () => {
   const revoked = await openShop(api)
@@ -136,7 +136,7 @@ test('every body is rejected with fields that only the service sets', async () =
     'status',
     '__proto__',
   ]
-  const bodies = apiEndpoints.filter(({ document }) => document.body !== undefined)
+  const bodies = paymentsEndpoints.filter(({ document }) => document.body !== undefined)
   const { key } = await openShop(api)
   for (const endpoint of bodies) {
     for (const field of hostile) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { request as httpRequest } from 'node:http'
 import { before, test } from 'node:test'
 import fc from 'fast-check'
-import { apiEndpoints } from '../endpoints/endpoints.ts'
+import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { type ApiUnderTest, basic, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 const runs = Number(process.env['FUZZED_REQUESTS'] ?? process.env['FC_RUNS'] ?? 1_000)
@@ -145,11 +145,11 @@ const mutated = (bytes: fc.Arbitrary<string>) =>
 const header = fc.string({ maxLength: 40 }).map(value => value.replace(/[^\x20-\x7e]/g, ''))
 
 function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
-  const paths = apiEndpoints.map(({ path }) => path)
+  const paths = paymentsEndpoints.map(({ path }) => path)
   const method = fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH', 'QUERY')
   const target = fc.oneof(
     {
-      arbitrary: fc.constantFrom(...apiEndpoints).map(({ method, path }) => [method, path] as const),
+      arbitrary: fc.constantFrom(...paymentsEndpoints).map(({ method, path }) => [method, path] as const),
       weight: 8,
     },
     { arbitrary: fc.tuple(method, fc.constantFrom(...paths, '/', '/nothing', '/merchants//x')), weight: 1 },

@@ -3,7 +3,7 @@ import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { checkWebhookUrl } from '@tollway/chassis/webhooks/webhook-url.ts'
 import {
   booleanFlag,
-  choice,
+  enumeration,
   list,
   maxUrlCharacters,
   textField,
@@ -12,7 +12,7 @@ import {
 import {
   described,
   type Encoding,
-  invalidInput,
+  invalidValue,
   optionalField,
   parseInput,
   type Reader,
@@ -184,7 +184,7 @@ export interface WebhookUpdate {
 /** Public addresses by https only. */
 export const strictPolicy: AddressPolicy = new AddressPolicy([], false)
 
-export const eventType: Reader<EventType> = choice(eventTypes)
+export const eventType: Reader<EventType> = enumeration(eventTypes)
 
 const typeList = described(
   list(eventType, eventTypes.length),
@@ -203,7 +203,7 @@ const urlSchema = { ...webAddress.schema, description: 'An https URL with a publ
 function webhookUrl(policy: AddressPolicy): Reader<string> {
   return reader(urlSchema, (value, place) => {
     const found = urlText(value, place)
-    if (found === invalidInput) return invalidInput
+    if (found === invalidValue) return invalidValue
     const checked = checkWebhookUrl(found, policy)
     return 'url' in checked ? found : rejectValue(place, 'format', checked.problem)
   })

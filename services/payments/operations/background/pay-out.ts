@@ -38,7 +38,10 @@ export async function payOutMerchant(
   savePayout(tx, payout.value)
   await insertPayout(tx, { merchantId, period, lineId: line.id })
   emitEvent(tx, payments, {
-    ...{ type: 'payout.created', merchantId, subjectId: line.id, data: { line: presentLine(line) } },
+    type: 'payout.created',
+    merchantId,
+    subjectId: line.id,
+    data: { line: presentLine(line) },
   })
   return accept(line)
 }

@@ -32,7 +32,7 @@ export interface AuthorisationPlan {
   readonly reference: string | null
 }
 
-export interface AuthorisationRequest {
+export interface AuthorisationWork {
   readonly once: IdempotentRequest
   /**
    * Reads in the transaction that stores the attempt. A rejection ends the operation before the call to the
@@ -51,7 +51,7 @@ export interface AuthorisationRequest {
  */
 export function authoriseOnce(
   payments: Payments,
-  request: AuthorisationRequest,
+  request: AuthorisationWork,
 ): Promise<Result<IdempotentResult>> {
   const { once, plan, present } = request
   return payments.idempotency.runOnceOutside(once, {

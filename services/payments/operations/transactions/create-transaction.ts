@@ -8,9 +8,9 @@ import { findCard } from '../../storage/tables/cards.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
 import { ownMerchant } from '../accounts/access.ts'
 import type { Payments } from '../operation.ts'
-import { type AuthorisationPlan, type AuthorisationRequest, authoriseOnce } from './authorise.ts'
+import { type AuthorisationPlan, type AuthorisationWork, authoriseOnce } from './authorise.ts'
 
-interface TransactionRequest extends Pick<AuthorisationRequest, 'once' | 'present'> {
+interface TransactionRequest extends Pick<AuthorisationWork, 'once' | 'present'> {
   readonly app: App
   readonly merchantId: string
   readonly input: TransactionInput

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { locales } from '../../domain/input/request-bodies.ts'
 import { currencyCodes, findExponent, maxAmount } from '../../domain/money/money.ts'
-import { formatAmount, hasTooManyDecimals, parseAmount } from './money-text.ts'
+import { formatPayment, hasTooManyDecimals, parseAmount } from './money-text.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const plainSpaces = (text: string) => text.replace(/\s/g, ' ')
@@ -22,7 +22,7 @@ const formatted = `
 `
 test('amounts have the digits of their currency and the signs of the language', () => {
   for (const [locale, amount, currency, expected] of rowsOf(formatted)) {
-    const shown = formatAmount({ amount: BigInt(amount), currency }, locale)
+    const shown = formatPayment({ amount: BigInt(amount), currency }, locale)
     assert.equal(plainSpaces(shown), expected)
   }
 })
@@ -89,7 +89,7 @@ test('a formatted amount is parsed as the same amount', () => {
       fc.constantFrom(...currencyCodes),
       fc.constantFrom(...locales),
       (amount, currency, locale) => {
-        const digits = formatAmount({ amount, currency }, locale).match(/\d(?:.*\d)?/)?.[0] ?? ''
+        const digits = formatPayment({ amount, currency }, locale).match(/\d(?:.*\d)?/)?.[0] ?? ''
         // A group of three and three decimals look the same: "1.250" is one amount in each language.
         fc.pre(findExponent(currency) < 3 || amount >= 1_000_000n)
         assert.equal(parseAmount(digits, currency, locale), amount, digits)

@@ -2,7 +2,7 @@ import type { Locale } from '../../domain/input/request-bodies.ts'
 import { findExponent, type Money, maxAmount } from '../../domain/money/money.ts'
 
 /** An amount as people of the locale write it, with its currency: `€12.50`, `12,50 kr.`, `¥1,250`. */
-export function formatAmount({ amount, currency }: Money, locale: Locale): string {
+export function formatPayment({ amount, currency }: Money, locale: Locale): string {
   const exponent = findExponent(currency)
   const digits = { minimumFractionDigits: exponent, maximumFractionDigits: exponent }
   const format = new Intl.NumberFormat(locale, { style: 'currency', currency, ...digits })

@@ -1,7 +1,7 @@
 import { findTestCardByName } from '../../processor/test-cards.ts'
 import { type CardErrors, type CardField, type CardFieldError, cardFields } from '../card-fields.ts'
 import { linkSummary, merchantName, type PaymentLink, toQuery } from '../link.ts'
-import { formatAmount } from '../texts/money-text.ts'
+import { formatPayment } from '../texts/money-text.ts'
 import { type CardTexts, shownTestCards, textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
@@ -28,7 +28,7 @@ ${linkSummary(link)}
 <p class="form-message" id="form-message" role="alert">${message}</p>
 <input type="hidden" name="token" value="${token}">
 ${fields(card, errors)}
-<button type="submit" class="primary">${card.pay(formatAmount(link, locale))}</button>
+<button type="submit" class="primary">${card.pay(formatPayment(link, locale))}</button>
 </form>
 <p class="note">${card.privacy}${redirect !== null && html` ${card.goesOn(redirect.host)}`}</p>
 ${isPointOfSale && html`<p class="note"><a href="./${back}">${card.changeAmount}</a></p>`}

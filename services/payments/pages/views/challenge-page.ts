@@ -1,5 +1,5 @@
 import { merchantName, type PaymentLink, toQuery } from '../link.ts'
-import { formatAmount } from '../texts/money-text.ts'
+import { formatPayment } from '../texts/money-text.ts'
 import { textsFor } from '../texts/texts.ts'
 import { html } from './html.ts'
 import { layOut } from './layout.ts'
@@ -20,7 +20,7 @@ export function challengePage(link: PaymentLink, { token, card }: ChallengePage)
 <h1>${texts.heading}</h1>
 <dl>
 <div><dt>${texts.shop}</dt><dd>${merchantName(merchant)}</dd></div>
-<div><dt>${texts.amount}</dt><dd>${formatAmount(link, locale)}</dd></div>
+<div><dt>${texts.amount}</dt><dd>${formatPayment(link, locale)}</dd></div>
 <div><dt>${texts.card}</dt><dd>${card}</dd></div>
 </dl>
 <form method="post" action="./confirm${toQuery(link)}" data-once="${texts.working}">

@@ -4,7 +4,7 @@ import type { ProcessingErrorCode } from '../../domain/transaction/processing-er
 import { detectScheme } from '../../processor/card-number.ts'
 import type { CardInput } from '../../processor/processor.ts'
 import { linkSummary, merchantName, type PaymentLink, shopReturnUrl, toQuery } from '../link.ts'
-import { formatAmount } from '../texts/money-text.ts'
+import { formatPayment } from '../texts/money-text.ts'
 import { textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
@@ -55,7 +55,7 @@ function receipt(
 <section class="details outcome">
 ${tick}
 <h1>${own.heading}</h1>
-<p class="amount">${formatAmount(link, locale)}</p>
+<p class="amount">${formatPayment(link, locale)}</p>
 ${text !== null && html`<p class="text">${text}</p>`}
 <dl>
 <div><dt>${own.to}</dt><dd>${merchantName(merchant)}</dd></div>

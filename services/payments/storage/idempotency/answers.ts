@@ -60,7 +60,7 @@ export function storeAnswer(
 }
 
 /** Returns the answer of a row to a request with its key. */
-export function replay(request: IdempotentRequest, row: KeyRow): IdempotentResult {
+export function replayAnswer(request: IdempotentRequest, row: KeyRow): IdempotentResult {
   const fingerprint = toFingerprints(request).find(one => one.equals(row.fingerprint))
   if (fingerprint === undefined) return { kind: 'key-reused' }
   if (row.state === 'in-progress' || row.status === null || row.body === null) {

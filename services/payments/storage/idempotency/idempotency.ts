@@ -6,7 +6,7 @@ import {
   type AnswerRecord,
   type IdempotentRequest,
   type IdempotentResult,
-  replay,
+  replayAnswer,
   retryAfterMs,
   storeAnswer,
   toKeyId,
@@ -79,7 +79,7 @@ export class Idempotency {
     const keyId = toKeyId(request)
     const found = await lockKey(tx, toLockId(keyId), keyId, clock.nowMs())
     if (found === 'locked-by-other') return accept({ kind: 'in-progress', retryAfterMs })
-    if (found !== undefined) return accept(replay(request, found))
+    if (found !== undefined) return accept(replayAnswer(request, found))
     const answer = await work(tx)
     if (!answer.ok) return answer
     const nowMs = clock.nowMs()
@@ -106,7 +106,7 @@ export class Idempotency {
     const nowMs = clock.nowMs()
     const isExpired = row?.state === 'done' && row.expires.getTime() <= nowMs
     if (row === undefined || isExpired) return { kind: 'unknown' }
-    const result = replay(request, row)
+    const result = replayAnswer(request, row)
     const isLeased = row.lease_until !== null && row.lease_until.getTime() > nowMs
     return result.kind === 'in-progress' && !isLeased ? { kind: 'resumable' } : result
   }

@@ -6,7 +6,7 @@ import {
   type AnswerRecord,
   type IdempotentRequest,
   type IdempotentResult,
-  replay,
+  replayAnswer,
   retryAfterMs,
   storeAnswer,
   toFingerprints,
@@ -56,7 +56,7 @@ export async function runOutside<P extends object, T>(
   const owner = newId(clock.nowMs(), randomBytes)
   const claimed = await claim(options, request, owner, work.prepare)
   if (!claimed.ok) return claimed
-  if (claimed.value.kind === 'taken') return accept(replay(request, claimed.value.row))
+  if (claimed.value.kind === 'taken') return accept(replayAnswer(request, claimed.value.row))
   const { reference, prepared } = claimed.value
   try {
     const outcome = await work.perform(reference, prepared)
@@ -113,7 +113,7 @@ async function replaceMarker(
   const row = await lockMarkedKey(tx, toKeyId(request))
   // The lease has expired, and another process has finished, continued or cancelled it.
   if (row === undefined) return accept({ kind: 'in-progress', retryAfterMs })
-  if (row.state === 'done' || row.owner !== owner) return accept(replay(request, row))
+  if (row.state === 'done' || row.owner !== owner) return accept(replayAnswer(request, row))
   const answer = await work()
   if (!answer.ok) return answer
   const nowMs = clock.nowMs()

@@ -81,10 +81,10 @@ export async function balancesOfMerchants(
 }
 
 function toBalances(rows: readonly BalanceRow[]): Balances {
-  const moneyOf = ({ currency, amount }: BalanceRow) => ({ currency, amount })
+  const toMoney = ({ currency, amount }: BalanceRow) => ({ currency, amount })
   return {
-    available: moneyOf(onlyRow(rows.filter(row => !row.is_pending))),
-    pending: rows.filter(row => row.is_pending).map(moneyOf),
+    available: toMoney(onlyRow(rows.filter(row => !row.is_pending))),
+    pending: rows.filter(row => row.is_pending).map(toMoney),
   }
 }
 
