@@ -107,7 +107,10 @@ describe('the admin commands of payments', { skip: missingPostgres() || missingD
     assert.match(again, /already resolved/)
     const lost = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
     await admin(0, 'dispute', 'lose', lost)
-    assert.match(await admin(1, 'dispute', 'raise', shop.merchantId, '--amount', '1'), /The transaction was not found/)
+    assert.match(
+      await admin(1, 'dispute', 'raise', shop.merchantId, '--amount', '1'),
+      /The transaction was not found/,
+    )
     assert.match(await admin(1, 'dispute', 'win', 'nothing'), /The dispute was not found/)
     await admin(0, 'verify')
   })
