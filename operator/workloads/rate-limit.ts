@@ -115,7 +115,7 @@ export const rateLimitOnHost = {
   sharesRedis: ({ replicas, redisUrl }) => replicas > 1 || redisUrl !== '',
   problems: config =>
     config.metrics
-      ? sinksBeside(config.rateLimitEnv).map(name => ({
+      ? settingsWithoutMetricsPort(config.rateLimitEnv).map(name => ({
           field: 'rateLimitEnv',
           problem: `${name}: is not allowed with`,
           with: 'metrics',
@@ -140,7 +140,7 @@ export const rateLimitOnHost = {
 } as const satisfies HostService<Config>
 
 /** Returns the settings that would send statistics away from the metrics port, or disable them. */
-function sinksBeside(env: Readonly<Record<string, string>>): readonly string[] {
+function settingsWithoutMetricsPort(env: Readonly<Record<string, string>>): readonly string[] {
   const { usePushStats, useAgentStats, disableStats } = settings
   return [usePushStats, useAgentStats, disableStats].flatMap(setting =>
     listSettingNames(setting).filter(name => env[name] && setting.kind.parse(env[name]) === true),

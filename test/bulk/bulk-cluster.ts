@@ -116,7 +116,7 @@ async function startOperator(
   t.after(async () => {
     await program.end('SIGTERM')
   })
-  await program.said('"serving"', 60_000)
+  await program.said('"start operator"', 60_000)
   return { program, port, feedPort }
 }
 

@@ -23,7 +23,7 @@ export interface Route {
 
 export interface RouteWebhook {
   readonly url: string
-  /** Each signs, in the form of `webhookSecretFault`. */
+  /** Each signs, in the form of `webhookSecretForm`. */
   readonly secrets: readonly string[]
 }
 
