@@ -45,7 +45,7 @@ test('processes stay ready when their Redis fails, and the status reports the fa
     assert.equal(findCondition(resource, 'Ready').status, 'True')
     assert.equal(findCondition(resource, 'Degraded').reason, 'BackendUnavailable')
   }
-  assert.match(tollway.program.output(), /ratelimit-0: its backend fails: /)
+  assert.match(tollway.program.output(), /place=ratelimit-0 message="its backend fails: /)
   await redis.restart()
   await allRecover()
 
