@@ -80,11 +80,14 @@ function messageSize(length: number): number {
   return 1 + varintSize(length) + length
 }
 
+/** Returns the bytes of a varint of at most 49 bits: seconds until a reset have up to 39. */
 function varintSize(value: number): number {
   if (value < 0x80) return 1
   if (value < 0x4000) return 2
   if (value < 0x200000) return 3
-  return value < 0x10000000 ? 4 : 5
+  if (value < 0x10000000) return 4
+  if (value < 2 ** 35) return 5
+  return value < 2 ** 42 ? 6 : 7
 }
 
 function writeUint(bytes: Buffer, at: number, tag: number, value: number): number {
@@ -98,6 +101,11 @@ function writeVarint(bytes: Buffer, start: number, tag: number, value: number): 
   let at = start
   let rest = value
   bytes[at++] = tag
+  // Bit operations read 32 bits.
+  while (rest > 0xffffffff) {
+    bytes[at++] = (rest % 0x80) | 0x80
+    rest = Math.floor(rest / 0x80)
+  }
   while (rest > 0x7f) {
     bytes[at++] = (rest & 0x7f) | 0x80
     rest >>>= 7
