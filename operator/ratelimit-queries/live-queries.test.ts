@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { HelloSchema, TapSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
+import { HelloSchema, TapSchema, TopSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
 import { createPodSessions } from './create-pod-sessions.ts'
 import { openProcessSession } from './process-session.ts'
 
@@ -47,4 +47,34 @@ test('a tap of many pods shows a share of the decisions of each, and counts the 
   assert.equal((await next).value?.decisions.length, 5)
   end.abort()
   await batches.next()
+})
+
+test('keys that several pods report, but that the list has no room for, are within the bound of missing keys', async t => {
+  const sessions = ['a', 'b'].map(pod => {
+    const hello = create(HelloSchema, { uid: pod, pod, features: ['top'] })
+    const session = openProcessSession(
+      hello,
+      request => {
+        if (request.case !== 'subscribe') return
+        const { id } = request.value
+        const keys = Array.from({ length: 100 }, (_, user) => ({
+          entries: [{ key: 'user', value: `${pod}${user}` }],
+          count: BigInt(1_000 - user),
+        }))
+        const report = { case: 'top', value: create(TopSchema, { id: BigInt(id ?? 0), keys }) } as const
+        setImmediate(() => session.receive(report))
+      },
+      systemClock,
+    )
+    const domains = [{ domain: 'shop', rules: 1, whole: true }]
+    session.receive({ case: 'totals', value: create(TotalsSchema, { domains }) })
+    return session
+  })
+  const table = { sessions: () => sessions, lost: () => [], onOpen() {} }
+  const podSessions = createPodSessions({ table, clock: systemClock })
+  t.after(() => podSessions.close())
+  const { keys, missingAtMost } = await podSessions.top({ domain: 'shop', rule: '', by: 'hits' })
+  assert.equal(keys.length, 100)
+  // Each pod has 1,000 down to 901 hits; the list has the first 50 of each, and the next key has 950.
+  assert.deepEqual([keys.at(-1)?.count, missingAtMost], [951, 950])
 })

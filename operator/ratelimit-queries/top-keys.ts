@@ -127,9 +127,11 @@ function mergeTops(
       sum.error += Number(error) - Number(own)
     }
   }
+  const sorted = [...merged.values()].sort((a, b) => b.count - a.count)
   return {
-    keys: [...merged.values()].sort((a, b) => b.count - a.count).slice(0, maxKeys),
-    missingAtMost,
+    keys: sorted.slice(0, maxKeys),
+    // Of the keys beyond the list, the first one has the highest count.
+    missingAtMost: Math.max(missingAtMost, sorted[maxKeys]?.count ?? 0),
     sinceMs: Math.max(0, ...tops.map(({ sinceMs }) => Number(sinceMs))),
   }
 }
