@@ -13,6 +13,7 @@ import {
   onServerCore,
   startContestant,
   startOnServerCore,
+  untilServing,
 } from './servers.ts'
 
 const main = join(root, 'services/broker/main.ts')
@@ -61,8 +62,8 @@ export const missingGoRelay = () => missingGoProgram(goRelay)
 export async function startGoRelay(): Promise<MeasuredServer> {
   const [port = 0] = await freePorts(1)
   const program = startProgram(...onServerCore(goProgramPath(goRelay), [`${port}`]))
-  await program.said('start service')
-  return { ...measured('grpc-go relay', program, port, port), gcMs: async () => undefined }
+  const server = { ...measured('grpc-go relay', program, port, port), gcMs: async () => undefined }
+  return untilServing(program, server)
 }
 
 /** Starts the program that measures the kernel's cost of writing to sockets. */

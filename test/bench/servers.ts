@@ -155,8 +155,18 @@ export async function startContestant(
   const [port = 0] = await freePorts(1)
   const script = join(root, 'test/bench/yardstick', file)
   const program = startOnServerCore([script, `${port}`, ...args])
-  await program.said('start service')
-  return measured(name, program, port, port)
+  return untilServing(program, measured(name, program, port, port))
+}
+
+/** Resolves with the server when its program has printed `serving`, and otherwise ends the program. */
+export async function untilServing(program: Program, server: MeasuredServer): Promise<MeasuredServer> {
+  try {
+    await program.said('serving')
+  } catch (error) {
+    await server.end()
+    throw error
+  }
+  return server
 }
 
 export function measured(name: string, program: Program, port: number, httpPort: number): MeasuredServer {
