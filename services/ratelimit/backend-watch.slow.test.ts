@@ -13,7 +13,7 @@ const host = '127.0.0.1'
 interface Backend {
   readonly program: string
   start(): Promise<ServerProcess & { readonly port: number }>
-  /** The settings of the service for it. */
+  /** Returns the settings with which the service uses this backend. */
   env(port: number): Readonly<Record<string, string>>
 }
 

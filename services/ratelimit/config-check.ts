@@ -14,8 +14,8 @@ export interface CheckedFolder {
   readonly files: number
   readonly domains: number
   /**
-   * All problems of all files, each with the file's path. A service with any of them keeps its active
-   * configuration.
+   * All problems of all files, each with the path of its file. A service that finds one in a folder keeps its
+   * active configuration.
    */
   readonly problems: readonly ConfigProblem[]
   readonly warnings: readonly ConfigProblem[]
@@ -73,7 +73,7 @@ settings that are probably unintended are reported as warnings.`,
   },
 }
 
-/** The reference's flags follow Go's conventions: one dash or two, with `_` in the names. */
+/** The flags of envoyproxy/ratelimit follow Go's conventions: one dash or two, with `_` in the names. */
 const referenceFlag = /^--?(config[_-]dir|merge[_-]domain[_-]configs)(=.*)?$/s
 
 /** @throws UsageError for invalid arguments */
@@ -87,7 +87,7 @@ export function parseConfigCheckArgs(args: readonly string[]): { folder: string;
   return { folder: folder.replace(/(?<=.)\/+$/, ''), merge: values['merge-domain-configs'] }
 }
 
-/** Formats one line for each finding, and a summary. */
+/** Formats one line for each problem and warning, and a summary. */
 export function formatCheckedFolder({ files, domains, problems, warnings }: CheckedFolder): string {
   const lines = [
     ...problems.map(formatProblem),

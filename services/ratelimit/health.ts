@@ -5,11 +5,14 @@ import type { Counters } from './counters/counters.ts'
 interface HealthOptions {
   readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
-  /** Requires a domain: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
+  /** Whether health requires at least one domain: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
   readonly withConfig: boolean
 }
 
-/** Healthy while every component is: the counters, the configuration if required, and the process. */
+/**
+ * Creates the health of the process: healthy while the counters and the process are, and the configuration
+ * has a domain if `withConfig` requires one.
+ */
 export function createRateLimitHealth({ counters, configuration, withConfig }: HealthOptions): ServiceHealth {
   const health = createServiceHealth(isServing => {
     if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`

@@ -8,7 +8,10 @@ import { startSupervisor } from './workers/supervisor.ts'
 import { createWorkerLink } from './workers/worker-link.ts'
 import { findWorkerProblems, toWorkerSettings } from './workers/worker-settings.ts'
 
-/** The supervisor starts each worker with `main.ts worker <index>`. */
+/**
+ * The index of this worker; undefined in a process that is no worker. The supervisor starts a worker with
+ * `main.ts worker <index>`.
+ */
 const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : undefined
 
 await runService({
@@ -27,7 +30,7 @@ async function start(values: Settings, log: Log): Promise<RunningService> {
   return values.workers > 1 ? startSupervisor(values, log, forkWorker) : startService(values, log)
 }
 
-/** Starts the same program with the same options of Node and the same environment. */
+/** Starts a worker: the same program with the same options of Node and the same environment. */
 function forkWorker(index: number): ChildProcess {
   return fork(process.argv[1] ?? '', ['worker', String(index)])
 }

@@ -2,7 +2,7 @@
  * The options of Node for a process of this service.
  *
  * - By default V8 lets the memory for new objects grow to 128 MiB. Two semi-spaces of 4 MiB are filled slowly
- *   enough for the calls of a busy connection to end meanwhile, which reduces the resident memory with 10,000
+ *   enough for the calls of a busy connection to end meanwhile. They reduce the resident memory with 10,000
  *   rules under load from 233 MiB to 118. Semi-spaces of 8 MiB take 4 MiB more, and are slower where only the
  *   processor's caches matter; with semi-spaces of 2 MiB, garbage collection takes a tenth of the time.
  * - A scavenge takes one thread about a millisecond. Several threads wait for each other on the single core
@@ -13,10 +13,11 @@
  *   call leaves garbage that only a full collection finds: 13 % of the CPU time goes into collections instead
  *   of 3 %, and the process takes 165 MiB instead of 113. The objects of a call are all short-lived here.
  * - By default V8 lets the old generation grow to several times what is in use before it collects it, and
- *   keeps the freed pages. Its memory reducer does not return them: it takes a process without allocations for
- *   a busy one. After floods of connections with waiting calls the process stays at 144 to 164 MiB, with
- *   growth by half at 115 to 123. Decisions of 10,000 rules cause no such collection in either case, and
- *   40,000 calls with new keys, counted in memory, two of 20 ms.
+ *   keeps the freed pages. V8's memory reducer does not return these pages, because it takes a process
+ *   without allocations for a busy one. After floods of connections with waiting calls the process stays at
+ *   144 to 164 MiB; if the generation grows by half instead, at 115 to 123 MiB. Decisions by 10,000 rules
+ *   cause no collection of the old generation with either growth; 40,000 calls with new keys, counted in
+ *   memory, cause two of 20 ms.
  */
 export const nodeOptions: readonly string[] = [
   '--max-semi-space-size=4',

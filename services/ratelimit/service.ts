@@ -45,18 +45,19 @@ import { warmUp } from './warm-up.ts'
 import { openStatsEndpoints } from './workers/stats-endpoints.ts'
 import type { WorkerLink } from './workers/worker-link.ts'
 
-/** The service's name in grpc.health.v1, as in the reference. */
+/** The service's name in grpc.health.v1, as in envoyproxy/ratelimit. */
 const healthName = 'ratelimit'
 
 /** A backend that takes longer to answer for the first time is logged. */
 const backendWarningMs = 1000
 
-/** The last traces are dropped after this time. */
+/** When the process stops, traces that could not be sent in this time are dropped. */
 const traceFlushTimeoutMs = 3_000
 
 interface Service {
   /**
-   * Makes the service unhealthy at once; after DRAIN_DELAY it accepts no more calls, and running calls end.
+   * Makes the service unhealthy at once. After DRAIN_DELAY, the service accepts no more calls, and running
+   * calls end.
    */
   stop(): Promise<void>
 }
@@ -66,9 +67,9 @@ interface Service {
  * settings cannot be used. The ports for statistics and probes open at once, the ports for calls when
  * `waitUntilReady` resolves.
  *
- * Each part is created from the ones above it: statistics, counters, configuration, limiter, feed, servers. A
- * worker publishes its statistics and rules through its supervisor, and its health for callers is that of all
- * workers together.
+ * The parts are created in this order, each from earlier ones: statistics, counters, configuration, limiter,
+ * feed, servers. A worker publishes its statistics and rules through its supervisor, and shows callers the
+ * health of all workers together.
  */
 export async function startService(settings: Settings, log: Log, worker?: WorkerLink): Promise<Service> {
   if (worker === undefined) await assertAddressesFree(settings, portsBesidesGrpc(settings))
@@ -98,7 +99,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     }))
   const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()
-  // Not a statistic: the reference has none of these calls.
+  // Not among the statistics, because envoyproxy/ratelimit has none for calls of `/json`.
   const jsonTimes = createHistogram()
   const reportParts = { limiter, slot, counters, configuration, stats, jsonTimes, backendProblem, log }
   const reports = await startReports(settings, connection, reportParts)
@@ -173,7 +174,10 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
   return { counters, configuration, backendHealth, slot, limiter, health }
 }
 
-/** Only a feed has an operator. The messages are imported only if needed. */
+/**
+ * Starts the reports to the operator, which exist only with a feed. The generated messages are imported only
+ * if needed.
+ */
 async function startReports(
   settings: Settings,
   connection: FeedConnection | undefined,
@@ -276,7 +280,10 @@ function openBackendHealth(settings: Settings, counters: Counters, errors: Error
   return createBackendHealth({ counters, errors, cacheKeyPrefix, checkActiveConnection })
 }
 
-/** Before the first answer of the backend, the process is not ready, so no failure is logged. */
+/**
+ * Stands for the watch until the backend has answered for the first time: the process is not ready until
+ * then, so no failure is reported. Also used for counters in memory, which cannot fail.
+ */
 const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
 
 /** Watches a backend that has answered, and reports its failures to the parent process. */
@@ -302,7 +309,7 @@ function logBackend(
 ): void {
   counters.onHealth(healthy => {
     if (healthy) log.info('reach backend')
-    // The process closes its connections when it shuts down.
+    // At a shutdown, the process itself closes the connections to the backend.
     else if (!health.terminating()) log.warn('reach backend failed', { reason: counters.problem })
   })
   const patience = setTimeout(() => {

@@ -9,7 +9,8 @@ import { serverSettings } from './settings/server-settings.ts'
 import { reportSettings, statisticsSettings } from './settings/statistics-settings.ts'
 
 /**
- * Every setting of the rate limit service. Aliases are the names that envoyproxy/ratelimit has for it.
+ * Every setting of the rate limit service. The aliases of a setting are the names that envoyproxy/ratelimit
+ * has for it.
  */
 export const settings = settingsTable({
   ...configurationSettings,

@@ -4,8 +4,9 @@ import type { Hit } from './counters/counters.ts'
 import type { DecisionRequest, DescriptorRequest } from './limiter/decision.ts'
 
 /**
- * The spans of a rate limit call, under the reference's names. Each begins with one of these functions and
- * ends with `Span.end` or `Span.run`. Unlike there, the steps of a decision are children of its span.
+ * The spans of a rate limit call have the names of envoyproxy/ratelimit. Each begins with one of these
+ * functions and ends with `Span.end` or `Span.run`. Unlike in envoyproxy/ratelimit, the steps of a decision
+ * are children of its span.
  */
 
 /**
@@ -28,10 +29,10 @@ export function startJsonAnswer(decision: Span): Span {
   return decision.child('NewJsonHandler Remaining Execution')
 }
 
-/** Starts the span of one call's counting. */
+/** Starts the span in which the hits of one call are counted. */
 export type StartCounting = (decision: Span, batch: readonly Hit[]) => Span
 
-/** Lengths are in hits. */
+/** The attributes are numbers of hits. */
 export const startRedisCounting: StartCounting = (decision, batch) => {
   let perSecond = 0
   for (const hit of batch) if (hit.perSecond) perSecond += 1
@@ -44,7 +45,7 @@ export const startRedisCounting: StartCounting = (decision, batch) => {
 export const startMemcachedCounting: StartCounting = (decision, batch) =>
   decision.child('Memcached Fetch Execution', { 'keysToGet length': batch.length })
 
-/** The span of each backend's counting; counting in this process's memory has none. */
+/** The function for each backend; counting in the memory of this process has no span. */
 export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', StartCounting | undefined>> = {
   redis: startRedisCounting,
   memcache: startMemcachedCounting,
@@ -52,9 +53,9 @@ export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', Sta
 }
 
 /**
- * Formats the request in protobuf's text format on one line, as the reference's attribute does. The result
- * has at most `maxTextChars` characters, and ends with `…` if truncated; the cost is bounded for a request of
- * a megabyte.
+ * Formats the request in protobuf's text format on one line, as the attribute of envoyproxy/ratelimit has it.
+ * The result has at most `maxTextChars` characters, and ends with `…` if truncated. Formatting stops there,
+ * so the cost is bounded for a request of a megabyte too.
  */
 export function requestText(request: DecisionRequest): string {
   let text = ''

@@ -6,7 +6,7 @@ import type { FailureMode } from './limiter/counting.ts'
 /** Shorter waits are not logged. */
 const quietWaitMs = 1_000
 
-/** The text of a problem changes without an event, so it is polled. */
+/** The interval at which the reason for a wait is checked, because its text changes without an event. */
 const checkIntervalMs = 1_000
 
 interface StartupOptions {
@@ -16,17 +16,17 @@ interface StartupOptions {
   readonly forceStart: boolean
   readonly backendFailureMode: FailureMode
   readonly log: Log
-  /** Called with the reason for the wait at once, and after each change of it. */
+  /** Called with the reason for the wait at once, and again whenever the reason changes. */
   onWait(reason: string): void
 }
 
 /**
- * Resolves when the first configuration is loaded and the backend has answered once; at once if that is the
- * case. The reference waits for both, too.
+ * Resolves when the first configuration is loaded and the backend has answered once; at once if that is
+ * already so. envoyproxy/ratelimit also waits for both.
  *
- * With a failure mode other than `error` the settings define the answer to calls that cannot be counted, and
- * that applies from the first call on: the backend is not waited for. The process is still unhealthy until
- * the backend has answered once.
+ * With a failure mode other than `error`, the settings define the answer to calls that cannot be counted,
+ * from the first call on. The backend is not waited for then. The process is still unhealthy until the
+ * backend has answered once.
  */
 export async function waitUntilReady(options: StartupOptions): Promise<void> {
   const { promise: ready, resolve } = Promise.withResolvers<void>()
@@ -49,7 +49,7 @@ export async function waitUntilReady(options: StartupOptions): Promise<void> {
   clearTimeout(warning)
 }
 
-/** Returns an empty text when the service is ready. */
+/** Returns what the service waits for; the empty text when it is ready. */
 function waitReason({ configuration, counters, forceStart, backendFailureMode }: StartupOptions): string {
   if (!forceStart && configuration.rules() === undefined) return 'waits for its configuration'
   if (counters.healthy || backendFailureMode !== 'error') return ''

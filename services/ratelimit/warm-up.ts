@@ -8,9 +8,9 @@ import { rateLimitMethods } from './servers/grpc-methods.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { createStats } from './stats/stats.ts'
 
-/** The calls after which the code that a call runs is compiled. */
+/** After this many calls, V8 has compiled the code that a call runs. */
 const warmUpCalls = 40
-/** A machine that is this slow gets a service that is not warm. */
+/** The warm-up ends after this time, even if not all calls were answered. */
 const warmUpMs = 2_000
 
 const descriptor = {
@@ -36,10 +36,11 @@ const request = lengthDelimited(
 )
 
 /**
- * Makes calls to a server of its own on the loopback address, with rules, counters in memory and statistics
- * of its own, so that nothing of it is counted. The first call of a process takes many times as long as the
- * next ones, because JavaScript is compiled when it runs first: on a busy machine longer than the timeout of
- * Envoy. Resolves with the number of calls that were answered. Never rejects.
+ * Makes calls to a server on the loopback address that exists only for the warm-up, with separate rules,
+ * counters in memory and statistics, so that no real counter or statistic changes. The first call of a
+ * process takes many times as long as the next ones, because JavaScript is compiled when it runs first: on a
+ * busy machine longer than the timeout of Envoy. Resolves with the number of calls that were answered. Never
+ * rejects.
  */
 export async function warmUp(settings: LimiterSettings): Promise<number> {
   const stats = createStats()
@@ -75,7 +76,7 @@ export async function warmUp(settings: LimiterSettings): Promise<number> {
   }
 }
 
-/** A field of protobuf with fewer than 128 bytes, and the fields after it. */
+/** Encodes a protobuf field with fewer than 128 bytes, and appends the fields after it. */
 function lengthDelimited(field: number, content: Uint8Array, ...next: readonly Uint8Array[]): Buffer {
   return Buffer.concat([Buffer.from([(field << 3) | 2, content.length]), content, ...next])
 }

@@ -97,7 +97,10 @@ descriptors:
 `
 
 const descriptors = 100_000
-/** The bound for a machine that other programs slow down; an idle machine takes a fifth of it. */
+/**
+ * A turn may take at most this CPU time on a machine that other programs slow down; an idle one takes a fifth
+ * of it.
+ */
 const maxTurnMs = 100
 
 const sources: readonly [string, 'snake' | 'camel', (t: TestContext) => Reading][] = [

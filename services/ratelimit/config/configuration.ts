@@ -17,9 +17,9 @@ export interface Configuration {
   /** Returns the active rules; undefined until the first load that succeeded. */
   rules(): RuleSet<LimitStats> | undefined
   /**
-   * Loads a whole configuration. If it has a problem, the active configuration stays, and all problems are
-   * returned. An empty configuration is valid and means no limits. Decisions continue with the active
-   * configuration meanwhile. Loads must not overlap: start the next one when this has resolved.
+   * Loads a whole configuration. Resolves with all problems; if there is one, the active configuration stays.
+   * An empty configuration is valid and means no limits. Decisions continue with the active configuration
+   * during a load. Loads must not overlap: start the next one when the promise has resolved.
    */
   load(reading: Reading): Promise<readonly ConfigProblem[]>
   /** Adds a listener that is called after each load that succeeded. */
@@ -39,21 +39,24 @@ export interface ConfigurationOptions {
   readonly mergeDomainConfigs: boolean
   readonly spelling: FieldSpelling
   /**
-   * Resolves with the reason why this process cannot enforce the features, or with the empty string. Called
-   * once in a load for configurations with the same features. Nothing is checked when left out.
+   * Resolves with the reason why this process cannot enforce the features, or with the empty string. In one
+   * load, it is called once for each set of features. If left out, features are not checked.
    */
   readonly findObstacle?: (features: readonly Feature[]) => Promise<string>
-  /** Larger changes are read in a thread. Defaults to `maxInlineBytes`. */
+  /** Changes of more bytes than this are read in a thread. Defaults to `maxInlineBytes`. */
   readonly inlineBytes?: number
 }
 
 /**
- * The most bytes of changed content that are read within a turn of the event loop, which saves the tens of
- * milliseconds that a thread takes to start. YAML takes ten times as long as a message.
+ * Changes of at most this many bytes are read on the main thread, because a thread takes tens of milliseconds
+ * to start. Reading YAML takes ten times as long as reading a message of the same size.
  */
 const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
 
-/** Further problems of one load are counted and not logged. */
+/**
+ * At most this many problems and this many warnings of one load are logged. Of further problems, only the
+ * number is logged; further warnings are dropped.
+ */
 const maxLoggedProblems = 20
 
 export function createConfiguration(options: ConfigurationOptions): Configuration {
@@ -67,7 +70,10 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
-  /** The text is the reference's, for which its users search. */
+  /**
+   * Logs problems with the texts of envoyproxy/ratelimit, because operators search their logs for these
+   * texts.
+   */
   function reject(problems: readonly ConfigProblem[]): void {
     failures.value += 1
     for (const problem of problems.slice(0, maxLoggedProblems)) {

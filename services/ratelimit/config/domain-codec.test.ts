@@ -15,7 +15,7 @@ function recode(limit: RateLimitPolicy): RateLimitPolicy | undefined {
   return decodeDomain(encodeDomain(domain)).descriptors[0]?.rateLimit
 }
 
-/** Values of a field at its ends. */
+/** Returns values of a field: the least and the greatest number, all words, and maps of such values. */
 function valuesOf(field: RuleField): readonly unknown[] {
   switch (field.kind) {
     case 'flag':

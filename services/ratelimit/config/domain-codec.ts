@@ -45,7 +45,8 @@ export function showDomain(bytes: Uint8Array): unknown {
  * Decodes a resource of the feed to the common form of configurations. It does not validate. Descriptors are
  * decoded one at a time: the messages of 100,000 together would take 200 MiB.
  *
- * @throws Error for bytes that are not such a message, and for extensions that this version does not know
+ * @throws Error for bytes that are not a RateLimitConfig, and for a field of Tollway that this version does
+ * not know
  */
 export function decodeDomain(bytes: Uint8Array): RateLimitDomain {
   const reader = new BinaryReader(bytes)
@@ -82,7 +83,8 @@ function toDescriptor(rule: RateLimitRule): MessageInitShape<typeof RateLimitDes
 
 function fromDescriptor(message: DescriptorMessage): RateLimitRule {
   rejectUnknown(message)
-  // Flags one by one: a loop makes a large domain a quarter slower to read. The compiler reports a missing one.
+  // The flags are copied one by one, because a loop makes a large domain a quarter slower to read. The
+  // compiler reports a flag that is missing here.
   return {
     key: message.key,
     value: message.value,
@@ -122,7 +124,8 @@ function fromPolicy(message: PolicyMessage): RateLimitPolicy {
 }
 
 /**
- * Throws for a unit that validation did not accept: it would be sent as "unknown", which every pod rejects.
+ * Returns the unit on the wire. Throws for a unit that validation rejects: it would be sent as "unknown",
+ * which every pod rejects.
  */
 function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
   const known = parseUnit(unit)
@@ -131,7 +134,7 @@ function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
   throw new Error(`unit ${JSON.stringify(unit)} is not one of ${units.join(', ')}`)
 }
 
-/** The fields of a message for a table; the compiler reports a message that lacks one. */
+/** The fields that a message needs for a table. The compiler reports a message that lacks one of them. */
 type WireOf<T extends FieldTable> = {
   readonly [Name in PlainNames<T> as WireName<Name, T[Name]>]: WireValue<T[Name]>
 } & {
@@ -157,7 +160,9 @@ type WireValue<F extends RuleField> = F extends { readonly kind: 'choice' }
 
 type Values = Readonly<Record<string, unknown>>
 
-/** A field with its names in memory and on the wire, which are not made for each of 100,000 rules. */
+/**
+ * A field with its names in memory and on the wire. The names are made once, not for each of 100,000 rules.
+ */
 interface WireField {
   readonly name: string
   readonly wire: string
@@ -171,7 +176,10 @@ const wireFieldsOf = oncePerObject((table: FieldTable): readonly WireField[] =>
   }),
 )
 
-/** The number of the first word of a choice: 0 stands for a default, or for a field that is left out. */
+/**
+ * Returns the number of the first word of a choice: 0 if the word is the default, otherwise 1, because 0 then
+ * means that the field is left out.
+ */
 const findFirstNumber = (field: RuleField) => ('default' in field ? 0 : 1)
 
 function encodeFields<T extends FieldTable>(table: T, values: ValuesOf<T>): Partial<WireOf<T>> {
@@ -240,10 +248,13 @@ function sortValue(value: Json): MutableJson {
   return value !== null && typeof value === 'object' ? sortFields(value) : value
 }
 
-/** The first number of extensions in messages of the reference. */
+/** The first field number of Tollway's own fields in the messages of envoyproxy/ratelimit. */
 const firstOwnField = 1000
 
-/** An unknown extension may change the limit, so this version must not ignore it. */
+/**
+ * Throws for an unknown field with this number or a higher one. Such a field may change the limit, so this
+ * version must not ignore it.
+ */
 function rejectUnknown({ $typeName, $unknown = [] }: Message, firstNumber = firstOwnField): void {
   const field = $unknown.find(({ no }) => no >= firstNumber)
   if (field === undefined) return

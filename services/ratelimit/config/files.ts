@@ -6,25 +6,25 @@ import type { ConfigFeed, Configuration } from './configuration.ts'
 import { type FoundFiles, findFiles, fingerprint } from './find-files.ts'
 
 export interface FileFeedOptions {
-  /** RUNTIME_ROOT. */
+  /** The setting RUNTIME_ROOT: a folder, or a link to one. */
   readonly root: string
-  /** RUNTIME_SUBDIRECTORY below the root; empty for none. */
+  /** The setting RUNTIME_SUBDIRECTORY: a folder below the root; empty for none. */
   readonly subdirectory: string
-  /** RUNTIME_APPDIRECTORY below that: the folder of YAML files. */
+  /** The setting RUNTIME_APPDIRECTORY: the folder of YAML files below the subdirectory. */
   readonly appDirectory: string
   readonly ignoreDotFiles: boolean
   /**
-   * Reload only when links are swapped: the root itself, or the links by which a ConfigMap's mount publishes
-   * its files. Otherwise reload at each change of a file.
+   * Whether to reload only when a link is swapped: the root itself, or a link by which the mount of a
+   * ConfigMap publishes its files. If false, each change of a file causes a reload.
    */
   readonly watchRoot: boolean
   /**
-   * The polling interval, after which changes without an event are found, such as one in a subfolder or
-   * behind a link.
+   * The polling interval. Polling finds changes that cause no event, such as one in a subfolder or behind a
+   * link.
    */
   readonly pollMs?: number
   readonly configuration: Configuration
-  /** Loads are counted under the reference's names, `runtime.load_attempts` and so on. */
+  /** Loads are counted under the names of envoyproxy/ratelimit, `runtime.load_attempts` and so on. */
   readonly stats: Pick<Stats, 'counter' | 'gauge'>
   readonly log: Log
 }
@@ -51,7 +51,10 @@ export function createFileFeed(options: FileFeedOptions): ConfigFeed {
 
   const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
 
-  /** Loads changed files. Later changes differ from the stored state, so the next check finds them. */
+  /**
+   * Starts a load if the files differ from those of the last load or, with `watchRoot`, if the links do. Does
+   * nothing during a load.
+   */
   function check(): void {
     const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())
     if (loading || state === loaded) return
@@ -61,7 +64,7 @@ export function createFileFeed(options: FileFeedOptions): ConfigFeed {
     loads.count(found)
     void configuration.load({ from: 'files', ...found }).then(() => {
       loading = false
-      // Changes during the load were not checked.
+      // Checks for changes during the load, unless the feed was stopped.
       if (poll !== undefined) check()
     })
   }
@@ -136,8 +139,8 @@ function createLoadStats(stats: Pick<Stats, 'counter' | 'gauge'>) {
   stats.gauge('runtime.num_values', () => files)
   return {
     /**
-     * Counts a load. A failure is a file or folder that cannot be read, as in the reference; an invalid file
-     * is not.
+     * Counts a load. As in envoyproxy/ratelimit, a load fails if a file or folder cannot be read, but not if
+     * a file is invalid.
      */
     count(found: FoundFiles): void {
       attempts.value += 1

@@ -5,7 +5,7 @@ import type { ConfigProblem } from '../rules/model.ts'
 /** A configuration file in the folder. */
 export interface FoundFile {
   readonly path: string
-  /** The path below the folder, usually with dots for slashes: the name of the file in problems. */
+  /** The path below the folder, usually with dots for slashes. Problems name the file by it. */
   readonly key: string
   readonly bytes: number
   /** Changes whenever the content may have changed. */
@@ -13,29 +13,29 @@ export interface FoundFile {
 }
 
 export interface FoundFiles {
-  /** Sorted by folder and name. */
+  /** The YAML files, sorted by folder and name. */
   readonly files: readonly FoundFile[]
   /** The files and folders that cannot be read: a configuration without them would be incomplete. */
   readonly problems: readonly ConfigProblem[]
-  /** One for each file that is not YAML. */
+  /** A warning for each file that is not YAML. */
   readonly warnings: readonly ConfigProblem[]
 }
 
 interface FindOptions {
-  /** The prefix of keys: `config.`, or nothing. */
+  /** The text that every key begins with, such as `config.`; may be empty. */
   readonly keyPrefix: string
   /** Replaces the slashes of a path. Defaults to a dot. */
   readonly keySeparator?: '.' | '/'
   readonly ignoreDotFiles: boolean
 }
 
-/** The most files and folders below one configuration folder. */
+/** At most this many files and folders are allowed below one configuration folder. */
 const maxEntries = 10_000
 
 /**
  * Finds every YAML file below a folder. Links are followed, and a folder behind several links is read once.
- * Names that begin with two dots are ignored: a ConfigMap's mount keeps its content there, with links beside
- * it.
+ * Names that begin with two dots are ignored: the mount of a ConfigMap keeps its files in such folders, and
+ * publishes them by links beside the folders.
  */
 export function findFiles(folder: string, options: FindOptions): FoundFiles {
   const { keyPrefix, keySeparator = '.', ignoreDotFiles } = options

@@ -16,7 +16,7 @@ interface OpenedFeed {
 }
 
 /**
- * Opens the feed that the settings ask for. The gRPC client is imported only if needed, since it takes 6 MiB.
+ * Opens the feed that the settings ask for. The gRPC client takes 6 MiB, so it is imported only if needed.
  *
  * Rejects with an Error that names the setting when a TLS file cannot be used.
  */
@@ -43,7 +43,9 @@ export async function openFeed(
   return openXdsFeed(settings, subscribe(configuration), log)
 }
 
-/** Returns the subscription to the service's resources, which loads them into the configuration. */
+/**
+ * Returns the subscription to rate limit configurations, which loads each response into the configuration.
+ */
 export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
   return {
     typeUrl: rateLimitTypeUrl,

@@ -6,12 +6,15 @@ import { maxDocumentCharacters } from '../rules/yaml/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
 import { decodePart, type OpenReading, type ReadingPart } from './reading.ts'
 
-/** A longer file is rejected before it is read. No text has more characters than bytes. */
+/**
+ * A file of more bytes is rejected before it is read. A text never has more characters than bytes, so a file
+ * of at most this size does not exceed `maxDocumentCharacters`.
+ */
 export const maxFileBytes = maxDocumentCharacters
-/** The most bytes of all files together. */
+/** All files together may have at most this many bytes. */
 export const maxTotalBytes = 64 * 1024 * 1024
 
-/** @param hashes the known hashes of the files' contents, in order */
+/** @param hashes the hash of each file's content, in order; undefined where it is not known */
 export function openFiles(
   { files, problems, warnings }: FoundFiles,
   hashes: readonly (string | undefined)[],
@@ -19,7 +22,7 @@ export function openFiles(
   const parts: ReadingPart[] = []
   let leftBytes = maxTotalBytes
   for (const [index, file] of files.entries()) {
-    // A file that is too long is not read, and is reported as such.
+    // A file above `maxFileBytes` is never read, so it does not count here. Its part reports the problem.
     if (file.bytes <= maxFileBytes) leftBytes -= file.bytes
     if (leftBytes < 0) {
       parts.push(toRejectedPart(file))
@@ -58,7 +61,10 @@ function toRejectedPart({ key }: FoundFile): ReadingPart {
   }
 }
 
-/** Reads and parses files. The problems of the reading itself are beside those of the files. */
+/**
+ * Reads and parses files. `problems` and `warnings` are those of finding the files; the problems of each file
+ * are in `parsed`.
+ */
 export function readFiles(found: FoundFiles): {
   readonly parsed: readonly ParsedYaml[]
   readonly problems: readonly ConfigProblem[]

@@ -3,16 +3,16 @@ import { Worker } from 'node:worker_threads'
 import type { DomainTable } from '../rules/domain-table.ts'
 import type { Reading, ReadingChanges, ReadOptions } from './reading.ts'
 
-/** The input of the thread. */
+/** The data with which `reading-thread.ts` is started. */
 export interface ThreadTask {
   readonly reading: Reading
   readonly options: Omit<ReadOptions, 'maxBytes'>
 }
 
-/** The first message of the thread. */
+/** The first message that the thread posts. A table for each changed domain follows. */
 export type ReadingResult = Omit<ReadingChanges, 'changed'>
 
-/** The result for the domains that changed. */
+/** The result of reading a configuration, with a compiled table for each domain that changed. */
 export interface CompiledChanges extends ReadingResult {
   readonly tables: readonly DomainTable[]
 }

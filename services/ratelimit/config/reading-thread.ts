@@ -4,17 +4,21 @@ import { compileDomain } from '../rules/compile-domain.ts'
 import type { ReadingResult, ThreadTask } from './read-in-thread.ts'
 import { readChanges } from './reading.ts'
 
-/** The thread of `readInThread`: posts the verdict, and then the table of each domain that changed. */
+/**
+ * This module is the thread of `readInThread`. It posts a `ReadingResult`, and then the table of each domain
+ * that changed.
+ */
 const { reading, options } = workerData as ThreadTask
 
 /**
- * Decisions have priority where both threads share a core. A thread with 5 more niceness still gets a quarter
- * of a busy core.
+ * The niceness that this thread adds to its own, so that decisions have priority on a shared core. The thread
+ * still gets a quarter of a busy core.
  */
 const nicer = 5
 const maxNice = 19
 
-// Only Linux has a priority for each thread. The first load runs without concurrent decisions.
+// Only Linux has a priority for each thread. The first load keeps its priority, because there are no
+// decisions yet.
 if (process.platform === 'linux' && options.inForce.length > 0) {
   setPriority(0, Math.min(maxNice, getPriority(0) + nicer))
 }

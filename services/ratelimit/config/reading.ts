@@ -11,10 +11,15 @@ export interface Resources {
   readonly hashes: readonly string[]
 }
 
-/** A whole configuration before it is read, from files or a response. It can be sent to another thread. */
+/**
+ * A whole configuration before it is read, from files or a response. It is plain data, which can be sent to
+ * another thread.
+ */
 export type Reading = ({ readonly from: 'files' } & FoundFiles) | ({ readonly from: 'response' } & Resources)
 
-/** A reading in parts, with the problems and warnings about the reading as a whole. */
+/**
+ * A reading divided into its files or resources, with the problems and warnings that belong to none of them.
+ */
 export interface OpenReading {
   readonly parts: readonly ReadingPart[]
   readonly problems: readonly ConfigProblem[]
@@ -69,18 +74,20 @@ export interface KnownPart {
 export interface ReadingChanges {
   readonly problems: readonly ConfigProblem[]
   readonly warnings: readonly ConfigProblem[]
-  /** All parts, in order; only valid without problems. */
+  /** All parts, in order. Not to be used if there are problems. */
   readonly parts: readonly KnownPart[]
   /** The complete configurations of the new and changed domains, by domain. */
   readonly changed: ReadonlyMap<string, readonly RateLimitDomain[]>
 }
 
 export interface ReadOptions extends ValidateOptions {
-  /** The active parts. */
+  /** The parts of the active configuration. */
   readonly inForce: readonly KnownPart[]
-  /** The known hashes of the files' contents, in order; empty for a response. */
+  /** The hash of each file's content, in order; undefined where it is not known. Empty for a response. */
   readonly fileHashes: readonly (string | undefined)[]
-  /** Larger changes are not read. */
+  /**
+   * If the changes have more bytes than this, they are not read, and `readChanges` resolves with undefined.
+   */
   readonly maxBytes: number
 }
 
@@ -89,7 +96,8 @@ export interface ReadOptions extends ValidateOptions {
  * validated again, and its warnings are not repeated. Resolves with undefined when the changes have more than
  * `maxBytes` bytes. Never rejects because of the content.
  *
- * Decisions are made between the steps: with thousands of domains, a step takes some milliseconds.
+ * Decisions can run between the steps of this function: with thousands of domains, a step takes some
+ * milliseconds.
  */
 export async function readChanges(
   reading: Reading,
@@ -135,12 +143,15 @@ async function openReading(
   reading: Reading,
   { fileHashes }: Pick<ReadOptions, 'fileHashes'>,
 ): Promise<OpenReading> {
-  // A thread imports only one of the modules: the messages of the feed take as long to load as YAML.
+  // Imported here, so that a thread loads only the module that it needs. The messages of the feed take as
+  // long to load as the YAML parser.
   if (reading.from === 'files') return (await import('./read-files.ts')).openFiles(reading, fileHashes)
   return (await import('./read-resources.ts')).openResources(reading)
 }
 
-/** Returns the content hashes of each domain, in order: equal for equal configurations. */
+/**
+ * Returns the joined content hashes of each domain's parts, in order. Equal texts mean equal configurations.
+ */
 function hashDomains(parts: readonly KnownPart[]): ReadonlyMap<string, string> {
   const contents = new Map<string, string>()
   for (const { hash, domain } of parts) contents.set(domain, `${contents.get(domain) ?? ''} ${hash}`)
@@ -163,7 +174,10 @@ function countBytes(parts: readonly ReadingPart[]): number {
 
 type Identified = KnownPart & { readonly decoded?: DecodedPart }
 
-/** Returns the hash and the domain of a part. An active part is not decoded, since its domain is known. */
+/**
+ * Returns the hash and the domain of a part. A part of the active configuration is not decoded, since its
+ * domain is known.
+ */
 function identify(
   part: ReadingPart,
   domainOf: ReadonlyMap<string, string>,

@@ -14,7 +14,7 @@ import { createRedisCounters } from './redis/redis.ts'
 
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
-/** Counters whose connection the test opens and closes. */
+/** Creates counters whose connection the test opens and closes. */
 function backend() {
   const listeners: ((healthy: boolean) => void)[] = []
   const counters = {

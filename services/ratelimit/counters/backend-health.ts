@@ -5,22 +5,25 @@ import { withHealth } from './with-health.ts'
 export interface BackendHealthOptions {
   readonly counters: Pick<Counters, 'add' | 'healthy' | 'problem' | 'onHealth'>
   readonly errors: Pick<ErrorWatch, 'problem' | 'onChange'>
-  /** KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION. */
+  /** The setting KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION; see `createBackendHealth`. */
   readonly checkActiveConnection: boolean
-  /** CACHE_KEY_PREFIX. The ACL of a Redis user may allow only keys with this prefix. */
+  /** The setting CACHE_KEY_PREFIX. The ACL of a Redis user may allow only keys with this prefix. */
   readonly cacheKeyPrefix: string
 }
 
-/** The delay before the probe is sent again after it failed. */
+/** The delay, after a probe failed, before it is sent again. */
 const retryMs = 500
 
-/** Returns one probe for each backend: per-second limits may have a separate one. */
+/** Returns two probes, since the limits per second may have a separate backend. */
 function createProbes(cacheKeyPrefix: string): readonly Hit[] {
   const probe = { key: `${cacheKeyPrefix}tollway_probe`, hits: 0, expirySeconds: 1, limit: maxCount }
   return [probe, { ...probe, perSecond: true }]
 }
 
-/** Rejects with the reason when the backend has no connection, or does not answer a call. */
+/**
+ * Sends one probe. Rejects with the reason when the backend has no connection, does not answer in time, or
+ * answers with an error.
+ */
 export async function probeBackend(
   counters: Pick<Counters, 'add' | 'healthy' | 'problem'>,
   cacheKeyPrefix: string,
@@ -30,14 +33,13 @@ export async function probeBackend(
 }
 
 /**
- * The backend's contribution to the service's health: unhealthy until the backend has answered one call. A
- * new instance whose Redis user may not read the counters never becomes healthy, so that a rollout stops
- * there.
+ * The backend's part in the service's health: unhealthy until the backend has answered one call. A new
+ * instance whose Redis user may not read the counters thus never becomes healthy, and a rollout stops there.
  *
  * With `checkActiveConnection` the service is also unhealthy while it has no connection to the backend, and
- * while the backend answers every call with an error. Without it the service stays healthy, as the reference
- * does: it answers errors fast and its callers decide how to handle them, while a health check that depends
- * on the backend would take all instances out of service at once.
+ * while the backend answers every call with an error. Without it the service stays healthy, as
+ * envoyproxy/ratelimit does: it answers errors fast and its callers decide how to handle them, while a health
+ * check that depends on the backend would take all instances out of service at once.
  */
 export function createBackendHealth(
   options: BackendHealthOptions,
@@ -102,20 +104,22 @@ export interface ErrorWatch {
   succeeded(): void
   /** Records a call that was not counted. */
   failed(error: Error): void
-  /** The last error while all calls fail; empty otherwise. */
+  /** The last error, while all calls fail (see `errorWatchLimits`); empty otherwise. */
   readonly problem: string
   /** Adds a listener that is called when `problem` becomes empty or stops being empty. */
   onChange(listener: () => void): void
 }
 
 export const errorWatchLimits = {
-  /** All calls fail when this many failed in a row */
+  /**
+   * The problem is reported when at least this many calls have failed in a row, over at least `failingMs`.
+   */
   failures: 10,
-  /** over at least this time. */
+  /** The least time between the first and the last of these failed calls. */
   failingMs: 3_000,
   /**
-   * After this time without a call, the problem is cleared, or an instance would never get a call to recover
-   * with.
+   * The problem is cleared after this time without a call: an unhealthy instance may get no calls, and only a
+   * call shows that the backend has recovered.
    */
   idleMs: 10_000,
 } as const
@@ -127,7 +131,7 @@ export function createErrorWatch(clock: Clock): ErrorWatch {
   let firstMs = 0
   let lastMs = 0
   let timer: NodeJS.Timeout | undefined
-  // A field and not an accessor, with which V8 would keep the object as a hash table.
+  // A field, because V8 would keep an object with an accessor as a slow hash table.
   const watch: ErrorWatch & { problem: string } = {
     problem: '',
     succeeded() {

@@ -3,11 +3,11 @@ interface Tally {
   value: number
 }
 
-/** The registry of a backend's statistics, under the reference's names. */
+/** The registry of a backend's statistics; their names are those of envoyproxy/ratelimit. */
 export interface BackendStats {
-  /** Returns the tally with this name; the first call creates it. */
+  /** Returns the counter with this name; the first call creates it. */
   counter(name: string): Tally
-  /** Registers a value that `read` returns each time the statistic is read. */
+  /** Registers a gauge, whose value `read` returns each time it is read. */
   gauge(name: string, read: () => number): void
 }
 

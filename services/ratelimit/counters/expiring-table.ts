@@ -1,34 +1,38 @@
-/** A value of an `ExpiringTable`. Its expiry may change to a later second, never to an earlier one. */
+/** A value of an `ExpiringTable`. Its expiry may be changed to a later second, but not to an earlier one. */
 export interface Expiring {
-  /** The time in whole seconds of the clock whose seconds the table gets. */
+  /** The expiry in whole seconds, by the same clock as the `nowSeconds` that the table receives. */
   readonly expiresAt: number
 }
 
 /**
- * The number of keys that a new key sweeps. It is above one, so that sweeping outpaces any flood of new keys.
+ * A new key removes up to this many expired values. Above one, so that expired values are removed faster than
+ * any flood of new keys can add them.
  */
 const sweptPerNewKey = 8
 
 /**
- * Values by key until they expire, without a timer or heap entry for each key.
+ * A table of values that expire, without a timer or heap entry for each key.
  *
- * At `maxKeys` a new key evicts expired values, then the one that expires soonest, since that loses the
- * least. Among values that expire in the same second the youngest is evicted, so that a flood of keys evicts
- * its own values and not those that existed before it.
+ * A new key that does not fit into `maxKeys` evicts a value: an expired one or otherwise the one that expires
+ * soonest, since that loses the least. Among values that expire in the same second the youngest is evicted,
+ * so that a flood of keys evicts its own values and not those that existed before it.
  */
 export class ExpiringTable<Value extends Expiring> {
   readonly #maxKeys: number
   readonly #values = new Map<string, Value>()
-  /** Each key once, at its expiry, or at an earlier one if the value was prolonged since. */
+  /**
+   * The keys by second. Each key occurs once: at its expiry, or at an earlier second if its expiry was
+   * changed since.
+   */
   readonly #keysBySecond = new Map<number, string[]>()
-  /** Latest first, so that the soonest is popped. */
+  /** The seconds that have keys, the latest first, so that the soonest is popped. */
   readonly #seconds: number[] = []
 
   constructor(maxKeys: number) {
     this.#maxKeys = maxKeys
   }
 
-  /** The number of values, including expired ones that were not swept yet. */
+  /** The number of values, including expired ones that have not been removed yet. */
   get size(): number {
     return this.#values.size
   }
@@ -40,7 +44,7 @@ export class ExpiringTable<Value extends Expiring> {
   }
 
   /**
-   * Sets the value of the key. A new key first sweeps some expired values, and evicts one if there is no
+   * Sets the value of the key. A new key first removes some expired values, and evicts values if there is no
    * room.
    */
   set(key: string, value: Value, nowSeconds: number): void {
@@ -62,12 +66,15 @@ export class ExpiringTable<Value extends Expiring> {
     while (this.#values.size >= this.#maxKeys) this.#drop()
   }
 
-  /** Returns the first second with a key; infinity when there are no keys. */
+  /** Returns the first second that has a key; infinity when there are no keys. */
   #soonest(): number {
     return this.#seconds.at(-1) ?? Number.POSITIVE_INFINITY
   }
 
-  /** Deletes the value of the key that was scheduled last at the soonest second; a prolonged one stays. */
+  /**
+   * Takes the key that was added last to the soonest second and deletes its value, or adds the key to its
+   * later second if its expiry was changed.
+   */
   #drop(): void {
     const second = this.#soonest()
     const keys = this.#keysBySecond.get(second)

@@ -143,7 +143,7 @@ test('it counts like a map of sums with expiry, and never exceeds the limit', as
         const known = model.get(key)
         const live = known !== undefined && known.expiresAt > now
         const count = (live ? known.count : 0) + hits
-        // A hit counts for its unit's seconds where that is longer than the units before it.
+        // A hit with a longer unit than those before it keeps the counter for the seconds of that unit.
         const unit = live ? Math.max(known.unit, hits > 0 ? expirySeconds : 0) : expirySeconds
         const expiresAt = live && unit === known.unit ? known.expiresAt : now + unit
         if (live || hits > 0) model.set(key, { count, unit, expiresAt })

@@ -7,38 +7,40 @@ import { type Expiring, ExpiringTable } from './expiring-table.ts'
 
 interface MemoryCountersOptions {
   /**
-   * Only `monotonicMs` is used: a counter's lifetime is a duration, which a step of the wall clock must not
+   * Only `monotonicMs` is used: a counter lives for a duration, which a step of the wall clock must not
    * change.
    */
   readonly clock: Clock
-  /** The most counters that are kept at once, at least 1. */
+  /** At most this many counters are kept at once. At least 1. */
   readonly maxKeys?: number
-  /** Where a key of a batch would exceed its limit, only such keys are counted. */
+  /** If any key of a batch would exceed its limit, only the keys that would are incremented. */
   readonly stopWhenOver?: boolean
 }
 
 export interface MemoryCounters extends Counters {
-  /** Returns the values at once. Returns a promise, which rejects, only after `close`. */
+  /** Returns the values synchronously, except after `close`, when it returns a promise that rejects. */
   add(batch: readonly Hit[]): readonly number[] | Promise<never>
   admit(checks: readonly LimitCheck[]): readonly LimitOutcome[] | Promise<never>
-  /** The number of counters, including expired ones that were not swept yet. */
+  /** The number of counters, including expired ones that have not been removed yet. */
   readonly size: number
 }
 
-/** The maximum takes about 200 MB of heap with keys of typical length. */
+/** A full table takes about 200 MB of heap with keys of typical length. */
 const defaultMaxKeys = 1_000_000
 
 interface Counter extends Expiring {
   count: number
   expiresAt: number
-  /** The longest unit of the counter's hits: a hit with a longer one prolongs the counter. */
+  /**
+   * The longest `expirySeconds` of the counter's hits so far: a hit with a longer one prolongs the counter.
+   */
   expirySeconds: number
 }
 
 /**
  * Counters of this process alone; exact, and always healthy.
  *
- * Memory is bounded by `maxKeys`; `ExpiringTable` documents what a new key evicts at that limit.
+ * Memory is bounded by `maxKeys`. `ExpiringTable` documents which counters are evicted at that limit.
  *
  * @throws RangeError when `maxKeys` is below 1
  */
@@ -71,7 +73,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     count: (check, hits) => addOne({ ...check, hits }, clock.monotonicMs() / 1000),
   })
 
-  // The size is a field: V8 would keep an object with an accessor as a hash table.
+  // The size is a field, because V8 would keep an object with an accessor as a slow hash table.
   const memory: MemoryCounters & { size: number } = {
     size: 0,
     add(batch) {
@@ -101,7 +103,7 @@ function prolong(counter: Counter, hit: Hit, nowSeconds: number): void {
   counter.expiresAt = Math.max(counter.expiresAt, findExpiry(hit, nowSeconds))
 }
 
-/** Rounds up, since a counter is kept for at least its expiry. */
+/** Rounds up to whole seconds, since a counter is kept for at least its expiry. */
 function findExpiry({ expirySeconds, jitterSeconds = 0 }: Hit, nowSeconds: number): number {
   return Math.ceil(nowSeconds + expirySeconds + jitterSeconds)
 }

@@ -9,7 +9,7 @@ import { createPerSecondCounters } from './per-second-backend.ts'
 import { createRedisCounters } from './redis/redis.ts'
 import type { RedisCountersOptions } from './redis/redis-setup.ts'
 
-/** The settings that the counters need, under the names of the settings' table. */
+/** The settings that the counters need, with the names that they have in the table of all settings. */
 export interface CountersSettings {
   readonly backendType: 'redis' | 'memory'
   readonly backendDeadlineMs: number
@@ -41,7 +41,7 @@ export interface CountersSettings {
 }
 
 /**
- * Opens the counters that the settings ask for.
+ * Opens the counters in the backend that the settings name.
  *
  * @param stats where the connections' statistics are kept, separately for each Redis
  * @throws Error that names the setting when an address or a file cannot be used; it quotes no secret.
@@ -69,7 +69,7 @@ function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
   }
 }
 
-/** Both instances use the same files, as with the reference. */
+/** The main and the per-second Redis use the same files, as in envoyproxy/ratelimit. */
 function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
   const files = {
     prefix: 'KVSTORE_TLS_',

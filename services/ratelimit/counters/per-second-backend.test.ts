@@ -57,7 +57,7 @@ test('stopping at the limit takes two steps with both instances', async () => {
   assert.deepEqual(await counters.add(batch), [2, 1])
 })
 
-/** A backend whose health the test sets. */
+/** Creates a backend whose health the test sets. */
 function backend() {
   const listeners: ((healthy: boolean) => void)[] = []
   const state = {

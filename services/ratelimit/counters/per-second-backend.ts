@@ -3,16 +3,16 @@ import type { Counters, Hit } from './counters.ts'
 import { withHealth } from './with-health.ts'
 
 interface PerSecondOptions {
-  /** The counters of all limits except those per second. */
+  /** The counters of all limits except those with the unit second. */
   readonly counters: Counters
   /**
-   * The counters of limits per second. Its Redis may be small and may lose counters, since little is lost
-   * with them.
+   * The counters of limits with the unit second. Its Redis may be small and may lose counters, since little
+   * is lost with them.
    */
   readonly perSecond: Counters
   /**
-   * Both stop counting when over the limit. A batch that uses both then takes two steps, and hits of other
-   * callers between the steps are not seen.
+   * Whether both backends stop counting over the limit. A batch that uses both then takes two steps, and hits
+   * that other callers add between the steps are not seen.
    */
   readonly stopWhenOver: boolean
 }
@@ -60,7 +60,7 @@ export function createPerSecondCounters(options: PerSecondOptions): Counters {
     await Promise.all([counters.close(), perSecond.close()])
   }
 
-  // Calls with algorithms or several limits are counted in the main backend, also if their unit is a second.
+  // Calls with algorithms or several limits are counted in the main backend, even if their unit is a second.
   const { admit, findObstacle } = counters
   const parts = { add, onHealth, close, ...(admit && { admit }), ...(findObstacle && { findObstacle }) }
   return withHealth(parts, { healthy: () => healthy, problem })

@@ -2,17 +2,17 @@ import type { Counters } from './counters.ts'
 
 type Health = Pick<Counters, 'healthy' | 'problem'>
 
-/** Returns the current health. */
+/** Functions that return the current health. */
 interface HealthSource {
   readonly healthy: () => boolean
   readonly problem: () => string
 }
 
 /**
- * Adds health accessors to an object.
+ * Adds the accessors `healthy` and `problem` to the parts.
  *
- * The accessors are those of a class, since V8 keeps an object literal with accessors as a hash table: each
- * call of a method, such as `add`, would be a hash lookup, and V8 would inline nothing.
+ * The accessors are those of a class, because V8 keeps an object literal with accessors as a slow hash table:
+ * each call of a method, such as `add`, would be a hash lookup, and V8 would inline nothing.
  */
 export function withHealth<Parts extends object>(parts: Parts, source: HealthSource): Parts & Health {
   return Object.assign(new HealthView(source), parts)

@@ -21,7 +21,7 @@ const bucket = limit({ algorithm: 'TokenBucket', burst: 2 })
 
 interface Opened extends Partial<LimiterOptions> {
   readonly mode?: FailureMode
-  /** The backend fails with this text. */
+  /** The message of the error with which the backend fails; if left out, it does not fail. */
   readonly failure?: string
 }
 
@@ -224,7 +224,7 @@ test('equal descriptors of an atomic request are counted one after the other', a
 
 const countRejected = true
 
-/** Limits of 100 that count rejected hits, of each algorithm, alone and together. */
+/** For each algorithm, a limit of 100 that counts rejected hits. */
 const budgets = algorithms.map(algorithm =>
   limit({ algorithm, unit: 'year', requestsPerUnit: 100, countRejected }),
 )
@@ -289,7 +289,8 @@ test('the wait is that of the limit which has no room for the same call any more
       waits.push(statuses[0]?.limit?.resetSeconds)
       retryAfter = headers.find(({ key }) => key === 'Retry-After')?.value
     }
-    // The bucket of 2 has room after 2 s. That of 10 is full after five calls, of which it rejected none.
+    // The bucket of 2 has room after 2 s. The bucket of 10 has admitted all five calls and is full after
+    // them.
     assert.deepEqual(waits.slice(1), [2, 2, 2, 4])
     assert.equal(retryAfter, '4')
     advance(pause)
@@ -332,7 +333,7 @@ test('without the backend, calls are answered as the failure mode says', async (
   const local = open(counting, { mode: 'local', failure: 'away' })
   assert.equal(await local.codes('user=a', 4), 'OK OK OVER OVER')
   local.advance(4)
-  // Half of the limit drains two of the four hits, and this call counts too.
+  // With half of the limit, two of the four hits have drained after 4 s. One more hit has no room.
   assert.equal(await local.codes('user=a#0', 1), 'OVER')
   local.advance(2)
   assert.equal(await local.codes('user=a#0', 1), 'OK')

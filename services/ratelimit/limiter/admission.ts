@@ -10,18 +10,26 @@ import { decide, nearLimitThreshold } from './decide.ts'
 import type { DecisionRequest, DescriptorDecision } from './decision.ts'
 import type { DescriptorMatch, Matches } from './match-request.ts'
 
-/** Limits of a call that admit it together: those of one descriptor, or of all its descriptors. */
+/**
+ * Limits that admit a call together: those of one descriptor, or those of all descriptors with
+ * `allOrNothing`.
+ */
 interface Admission {
   readonly checks: readonly LimitCheck[]
   /** The limit of each check. */
   readonly limits: readonly Limit<LimitStats>[]
-  /** The index of each check's descriptor. */
+  /** For each check, the index of its descriptor in the request. */
   readonly descriptorIndexes: readonly number[]
 }
 
-/** What a call counts: hits, which are only added, and the limits that admit it. */
+/**
+ * What the counters are asked for a call: hits that they only add, and admissions about which they decide.
+ */
 export interface CallChecks {
-  /** One for each match that is only counted, in order: a fixed window, whose check is one addition. */
+  /**
+   * One for each match without an admission (see `needsAdmission`), in the order of the descriptors. Its
+   * limit has a fixed window, for which adding the hits is enough.
+   */
   readonly hits: readonly Hit[]
   readonly admissions: readonly Admission[]
 }
@@ -31,7 +39,7 @@ interface CheckOptions {
   readonly nowSeconds: number
   /** Whether the descriptors of the request are counted together. */
   readonly allOrNothing: boolean
-  /** How much longer the counters of the hits may be kept, in whole seconds. */
+  /** Returns how many whole seconds longer than its window the counter of a hit is kept. */
   readonly jitterSeconds: () => number
 }
 
@@ -43,7 +51,7 @@ export function needsAdmission(match: NonNullable<DescriptorMatch>, allOrNothing
 const noHits: readonly Hit[] = []
 const noAdmissions: readonly Admission[] = []
 
-/** Returns what the matches of a request have counted. Lists without items are the same ones for every call. */
+/** Returns what to ask the counters for the matches of a request. Every call shares the same empty lists. */
 export function prepareChecks(request: DecisionRequest, matches: Matches, options: CheckOptions): CallChecks {
   let hits: Hit[] | undefined
   let admissions: Admission[] | undefined
@@ -74,7 +82,7 @@ function toHit(
   }
 }
 
-/** Returns whether the hits of the limit are counted in the backend for limits per second, if there is one. */
+/** Returns whether the backend for limits per second, if there is one, counts the hits of the limit. */
 export function isPerSecond({ unitSeconds, boundaries }: Limit<LimitStats>): boolean {
   return unitSeconds === 1 && boundaries === undefined
 }
@@ -118,28 +126,33 @@ function prepareAdmission(
 
 const tagLength = 22
 
-/** Returns 132 bits of a hash of the domain and the entries, for the hash tag of a Redis Cluster. */
+/**
+ * Returns 132 bits of a hash of the domain and the entries. The keys of a rule's members have it as their
+ * hash tag, by which a Redis Cluster keeps them on one node.
+ */
 function hashKey(baseKey: string): string {
   return hash('sha256', baseKey, 'base64url').slice(0, tagLength)
 }
 
-/** The decision for a descriptor whose limits admit calls, and what it contributes to the request. */
+/**
+ * The decision for a descriptor with an admission, and how it counts in the decision for the whole request.
+ */
 export interface AdmittedDescriptor {
   readonly status: DescriptorDecision
   /** Whether one of the limits is a quota. */
   readonly quota: boolean
-  /** Whether only quotas rejected the call. */
+  /** Whether the call was rejected, and only by quotas. */
   readonly overByQuota: boolean
-  /** The decision of each of its limits. */
+  /** The verdict of each limit of the descriptor. */
   readonly verdicts: readonly Verdict[]
-  /** Whether headers do not mention the limit of the status. */
+  /** Whether headers leave out the limit in `status`, because the limit has `headers: false`. */
   readonly hidden: boolean
 }
 
 interface RecordOptions {
   readonly nowSeconds: number
   readonly nearLimitRatio: number
-  /** Whether every limit is a quota. */
+  /** Whether every limit is treated as a quota. */
   readonly quotaMode: boolean
 }
 
@@ -175,11 +188,14 @@ interface Verdict {
   readonly outcome: LimitOutcome
   /** Undefined if the limit would never admit the call. */
   readonly resetSeconds: number | undefined
-  /** Whether the limit would reject the same call if it came again at once, after a rejection. */
+  /** Whether the limit would reject the same call if the caller sent it again at once after a rejection. */
   readonly delays: boolean
 }
 
-/** A limit that admits a call, and counts it although another one rejects it, may have no room for the next one. */
+/**
+ * Returns `Verdict.delays`. A limit that admits a call can delay the next one too: with `countRejected`, it
+ * counts a call that another limit rejects, and may then have no room for the same call again.
+ */
 function delaysNext(
   { hits, countRejected }: LimitCheck,
   { admitted, remaining }: LimitOutcome,
@@ -192,8 +208,8 @@ function delaysNext(
 }
 
 /**
- * Updates the statistics of one limit. The statistics of limits that admit a rejected call count its hits, also
- * if their counters do not.
+ * Updates the statistics of one limit. If the limit admits a call that another limit rejects, its statistics
+ * include the hits, even if its counter does not.
  */
 function record(
   { stats, shadowMode }: Limit<LimitStats>,
@@ -232,8 +248,9 @@ function findResetSeconds(
 }
 
 /**
- * Returns the decision by the limit with the longest wait until the same call would be admitted, or otherwise by the
- * limit with the fewest remaining hits. Shadow limits decide only where there are no others.
+ * Returns the decision for a descriptor. If the call is rejected, `status` shows the limit with the longest
+ * wait until it would admit the same call; otherwise the limit with the fewest remaining hits. Limits in
+ * shadow mode are shown only where there are no others.
  */
 function decideDescriptor(verdicts: readonly Verdict[], quotaMode: boolean): AdmittedDescriptor {
   const deciding = verdicts.filter(({ limit }) => !limit.shadowMode)

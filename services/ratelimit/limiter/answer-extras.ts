@@ -15,28 +15,37 @@ import { type ResponseHeaderNames, toIetfHeaders, toLimitHeaders } from './respo
 
 /** What answers contain besides the decision. */
 export interface AnswerOptions {
-  /** The names of the reference's headers of each answer; none when left out. */
+  /**
+   * The names of the headers that envoyproxy/ratelimit adds to answers. If left out, answers do not have
+   * these headers.
+   */
   readonly headerNames?: ResponseHeaderNames | undefined
   /** Whether answers have the headers of the IETF draft; false when left out. */
   readonly ietfHeaders?: boolean
   /** Whether a rejection has a body that names the limits; false when left out. */
   readonly problemDetails?: boolean
-  /** Whether each answer has metadata about its request and rules. */
+  /**
+   * Whether each answer has dynamic metadata about the request and the rules that matched; see
+   * `buildDynamicMetadata`.
+   */
   readonly dynamicMetadata: boolean
-  /** Whether every limit is a quota. */
+  /** Whether every limit is treated as a quota. */
   readonly quotaMode: boolean
 }
 
-/** The call of a decision. */
+/** A call that has been decided. */
 interface DecidedCall {
   readonly request: DecisionRequest
   readonly matches: Matches
   readonly nowSeconds: number
-  /** The descriptors whose limits admitted the call, instead of only counting it, by their index. */
+  /**
+   * The decisions for the descriptors with an admission (see `needsAdmission`), by the index of the
+   * descriptor.
+   */
   readonly admitted: ReadonlyMap<number, AdmittedDescriptor>
 }
 
-/** Returns whether any answer has extras. */
+/** Returns whether answers with these options contain anything besides the decision. */
 export function hasExtras(options: AnswerOptions): boolean {
   return options.headerNames !== undefined || options.dynamicMetadata || listsLimits(options)
 }
@@ -81,45 +90,51 @@ function referenceHeaders(
 
 function toMetadata({ request, matches }: DecidedCall, { statuses }: RateLimitDecision) {
   const ofPassed = matches.flatMap((found, index) => {
-    // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
+    // As in envoyproxy/ratelimit, the metadata of an unlimited rule is left out.
     const passed = found?.limit.unlimited === false && statuses[index]?.over === false
     return passed && found.limit.metadata ? [found.limit.metadata] : []
   })
   return buildDynamicMetadata(request, ofPassed)
 }
 
-/** A limit that a call matched and that was not replaced, as answers list it. */
+/** A limit as answers list it. The call matched it, and no other limit replaced it. */
 export interface ListedLimit {
-  /** Empty when it has none. */
+  /** The name of the limit; empty if it has none. */
   readonly name: string
   readonly requestsPerUnit: number
   /** The length of the window, in whole seconds. */
   readonly windowSeconds: number
-  /** The requests that the limit would admit now. */
+  /** The requests that the limit would still admit after the call. */
   readonly remaining: number
   /**
-   * Whole seconds until a fixed window ends. With another algorithm the seconds until the same call would be
-   * admitted; undefined if it never would be.
+   * Whole seconds until a fixed window ends. With another algorithm, the seconds until the limit would admit
+   * the same call; undefined if it never would.
    */
   readonly resetSeconds: number | undefined
   /** Whether the call exceeded the limit. False for a limit in shadow mode. */
   readonly over: boolean
-  /** Whether the limit would reject the same call if it came again at once. False for a limit in shadow mode. */
+  /**
+   * Whether the limit would reject the same call if the caller sent it again at once. False for a limit in
+   * shadow mode.
+   */
   readonly delays: boolean
-  /** False for a limit that answers do not mention. */
+  /** Whether answers may mention the limit; false for a limit with `headers: false`. */
   readonly shown: boolean
 }
 
-/** The name of a limit in answers: its own or, if it has none, its index among the limits of the call. */
+/**
+ * Returns the name of a limit in answers. A limit without a name is called by its index among the limits of
+ * the call.
+ */
 export function toLabel({ name }: ListedLimit, index: number): string {
   return name === '' ? `${index}` : name
 }
 
 /**
- * Returns the limits of a decided call without unlimited ones, in the order of its descriptors and of their
- * limits.
+ * Returns the limits of a decided call, except unlimited ones, in the order of the descriptors and of the
+ * limits of each rule.
  *
- * @param admitted the descriptors whose limits admitted the call, instead of only counting it, by their index
+ * @param admitted see `DecidedCall.admitted`
  */
 function listLimits(
   matches: readonly (Match<unknown> | undefined)[],

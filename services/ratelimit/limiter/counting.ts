@@ -4,22 +4,30 @@ import { type Counters, CountersError, type Hit, maxCount } from '../counters/co
 import { MalformedKeyError } from '../counters/memcached/request.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
-/** The result of a call whose hits could not be counted: an error, or a decision without the backend. */
+/**
+ * How a call is answered if the backend could not count its hits: with an error, with a fixed decision
+ * (`allow`, `deny`), or by counters of this process (`local`).
+ */
 export type FailureMode = 'error' | 'allow' | 'deny' | 'local'
 
-/** The value of a counter that the cache knows to be over its limit; larger than any limit. */
+/**
+ * Stands for the value of a counter that the local cache knows to be over its limit. Larger than any limit.
+ */
 export const overLimitCached = Number.POSITIVE_INFINITY
 
 /** Counts hits. It skips the backend for keys that are cached as over, and applies the failure mode. */
 export interface Counting {
   /**
-   * Has the contract of `Counters.add`, but returns `overLimitCached` for each cached key. Rejects only in the mode
-   * `error`, and for illegal keys.
+   * Has the contract of `Counters.add`, but returns `overLimitCached` for each cached key. Rejects only in
+   * the mode `error`, and for malformed keys.
    *
    * @param nowSeconds Unix time in whole seconds
    */
   add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
-  /** Has the contract of `Counters.admit`, with the local cache and the failure mode. */
+  /**
+   * Has the contract of `Counters.admit`, but answers cached rejections without the backend, and applies the
+   * failure mode.
+   */
   admit(
     checks: readonly LimitCheck[],
     nowMs: number,
@@ -30,12 +38,15 @@ export interface CountingOptions {
   readonly counters: Pick<Counters, 'add' | 'admit'>
   /** The cache of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined
-  /** When one key of a call is known to be over, the other keys are read and not counted. */
+  /**
+   * Whether a call only reads its other keys, and does not count them, if the cache knows one key to be over
+   * its limit.
+   */
   readonly stopWhenOver: boolean
   readonly mode: FailureMode
-  /** The counters of this process; for the mode `local`. */
+  /** The counters of this process, used only in the mode `local`. */
   readonly local: Pick<Counters, 'add' | 'admit'>
-  /** The share of each limit that this process may admit, above 0 and at most 1; for the mode `local`. */
+  /** The share of each limit that this process may admit in the mode `local`, above 0 and at most 1. */
   readonly localShare: number
   /** Called once for each call whose hits the backend counted asynchronously. */
   readonly onSuccess: () => void
@@ -52,7 +63,8 @@ export function createCounting(options: CountingOptions): Counting {
     allowed: () => 0,
     denied: () => maxCount,
     locally(batch) {
-      // Each hit represents the hits that the other processes admit meanwhile.
+      // This process has only a share of each limit, so each of its hits also stands for hits of the other
+      // processes.
       const scaled = (values: readonly number[]) => values.map(value => Math.ceil(value / localShare))
       const values = local.add(batch)
       return values instanceof Promise ? values.then(scaled) : scaled(values)
@@ -95,10 +107,13 @@ export function createCounting(options: CountingOptions): Counting {
 
 type Answers<Value> = readonly Value[] | Promise<readonly Value[]>
 
-/** What adding hits and admitting a call do differently. Each list of values has one for each item, in order. */
+/**
+ * The differences between adding hits and admitting a call. A list of values has one value for each item, in
+ * order.
+ */
 interface CountingOperation<Item, Value> {
   ask(items: readonly Item[]): Answers<Value>
-  /** Caches what the values show to be over its limit. */
+  /** Caches the items that are over their limit according to the values. */
   cacheOver(cache: OverLimitCache, items: readonly Item[], values: readonly Value[], nowSeconds: number): void
   /** Returns the value of the failure mode `allow`. */
   allowed(item: Item): Value
@@ -126,17 +141,19 @@ function createOperation<Item, Value>(
     return asking.locally(items)
   }
 
-  /** Separate, so that only asynchronous calls allocate closures. */
+  /** A function of its own, so that only asynchronous calls allocate closures. */
   function answerLater(items: readonly Item[], answers: Promise<readonly Value[]>, nowSeconds: number) {
     const deletions = cache?.deletions
     return answers.then(
       values => {
         onSuccess()
-        // An operator may have changed a counter after the backend had read it.
+        // If an operator changed a counter during the call, the values may be older than the change and are
+        // not cached.
         return cache?.deletions === deletions ? cached(items, values, nowSeconds) : values
       },
       (error: Error) => {
-        // The caller is at fault, not the backend.
+        // A malformed key comes from the call and is no failure of the backend, so the failure mode does not
+        // apply.
         if (error instanceof MalformedKeyError) throw error
         return withoutBackend(error, items)
       },
@@ -152,8 +169,8 @@ function createOperation<Item, Value>(
 }
 
 /**
- * Caches keys that are over their limit. A key stays over until its window ends. It contains its window, so
- * caching it longer does no harm.
+ * Caches keys that are over their limit. Each is cached at least until its window ends; longer does no harm,
+ * because the next window has another key.
  */
 function cacheCounts(
   cache: OverLimitCache,
@@ -166,7 +183,10 @@ function cacheCounts(
   }
 }
 
-/** Returns the rejection that the cache has; only calls with one limit have one. */
+/**
+ * Returns the cached rejection of a call; undefined if there is none. Only calls with a single limit are
+ * cached.
+ */
 function cachedRejection(
   cache: OverLimitCache | undefined,
   checks: readonly LimitCheck[],
@@ -179,7 +199,7 @@ function cachedRejection(
   return [{ admitted: false, remaining: 0, waitSeconds: until - nowSeconds, fromLocalCache: true }]
 }
 
-/** Caches a rejection until the call would be admitted. */
+/** Caches a rejection by a limit with no hits left, until the limit would admit the call. */
 function cacheRejection(
   cache: OverLimitCache,
   checks: readonly LimitCheck[],
@@ -195,10 +215,12 @@ function cacheRejection(
 const cannotAdmit = 'the backend has only counters of fixed windows'
 
 /**
- * Returns the key under which the rejection of a call by its only limit is cached. It includes the limit, which
- * a change of the configuration replaces while the state is kept, the hits, and the deletions before the
- * call: after an operator has changed a counter, every rejection is asked for once more. Undefined for a fixed
- * window, for several limits, whose answer needs the state of each, and for a limit that counts rejected hits.
+ * Returns the key under which the rejection of a call by its only limit is cached. The key includes the
+ * limit, because a new configuration can change it while the state is kept. It includes the hits, and the
+ * number of deletions, so that no rejection from before an operator changed a counter is found.
+ *
+ * Undefined if there is nothing to cache: for a fixed window, for several limits, whose answer needs the
+ * state of each, for a limit in shadow mode or with `countRejected`, and for a call of 0 hits.
  */
 function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
   if (check === undefined || others.length > 0 || check.algorithm === 'FixedWindow') return undefined
@@ -206,7 +228,10 @@ function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: nu
   return hits === 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
-/** Returns the share of a limit that this process may admit, at least 1; a limit of 0 stays 0. */
+/**
+ * Returns the check with the part of the limit that this process may admit, rounded down but at least 1. A
+ * limit of 0 stays 0.
+ */
 function takeShare(check: LimitCheck, share: number): LimitCheck {
   const part = (number: number) => (number === 0 ? 0 : Math.max(1, Math.floor(number * share)))
   return { ...check, limit: part(check.limit), burst: part(check.burst) }

@@ -1,6 +1,6 @@
 /**
- * The decision for one counted descriptor, and the changes of its rule's statistics. Pure functions with
- * the rules and the arithmetic of envoyproxy/ratelimit.
+ * The decision for one counted descriptor, and the hits to add to the statistics of its rule. The rules and
+ * the arithmetic are those of envoyproxy/ratelimit.
  */
 interface Outcome {
   readonly over: boolean
@@ -12,7 +12,7 @@ interface Outcome {
 }
 
 /**
- * Decides one descriptor.
+ * Returns the decision for one descriptor with a fixed window.
  *
  * @param limit requests per unit
  * @param nearThreshold see `nearLimitThreshold`
@@ -36,19 +36,23 @@ export function decide(limit: number, nearThreshold: number, hits: number, after
 }
 
 /**
- * Returns the value above which hits are near the limit. It uses 32-bit floats, as the reference does. The
- * calculation takes 3 ns, less than looking up a cached value.
+ * Returns the value above which hits are near the limit, computed in 32-bit floats as in
+ * envoyproxy/ratelimit. The result is not cached: the calculation takes 3 ns, less than a lookup.
  */
 export function nearLimitThreshold(limit: number, ratio: number): number {
   return Math.floor(Math.fround(Math.fround(limit) * Math.fround(ratio)))
 }
 
-/** Returns how many of a descriptor's hits were admitted because of the rule's shadow mode. */
+/**
+ * Returns how many hits of a descriptor over its limit were admitted only because of the rule's shadow mode.
+ */
 export function shadowedHits(limit: number, hits: number, after: number): number {
   return Math.max(0, after - hits) >= limit ? hits : after - limit
 }
 
-/** The counts of a request's descriptors. */
+/**
+ * How many descriptors of a request are quotas or over their limit. Unlimited descriptors are not counted.
+ */
 export interface Votes {
   /** Descriptors over their limit that are not quotas. */
   over: number
@@ -57,8 +61,8 @@ export interface Votes {
 }
 
 /**
- * Returns true when any descriptor that is not a quota is over, or when there are quotas and all of them are
- * over.
+ * Returns whether the request is over its limit: any descriptor that is not a quota is over, or there are
+ * quotas and all of them are over.
  */
 export function isOverall({ over, quotas, quotasOver }: Readonly<Votes>): boolean {
   return over > 0 || (quotas > 0 && quotasOver === quotas)

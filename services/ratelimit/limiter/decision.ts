@@ -4,14 +4,17 @@ import type { DescriptorEntry, Match } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 
-/** The most descriptors and entries of one request, together. A megabyte could contain half a million. */
+/**
+ * A request may have at most this many descriptors and entries together. A megabyte could contain half a
+ * million.
+ */
 export const maxParts = 10_000
 
 /** A rate limit call, independent of its protocol. */
 export interface DecisionRequest {
   readonly domain: string
   readonly descriptors: readonly DescriptorRequest[]
-  /** The hits of every descriptor without its own addend; 0 counts as 1. */
+  /** The hits of every descriptor that has no `hitsAddend` of its own; 0 counts as 1. */
   readonly hitsAddend: number
 }
 
@@ -20,8 +23,8 @@ export interface DescriptorRequest {
   /** An integer from 0 to 2^53-1; 0 only reads. */
   readonly hitsAddend?: number | undefined
   /**
-   * The caller's limit, which replaces the configured one. Its unit is undefined if the caller sent no known
-   * unit.
+   * The limit that the caller sent, instead of the configured one. `unit` is undefined if the caller sent no
+   * known unit.
    */
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
 }
@@ -52,8 +55,8 @@ export interface DescriptorDecision {
     readonly requestsPerUnit: number
     readonly unit: Unit
     /**
-     * Whole seconds until a fixed window ends, at least 1. With another algorithm the seconds until the same
-     * call would be admitted; undefined if it never would be.
+     * Whole seconds until a fixed window ends, at least 1. With another algorithm, the seconds until the
+     * limit would admit the same call; undefined if it never would.
      */
     readonly resetSeconds: number | undefined
   }
@@ -62,7 +65,7 @@ export interface DescriptorDecision {
 /** The decision for a descriptor without a limit. */
 export const noLimit: DescriptorDecision = { over: false, remaining: 0 }
 
-/** The call cannot be answered; `invalid` when the request is at fault. */
+/** The error of a call that cannot be answered. `invalid` is true if the request is at fault. */
 export class RequestError extends ExpectedError {
   override readonly name = 'RequestError'
   readonly invalid: boolean
@@ -73,15 +76,16 @@ export class RequestError extends ExpectedError {
   }
 }
 
-/** Receives each decision while there is a use for it. It must not throw. */
+/** Receives each decision, if it is set in the `ObserverSlot`. It must not throw. */
 export interface DecisionObserver {
   /**
    * Called after a call was decided.
    *
    * @param matches the match of each descriptor; undefined for none
    * @param statuses the decision of each descriptor
-   * @param nowMs Unix time in milliseconds, by which the call was decided
-   * @param atMicros Unix time in microseconds by the clock of the backend, if that decided about the call
+   * @param nowMs the Unix time in milliseconds for which the call was decided
+   * @param atMicros the Unix time in microseconds at which the backend decided, by the backend's clock;
+   * undefined if the backend did not decide
    */
   decided(
     request: DecisionRequest,

@@ -3,9 +3,10 @@ import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import type { DecisionRequest, DescriptorRequest } from './decision.ts'
 
 /**
- * Returns the dynamic metadata of an answer: the domain, the descriptors and the hits of its request, and the
- * metadata of the rules whose limit the request passed, in their order. Of equal names the first value
- * counts; nested maps are merged. Unlimited rules add no metadata.
+ * Returns the dynamic metadata of an answer: the domain, the descriptors and the hits of the request, and the
+ * merged metadata of `ofPassed`. Of equal names, the first value counts; nested maps are merged. `ofPassed`
+ * has the metadata of each rule that did not reject the request, in the order of the descriptors, except that
+ * of unlimited rules.
  */
 export function buildDynamicMetadata(request: DecisionRequest, ofPassed: readonly JsonObject[]): JsonObject {
   const { domain, descriptors, hitsAddend } = request

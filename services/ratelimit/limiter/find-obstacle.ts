@@ -8,12 +8,12 @@ export interface ObstacleSettings {
   readonly cacheKeyPrefix: string
 }
 
-/** A backend that does not answer for this long is not checked. */
+/** How long to wait for a backend that has not answered yet before asking it. */
 const backendTimeoutMs = 3_000
 
 /**
  * Returns the reason why these settings and counters cannot enforce the features, or the empty string. The
- * backend is asked only for features that it counts in one step.
+ * backend is asked only if a feature needs it to count in one step (see `countsInOneStep`).
  */
 export async function findObstacle(
   { backendType, redisType, cacheKeyPrefix }: ObstacleSettings,
@@ -36,7 +36,7 @@ export async function findObstacle(
   return obstacle === '' ? '' : `${needs} Redis rejects: ${obstacle}`
 }
 
-/** Resolves when the backend has answered, or after a while. */
+/** Resolves when the backend has answered, or after `backendTimeoutMs`. */
 async function waitForBackend(counters: Pick<Counters, 'healthy' | 'onHealth'>): Promise<void> {
   if (counters.healthy) return
   await new Promise<void>(resolve => {

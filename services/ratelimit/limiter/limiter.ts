@@ -33,8 +33,8 @@ import { type Matches, matchRequest } from './match-request.ts'
 export interface Limiter {
   /**
    * Decides a call. The decision is synchronous if the counters are, which saves a turn of the microtask
-   * queue. Throws or rejects with a `RequestError`, or with the `CountersError` of a backend that failed.
-   * With a span, counting is a child span.
+   * queue. Throws or rejects with a `RequestError`, or with the `CountersError` of a backend that failed. If
+   * a span is given, counting becomes a child of it.
    */
   decide(request: DecisionRequest, span?: Span): RateLimitDecision | Promise<RateLimitDecision>
 }
@@ -48,7 +48,7 @@ export interface LimiterOptions extends AnswerOptions {
   readonly stats: Stats
   readonly limitStats: LimitStatsTable
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns a random number, uniform in [0, 1). */
   readonly random: () => number
   readonly cacheKeyPrefix: string
   readonly expirationJitterMaxSeconds: number
@@ -58,14 +58,14 @@ export interface LimiterOptions extends AnswerOptions {
   readonly observation?: ObserverSlot | undefined
 }
 
-/** The remaining requests of each OK descriptor without a limit. */
+/** The remaining requests in the answer for an unlimited rule. */
 const unlimitedRemaining = 0xffffffff
 
 const unlimited: DescriptorDecision = { over: false, remaining: unlimitedRemaining }
 
 const unobserved: ObserverSlot = { observer: undefined }
 
-/** A call in progress, with what is counted for it. */
+/** A call in progress, with what the counters are asked for it. */
 interface Call {
   readonly request: DecisionRequest
   readonly matches: Matches
@@ -85,7 +85,10 @@ export class RuleLimiter implements Limiter {
   readonly #serviceErrors: StatCounter
   readonly #globalShadow: StatCounter
 
-  /** One function for all calls, which must not allocate a closure each. */
+  /**
+   * Counts an error that the request caused, and rethrows every error. One function serves all calls, so that
+   * a call allocates no closure for it.
+   */
   readonly #fail = (error: unknown): never => {
     if (error instanceof RequestError || error instanceof MalformedKeyError) this.#serviceErrors.value += 1
     throw error
@@ -134,12 +137,15 @@ export class RuleLimiter implements Limiter {
     return startCounting(span, batch).run(() => counting.add(batch, nowSeconds))
   }
 
-  /** Separate, so that only asynchronous calls allocate closures. */
+  /** A method of its own, so that only asynchronous calls allocate closures. */
   #answerLater(call: Call, values: Promise<readonly number[]>): Promise<RateLimitDecision> {
     return values.then(later => this.#answer(call, later), this.#fail)
   }
 
-  /** Counts the hits and admits the rest of the call, both at once, and then builds the decision. */
+  /**
+   * Asks the counters for the admissions while the hits are counted, and builds the decision when both are
+   * there.
+   */
   #answerAdmitted(
     call: Call,
     values: readonly number[] | Promise<readonly number[]>,
@@ -158,10 +164,10 @@ export class RuleLimiter implements Limiter {
   }
 
   /**
-   * Builds the decision. `values` has one item for each match that is only counted, in order.
+   * Builds the decision. `values` has the counter of each match without an admission, in order.
    *
    * @param admitted the decisions for the other descriptors, by their index
-   * @param atMicros the time of these decisions by the clock of the backend
+   * @param atMicros the Unix time in microseconds at which the backend made these decisions, by its clock
    */
   #answer(
     call: Call,
@@ -226,7 +232,10 @@ export class RuleLimiter implements Limiter {
   }
 }
 
-/** Records the hits of a call before they are counted, as the reference does: also those of calls that fail. */
+/**
+ * Records the hits of a call in the statistics before they are counted. As in envoyproxy/ratelimit, hits of a
+ * call that fails are included.
+ */
 function recordHits(matches: Matches, hits: readonly Hit[], allOrNothing: boolean): void {
   if (hits.length === 0) return
   let hitIndex = 0
@@ -238,7 +247,7 @@ function recordHits(matches: Matches, hits: readonly Hit[], allOrNothing: boolea
   }
 }
 
-/** Builds the decision when all parts are there: at once, if none of them is a promise. */
+/** Builds the decision when all values and outcomes are there: at once, if none of them is a promise. */
 function whenAll(
   values: readonly number[] | Promise<readonly number[]>,
   outcomes: readonly (readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>)[],
@@ -260,14 +269,17 @@ function isSettled(
   return !(outcomes instanceof Promise)
 }
 
-/** Adds the vote of a descriptor. */
+/**
+ * Counts a descriptor in the decision for the request. A descriptor that only quotas reject counts as a
+ * quota.
+ */
 function vote(votes: Votes, over: boolean, quota: boolean, overByQuota: boolean): void {
   if (quota) votes.quotas += 1
   if (overByQuota) votes.quotasOver += 1
   else if (over) votes.over += 1
 }
 
-/** Checks the reference's three service errors, with its texts and in its order. */
+/** Throws the three service errors of envoyproxy/ratelimit, with the same texts and in the same order. */
 function checkRequest(
   request: DecisionRequest,
   rules: RuleSet<LimitStats> | undefined,

@@ -11,17 +11,17 @@ import { isPerSecond, needsAdmission, prepareChecks } from './admission.ts'
 interface Location {
   /** Undefined if no rule with a limit matches. */
   readonly limit: Limit<LimitStats> | undefined
-  /** One for each limit of the rule; none for an unlimited one. */
+  /** One for each limit of the rule; empty for an unlimited rule. */
   readonly counters: readonly LocatedCounter[]
 }
 
 export interface LocatedCounter {
   readonly limit: Limit<LimitStats>
-  /** Its key, algorithm and numbers, with no hits. */
+  /** The key, the algorithm and the numbers of the counter, with 0 hits. */
   readonly check: LimitCheck
-  /** Whether it is in the separate backend for limits per second, if there is one. */
+  /** Whether the counter is in the separate backend for limits per second, if there is one. */
   readonly perSecond: boolean
-  /** Whole seconds until the window of a fixed window ends. */
+  /** Whole seconds until the window ends. Not used for other algorithms than `FixedWindow`. */
   readonly resetSeconds: number
 }
 
@@ -41,7 +41,8 @@ export function locateCounters(
   if (found === undefined || found.limit.unlimited) return { limit: found?.limit, counters: [] }
   const { allOrNothing } = table
   const reading = { domain, descriptors: [{ entries, hitsAddend: 0 }], hitsAddend: 0 }
-  // Each limit is one check then, also one that only counts, with the same key.
+  // With `allOrNothing`, `prepareChecks` returns a check for each limit, even for one that needs no
+  // admission. The key is the same.
   const options = { cacheKeyPrefix, nowSeconds, allOrNothing: true, jitterSeconds: () => 0 }
   const [admission] = prepareChecks(reading, [found], options).admissions
   const { checks = [], limits = [] } = admission ?? {}

@@ -4,7 +4,10 @@ import { findReplacedNames } from '../rules/replaces.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import { type DecisionRequest, type DescriptorRequest, RequestError } from './decision.ts'
 
-/** The match of a descriptor; undefined if none matched, or if another descriptor's match replaces it. */
+/**
+ * The match of a descriptor; undefined if no limit matches, or if the limit of another descriptor replaces
+ * it.
+ */
 export type DescriptorMatch = Match<LimitStats> | undefined
 
 /** The match of each descriptor of a request. */
@@ -21,7 +24,7 @@ export function matchRequest(
   limitStats: LimitStatsTable,
 ): Matches {
   if (!rules.domains.has(domain)) {
-    // The reference counts each descriptor.
+    // As in envoyproxy/ratelimit, each descriptor counts.
     limitStats.domainNotFound(domain).value += descriptors.length
     return descriptors.map(() => undefined)
   }
@@ -37,7 +40,7 @@ function mayReplace(found: DescriptorMatch): boolean {
   return found !== undefined && found.limit.replaces.length > 0
 }
 
-/** Returns the limit that a caller sent. */
+/** Returns the match for a limit that the caller sent; throws a RequestError if it has no known unit. */
 function matchOwnLimit(
   domain: string,
   { entries, limit }: DescriptorRequest,
@@ -55,7 +58,10 @@ function matchOwnLimit(
   return createOverride(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
 }
 
-/** An unlimited rule cannot be replaced. Of several limits, those are left out that are replaced. */
+/**
+ * Removes the limits that are replaced. An unlimited rule cannot be replaced. A rule with several limits
+ * keeps those that are not replaced, and becomes no match if there are none.
+ */
 function withoutReplaced(matches: Matches): Matches {
   const replaced = findReplacedNames(matches)
   return matches.map(found => {

@@ -21,7 +21,7 @@ export interface LimiterSettings
   > {
   readonly backendFailureMode: FailureMode
   readonly backendFailureLocalShare: number
-  /** 0 for no cache. */
+  /** The size of the local cache; 0 for no cache. */
   readonly localCacheBytes: number
   readonly stopIncrementWhenOverLimit: boolean
   readonly responseHeaders: boolean
@@ -37,13 +37,13 @@ interface LimiterParts
     'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting' | 'observation'
   > {
   readonly counters: Pick<Counters, 'add' | 'admit'>
-  /** Receives the outcome of each call that the counters answer asynchronously. */
+  /** Is told of each call that the backend answered asynchronously or could not count. */
   readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
 }
 
 /** A limiter with a local cache of keys that are over their limit. */
 export interface OpenedLimiter extends Limiter {
-  /** Drops keys from the local cache: their counters have changed. */
+  /** Drops keys from the local cache, because their counters were changed. */
   forget(keys: readonly string[]): void
 }
 
@@ -79,7 +79,7 @@ export function openLimiter(
   })
 }
 
-/** Only the mode `local` uses them. */
+/** Returns the counters of this process. Only the failure mode `local` uses them. */
 function localCounters(mode: FailureMode, clock: Clock): Pick<Counters, 'add' | 'admit'> {
   return mode === 'local' ? createMemoryCounters({ clock }) : { add: () => [] }
 }

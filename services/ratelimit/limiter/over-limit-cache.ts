@@ -1,5 +1,5 @@
 /**
- * The keys whose counters are over their limit in the current window: until its end the backend need not be
+ * A cache of keys whose counters are over their limit. Until the end of their window, the backend need not be
  * asked about them. The cache may drop a key; the backend is then asked once more.
  */
 export interface OverLimitCache {
@@ -11,14 +11,17 @@ export interface OverLimitCache {
    * Caches the key as over its limit until `untilSeconds`. Keys longer than `maxKeyLength` are not cached.
    */
   add(key: string, untilSeconds: number, nowSeconds: number): void
-  /** Drops the key. */
   delete(key: string): void
-  /** The calls of `delete` so far, for keys that contain more than `delete` is called with. */
+  /**
+   * How often `delete` was called. A cached key that contains more than the key of its counter cannot be
+   * deleted by that key. Such a key includes this number, so that it is no longer found after the next
+   * deletion.
+   */
   readonly deletions: number
   readonly counts: OverLimitCacheCounts
 }
 
-/** The counts that the reference publishes as `ratelimit.localcache.*`. */
+/** The counts that envoyproxy/ratelimit publishes as `ratelimit.localcache.*`. */
 interface OverLimitCacheCounts {
   readonly lookupCount: number
   readonly hitCount: number
@@ -26,7 +29,7 @@ interface OverLimitCacheCounts {
   readonly entryCount: number
   /** Keys that were dropped to make room. */
   readonly evacuateCount: number
-  /** Keys that were found after their window. */
+  /** Keys that were looked up after they had expired. */
   readonly expiredCount: number
   readonly overwriteCount: number
   /**
@@ -36,9 +39,9 @@ interface OverLimitCacheCounts {
   readonly averageAccessTime: number
 }
 
-/** The maximum in UTF-16 code units; the reference's cache rejects longer keys too. */
+/** Keys of more UTF-16 code units are not cached, as in envoyproxy/ratelimit. */
 export const maxKeyLength = 65_535
-/** The minimum size of a cache, as in the reference. */
+/** The minimum size of a cache, as in envoyproxy/ratelimit. */
 const minBytes = 512 * 1024
 /** The memory of an entry without its key: two words of the string, a number, a slot of the map. */
 const entryBytes = 64
@@ -49,15 +52,16 @@ export function createOverLimitCache(maxBytes: number): OverLimitCache {
 }
 
 /**
- * Two generations, each of half the size: when the newer one is full, the older one is dropped. Keys in use
- * are kept, and no order of keys has to be maintained. A lookup is one or two lookups in a map.
+ * A cache of two generations, each with half of the size. When the newer one is full, the older one is
+ * dropped, and the newer one takes its place. A key that is looked up moves to the newer generation, so keys
+ * in use are kept without an order of all keys. A lookup is one or two lookups in a map.
  *
  * A class, since V8 keeps an object literal with an accessor as a hash table, in which each method call is a
  * lookup.
  */
 class TwoGenerations implements OverLimitCache {
   readonly #maxGenerationBytes: number
-  /** Key -> the Unix time at which its window ends. */
+  /** The Unix time until which each key is over its limit. */
   #newer = new Map<string, number>()
   #older = new Map<string, number>()
   #newerBytes = 0
@@ -111,7 +115,7 @@ class TwoGenerations implements OverLimitCache {
 
   delete(key: string): void {
     this.deletions += 1
-    // A found key is in the newer generation afterwards.
+    // `#until` moves the key that it finds to the newer generation.
     if (this.#until(key, 0) === undefined) return
     this.#newerSeconds -= this.#newerSeconds / this.#newer.size
     this.#newer.delete(key)

@@ -10,9 +10,11 @@ export interface ResponseHeaderNames {
 
 /**
  * Returns the headers for the descriptor that is closest to its limit: the limit, the remaining requests, and
- * the seconds until the window ends, in this order. A descriptor over its limit takes precedence, and the
- * last of several does; `isOver` decides which descriptors count as over, since a quota does not. Returns no
- * header when no descriptor has a limit, or only limits of 2^32-1 of which nothing is used, as the reference.
+ * the seconds until the window ends, in this order. A descriptor over its limit takes precedence; of several,
+ * the last one does. `isOver` decides which descriptors count as over, because a quota does not.
+ *
+ * As in envoyproxy/ratelimit, there are no headers if no descriptor has a limit, or if all limits are 2^32-1
+ * and nothing of them is used.
  */
 export function toLimitHeaders(
   statuses: readonly DescriptorDecision[],
@@ -45,7 +47,8 @@ const maxInteger = 999_999_999_999_999
 
 /**
  * Returns the headers of draft-ietf-httpapi-ratelimit-headers-11: `RateLimit-Policy` and `RateLimit`, which
- * list every limit in its order, and `Retry-After` on a rejection. Returns none if no limit may be listed.
+ * list every limit in the order of `limits`, and `Retry-After` on a rejection. Returns no headers if no limit
+ * may be shown.
  *
  * @param over whether the call is rejected
  */
@@ -71,8 +74,8 @@ export function toIetfHeaders(limits: readonly ListedLimit[], over: boolean): re
 }
 
 /**
- * Returns the seconds after which every limit would admit the rejected call, which is not before the end of the
- * windows that have no room for it. Undefined if the call would never be admitted.
+ * Returns the seconds until no limit would reject the same call: the longest wait of the limits that delay
+ * it. Undefined if one of them would never admit the call.
  */
 function retryAfter(limits: readonly ListedLimit[]): number | undefined {
   const waits = limits

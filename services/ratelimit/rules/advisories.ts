@@ -1,12 +1,13 @@
 import type { RateLimitRule } from './model.ts'
 import { maxFindingsOfKind } from './problems.ts'
 
-/** Longer values are neither a range nor an expression that a person wrote. */
+/** Longer values are not examined: a person writes neither a range nor an expression of such a length. */
 const maxCharacters = 256
 
 /**
- * Returns why a value probably does not match what its author means, with the way to write it; undefined for
- * any other value. A value is compared as text, with case, and only `*` is special in it.
+ * Returns why a value probably does not match what its author means, and how to write it instead; undefined
+ * for any other value. Requests are compared with the value as text, case-sensitively, and only `*` is
+ * special.
  */
 export function describeUnlikelyValue(key: string, value: string): string | undefined {
   if (value.length > maxCharacters) return undefined
@@ -16,7 +17,10 @@ export function describeUnlikelyValue(key: string, value: string): string | unde
 const ipv4Range = /^((?:\d{1,3}\.){3}\d{1,3})\/(\d|[12]\d|3[0-2])$/
 const ipv6Range = /^(?=[^/]*::|(?:[^:/]*:){7})[\da-f:]+(?:\.\d+){0,3}\/(?:\d{1,2}|1[01]\d|12[0-8])$/i
 
-/** Envoy's masked_remote_address sends ranges, so that the text of a range can match there. */
+/**
+ * Returns the warning for a range of addresses. A key that contains `masked` gets none: Envoy's action
+ * masked_remote_address sends ranges as values, so the text of a range can match.
+ */
 function describeRange(key: string, value: string): string | undefined {
   const [, address, length] = ipv4Range.exec(value) ?? []
   if ((address === undefined && !ipv6Range.test(value)) || /masked/i.test(key)) return undefined
@@ -31,7 +35,10 @@ function describeRange(key: string, value: string): string | undefined {
   )
 }
 
-/** What no text but a regular expression has. A `*` after a name, such as `api.*`, may be meant. */
+/**
+ * Signs that a value is meant as a regular expression. A `*` after a name and a dot, such as `api.*`, is not
+ * among them, because it may be meant as a wildcard.
+ */
 const signsOfPattern = [
   /^\^[\w/.\\([]/, // ^/api
   /\\(?:[dDwWsS][+*?{]|[./+*?()[\]])/, // \d+ and \.
@@ -49,7 +56,10 @@ function describePattern(value: string): string | undefined {
   return `${quote(value)} is compared as text, not as a regular expression${advice}`
 }
 
-/** Returns the wildcard that matches what the expression matches, and perhaps more. */
+/**
+ * Returns a wildcard that matches all that the expression matches, and perhaps more; undefined if there is
+ * none.
+ */
 function toWildcard(expression: string): string | undefined {
   const isOpen = expression.startsWith('^') && !expression.endsWith('$')
   const text = expression
@@ -79,20 +89,23 @@ const quote = (value: string) => `"${value}"`
 
 /** A descriptor of one level, which may come from another configuration of the domain than its siblings. */
 export interface Sibling {
-  /** The `name` of its configuration. */
+  /** The `name` of the configuration that contains the descriptor. */
   readonly source: string
   readonly path: string
   readonly descriptor: RateLimitRule
 }
 
-/** The most comparisons for one level: a warning must not cost more than the rest of the validation. */
+/**
+ * At most this many siblings of a level are compared: a warning must not cost more than the rest of the
+ * validation.
+ */
 const maxComparisons = 500_000
 
 /**
- * Returns pairs of siblings with the keys `a` and `a_b` whose requests can have the same spelling: `a` with
- * the value `b_c` and `a_b` with the value `c` are both `a_b_c`, in cache keys and in the reference's
- * lookups. Returns at most one pair for two keys. Siblings with the same spelling are not included: they are
- * rejected.
+ * Returns pairs of siblings with the keys `a` and `a_b` whose requests can get the same cache key: `a` with
+ * the value `b_c` and `a_b` with the value `c` both become `a_b_c`, as also in the lookups of
+ * envoyproxy/ratelimit. Returns at most one pair for two keys. Siblings that have the same composite key
+ * themselves are left out, because `validateDomains` rejects them.
  */
 export function findConfusableKeys(
   siblings: readonly Sibling[],
@@ -119,7 +132,11 @@ export function findConfusableKeys(
   return pairs
 }
 
-/** `rest` is the prefix of a value of the shorter key with which it can be confused with the longer key. */
+/**
+ * Returns one sibling of each key whose requests can get the same cache key; undefined if there is no such
+ * pair. A value of the shorter key that begins with `rest` can be confused with the longer key: `rest` is
+ * `b_` for the keys `a` and `a_b`.
+ */
 function findConfusablePair(shorter: readonly Sibling[], longer: readonly Sibling[], rest: string) {
   const open = shorter.find(({ descriptor }) => isOpen(descriptor.value) && canBegin(descriptor.value, rest))
   const [first] = longer

@@ -34,7 +34,7 @@ function findMissing(): string | false {
   return reason
 }
 
-/** The version of the package, and the names of its zones. */
+/** Returns the version of the Python package `tzdata`, followed by the names of its time zones. */
 function zonesOfPython(): readonly string[] {
   return spawnSync('python3', ['-c', listZones], { encoding: 'utf8' }).stdout.trim().split(' ')
 }

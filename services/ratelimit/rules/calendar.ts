@@ -20,44 +20,48 @@ type Weekday = (typeof weekdays)[number]
 /** The windows of a limit by the local calendar of a time zone. */
 export interface CalendarWindows {
   readonly unit: CalendarUnit
-  /** A name of the IANA database; see `isTimeZone`. */
+  /** The name of a time zone in the IANA database; see `isTimeZone`. */
   readonly timeZone: string
   /** The number of units in a window; 1 if left out. */
   readonly unitMultiplier?: number | undefined
   /**
-   * The month, from 1, in which a year begins, or in which one of the windows of several months begins;
-   * January if left out.
+   * The month, from 1, in which a year begins. With windows of several months, one of the windows begins in
+   * it. January if left out.
    */
   readonly anchorMonth?: number | undefined
   /**
-   * The day, from 1, on which a month or a year begins, or the last day of a shorter month; the first if left
-   * out.
+   * The day of the month, from 1, on which a month or a year begins. In a shorter month it is the last day.
+   * The first if left out.
    */
   readonly anchorDay?: number | undefined
   /** The day on which a week begins; Monday if left out. */
   readonly anchorWeekday?: Weekday | undefined
 }
 
-/** The window with an instant: from `start` to before `end`, whole seconds since the epoch in UTC. */
+/** A window, in whole seconds since the epoch in UTC. `start` belongs to the window, `end` does not. */
 export interface Window {
   readonly start: number
   readonly end: number
 }
 
 export interface Calendar {
-  /** Two comparisons while the instant is in the window of the last call; otherwise about 0.1 ms. */
+  /**
+   * Returns the window that contains the instant. The window of the last call is returned after two
+   * comparisons; finding another one takes about 0.1 ms.
+   */
   windowAt(utcSeconds: number): Window
 }
 
-/** The most calendars that rules share. */
+/** At most this many calendars are kept for rules to share. The oldest is dropped for a new one. */
 const maxCachedCalendars = 1000
 
 const calendars = new Map<string, Calendar>()
 
 /**
- * The calendar of a rule. Rules with equal windows share one, so that its boundaries are computed once. A
- * window begins at the first instant of its local date (see `TimeZone.findFirstInstant`). Windows of several
- * units are counted from the unit with the local date 1970-01-01, or from `anchorMonth` of 1970.
+ * Returns the calendar of a rule. Rules with equal windows share one, so that its boundaries are computed
+ * once. A window begins at the first instant of its local date (see `TimeZone.findFirstInstant`). Windows of
+ * several units are counted from the unit that contains the local date 1970-01-01, or from `anchorMonth` of
+ * 1970.
  *
  * @throws Error for an unknown time zone
  */
@@ -81,8 +85,9 @@ function createCalendar(timeZone: string, multiplier: number, { base, firstDayOf
   const findStart = (index: number) => zone.findFirstInstant(firstDayOf(index * multiplier + base))
 
   /**
-   * The local date usually names the window. It does not in the hour after a date begins, if the clock then
-   * returns to the date before; and a window of a skipped date is empty.
+   * Begins with the window of the local date, which is usually right. It moves on or back if that window does
+   * not contain the instant: the clock was set back to the date before, or the zone skips a date and its
+   * window is empty.
    */
   function findWindow(utcSeconds: number): Window {
     const day = Math.floor(zone.localSecondsAt(utcSeconds) / daySeconds)
@@ -114,10 +119,10 @@ function createCalendar(timeZone: string, multiplier: number, { base, firstDayOf
 
 /** The units of a calendar, numbered. Days are counted from 1970-01-01. */
 interface Units {
-  /** The unit with which a window begins. */
+  /** The number of a unit with which one of the windows begins. */
   readonly base: number
   firstDayOf(unit: number): number
-  /** The unit to which a day belongs. */
+  /** Returns the number of the unit that contains a day. */
   unitOf(day: number): number
 }
 
@@ -150,7 +155,10 @@ function numberUnits({
   }
 }
 
-/** `guess` is the unit of a day, or the one after it. */
+/**
+ * Numbers units that begin on a day of a month: months or years. `guess` returns the unit that contains a
+ * day, or the one after it.
+ */
 function byMonths(base: number, firstDayOf: Units['firstDayOf'], guess: Units['unitOf']): Units {
   return {
     base,
@@ -159,16 +167,17 @@ function byMonths(base: number, firstDayOf: Units['firstDayOf'], guess: Units['u
   }
 }
 
-/** Months since January 1970. */
+/** Returns the month that contains a day, in months since January 1970. */
 function toMonth(day: number): number {
   const date = new Date(day * daySeconds * 1000)
   return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
 }
 
 /**
- * The day of a date, or the last day of the month if the month is shorter.
+ * Returns a day of a month, or the last day of a month that is shorter.
  *
- * @param month months since January 1970. Windows of a million years end beyond the dates that Date has.
+ * @param month months since January 1970; it may be beyond the dates of Date, as for windows of a million
+ * years
  */
 function toDay(month: number, anchorDay: number): number {
   const first = firstOfMonth(month)
@@ -176,7 +185,9 @@ function toDay(month: number, anchorDay: number): number {
   return first + Math.min(anchorDay, length) - 1
 }
 
-/** The Gregorian calendar repeats itself after 400 years. */
+/**
+ * The Gregorian calendar repeats itself after 400 years, so dates beyond those of Date can be computed too.
+ */
 const monthsOfEra = 400 * 12
 const daysOfEra = 146_097
 

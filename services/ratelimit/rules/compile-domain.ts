@@ -13,8 +13,8 @@ import { findFeatures, type RateLimitDomain, type RateLimitPolicy, type RateLimi
 import { parseUnit, units } from './units.ts'
 
 /**
- * Compiles the configurations of one domain, in their order. Requires configurations in which `validate`
- * found no problem.
+ * Compiles the configurations of one domain, in the order given. Requires that `validateDomains` found no
+ * problem in them.
  */
 export function compileDomain(domain: string, configs: readonly RateLimitDomain[]): DomainTable {
   const records = createRecords()
@@ -49,8 +49,8 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
     } else if (limits !== undefined)
       records.set(rule, field.options, texts.add(encodeOptionsOfLimits(limits)))
     if (metadata !== undefined) records.set(rule, field.metadata, texts.add(JSON.stringify(metadata)))
-    // Rules with a `*` in their key are in one list for each level, those with one in their value in one for
-    // each key.
+    // Rules with a `*` in the key form one list for each level. Rules with a `*` in the value only form one
+    // list for each key of a level.
     if (key.includes('*')) append(level, '', rule)
     else if (value.includes('*')) append(level, key, rule)
     return rule
@@ -99,14 +99,14 @@ function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
   return (unitIndex << unitShift) | (unlimited ? ruleFlag.unlimited : 0)
 }
 
-/** The fields of a limit that few limits have. */
+/** The fields that few limits have. A record has one text for all of them. */
 export type LimitOptions = LimitFields & {
   readonly replaces: readonly string[]
-  /** The limits of a rule that has several. */
+  /** The members of a rule with several limits. */
   readonly limits?: readonly RateLimitPolicy[]
 }
 
-/** `LimitOptions` as JSON; empty if the limit has none. */
+/** Returns the `LimitOptions` of a limit as JSON, or the empty text if it has none. */
 function encodeOptions(policy: RateLimitPolicy): string {
   const { replaces } = policy
   const rare = effectiveFields(limitFields, policy)

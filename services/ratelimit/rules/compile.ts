@@ -28,7 +28,7 @@ export interface RuleSet<S> {
 /** The rules of one domain, and the objects that requests have created from them. */
 export interface Domain<S> {
   readonly table: DomainTable
-  /** The rules with a limit that requests have matched, by their record. */
+  /** The rules with a limit that requests have matched so far, by record. */
   readonly known: (KnownRule<S> | undefined)[]
   /** The compiled wildcards, by the record of their rule. */
   readonly wildcards: Map<number, Wildcard>
@@ -50,26 +50,29 @@ export interface KnownRule<S> {
   /** Whether the limit and the baseKey are the same for every request that matches this rule. */
   readonly isFixed: boolean
   /**
-   * The statistics of the requests after which the limit is named, or each of its members; undefined if there
-   * are none.
+   * The statistics of the limits that were named after requests (`detailed_metric`, `value_to_metric`): one
+   * set for the limit, or one for each of its members. Undefined before the first such request.
    */
   named: Set<S>[] | undefined
 }
 
 interface CompileOptions<S> {
-  /** The value that was passed to `validate`. Configurations of one domain are merged in their order. */
+  /**
+   * The value that was passed to `validateDomains`. Configurations of one domain are merged in the order
+   * given.
+   */
   readonly mergeDomainConfigs: boolean
   /**
-   * Creates the statistics of a limit at its first request, with its `statName`. Two limits can have the same
-   * one.
+   * Creates the statistics of a limit with this `statName`, at its first request. Two limits can have the
+   * same `statName`.
    */
   attach(statName: string): S
 }
 
 /**
- * Compiles configurations for matching: a request takes a few lookups for any number of rules, and a test of
- * each wildcard of its key. Requires configurations in which `validate` found no problem; throws on a second
- * configuration of a domain without `mergeDomainConfigs`.
+ * Compiles configurations for matching. A match takes a few lookups, however many rules there are, and a test
+ * of each wildcard rule of the key. Requires that `validateDomains` found no problem in `configs`. Throws an
+ * Error for a second configuration of a domain without `mergeDomainConfigs`.
  */
 export function compile<S>(
   configs: readonly RateLimitDomain[],
@@ -89,7 +92,10 @@ export function openDomain<S>(table: DomainTable, attach: (statName: string) => 
   return { table, known: Array(recordCount(table)), wildcards: new Map(), attach }
 }
 
-/** Yields every limit, in the order of the domains and of each configuration. */
+/**
+ * Yields every limit, domain by domain, in the order of the configuration. A rule with several limits yields
+ * each of them instead of itself.
+ */
 export function* listLimits({ domains }: RuleSet<unknown>): Generator<LimitSettings, undefined> {
   for (const { table } of domains.values()) {
     for (let record = 0; record < recordCount(table); record++) {
@@ -102,7 +108,7 @@ export function* listLimits({ domains }: RuleSet<unknown>): Generator<LimitSetti
   return undefined
 }
 
-/** Returns the rule of a record that has a limit. */
+/** Returns the rule of a record that has a limit. The rule is created at the first call. */
 export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   const found = domain.known[record]
   if (found !== undefined) return found
@@ -158,7 +164,7 @@ export function readFullKey(table: DomainTable, record: number): string {
   return table.domain + text
 }
 
-/** Returns the baseKey of a rule with the flag `literal`. */
+/** Returns the baseKey of a rule with the flag `literal`; see `KnownRule.baseKey`. */
 function readBaseKey(table: DomainTable, record: number): string {
   let text = ''
   for (let rule = record; rule !== none; rule = readWord(table, rule, field.parent)) {
@@ -176,8 +182,8 @@ export function readKeyAndValue(
 }
 
 /**
- * Returns the wildcard of a rule: its value or, if its key contains a `*`, key and value joined by `_`, as in
- * the reference. Returns undefined for a rule without a `*`.
+ * Returns the wildcard of a rule, or undefined if it has no `*`. As in envoyproxy/ratelimit, the pattern is
+ * the rule's value or, if the `*` is in the key, key and value joined by `_`.
  */
 export function findWildcard({ table, wildcards }: Domain<unknown>, record: number): Wildcard | undefined {
   const found = wildcards.get(record)

@@ -4,8 +4,8 @@ import { escapeControls } from './problems.ts'
 import { timeZoneDataVersion } from './time-zone.ts'
 
 /**
- * Lists the active limits, one per line, as the reference's debug page `/rlconfig` does. The list is empty
- * before the first configuration.
+ * Lists the active limits, one per line, as the debug page `/rlconfig` of envoyproxy/ratelimit does. The list
+ * is empty before the first configuration.
  */
 export function describeRules(rules: RuleSet<unknown> | undefined): string {
   if (rules === undefined) return ''
@@ -19,7 +19,10 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
   return lines
 }
 
-/** The fields that the reference does not have. For a calendar also the version of the time zone database. */
+/**
+ * Describes the windows by the fields that envoyproxy/ratelimit does not have. A calendar is followed by the
+ * version of the time zone database.
+ */
 function describeWindows({ unitMultiplier, calendar }: LimitSettings): string {
   const multiplier = unitMultiplier === undefined ? '' : ` unit_multiplier=${unitMultiplier}`
   if (calendar === undefined) return multiplier

@@ -7,37 +7,43 @@ import type { Feature } from './fields.ts'
 export interface DomainTable {
   readonly domain: string
   /**
-   * Records of `recordWords` words, in the configuration's order. A record is a rule, or the head of a list
-   * of wildcard rules; a head has the negative number of its level.
+   * Records of `recordWords` words, in the order of the configuration. A record is either a rule or the head
+   * of a list of wildcard rules. A head has the negated number of its level.
    */
   readonly records: Int32Array
   /**
-   * A hash table with open addressing: pairs of a hash and a record's number plus 1, which is 0 in a free
-   * slot.
+   * A hash table with open addressing. A slot has two words: the first is a hash, the second is the number of
+   * a record plus 1, or 0 in a free slot.
    */
   readonly slots: Int32Array
-  /** UTF-16 code units. A text is its length, in two units, and then its units. The empty text is at 0. */
+  /**
+   * UTF-16 code units. A text is stored as its length, in two units with the lower half first, followed by
+   * its units. The empty text is at 0.
+   */
   readonly texts: Uint16Array
   readonly hasWildcards: boolean
-  /** A request is counted by all of its descriptors or by none. */
+  /** Whether a request is counted for all of its descriptors, or for none of them if one rejects it. */
   readonly allOrNothing: boolean
-  /** The extensions that each configuration of the domain needs, without configurations that need none. */
+  /**
+   * The features that each configuration needs beyond those of envoyproxy/ratelimit. Configurations that need
+   * none are left out.
+   */
   readonly extensions: readonly { readonly source: string; readonly features: readonly Feature[] }[]
 }
 
-/** The words of a record. Texts are offsets in `texts`. */
+/** The position of each word in a record. A text is the offset at which it begins in `texts`. */
 export const field = {
   /** The level, from 1 for the domain's top descriptors. */
   level: 0,
   key: 1,
-  /** The empty text for any value. */
+  /** The empty text matches any value. */
   value: 2,
   /** The level of the nested descriptors; 0 for none. */
   below: 3,
   flags: 4,
   /** The record of the parent descriptor; `none` at the top. */
   parent: 5,
-  /** The next wildcard rule of the same list, or the first one for a head; `none` at the end. */
+  /** The next wildcard rule of the same list, or in a head the first one; `none` at the end. */
   next: 6,
   requestsPerUnit: 7,
   name: 8,
@@ -63,20 +69,20 @@ export const ruleFlag = {
   valueToMetric: 1 << 5,
   /** The rule or one above it has `value_to_metric`. */
   valueToMetricInPath: 1 << 6,
-  /** Values that match this wildcard share one counter. */
+  /** All values that match this wildcard rule share one counter. */
   shares: 1 << 7,
-  /** The rule or one above it shares its counter. */
+  /** The rule or one above it has the flag `shares`. */
   sharesInPath: 1 << 8,
   /**
-   * All requests that match the rule have the same cache key, except for the value of a rule with any value.
+   * All requests that match the rule have the same cache key. For a rule with any value, the last value in
+   * the key differs.
    */
   literal: 1 << 9,
 } as const
 
-/** The flags contain the unit's index in `units` from this bit on. */
+/** The index of the unit in `units` is stored in the flags from this bit on. */
 export const unitShift = 16
 
-/** Returns a word of a record. */
 export function readWord({ records }: DomainTable, record: number, which: number): number {
   return records[record * recordWords + which] ?? 0
 }
@@ -89,7 +95,9 @@ export function hasFlag(table: DomainTable, record: number, bit: number): boolea
   return (readWord(table, record, field.flags) & bit) !== 0
 }
 
-/** The most units that one call of `String.fromCharCode` takes. */
+/**
+ * At most this many units are passed to one call of `String.fromCharCode`; more arguments could be too many.
+ */
 const maxUnits = 4096
 
 /** Returns the text at this offset, as a new string. */
@@ -113,8 +121,9 @@ function readLengthAt(texts: Uint16Array, offset: number): number {
 }
 
 /**
- * Returns the record with this level, key and value, or `none`. If the rules are in no cache of the
- * processor, it waits for memory three times: for the slot, the record and the value's text.
+ * Returns the record with this level, key and value, or `none`. If none of the rules is in a cache of the
+ * processor, the search waits for memory three times: for the slot, for the record and for the text of the
+ * value.
  */
 export function findRecord(
   { records, slots, texts }: DomainTable,

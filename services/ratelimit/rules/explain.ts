@@ -3,11 +3,11 @@ import { type DomainTable, field, hasFlag, none, readWord, ruleFlag, topLevel } 
 import type { LimitSettings } from './limit.ts'
 import { createMatch, type DescriptorEntry, walk } from './match.ts'
 
-/** Why a request's descriptor has its limit, or none. Plain data. */
+/** Why a request's descriptor has this limit, or none. The object can be written as JSON. */
 export interface Explanation {
   /**
-   * One for each entry of the request, in its order. Entries after the one at which matching stopped are not
-   * reached.
+   * One for each entry of the descriptor, in the same order. Entries after the one at which matching stopped
+   * are `not reached`.
    */
   readonly entries: readonly ExplainedEntry[]
   /** The result in one line. */
@@ -25,10 +25,10 @@ interface ExplainedEntry extends DescriptorEntry {
   readonly reason?: string
 }
 
-/** The most names of a list. */
+/** A message lists at most this many names. */
 const maxListed = 10
 
-/** Matches like `match`, and records the reasons. */
+/** Matches like `match` and reports the reasons. It creates no statistics for names of requests. */
 export function explain(
   rules: RuleSet<unknown>,
   domain: string,
@@ -117,7 +117,7 @@ function describeResult(limit: LimitSettings): string {
   return `${called}: ${unlimited ? 'unlimited' : describeRate(limit)}`
 }
 
-/** `10/15 seconds`, `5/second in a TokenBucket of 20`. */
+/** Returns a text such as `10/15 seconds` or `5/second in a TokenBucket of 20`. */
 function describeRate(limit: LimitSettings): string {
   const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
   const rate = `${requestsPerUnit}/${describeWindow(limit)}`
@@ -125,7 +125,7 @@ function describeRate(limit: LimitSettings): string {
   return algorithm === 'TokenBucket' ? `${rate} in a TokenBucket of ${burst}` : `${rate} in a SlidingWindow`
 }
 
-/** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
+/** Returns a text such as `minute`, `15 seconds` or `month of Europe/Copenhagen`. */
 export function describeWindow({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
   const length = unitMultiplier === 1 ? unit : `${unitMultiplier} ${unit}s`
   return calendar === undefined ? length : `${length} of ${calendar.timeZone}`

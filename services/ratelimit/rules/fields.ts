@@ -2,37 +2,39 @@ import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { weekdays } from './calendar.ts'
 
 /**
- * The fields of rules beyond those that say what a rule matches and how much it allows, as data. The types below,
- * the schema of resources, validation, the messages of the feed, the compiled rules, the features that pods must
- * have, and the reference page follow from these tables. A rule between fields has code of its own: `validate.ts` for
- * pods, `crds/rate-limit` for the API server.
+ * The fields of rules as data, except those that say what a rule matches and how much it allows. The types
+ * below, the schema of resources, validation, the messages of the feed, the compiled rules, the features that
+ * pods must have, and the reference page follow from these tables. Conditions between several fields are
+ * checked by code: `validate.ts` for pods, `crds/rate-limit` for the API server.
  */
 
 /**
- * What a field holds. A field that is left out is absent everywhere, and 0, false or an empty message on the wire.
- * The name on the wire is the name here, in the message for the table.
+ * A field, by the kind of its value. A field that is left out is absent in memory and in resources, and is 0,
+ * false or an empty message on the wire. It has the same name on the wire, except for an inverted `Flag`.
  */
 export type RuleField = Flag | Count | Choice | Text | Group
 
 interface Described {
-  /** The documentation of the field. */
+  /** What the reference page and the schema of resources say about the field. */
   readonly description: string
   readonly required?: true
 }
 
-/** True or false. On the wire, a flag that is true by default is inverted, and ends in `Off`. */
+/** True or false. A flag whose default is true is sent inverted, under its name with `Off` at the end. */
 interface Flag extends Described {
   readonly kind: 'flag'
   readonly default: boolean
 }
 
-/** A whole number. It is at least 1, because 0 is left out on the wire. */
+/** A whole number of at least 1: on the wire, 0 means that the field is left out. */
 interface Count extends Described {
   readonly kind: 'count'
   readonly maximum: number
 }
 
-/** One of some words. On the wire, their numbers begin at 0 if the first one is the default, otherwise at 1. */
+/**
+ * One of several words, which are numbers on the wire. The first word is 0 if it is the default, otherwise 1.
+ */
 interface Choice<Word extends string = string> extends Described {
   readonly kind: 'choice'
   readonly words: readonly Word[]
@@ -46,7 +48,10 @@ interface Text extends Described {
   readonly pattern: string
 }
 
-/** Fields of a map, and of a message. Nothing else is in the message, whatever its number. */
+/**
+ * A map with fields of its own, which is a message on the wire. An unknown field in that message is always
+ * rejected, whatever its number.
+ */
 interface Group extends Described {
   readonly kind: 'group'
   readonly fields: Readonly<Record<string, Exclude<RuleField, Group>>>
@@ -54,7 +59,7 @@ interface Group extends Described {
 
 export type FieldTable = Readonly<Record<string, RuleField>>
 
-/** The value of a field. */
+/** The type of a field's value in memory. */
 export type ValueOf<F extends RuleField> = F extends Flag
   ? boolean
   : F extends Count
@@ -71,7 +76,7 @@ type RequiredNames<T extends FieldTable> = {
   [Name in keyof T]: T[Name] extends { readonly required: true } ? Name : never
 }[keyof T]
 
-/** The values of the fields of a table. */
+/** The type of a table's values in memory. Fields that are not required may be left out. */
 export type ValuesOf<T extends FieldTable> = {
   readonly [Name in RequiredNames<T>]: ValueOf<T[Name]>
 } & {
@@ -79,8 +84,9 @@ export type ValuesOf<T extends FieldTable> = {
 }
 
 /**
- * The extensions of the reference's language that this version enforces. Pods list them in the feed's node
- * metadata, and the operator sends a domain to pods that list all that it needs. The names are a contract.
+ * What rules can do beyond those of envoyproxy/ratelimit, as far as this version enforces it. A pod lists
+ * these names in the node metadata of the feed, and the operator sends a domain only to pods that list every
+ * feature that the domain needs. Versions exchange the names, so they never change.
  */
 export const features = [
   'windows',
@@ -94,18 +100,18 @@ export const features = [
 
 export type Feature = (typeof features)[number]
 
-/** A field of a limit that the reference does not have. */
+/** A field of a limit that envoyproxy/ratelimit does not have. */
 type LimitField = RuleField & {
-  /** The feature of pods that know the field. */
+  /** The feature that a pod must have to enforce the field. */
   readonly feature: Feature
-  /** Whether an unlimited rule can have the field; it excludes other fields. */
+  /** Whether the field is allowed for an unlimited rule; left out for a field that is rejected there. */
   readonly forUnlimited?: true
 }
 
 /**
- * `FixedWindow` counts the requests since the window began. `SlidingWindow` adds the share of the previous
- * window that is not over yet. `TokenBucket` admits `burst` requests at once, and `requestsPerUnit` in each
- * window.
+ * `FixedWindow` counts the requests since the window began. `SlidingWindow` also counts the part of the
+ * previous window that is less than one window ago. `TokenBucket` admits `burst` requests at once, and
+ * refills by `requestsPerUnit` in each window.
  */
 export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
 
@@ -114,7 +120,7 @@ export type Algorithm = (typeof algorithms)[number]
 export const maxRequestsPerUnit = 0xffffffff
 const maxUnitMultiplier = 1_000_000
 
-/** The fields of a limit, in the order of the schema. */
+/** The fields of a limit that envoyproxy/ratelimit does not have, in the order of the schema. */
 export const limitFields = {
   algorithm: {
     kind: 'choice',
@@ -194,7 +200,10 @@ export const limitFields = {
   },
 } as const satisfies Readonly<Record<string, LimitField>>
 
-/** The fields of a member of `limits`: other limits have the flags of their rule. */
+/**
+ * The fields of a member of `limits`, which has flags of its own. The limit in `rateLimit` uses the flags of
+ * its rule.
+ */
 export const memberFields = {
   ...limitFields,
   shadowMode: {
@@ -209,7 +218,9 @@ export const memberFields = {
   },
 } as const satisfies FieldTable
 
-/** The flags of a rule that files have as well, in snake_case. A rule in memory always has each. */
+/**
+ * The flags of a rule. YAML files have the same flags in snake_case. A rule in memory always has all of them.
+ */
 export const ruleFlags = {
   shadowMode: {
     kind: 'flag',
@@ -255,7 +266,10 @@ export type CalendarAnchors = NonNullable<LimitFields['calendar']>
 /** The names of the fields that an unlimited rule cannot have. */
 export const fieldsOfLimited = listNames(limitFields).filter(name => !('forUnlimited' in limitFields[name]))
 
-/** Returns the fields of a table with their names; the list is made once, since a domain has 100,000 rules. */
+/**
+ * Returns the fields of a table with their names. The list is made once for each table, not for each of
+ * 100,000 rules.
+ */
 export const entriesOf = oncePerObject((table: FieldTable) => Object.entries(table))
 
 export function listNames<T extends object>(table: T): readonly (keyof T & string)[] {
@@ -264,24 +278,24 @@ export function listNames<T extends object>(table: T): readonly (keyof T & strin
 
 const namesOfFlags = listNames(ruleFlags)
 
-/** Returns each flag of a rule, as `read` gives it. */
+/** Returns all flags of a rule, with the values that `read` returns. */
 export function toRuleFlags(read: (name: keyof RuleFlags) => boolean): RuleFlags {
   const flags: Partial<Record<keyof RuleFlags, boolean>> = {}
   for (const name of namesOfFlags) flags[name] = read(name)
   return flags as RuleFlags
 }
 
-/** Whether a value has each flag of a rule. */
+/** Returns whether a value has all flags of a rule, each as a boolean. */
 export function hasRuleFlags(value: { readonly [Name in keyof RuleFlags]?: unknown }): boolean {
   return namesOfFlags.every(name => typeof value[name] === 'boolean')
 }
 
-/** Returns the values that are given of the fields of a table. */
+/** Returns only the fields of a table that have a value. */
 export function givenFields<T extends FieldTable>(table: T, values: ValuesOf<T>): ValuesOf<T> {
   return pickFields(table, values, (_, value) => value !== undefined)
 }
 
-/** Returns the values that differ from the defaults of their fields: those with a meaning. */
+/** Returns only the fields of a table that have a value other than the default. */
 export function effectiveFields<T extends FieldTable>(table: T, values: ValuesOf<T>): ValuesOf<T> {
   return pickFields(table, values, isEffective)
 }
@@ -303,9 +317,9 @@ function pickFields<T extends FieldTable>(
   return picked as ValuesOf<T>
 }
 
-/** A value that its field does not allow. */
+/** A problem of a limit or of a list of limits. */
 export interface LimitProblem {
-  /** The path of the field, below what has the fields: `calendar.anchorDay`. */
+  /** The path of the field below the limit or the list of limits: `calendar.anchorDay`, `[0].unlimited`. */
   readonly path: string
   readonly message: string
   readonly allowed: string
@@ -313,13 +327,16 @@ export interface LimitProblem {
 
 const noProblems: readonly LimitProblem[] = []
 
-/** The fields of a table by name, with those that are required. */
+/** The names of a table's fields, and whether any of the fields is required. */
 const indexFields = oncePerObject((table: FieldTable) => ({
   names: new Set(Object.keys(table)),
   hasRequired: Object.values(table).some(({ required }) => required),
 }))
 
-/** Most of 100,000 limits have none of the fields: the names that they have are fewer than those of the table. */
+/**
+ * Returns whether any field of the table is given or required. Most of 100,000 limits have none of the
+ * fields, so this goes through the few names in `values` and not through the table.
+ */
 function needsCheck(table: FieldTable, values: object): boolean {
   const { names, hasRequired } = indexFields(table)
   if (hasRequired) return true
@@ -327,7 +344,10 @@ function needsCheck(table: FieldTable, values: object): boolean {
   return false
 }
 
-/** Finds the values that are not of the kind of their field, or out of its bounds, in the order of the table. */
+/**
+ * Finds required values that are missing, and values of a wrong kind or out of bounds, in the order of the
+ * table.
+ */
 export function checkFields(table: FieldTable, values: object): readonly LimitProblem[] {
   if (!needsCheck(table, values)) return noProblems
   let problems: LimitProblem[] | undefined

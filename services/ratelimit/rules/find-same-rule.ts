@@ -1,8 +1,8 @@
 import { type DomainTable, field, findRecord, none, readText, readWord, topLevel } from './domain-table.ts'
 
 /**
- * Returns a function that finds a rule of another version of the domain in this one, by its keys and values
- * at each level. It returns the record of the rule, or `none`.
+ * Returns a function that takes a record of `other`, which is another version of the domain, and returns the
+ * record of the same rule in `table`, or `none`. Rules are the same if all levels have equal keys and values.
  */
 export function createRuleFinder(table: DomainTable, other: DomainTable): (record: number) => number {
   const wildcardLists = new Map<number, ReadonlyMap<string, number>>()
@@ -34,14 +34,14 @@ export function createRuleFinder(table: DomainTable, other: DomainTable): (recor
   }
 }
 
-/** Returns the records from the top to this one. */
+/** Returns the records from the top-level rule down to this one. */
 function pathTo(table: DomainTable, record: number): readonly number[] {
   const path: number[] = []
   for (let at = record; at !== none; at = readWord(table, at, field.parent)) path.unshift(at)
   return path
 }
 
-/** Returns the records of the list of wildcard rules with this head. */
+/** Returns the records in the list of wildcard rules with this head, by key and value. */
 function indexWildcards(table: DomainTable, head: number): ReadonlyMap<string, number> {
   const records = new Map<string, number>()
   for (

@@ -9,40 +9,61 @@ import type { WindowBounds } from './window.ts'
 
 export interface Limit<S> extends LimitSettings, WindowBounds {
   readonly stats: S
-  /** `fullKey` as configured: that of a limit may be named after a request. Empty for a caller's limit. */
+  /**
+   * The `fullKey` as configured, even if the rule has `detailed_metric` or `value_to_metric`, which put the
+   * values of a request into `fullKey`. Empty for a limit that a request brings with it.
+   */
   readonly configuredKey: string
-  /** How calls are admitted by a limit that not only counts; undefined for a fixed window by itself. */
+  /**
+   * How the limit admits calls, if its algorithm is not `FixedWindow` or it is a member of `limits`;
+   * otherwise undefined.
+   */
   readonly admission: LimitAdmission | undefined
-  /** The limits that admit calls together, instead of this one; undefined if there is only this one. */
+  /**
+   * The members of `limits`, which admit calls together in place of this limit; undefined for a rule without
+   * `limits`.
+   */
   readonly members: readonly Limit<S>[] | undefined
 }
 
-/** The numbers of a limit that the counters admit calls by. */
+/** The parameters with which the counters decide whether a limit admits a call. */
 interface LimitAdmission {
   readonly algorithm: Algorithm
-  /** The hits that the limit admits at once. */
+  /**
+   * The number of hits that the limit admits at once: the burst of a `TokenBucket`, otherwise
+   * `requestsPerUnit`.
+   */
   readonly capacity: number
   readonly ticksPerSecond: number
-  /** The end of the cache key, without the start of a fixed window. */
+  /**
+   * The end of a cache key: the algorithm and the length of the window. The start of a fixed window is not
+   * included.
+   */
   readonly keySuffix: string
 }
 
 export interface LimitSettings extends LimitFields {
-  /** The limit's name, which other limits may replace and which answers report. Empty when it has none. */
+  /**
+   * The name by which other limits can replace this one, and which answers report. Empty for a limit without
+   * a name.
+   */
   readonly name: string
   /** `domain.key_value.key2_value2`: the name of the limit in listings. */
   readonly fullKey: string
-  /** The same, as a name for statistics. */
+  /** The `fullKey` after `sanitizeStatName`, as the name of the statistics. */
   readonly statName: string
   /** 0 to 2^32-1. */
   readonly requestsPerUnit: number
-  /** `second` for an unlimited one, where it has no meaning. */
+  /** The unit of the window; `second` for an unlimited limit, which has no unit. */
   readonly unit: Unit
-  /** The length of the window; without meaning if it is one of a calendar. */
+  /**
+   * The length of a window. Not used if `calendar` is set, because the windows of a calendar differ in
+   * length.
+   */
   readonly unitSeconds: number
-  /** The limits of a rule that has several; the fields of the rule itself have no meaning then. */
+  /** The members of a rule with several limits. The numbers of the rule itself are not used then. */
   readonly limits?: readonly LimitSettings[]
-  /** Unlimited requests pass and are not counted. */
+  /** Whether requests pass without being counted. */
   readonly unlimited: boolean
   readonly shadowMode: boolean
   readonly quotaMode: boolean
@@ -50,7 +71,7 @@ export interface LimitSettings extends LimitFields {
   readonly metadata: JsonObject | undefined
 }
 
-/** Creates a limit; `attach` creates the statistics with a name. */
+/** Creates a limit. `attach` creates the statistics for a `statName`. */
 export function createLimit<S>(settings: LimitSettings, attach: (statName: string) => S): Limit<S> {
   const { limits, algorithm } = settings
   const members = limits?.map((member, index) => ({
@@ -60,7 +81,7 @@ export function createLimit<S>(settings: LimitSettings, attach: (statName: strin
   return {
     ...settings,
     configuredKey: settings.fullKey,
-    // Only the members of a rule with several limits have statistics.
+    // A rule with several limits has no statistics of its own: those of the first member take their place.
     stats: members?.[0]?.stats ?? attach(settings.statName),
     boundaries: openBoundaries(settings),
     admission: limits === undefined && algorithm !== undefined ? toAdmission(settings) : undefined,
@@ -68,10 +89,16 @@ export function createLimit<S>(settings: LimitSettings, attach: (statName: strin
   }
 }
 
-/** A bucket that counts rejected hits has a tick with room for a debt of this many bursts, if there is one. */
+/**
+ * A `TokenBucket` that counts rejected hits can owe this many bursts: its tick is long enough for exact
+ * calculations with that debt, or one second if even that is too short.
+ */
 const burstsOfDebt = 1_000
 
-/** @param equalBefore the number of members before this one that would have the same key */
+/**
+ * @param equalBefore how many earlier members of the same rule have this algorithm and window; a member after
+ * the first one gets this number in its key
+ */
 export function toAdmission(settings: LimitSettings, equalBefore = 0): LimitAdmission {
   const { algorithm = 'FixedWindow', burst, requestsPerUnit, unitSeconds: windowSeconds } = settings
   const bursts = algorithm === 'TokenBucket' && settings.countRejected ? burstsOfDebt : 1
@@ -90,13 +117,16 @@ function countEqualBefore(limits: readonly LimitSettings[], index: number): numb
   return before.filter(each => each.algorithm === algorithm && each.unitSeconds === windowSeconds).length
 }
 
-/** Returns the boundaries of windows of a calendar. */
+/** Returns the calendar that bounds the windows of a limit; undefined for a limit without `calendar`. */
 export function openBoundaries({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
   if (calendar === undefined) return undefined
   return openCalendar({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
 }
 
-/** Returns a member of `limits`, which has the name and the flags of its own. */
+/**
+ * Returns the settings of a member of `limits`. The member is in shadow mode or quota mode if the policy or
+ * the rule has the flag.
+ */
 export function toMemberSettings(rule: LimitSettings, policy: RateLimitPolicy, index: number): LimitSettings {
   const { name, shadowMode = false, quotaMode = false, replaces, requestsPerUnit = 0 } = policy
   const unit = parseUnit(policy.unit) ?? 'second'

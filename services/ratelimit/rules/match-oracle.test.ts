@@ -86,7 +86,7 @@ const rateLimits = fc.option(
   { nil: undefined, freq: 4 },
 )
 
-/** Siblings with the same spelling are left out, since `validate` rejects them. */
+/** Siblings with the same spelling are left out, since `validateDomains` rejects them. */
 const levels = fc.letrec<{ level: readonly RateLimitRule[] }>(tie => ({
   level: fc.uniqueArray(
     fc

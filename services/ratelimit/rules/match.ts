@@ -28,7 +28,7 @@ export interface DescriptorEntry {
   readonly value: string
 }
 
-/** The limit that applies to a descriptor of a request, and the counter of its hits. */
+/** The limit that applies to a descriptor of a request, and the key of its counter. */
 export interface Match<S> {
   readonly limit: Limit<S>
   /** The cache key without prefix and window: `domain_key_value_key2_value2_`. */
@@ -36,12 +36,12 @@ export interface Match<S> {
 }
 
 /**
- * Returns the limit of a request's descriptor, by the matching rules of envoyproxy/ratelimit. Returns
- * undefined for an unknown domain (see `rules.domains.has`), no match, a match at another depth, a
- * placeholder and a whitelisted descriptor.
+ * Returns the limit of a request's descriptor, as envoyproxy/ratelimit matches it. Returns undefined for an
+ * unknown domain (see `rules.domains.has`), no match, a match at another depth, a placeholder and a
+ * whitelisted descriptor.
  *
- * A limit with `detailed_metric` or `value_to_metric` is named after the request: `attach` then returns the
- * statistics with that name. Without `attach` it keeps the statistics of the configured name.
+ * A limit with `detailed_metric` or `value_to_metric` is named after the request, and `attach` creates the
+ * statistics for that name. Without `attach`, the limit has the statistics of its configured name.
  */
 export function match<S>(
   rules: RuleSet<S>,
@@ -57,8 +57,9 @@ export function match<S>(
 }
 
 /**
- * Follows the entries downwards, one level each, and returns the record of the last one's rule; `none` when
- * an entry has no rule. Adds the matched records to `trail`, also when an entry has no rule.
+ * Follows the entries down the levels of the domain, one level for each entry. Returns the record of the last
+ * entry's rule, or `none` if any entry has no rule. Appends each record that matches to `trail`, even if a
+ * later entry has no rule.
  */
 export function walk(domain: Domain<unknown>, entries: readonly DescriptorEntry[], trail?: number[]): number {
   const { table } = domain
@@ -75,8 +76,8 @@ export function walk(domain: Domain<unknown>, entries: readonly DescriptorEntry[
 }
 
 /**
- * Returns the most specific rule of a level: the exact value, then the first matching wildcard, then any
- * value.
+ * Returns the most specific rule of a level: the one with the exact value, else the first wildcard that
+ * matches, else the one for any value.
  */
 function findRule(domain: Domain<unknown>, level: number, entry: DescriptorEntry): number {
   const { table } = domain
@@ -87,7 +88,9 @@ function findRule(domain: Domain<unknown>, level: number, entry: DescriptorEntry
   return wildcard === none ? findRecord(table, level, key, '') : wildcard
 }
 
-/** Returns the first wildcard in the configuration's order, with its `*` in the key or in the value. */
+/**
+ * Returns the first matching rule, in the order of the configuration, with a `*` in its value or in its key.
+ */
 function findFirstWildcard(domain: Domain<unknown>, level: number, { key, value }: DescriptorEntry): number {
   const inValue =
     key === '' ? none : findFirstMatching(domain, findRecord(domain.table, -level, key, ''), value)
@@ -97,7 +100,10 @@ function findFirstWildcard(domain: Domain<unknown>, level: number, { key, value 
   return inValue === none || inKey === none ? Math.max(inValue, inKey) : Math.min(inValue, inKey)
 }
 
-/** Returns the first matching rule of the list with this head, which may be `none`. */
+/**
+ * Returns the first matching rule in the list of wildcard rules with this head. Returns `none` for the head
+ * `none`.
+ */
 function findFirstMatching(domain: Domain<unknown>, head: number, text: string): number {
   if (head === none) return none
   const { table } = domain
@@ -112,7 +118,10 @@ function findFirstMatching(domain: Domain<unknown>, head: number, text: string):
   return none
 }
 
-/** Returns the match of entries for which `walk` returned this record, which has a limit. */
+/**
+ * Returns the match of a descriptor's entries. `record` is what `walk` returned for them; its rule has a
+ * limit.
+ */
 export function createMatch<S>(
   domain: Domain<S>,
   record: number,
@@ -139,14 +148,19 @@ export function createMatch<S>(
   return { limit: named, baseKey }
 }
 
-/** Notes the statistics of a limit that is named after a request, for the totals of its rule. */
+/**
+ * Keeps the statistics of a limit that is named after a request, so that the totals of its rule include them.
+ */
 function recordNamed<S>(rule: KnownRule<S>, { members, stats }: Limit<S>): void {
   rule.named ??= (members ?? [undefined]).map(() => new Set())
   if (members === undefined) rule.named[0]?.add(stats)
   else for (const [index, member] of members.entries()) rule.named[index]?.add(member.stats)
 }
 
-/** Returns the limit with the name and the statistics of a request; its members are named after it. */
+/**
+ * Returns a copy of the limit with the key `fullKey`, and with the statistics of that name if `attach` is
+ * given. The keys of its members begin with `fullKey`.
+ */
 function renameLimit<S>(
   limit: Limit<S>,
   fullKey: string,
@@ -162,7 +176,9 @@ function renameLimit<S>(
 
 type NamePart = (table: DomainTable, record: number, entry: DescriptorEntry) => string
 
-/** Returns how a rule is named after the request; undefined for a limit that is named as configured. */
+/**
+ * Returns how each level of a rule's key is named after the request; undefined if the configured key is kept.
+ */
 function chooseNaming(table: DomainTable, record: number): NamePart | undefined {
   if (hasFlag(table, record, ruleFlag.detailedMetric)) {
     return hasFlag(table, record, ruleFlag.sharesInPath) ? formatShared : formatDetailed
@@ -170,7 +186,10 @@ function chooseNaming(table: DomainTable, record: number): NamePart | undefined 
   return hasFlag(table, record, ruleFlag.valueToMetricInPath) ? formatNamed : undefined
 }
 
-/** `baseKey` is that of the rule, without the value of a rule with any value. */
+/**
+ * Returns the baseKey of a request: the `baseKey` of the rule that it matches, to which the request's last
+ * value is appended if the rule has any value.
+ */
 function completeBaseKey(
   table: DomainTable,
   record: number,
@@ -209,18 +228,25 @@ function visitFromLast(
   }
 }
 
-/** Returns both key and value, for `detailed_metric` without a shared counter. */
+/** Names a level by key and value, even an empty value, for `detailed_metric` without a shared counter. */
 function formatDetailed(_table: DomainTable, _record: number, { key, value }: DescriptorEntry): string {
   return `${key}_${value}`
 }
 
-/** Replaces shared values by their pattern, for `detailed_metric` with a shared counter on the path. */
+/**
+ * Names a level for `detailed_metric` with a shared counter on the path: values that share a counter appear
+ * as their pattern.
+ */
 function formatShared(table: DomainTable, record: number, entry: DescriptorEntry): string {
   if (!hasFlag(table, record, ruleFlag.shares)) return toFinalKey(entry)
   return `${entry.key}_${findPattern(table, record, entry)}`
 }
 
-/** Returns the request's value if the rule asks for it, for `value_to_metric` on the path. */
+/**
+ * Names a level for `value_to_metric` on the path: with the request's value if the rule has exactly this
+ * value or the flag; otherwise with the pattern if the rule is a wildcard, and with the key only if it is
+ * not.
+ */
 function formatNamed(table: DomainTable, record: number, entry: DescriptorEntry): string {
   const { key, value } = readKeyAndValue(table, record)
   const isExact = value !== '' && value === entry.value && key === entry.key
@@ -231,8 +257,8 @@ function formatNamed(table: DomainTable, record: number, entry: DescriptorEntry)
 }
 
 /**
- * Returns the pattern that replaces the entry's value: the rule's composite key, without the entry's key if
- * it starts with it.
+ * Returns the pattern that stands for the entry's value: the composite key of the rule. If that begins with
+ * the entry's key and `_`, they are left out.
  */
 function findPattern(table: DomainTable, record: number, entry: DescriptorEntry): string {
   const spelling = toFinalKey(readKeyAndValue(table, record))
@@ -240,8 +266,9 @@ function findPattern(table: DomainTable, record: number, entry: DescriptorEntry)
 }
 
 /**
- * Returns the limit that a caller sent in its request. It does not depend on the rules: it has no shadow or
- * quota mode and no name, and replaces no limit. The caller of this function checks that the domain is known.
+ * Returns the match for a limit that the request brings with it. Such a limit does not depend on the rules:
+ * it has no shadow mode, no quota mode and no name, and replaces no limit. The caller checks that the domain
+ * is known.
  */
 export function createOverride<S>(
   domain: string,

@@ -11,34 +11,37 @@ import {
 } from './fields.ts'
 
 /**
- * A rate limit configuration before validation: the common form of a YAML file, a resource of the feed and a
- * custom resource. validate.ts validates it, compile.ts compiles it.
+ * A rate limit configuration before validation: a YAML file, a resource of the feed and a custom resource all
+ * become this form. `validateDomains` validates it, `compile` compiles it.
  */
 export interface RateLimitDomain {
-  /** The source: the file's key or the feed's resource name. Every problem includes it. */
+  /** The key of the file, or the name of the resource in the feed. Each problem names it as the source. */
   readonly name: string
   readonly domain: string
   readonly descriptors: readonly RateLimitRule[]
-  /** A request is counted by all of its descriptors or by none. */
+  /** Whether a request is counted for all of its descriptors, or for none of them if one rejects it. */
   readonly allOrNothing?: boolean
 }
 
-/** The type of the feed's resources of this form, for pods of Tollway and of the reference. */
+/**
+ * The type URL of this configuration in the feed, for Tollway's own pods and for those of
+ * envoyproxy/ratelimit.
+ */
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
-/** `fields.ts` has the flags. */
+/** A descriptor of the configuration, with the descriptors below it. `fields.ts` declares its flags. */
 export interface RateLimitRule extends RuleFlags {
   readonly key: string
   /** Empty for an entry that matches any value. May contain `*` anywhere. */
   readonly value: string
   readonly rateLimit?: RateLimitPolicy
-  /** `minLimits` to `maxLimits` limits instead of `rateLimit`: all of them count a request, or none does. */
+  /** Several limits instead of `rateLimit`: a request is counted in all of them or in none. */
   readonly limits?: readonly RateLimitPolicy[]
   readonly metadata?: JsonObject
   readonly descriptors: readonly RateLimitRule[]
 }
 
-/** `fields.ts` has the fields that the reference does not have. */
+/** A limit as configured. `fields.ts` declares the fields that envoyproxy/ratelimit does not have. */
 export interface RateLimitPolicy extends MemberFields {
   /** The unit as written, in any case; empty when left out. */
   readonly unit: string
@@ -52,7 +55,7 @@ export interface RateLimitPolicy extends MemberFields {
   readonly replaces: readonly string[]
 }
 
-/** The number of members of `limits`. */
+/** A rule with `limits` has at least `minLimits` and at most `maxLimits` of them. */
 export const minLimits = 2
 export const maxLimits = 8
 
@@ -62,8 +65,8 @@ export function isRequestsPerUnit(value: unknown): value is number {
 }
 
 /**
- * Returns the composite key of a descriptor in names and messages: its key, with `_` and its value if it has
- * one.
+ * Returns the composite key of a descriptor, `key_value`, or only `key` if it has no value. The names of
+ * limits and messages are built from it.
  */
 export function toFinalKey(descriptor: { readonly key: string; readonly value: string }): string {
   return descriptor.value === '' ? descriptor.key : `${descriptor.key}_${descriptor.value}`
@@ -71,14 +74,16 @@ export function toFinalKey(descriptor: { readonly key: string; readonly value: s
 
 /** A problem or a warning of a configuration. */
 export interface ConfigProblem {
-  /** The `name` of its RateLimitDomain. */
+  /** The `name` of the RateLimitDomain that has the problem. */
   readonly source: string
   /**
    * The field, as spelled in the source: `descriptors[2].rate_limit.unit` in a file,
    * `descriptors[2].rateLimit.unit` in a resource. Empty for the whole configuration.
    */
   readonly path: string
-  /** The reference's text, if it has one: `invalid rate limit unit 'foo'`. */
+  /**
+   * The message of envoyproxy/ratelimit where it has one for this problem: `invalid rate limit unit 'foo'`.
+   */
   readonly message: string
   /** The allowed values: `one of second, minute, hour, day, week, month, year`. */
   readonly allowed?: string
@@ -89,10 +94,12 @@ export type FieldSpelling = 'snake' | 'camel'
 
 const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
 
-/** Whether the feature counts a call in one step of the backend, as a whole or not at all. */
+/**
+ * Returns whether the feature needs a backend that counts a whole call, or nothing of it, in one atomic step.
+ */
 export const countsInOneStep = (feature: Feature): boolean => inOneStep.includes(feature)
 
-/** The features that a process needs to enforce the domain, in the order of `features`. */
+/** Returns the features that a pod must have to enforce the domain, in the order of `features`. */
 export function findFeatures({
   descriptors,
   allOrNothing,

@@ -3,7 +3,8 @@ const reserved = /[:|]/g
 
 /**
  * Returns a name that is valid for statistics: `:` and `|` separate the fields of a statsd line, and the dots
- * of an IPv4 address would be taken for levels of the name. All of them become `_`, as in the reference.
+ * of an IPv4 address would be taken for levels of the name. These characters become `_`, as in
+ * envoyproxy/ratelimit.
  */
 export function sanitizeStatName(name: string): string {
   return name.replace(reserved, '_').replace(ipv4Address, address => address.replaceAll('.', '_'))

@@ -1,12 +1,18 @@
 import type { ConfigProblem } from './model.ts'
 
-/** The most problems, and the most warnings, of one configuration: the first ones are the most useful. */
+/**
+ * At most this many problems, and as many warnings, of one pass are listed. The first ones are the most
+ * useful.
+ */
 export const maxFindingsOfKind = 100
 
-/** A message quotes values of any length; it is truncated here. */
+/**
+ * A path, a message or a list of allowed values is cut to this length, because it can quote values of any
+ * length.
+ */
 const maxTextCharacters = 1000
 
-/** The findings of one pass over a configuration, in its order. */
+/** The problems and warnings of one pass over configurations, in the order in which they were found. */
 export interface Findings {
   readonly problems: readonly ConfigProblem[]
   readonly warnings: readonly ConfigProblem[]
@@ -52,9 +58,8 @@ export function joinPath(path: string, field: string): string {
 }
 
 /**
- * Formats a problem in one line: the reference's form `<source>: <message>`, then the path and the allowed
- * values as far as they are known, which the reference does not report. Control characters are escaped as
- * `\u{a}`.
+ * Formats a problem in one line: `<source>: <message>` as envoyproxy/ratelimit does, then the path and the
+ * allowed values if they are known. Control characters are escaped as `\u{a}`.
  */
 export function formatProblem({ source, path, message, allowed }: ConfigProblem): string {
   const known = [path !== '' && `at ${path}`, allowed !== undefined && `allowed: ${allowed}`].filter(Boolean)

@@ -4,9 +4,8 @@ const none: ReadonlySet<string> = new Set()
 
 /**
  * Returns the names of the limits that do not apply to a request, given the matches of all its descriptors:
- * those that another matched limit replaces, even if that one is unlimited or replaced itself. A limit with
- * such a name is treated as no match, except an unlimited one, which cannot be replaced. The empty name is
- * never included.
+ * the names in `replaces` of every matched limit, even of an unlimited or a replaced one. A limit with such a
+ * name is treated as no match; only an unlimited limit cannot be replaced. The empty name is never included.
  */
 export function findReplacedNames(matches: readonly (Match<unknown> | undefined)[]): ReadonlySet<string> {
   let names: Set<string> | undefined

@@ -1,15 +1,19 @@
 /**
- * The end of the products of a number of requests and a window in ticks that `SlidingWindow` and
- * `TokenBucket` compute with. Doubles and Lua represent the sums of two such products exactly.
+ * `SlidingWindow` and `TokenBucket` multiply a number of requests by a window in ticks. Each product must be
+ * less than this, so that doubles and Lua represent the sum of two products exactly.
  */
 export const endOfExactProducts = 2 ** 52
 
-/** The number of ticks in a second: microseconds, milliseconds and seconds. */
+/**
+ * The possible numbers of ticks in a second, from the shortest tick: a microsecond, a millisecond or a
+ * second.
+ */
 const tickRates = [1_000_000, 1000, 1] as const
 
 /**
- * Returns the ticks of a second for a rule: of the smallest tick for which the products of the window with
- * `requestsPerUnit` and with `burst` are exact. Returns undefined if no tick is exact.
+ * Returns the number of ticks in a second for a limit. The tick is the shortest one for which the product of
+ * `mostRequests` and the window is exact (see `endOfExactProducts`). Returns undefined if even a tick of one
+ * second is too short.
  *
  * @param mostRequests the larger one of `requestsPerUnit` and `burst`
  */

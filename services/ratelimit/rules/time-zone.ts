@@ -4,14 +4,19 @@ export const daySeconds = 86_400
 /** The offset of a time zone from UTC is always less than this. */
 const maxOffsetSeconds = 16 * hourSeconds
 
-/** No zone has two transitions within this time that cancel each other. */
+/**
+ * The step in which transitions are searched: no zone changes its offset and changes it back in this time.
+ */
 const stepSeconds = 4 * hourSeconds
 
-/** Years beyond these are those of UTC. */
+/** Outside these bounds, the local time is taken to be UTC. */
 const firstLocalSecond = Date.UTC(1000, 0) / 1000
 const lastLocalSecond = Date.UTC(9999, 0) / 1000
 
-/** The most time zones whose formatters are kept. A formatter takes about 0.2 ms to create. */
+/**
+ * At most this many time zones are kept, because creating the formatter of one takes about 0.2 ms. The oldest
+ * is dropped for a new one.
+ */
 const maxCachedZones = 1000
 
 /** A time zone of the IANA database. Times are whole seconds since the epoch, in UTC. */
@@ -19,9 +24,9 @@ interface TimeZone {
   /** The reading of a local clock, in seconds since 1970-01-01 00:00 of that clock. */
   localSecondsAt(utcSeconds: number): number
   /**
-   * The first instant whose local date is this day or a later one. A date that begins twice begins the first
-   * time; a date without midnight begins at the first instant that it has; a date that the zone skips has the
-   * same first instant as the next one.
+   * Returns the first instant whose local date is this day or a later one. If a date begins twice, the first
+   * time counts. A date without midnight begins at the first instant that exists on it. A date that the zone
+   * skips has the same first instant as the next one.
    *
    * @param day days since 1970-01-01
    */
@@ -29,8 +34,8 @@ interface TimeZone {
 }
 
 /**
- * Whether this process knows the time zone: a name of the IANA database, such as `Europe/Copenhagen`. Offsets
- * (`+01:00`) are not names.
+ * Whether this process knows the time zone: a name of the IANA database, such as `Europe/Copenhagen`. An
+ * offset (`+01:00`) is not a name.
  */
 export function isTimeZone(name: string): boolean {
   return /^[A-Za-z]/.test(name) && createFormat(name) !== undefined
@@ -87,7 +92,10 @@ function createTimeZone(format: Intl.DateTimeFormat): TimeZone {
 
   const offsetAt = (utcSeconds: number) => localSecondsAt(utcSeconds) - utcSeconds
 
-  /** The first second after `from` at which the offset differs, if it differs at `to`. */
+  /**
+   * Returns the first second after `from` whose offset is not `offset`. The offset at `to` must differ from
+   * `offset`.
+   */
   function findTransition(from: number, to: number, offset: number): number {
     let before = from
     let after = to
@@ -99,7 +107,10 @@ function createTimeZone(format: Intl.DateTimeFormat): TimeZone {
     return after
   }
 
-  /** Visits the spans of constant offset around midnight, until one of them reaches it. */
+  /**
+   * Goes through the spans of constant offset around midnight, to the first one in which the local clock
+   * reaches midnight or is already past it.
+   */
   function findFirstInstant(day: number): number {
     const midnight = day * daySeconds
     let at = midnight - maxOffsetSeconds

@@ -2,8 +2,8 @@ import { type CalendarUnit, calendarUnits } from './calendar.ts'
 import type { CalendarAnchors } from './fields.ts'
 
 /**
- * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not
- * those of the calendar.
+ * The length of each unit's window in seconds. Windows are aligned to the epoch: a month is always 30 days
+ * and a year 365 days, unless the limit has a calendar.
  */
 export const unitSeconds = {
   second: 1,
@@ -21,7 +21,7 @@ export const units = Object.keys(unitSeconds) as readonly Unit[]
 
 const unitsByUpperCase: ReadonlyMap<string, Unit> = new Map(units.map(unit => [unit.toUpperCase(), unit]))
 
-/** Parses the unit of a configuration, in any case; undefined for an unknown name. */
+/** Parses a unit of a configuration, in upper or lower case; undefined for an unknown unit. */
 export function parseUnit(text: string): Unit | undefined {
   return unitsByUpperCase.get(text.toUpperCase())
 }

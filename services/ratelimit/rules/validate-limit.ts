@@ -11,7 +11,10 @@ import { findMostRequests, ticksPerSecond } from './ticks.ts'
 import { isTimeZone } from './time-zone.ts'
 import { anchors, parseUnit, unitSeconds, unitsOfAnchor } from './units.ts'
 
-/** Finds the problems of the fields that extend the reference's limits, without those of `limits`. */
+/**
+ * Finds the problems of one limit in the fields that envoyproxy/ratelimit does not have. `validateLimits`
+ * checks a list of limits.
+ */
 export function validateLimit(limit: RateLimitPolicy): readonly LimitProblem[] {
   if (limit.unlimited) {
     return fieldsOfLimited.flatMap(path => {
@@ -31,7 +34,10 @@ export function validateLimit(limit: RateLimitPolicy): readonly LimitProblem[] {
   ]
 }
 
-/** Finds the problems of `limits` that its members do not have by themselves. */
+/**
+ * Finds the problems of a list of limits as a whole: a wrong number of members, and members that are
+ * unlimited.
+ */
 export function validateLimits(limits: readonly RateLimitPolicy[]): readonly LimitProblem[] {
   const problems = limits.flatMap(({ unlimited }, index) => {
     const message = 'unlimited is not allowed inside limits'
@@ -58,7 +64,10 @@ function checkAlgorithm(limit: RateLimitPolicy): readonly LimitProblem[] {
   return problems
 }
 
-/** Finds products for which no tick is exact. */
+/**
+ * Finds a `requestsPerUnit` or `burst` that is too large for exact calculations with the window; see
+ * `ticksPerSecond`.
+ */
 function checkProducts(limit: RateLimitPolicy): readonly LimitProblem[] {
   const { algorithm = 'FixedWindow', requestsPerUnit = 0, burst = 0, unitMultiplier = 1 } = limit
   const unit = parseUnit(limit.unit)

@@ -13,7 +13,7 @@ import { createFindings, type Findings, joinPath } from './problems.ts'
 import { parseUnit, units } from './units.ts'
 import { validateLimit, validateLimits } from './validate-limit.ts'
 
-/** The most levels of nested descriptors. No request has so many entries. */
+/** Descriptors can be nested at most this many levels deep. No request has so many entries. */
 export const maxDescriptorDepth = 64
 
 export interface ValidateOptions {
@@ -24,9 +24,9 @@ export interface ValidateOptions {
 }
 
 /**
- * Validates configurations that are to be active together. It rejects what the reference rejects, with its
- * messages, and warns of settings that are valid but probably unintended. Every problem is reported, in the
- * order of the configurations.
+ * Validates configurations that are to be active together. It rejects what envoyproxy/ratelimit rejects, with
+ * the same messages, and warns of settings that are valid but probably unintended. It does not stop at the
+ * first problem, and lists up to `maxFindingsOfKind` problems and as many warnings.
  */
 export function validateDomains(
   configs: readonly RateLimitDomain[],

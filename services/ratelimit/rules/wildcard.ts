@@ -1,10 +1,12 @@
-/** A compiled value with `*`, each of which matches any text, including none. */
+/** A compiled pattern. Each `*` matches any text, including the empty one. */
 export interface Wildcard {
   readonly prefix: string
   /** The literals between prefix and suffix, in order; none is empty. */
   readonly middles: readonly string[]
   readonly suffix: string
-  /** The length of all literal text together: the parts of a match never overlap. */
+  /**
+   * The length of all literals together. A shorter text cannot match, because literals never overlap in it.
+   */
   readonly literalLength: number
 }
 

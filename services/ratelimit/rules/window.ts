@@ -1,22 +1,24 @@
 import type { Calendar, Window } from './calendar.ts'
 
-/** The windows of a limit. */
+/** How long the windows of a limit are, or which calendar bounds them. */
 export interface WindowBounds {
-  /** The length of a window; without meaning if it is one of a calendar. */
+  /** The length of a window. Not used if `boundaries` is set. */
   readonly unitSeconds: number
-  /** The boundaries of the windows, if they are those of a calendar. */
+  /** The calendar that bounds the windows; undefined for windows of a fixed length. */
   readonly boundaries: Calendar | undefined
 }
 
-/** Longer windows keep their counters for this time, 68 years, which every backend can express. */
+/**
+ * A counter is kept for at most this time, 68 years, even if its window is longer: every backend accepts it.
+ */
 const maxExpirySeconds = 2 ** 31 - 1
 
-/** The longest duration of protobuf: 10,000 years. */
+/** The longest duration of protobuf, in seconds: 10,000 years. */
 export const maxResetSeconds = 315_576_000_000
 
 /**
  * Returns the start of the window that contains `nowSeconds`. Windows are aligned to the epoch, or to a
- * calendar. The calculation takes 10 ns, as long as looking up a cached value.
+ * calendar. The result is not cached: the calculation takes 10 ns, as long as a lookup.
  */
 export function windowStart(nowSeconds: number, { unitSeconds, boundaries }: WindowBounds): number {
   return boundaries === undefined
@@ -31,19 +33,19 @@ export function windowAt(nowSeconds: number, { unitSeconds, boundaries }: Window
   return { start, end: start + unitSeconds }
 }
 
-/** Returns how long the counter of the window that contains `nowSeconds` is kept. */
+/** Returns for how many seconds to keep the counter of the window that contains `nowSeconds`. */
 export function expirySeconds(nowSeconds: number, { unitSeconds, boundaries }: WindowBounds): number {
   return Math.min(windowSeconds(nowSeconds, { unitSeconds, boundaries }), maxExpirySeconds)
 }
 
-/** Returns the length of the window that contains `nowSeconds`. */
+/** Returns the length in seconds of the window that contains `nowSeconds`. */
 export function windowSeconds(nowSeconds: number, { unitSeconds, boundaries }: WindowBounds): number {
   if (boundaries === undefined) return unitSeconds
   const { start, end } = boundaries.windowAt(nowSeconds)
   return end - start
 }
 
-/** Returns the seconds until the window ends, at least 1. */
+/** Returns the seconds until the window ends, from 1 to `maxResetSeconds`. */
 export function secondsUntilReset(nowSeconds: number, { unitSeconds, boundaries }: WindowBounds): number {
   const left =
     boundaries === undefined

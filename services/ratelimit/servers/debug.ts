@@ -60,20 +60,19 @@ export function debugListener(options: DebugServerOptions): RequestListener {
   }
 }
 
-/** The answer to a probe. */
 interface ProbeAnswer {
   readonly status: number
   readonly body: string
 }
 
-/** Answers a probe of this path; undefined for any other path. */
+/** Returns the answer to a probe of this path; undefined for any other path. */
 type ProbePages = (path: string, query: URLSearchParams) => ProbeAnswer | undefined
 
 /** The problems that probes report; each text is empty when there is none. */
 export interface ProbedProblems {
   /** Returns the reason why the process is unhealthy. */
   problem(): string
-  /** Returns the same while the process accepts calls, except that a shutdown is no problem. */
+  /** Like `problem`, except that a shutdown is no problem until the ports for calls close. */
   acceptProblem(): string
   /** Returns the cause of a failure of the backend. */
   backendProblem(): string
@@ -84,8 +83,8 @@ export interface ProbedProblems {
  *
  * `/livez` answers 200 while the process runs: a restart does not help a process that waits for its
  * configuration or its backend. `/healthcheck` answers like the same path on the port for calls, which opens
- * only when the process can accept calls; a failure has the reason. `/backend` answers 503 with the cause
- * while the backend of the counters fails; the process stays healthy meanwhile.
+ * only when the process can accept calls; the body of a failure is the reason. `/backend` answers 503 with
+ * the cause while the backend of the counters fails; the process stays healthy meanwhile.
  */
 export function createProbePages({ problem, acceptProblem, backendProblem }: ProbedProblems): ProbePages {
   return (path, query) => {

@@ -16,11 +16,11 @@ const maxInt32 = 0x7fff_ffff
 /**
  * Decodes a request from proto3 JSON, with the same result as `toDecisionRequest(fromJsonString(...))` but
  * without the messages in between: both spellings of a field's name are accepted, numbers may be strings, and
- * null means unset. An unknown name is rejected, and so is a name that occurs twice, also once in each
- * spelling.
+ * null means unset. An unknown name is rejected, and so is a name that occurs twice, even in different
+ * spellings.
  *
  * @throws RequestError that names the field, for invalid requests, JSON or UTF-8, and as soon as there are
- *   more than `maxParts` descriptors and entries
+ * more than `maxParts` descriptors and entries
  */
 export function decodeDecisionJson(body: Buffer): DecisionRequest {
   const reader = new JsonReader(body)
@@ -154,7 +154,10 @@ function readString(reader: JsonReader): string {
 
 const uint32Text = 'a whole number from 0 to 4294967295'
 
-/** A string may contain a number as JavaScript writes it, without surrounding spaces. */
+/**
+ * Reads an integer from 0 to 2^32-1; 0 for null. A string may contain a number as JavaScript writes it,
+ * without surrounding spaces.
+ */
 function readUint32(reader: JsonReader): number {
   if (reader.skipNull()) return 0
   const found = reader.numberOrString(uint32Text)
@@ -166,7 +169,7 @@ function readUint32(reader: JsonReader): number {
 
 const uint64Text = 'a whole number from 0 to 18446744073709551615'
 
-/** Reads a UInt64Value. Values above the largest count are reduced to it. */
+/** Reads a UInt64Value. A value above `maxCount` becomes `maxCount`. */
 function readCount(reader: JsonReader): number {
   const found = reader.numberOrString(uint64Text)
   const value = found === '' ? undefined : wholeNumber(found)
@@ -186,7 +189,10 @@ function wholeNumber(found: number | string): bigint | undefined {
 
 const unitText = 'SECOND, MINUTE, HOUR, DAY, MONTH or YEAR'
 
-/** Reads a unit by its name or its number. An unknown number is undefined, as in a message. */
+/**
+ * Reads a unit by name or number. Returns undefined for an unknown number, as the decoder of the binary
+ * message does.
+ */
 function readUnit(reader: JsonReader): Unit | undefined {
   if (reader.skipNull()) return undefined
   const found = reader.numberOrString(unitText)
@@ -201,7 +207,10 @@ function describe(found: number | string): string {
   return typeof found === 'number' ? `${found}` : `the string ${printableText(found)}`
 }
 
-/** Read values are never undefined, so a field that already has a value occurs twice. */
+/**
+ * Throws for a field that occurs twice. `earlier` is undefined only before the field is read for the first
+ * time.
+ */
 function checkFirst(reader: JsonReader, earlier: unknown): void {
   if (earlier !== undefined) throw reader.wrong('a second value', 'one')
 }

@@ -10,11 +10,12 @@ const words = new StringInterner()
 
 /**
  * Decodes an envoy.service.ratelimit.v3.RateLimitRequest, with the same result as
- * `toDecisionRequest(fromBinary(...))` but without the messages in between. The fields' numbers are those of
+ * `toDecisionRequest(fromBinary(...))` but without the messages in between. The field numbers are those of
  * the .proto files.
  *
- * Like the generated decoder it uses only a field's number: it reads the type of the schema, whatever the
- * wire type of the tag. It throws for the same bytes, and returns the same for all others.
+ * Like the generated decoder, it identifies a field only by the number in the tag, and reads the type of the
+ * schema, whatever the wire type of the tag. Both decoders throw for the same bytes, and have the same result
+ * for all others.
  *
  * @throws GrpcError INVALID_ARGUMENT as soon as there are more than `maxParts` descriptors and entries
  */
@@ -93,8 +94,8 @@ function readEntry(reader: ProtobufReader): DescriptorEntry {
 }
 
 /**
- * A message that occurs twice is merged: later fields replace earlier ones, and other earlier fields are
- * kept.
+ * Reads the limit of a descriptor. A message that occurs twice is merged: later fields replace earlier ones,
+ * and other earlier fields are kept.
  */
 function readLimit(reader: ProtobufReader, earlier: DescriptorRequest['limit']): DescriptorRequest['limit'] {
   let requestsPerUnit = earlier?.requestsPerUnit ?? 0
@@ -116,7 +117,7 @@ function readLimit(reader: ProtobufReader, earlier: DescriptorRequest['limit']):
   return { requestsPerUnit, unit }
 }
 
-/** Reads a UInt64Value. Values above the largest count are reduced to it. */
+/** Reads a UInt64Value. A value above `maxCount` becomes `maxCount`. */
 function readWrappedCount(reader: ProtobufReader, earlier = 0): number {
   let count = earlier
   const end = reader.messageEnd()

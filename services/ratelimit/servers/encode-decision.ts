@@ -7,7 +7,7 @@ import { responseUnits, toCode } from './wire-enums.ts'
 
 type CurrentLimit = NonNullable<DescriptorDecision['limit']>
 
-/** One-byte tags, like all tags here: the field's number, and the wire type. */
+/** Returns a tag: the number of the field, and the wire type. All tags here have one byte. */
 const varint = (field: number) => field << 3
 const delimited = (field: number) => (field << 3) | 2
 
@@ -70,12 +70,12 @@ function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit 
   return at + bytes.write(name, at)
 }
 
-/** Returns the size of a number field: none when it is 0, as proto3 specifies. */
+/** Returns the size of a number field: 0 for the value 0, which proto3 leaves out. */
 function uintSize(value: number): number {
   return value === 0 ? 0 : 1 + varintSize(value)
 }
 
-/** Returns the size of a length-delimited field. */
+/** Returns the size of a length-delimited field, including the tag and the length. */
 function messageSize(length: number): number {
   return 1 + varintSize(length) + length
 }
@@ -96,7 +96,7 @@ function writeUint(bytes: Buffer, at: number, tag: number, value: number): numbe
 
 const writeHead = writeVarint
 
-/** Returns the index of the next byte. */
+/** Writes a tag and a varint. Returns the index of the byte after them. */
 function writeVarint(bytes: Buffer, start: number, tag: number, value: number): number {
   let at = start
   let rest = value
@@ -114,7 +114,7 @@ function writeVarint(bytes: Buffer, start: number, tag: number, value: number): 
   return at
 }
 
-/** The field numbers of the messages that are written, from rls.proto, base.proto and struct.proto. */
+/** The numbers of the fields that `encodeExtras` writes, from rls.proto, base.proto and struct.proto. */
 const fields = {
   response: { responseHeadersToAdd: 3, rawBody: 5, dynamicMetadata: 6 },
   header: { key: 1, value: 2 },

@@ -4,21 +4,21 @@ import { BinaryWriter } from '@bufbuild/protobuf/wire'
 /** A function on the stack of a sample. */
 export interface StackFrame {
   readonly functionName: string
-  /** The URL of its file; empty for functions of the engine. */
+  /** The URL of the file with the function; empty for functions of the engine. */
   readonly url: string
-  /** The line, from 0, as in V8. */
+  /** The line on which the function begins, counted from 0 as in V8. */
   readonly lineNumber: number
 }
 
 export interface ProfileSample {
   /** The innermost function is first. */
   readonly stack: readonly StackFrame[]
-  /** One for each sample type. */
+  /** One value for each of `Profile.sampleTypes`, in the same order. */
   readonly values: readonly number[]
 }
 
 export interface Profile {
-  /** The types of the values: `['cpu', 'nanoseconds']`. */
+  /** The types and the units of the values: `['cpu', 'nanoseconds']`. */
   readonly sampleTypes: readonly (readonly [type: string, unit: string])[]
   readonly samples: readonly ProfileSample[]
   readonly startedMs: number
@@ -43,7 +43,7 @@ const fields = {
   function: { id: 1, name: 2, systemName: 3, filename: 4, startLine: 5 },
 } as const
 
-/** Encodes the profile for `go tool pprof`: a message of its profile.proto, compressed with gzip. */
+/** Encodes the profile for `go tool pprof`: a Profile message of profile.proto, compressed with gzip. */
 export function encodePprof({ sampleTypes, samples, startedMs, durationMs }: Profile): Buffer {
   const writer = new BinaryWriter()
   const strings = createTable<string>(text => text)

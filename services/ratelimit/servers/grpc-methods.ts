@@ -20,8 +20,9 @@ interface RateLimitMethodsOptions {
 }
 
 /**
- * Creates envoy.service.ratelimit.v3.RateLimitService. Errors have the reference's code: UNKNOWN. A decision
- * that the limiter makes synchronously is answered synchronously.
+ * Creates the method of envoy.service.ratelimit.v3.RateLimitService. As in envoyproxy/ratelimit, errors have
+ * the code UNKNOWN; only an invalid request gets INVALID_ARGUMENT. A decision that the limiter makes
+ * synchronously is answered synchronously.
  */
 export function rateLimitMethods(options: RateLimitMethodsOptions): readonly AnyMethod[] {
   const { limiter, stats, clock, tracing } = options
@@ -57,7 +58,7 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
     return span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
   }
 
-  /** Separate, so that only asynchronous calls allocate closures. */
+  /** A function of its own, so that only asynchronous calls allocate closures. */
   function takenLater(decision: Promise<RateLimitDecision>, startedMs: number): Promise<RateLimitDecision> {
     return decision.then(
       taken => {
@@ -95,8 +96,8 @@ function throwStatus(error: unknown): never {
 }
 
 /**
- * Returns a function that counts the calls of grpc.health.v1 Check among the calls of the server, as the
- * reference does. The statistics exist from the first Check on.
+ * Returns a function that counts the calls of grpc.health.v1 Check among the calls of the server, as
+ * envoyproxy/ratelimit does. The statistics exist from the first Check on.
  */
 export function countHealthChecks(stats: Stats): (tookMs: number) => void {
   return tookMs => {

@@ -5,8 +5,8 @@ import type { Stats } from '../stats/stats.ts'
 
 /**
  * Opens the TLS of the gRPC server; see `openServerTls`. Each load of the files is counted as
- * `certs.load_attempts`, and a failed one as `certs.load_failures`; `certs.num_values` is the number of
- * files.
+ * `certs.load_attempts`, and a failed load also as `certs.load_failures`. The gauge `certs.num_values` is the
+ * number of files.
  *
  * @throws Error that names the settings and files that are missing or invalid.
  */

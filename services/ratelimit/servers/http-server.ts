@@ -13,25 +13,34 @@ import { startDecision, startJsonAnswer } from '../spans.ts'
 import { decodeDecisionJson } from './decode-decision-json.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
 
-/** A longer body is rejected. */
+/** A body of more bytes is rejected with 400. */
 export const maxJsonBodyBytes = 1024 * 1024
 
-/** Node answers a longer head with 431, and a slower request with 408. */
+/** The limits of Node's HTTP server, which answers a longer head with 431, and a slower request with 408. */
 const requestLimits = {
   maxHeaderSize: 16 * 1024,
   headersTimeout: 10_000,
   requestTimeout: 40_000,
   connectionsCheckingInterval: 1_000,
 }
-/** A connection that carries nothing for this time is closed: while a request runs, and between two. */
+/**
+ * A connection without traffic is closed after `stalledTimeoutMs` while a request runs, and after
+ * `idleTimeoutMs` between two requests.
+ */
 const stalledTimeoutMs = 30_000
 const idleTimeoutMs = 75_000
 const maxConnections = 65_536
-/** Callers that are busy get an answer that closes their connection: their next request may be on its way. */
+/**
+ * A server that drains still answers requests for this time, and each answer closes its connection. A busy
+ * caller may have sent its next request before it could know of the shutdown.
+ */
 const drainNoticeMs = 200
 
 interface HttpServerOptions {
-  /** Limits the memory of unfinished requests; those beyond it get 503. Other servers may share it. */
+  /**
+   * Limits the memory of unfinished requests. A request for which no memory is left gets 503. Other servers
+   * may share the budget.
+   */
   readonly memory?: MemoryBudget
   readonly limiter: Limiter
   readonly clock: Pick<Clock, 'monotonicMs'>
@@ -50,7 +59,10 @@ interface HttpServerOptions {
 interface HttpServer {
   /** Returns the bound port. Rejects with a system error, such as `EADDRINUSE`. */
   listen(address: SharedAddress): Promise<number>
-  /** Closes all connections, each after its answer, and aborts the requests that still run after the grace period. */
+  /**
+   * Answers requests for `drainNoticeMs` more and closes each connection after its answer. Then accepts no
+   * new connections, and aborts the requests that still run after `graceMs`.
+   */
   drain(graceMs: number): Promise<void>
 }
 
@@ -61,8 +73,8 @@ interface Answer {
 }
 
 /**
- * Creates the server of `/json` and `/healthcheck`, with the reference's status codes and bodies, for any
- * method and any Host: a proxy on the same machine may pass on the Host of its callers.
+ * Creates the server of `/json` and `/healthcheck`, with the status codes and bodies of envoyproxy/ratelimit.
+ * Any method and any Host are accepted: a proxy on the same machine may pass on the Host of its callers.
  */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { memory = new MemoryBudget(), onDefect } = options
@@ -89,7 +101,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
           fail(error)
         }
       },
-      // The answer ends with the request: a caller that still sends would lose both.
+      // The answer ends only when the request does: a caller that still sends would otherwise lose the
+      // answer.
       onReject(answer) {
         writeHead(response, answer, true)
         response.write(answer.body)
@@ -113,7 +126,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
 interface BodyListener {
   onBody(body: Buffer): void
-  /** The body is too long, or no memory is left for it. The rest of it is dropped. */
+  /**
+   * Called instead of `onBody` if the body is too long or no memory is left for it. The rest of the body is
+   * dropped.
+   */
   onReject(answer: Answer): void
 }
 
@@ -145,11 +161,14 @@ function readBody(request: IncomingMessage, memory: MemoryBudget, listener: Body
     listener.onBody(chunks.length > 1 ? Buffer.concat(chunks, bytes) : first)
   })
   request.on('close', () => held.resize(0))
-  // The caller is gone, and with it the need for an answer.
+  // The caller has disconnected and needs no answer.
   request.on('error', () => {})
 }
 
-/** Synchronous where possible: a decision that the limiter makes synchronously is answered synchronously. */
+/**
+ * Returns the function that answers requests. A decision that the limiter makes synchronously is answered
+ * synchronously.
+ */
 function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: HttpServerOptions) {
   function timed(request: IncomingMessage, body: Buffer): Answer | Promise<Answer> {
     const startedMs = clock.monotonicMs()
@@ -183,7 +202,9 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: 
     return decision instanceof Promise ? decision.then(answer, reject) : answer(decision)
   }
 
-  /** Any other error is an internal error. */
+  /**
+   * Returns the answer to a call that was rejected, and rethrows any other error, which is an internal one.
+   */
   function reject(error: unknown): Answer {
     if (!(error instanceof RequestError || error instanceof CountersError)) throw error
     onRejected?.(error.message)

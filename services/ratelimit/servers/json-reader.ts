@@ -44,9 +44,10 @@ export function defineFields<Name extends string>(...names: readonly Name[]): Fi
 }
 
 /**
- * Parses a JSON text (RFC 8259) value by value, as its caller expects them; an unexpected value ends the
- * parsing. No value is ever skipped, and no value can be nested deeper than the caller's structure.
- * `JSON.parse` alone takes half again as long as parsing a whole request, and hides names that occur twice.
+ * Parses a JSON text (RFC 8259) value by value: the caller asks for a value of the kind that it expects, and
+ * any other value ends the parsing. No value is ever skipped, and no value can be nested deeper than the
+ * structure that the caller expects. `JSON.parse` alone takes half again as long as parsing a whole request,
+ * and hides names that occur twice.
  *
  * It accepts the same texts as `JSON.parse`. For other texts every method throws a `RequestError` with the
  * position, the value that was found, and the allowed values.
@@ -109,7 +110,7 @@ export class JsonReader {
     return true
   }
 
-  /** Reads a string without unpaired surrogates, which have no form in UTF-8. */
+  /** Reads a string. Throws for unpaired surrogates, which have no form in UTF-8. */
   string(): string {
     if (this.#next() !== quote) throw this.wrongValue('a string')
     const text = this.#string()
@@ -130,12 +131,12 @@ export class JsonReader {
     return Number(text)
   }
 
-  /** Checks that the text ends here. */
+  /** Throws unless the text ends here. */
   end(): void {
     if (this.#next() !== -1) throw this.#notJson('the end')
   }
 
-  /** Returns the error for the next value. */
+  /** Returns the error for the next value, whose kind is not allowed. */
   wrongValue(allowed: string): RequestError {
     const octet = this.#next()
     if (octet === -1) return this.wrong('the end of the text', allowed)
@@ -155,7 +156,10 @@ export class JsonReader {
     this.#depth += 1
   }
 
-  /** Compares the bytes without creating a string of the name. */
+  /**
+   * Returns the field whose name comes next, if it is written without escapes. Compares bytes, and creates no
+   * string.
+   */
   #knownName<Name extends string>({ spellings }: Fields<Name>): Name | undefined {
     const start = this.#at
     for (const { name, octets } of spellings) {
@@ -174,7 +178,9 @@ export class JsonReader {
     return true
   }
 
-  /** A name with escapes may still be a known one. */
+  /**
+   * Returns the field whose name comes next, which may be written with escapes. Throws for an unknown name.
+   */
   #otherName<Name extends string>({ spellings, allowed }: Fields<Name>): Name {
     const text = this.#string()
     const known = spellings.find(({ spelling }) => spelling === text)
@@ -183,7 +189,10 @@ export class JsonReader {
     throw this.wrong('an unknown field', allowed)
   }
 
-  /** Skips the comma before a member, or the bracket at the end. */
+  /**
+   * Returns whether the object or list has another member. Skips the comma before the member, or the closing
+   * bracket.
+   */
   #hasNext(closing: number): boolean {
     const code = this.#next()
     const isFresh = this.#isFresh
@@ -199,7 +208,7 @@ export class JsonReader {
     return true
   }
 
-  /** Returns the first character that is not white space, without skipping it; -1 at the end. */
+  /** Skips white space, and returns the character after it without skipping that one; -1 at the end. */
   #next(): number {
     const bytes = this.#bytes
     let code = bytes[this.#at] ?? -1

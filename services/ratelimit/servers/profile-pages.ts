@@ -88,7 +88,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
   }
 }
 
-/** Imported on demand, since the inspector takes memory. */
+/** Imports the modules that take profiles; on demand, because the inspector takes memory. */
 const loadTools = async () => ({
   ...(await import('./encode-pprof.ts')),
   ...(await import('./take-profile.ts')),

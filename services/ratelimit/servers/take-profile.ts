@@ -41,12 +41,12 @@ export async function takeHeapProfile(
   }
 }
 
-/** Rejects when the caller disconnects. */
+/** Waits for `durationMs`. Rejects when the caller disconnects. */
 async function wait(durationMs: number, signal: AbortSignal): Promise<void> {
   await pause(durationMs, undefined, { signal, ref: false })
 }
 
-/** Converts to samples with CPU time in nanoseconds. Idle time is left out. */
+/** Converts a profile of V8 to samples with CPU time in nanoseconds. Idle time is left out. */
 export function fromCpuProfile(profile: Profiler.Profile, startedMs: number): Profile {
   const nodes = new Map(profile.nodes.map(node => [node.id, node]))
   const parents = new Map(
@@ -69,7 +69,7 @@ export function fromCpuProfile(profile: Profiler.Profile, startedMs: number): Pr
   return { sampleTypes: [['cpu', 'nanoseconds']], samples, startedMs, durationMs }
 }
 
-/** Converts to samples with the bytes in use. */
+/** Converts a profile of V8 to samples with the bytes in use. */
 export function fromHeapProfile(
   { head }: HeapProfiler.SamplingHeapProfile,
   startedMs: number,

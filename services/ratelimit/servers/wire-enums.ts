@@ -21,7 +21,7 @@ export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map([
   ['YEAR', 6],
 ])
 
-/** The same by number; UNKNOWN and unknown numbers are undefined. */
+/** The units of a limit in a request, by number. UNKNOWN and unknown numbers are undefined. */
 export const overrideUnits: Readonly<Record<number, Unit | undefined>> = {
   1: 'second',
   2: 'minute',

@@ -1,6 +1,5 @@
 import { boolean, durationMs, integer, settingsTable, text } from '@tollway/chassis/settings.ts'
 
-/** The settings of memcached. */
 export const memcachedSettings = settingsTable({
   memcachedHostPort: {
     name: 'MEMSTORE_HOST_PORT',

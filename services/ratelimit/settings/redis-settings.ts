@@ -9,7 +9,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** The type in any letter case, as in the reference. */
+/** The topology, in upper or lower case as in envoyproxy/ratelimit. */
 const redisType: SettingKind<'single' | 'sentinel' | 'cluster'> = {
   allowed: 'single, sentinel or cluster',
   parse(value) {
@@ -21,7 +21,7 @@ const redisType: SettingKind<'single' | 'sentinel' | 'cluster'> = {
 const pipelineLimitHelp =
   'The number of collected commands at which they are written early. 0 means no limit, or 50 without a window.'
 
-/** The settings of Redis: one for all limits, and optionally a second one for limits per second. */
+/** The settings of the Redis that counts all limits, and of an optional second one for limits per second. */
 export const redisSettings = settingsTable({
   redisType: {
     name: 'KVSTORE_TYPE',
@@ -206,8 +206,8 @@ export const redisSettings = settingsTable({
 })
 
 /**
- * Settings of the reference that have no effect here, accepted so that a Deployment can be migrated
- * unchanged.
+ * Settings of envoyproxy/ratelimit that have no effect here. They are accepted so that a Deployment can be
+ * migrated unchanged.
  */
 export const redisCompatibilitySettings = settingsTable({
   redisPoolSize: {

@@ -10,7 +10,10 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** The minimum for repeated tasks: a shorter interval would take all the time. */
+/**
+ * At least 10 ms, for the interval of a repeated task: a shorter interval could take all the time of the
+ * process.
+ */
 const atLeast10Ms = durationAtLeast(10)
 
 const booleanOrUnset: SettingKind<boolean | ''> = {

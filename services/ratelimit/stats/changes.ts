@@ -5,13 +5,14 @@ import type { NamedCounter, NamedHistogram, Stats } from './stats.ts'
 export type SeriesChange =
   | { readonly kind: 'counter'; readonly name: string; readonly added: number }
   | { readonly kind: 'gauge'; readonly name: string; readonly value: number }
-  /** `counts` are the added durations, by bucket. */
+  /** `counts` is the number of added durations in each bucket. */
   | { readonly kind: 'timer'; readonly name: string; readonly counts: Float64Array }
 
 /**
- * Returns a function that iterates once over all statistics and yields the changes; a gauge is always
- * yielded, as in the reference. A change is computed when it is yielded, and counts as reported from then on.
- * If an iteration ends early, the next one yields the remaining changes.
+ * Returns a function that iterates once over all statistics and yields the changes. As in
+ * envoyproxy/ratelimit, every gauge is yielded, even if it has not changed. A change is computed when it is
+ * yielded, and counts as reported from then on. If an iteration ends early, the next one yields the remaining
+ * changes.
  */
 export function createChanges(stats: Stats): () => Generator<SeriesChange, undefined> {
   const reportedCounters: number[] = []

@@ -10,7 +10,10 @@ export interface LimitStats {
   nearLimit: number
   withinLimit: number
   shadowMode: number
-  /** The calls with these hits: a report to the operator, and not a statistic, as the reference has none. */
+  /**
+   * The number of calls with these hits. It is reported to the operator, but is not among the statistics,
+   * because envoyproxy/ratelimit has no statistic of calls.
+   */
   calls: number
 }
 
@@ -35,7 +38,10 @@ const zeros = (): LimitStats => ({
   calls: 0,
 })
 
-/** Each kind of names has a separate limit, so that callers cannot use up the names of configured limits. */
+/**
+ * The statistics of limits by name. Each kind of names has its own `NameLimits`, so that callers cannot use
+ * up the names of configured limits.
+ */
 export interface LimitStatsTable {
   /**
    * Returns the counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each
@@ -43,17 +49,17 @@ export interface LimitStatsTable {
    */
   attach(name: string): LimitStats
   /**
-   * Returns the counters of a limit that is named after a request: by `detailed_metric`, or by a limit in the
-   * request.
+   * Returns the counters of a limit that is named after a request: by `detailed_metric`, by
+   * `value_to_metric`, or because the request brings the limit with it.
    */
   attachRequested(name: string): LimitStats
-  /** Returns the counter of calls for a domain without a configuration. */
+  /** Returns the counter of descriptors in requests for a domain without a configuration. */
   domainNotFound(domain: string): StatCounter
 }
 
 /**
- * The limits of one kind of names. Further names are counted together, under `overflow`. Lengths are in
- * UTF-16 code units.
+ * How many names of one kind have statistics of their own. All further names share the statistics `overflow`.
+ * Lengths are in UTF-16 code units.
  */
 export interface NameLimits {
   readonly names: number
@@ -88,7 +94,10 @@ export function createLimitStats(
   }
 }
 
-/** Creates one value for each name, until the limit is reached; then one for all other names. */
+/**
+ * Returns a function that creates one value for each name until `limits` are reached, and then returns the
+ * same value for all other names. Calls `onOverflow` once, for the first of the other names.
+ */
 function boundedTable<T>(
   limits: NameLimits,
   make: (name: string) => T,

@@ -1,29 +1,33 @@
 import { createHistogram, type Histogram, type HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
 
 /**
- * The statistics of one process: plain numbers under the reference's names. The decision path adds to
- * counters and histograms that it looked up before; sinks and /stats read them.
+ * The statistics of one process: plain numbers under the names of envoyproxy/ratelimit. The decision path
+ * adds to counters and histograms that it looked up before; sinks and the page `/stats` read them.
  */
 export interface Stats {
   /** Returns the counter with this name; the first call creates it. */
   counter(name: string): StatCounter
   /**
-   * Creates a family: things with the same counters, named `prefix`, the thing's name, a dot, and the field's
-   * suffix. The counters of one thing are the fields of one object, and their names are created on demand:
-   * 10,000 limits take 10 MiB less than with an object and a name for each counter.
+   * Creates a family: the counters of many members, such as limits, each of which has the same fields. The
+   * name of a counter consists of `prefix`, the name of the member, a dot, and the suffix of the field. The
+   * counters of a member are the fields of one object, and their names are created on demand: 10,000 limits
+   * take 10 MiB less than with an object and a name for each counter.
    *
-   * @param zeros creates the fields, all 0; those without a suffix are no statistics
+   * @param zeros creates the fields of a member, all 0; a field without a suffix is no statistic
    */
   family<Counts extends Record<Field, number>, Field extends string>(
     prefix: string,
     suffixes: Readonly<Record<Field, string>>,
     zeros: () => Counts,
   ): CounterFamily<Counts>
-  /** Registers a value that is read on demand. A second one with this name replaces the first. */
+  /** Registers a value that is read on demand. A second gauge with the same name replaces the first. */
   gauge(name: string, read: () => number): void
   /** Returns the distribution of durations in milliseconds with this name; the first call creates it. */
   histogram(name: string): Histogram
-  /** Returns every counter and gauge, sorted by name: for people, since sorting takes time. */
+  /**
+   * Returns every counter and gauge, sorted by name. Only for pages that people read, since sorting takes
+   * time.
+   */
   entries(): readonly Stat[]
   /**
    * All series of a kind in the order of creation, for sinks. These lists only grow, so that a sink may store
@@ -40,13 +44,13 @@ export interface StatCounter {
 
 interface CounterFamily<Counts> {
   /**
-   * Returns the counters of the thing with this name; the first call creates them, later ones return the same
-   * object.
+   * Returns the counters of the member with this name. The first call creates them, later ones return the
+   * same object.
    */
   of(name: string): Counts
 }
 
-/** Counters of a family are created on demand, as views of its numbers. */
+/** The list of counters. Those of a family are created on demand, as views of the fields of a member. */
 interface CounterList extends Iterable<NamedCounter> {
   readonly length: number
   at(position: number): NamedCounter | undefined
@@ -96,12 +100,12 @@ export function createStats(): Stats {
   }
 }
 
-/** The counters of one thing of a family. */
+/** One member of a family, with its counters. */
 interface Member {
   readonly family: Family
   readonly name: string
   readonly counts: Record<string, number>
-  /** The index of its first counter. */
+  /** The position of the member's first counter among all counters. */
   readonly position: number
 }
 
@@ -115,7 +119,7 @@ interface Family {
 function createCounters() {
   const families: Family[] = []
   const byName = createShardedMap<NamedCounter>()
-  /** A member occurs once for each of its fields. */
+  /** All counters by position. A member occurs once for each of its fields. */
   const positions: (NamedCounter | Member)[] = []
 
   function at(position: number): NamedCounter | undefined {
@@ -179,7 +183,8 @@ function createCounters() {
 }
 
 /**
- * A class, since sinks iterate over all counters repeatedly, and objects with accessors are slow to create.
+ * A counter of a member, as a view of one field. A class, since sinks iterate over all counters repeatedly,
+ * and objects with accessors are slow to create.
  */
 class MemberCounter implements NamedCounter {
   readonly #member: Member
@@ -249,7 +254,7 @@ export function createShardedMap<T>(): ShardedMap<T> {
   }
 }
 
-/** A power of 2. */
+/** A power of 2, because `pickShard` selects a shard by the lower bits of a hash. */
 const shardCount = 64
 
 function hashText(key: string): number {

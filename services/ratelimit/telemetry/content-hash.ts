@@ -1,8 +1,8 @@
 import type { DescriptorEntry } from '../rules/match.ts'
 
 /**
- * The two halves of the hash that the functions of this module compute. All of them share one object, so that
- * a call allocates nothing. Callers can choose texts with equal hashes: use it for estimates only.
+ * The hash that the functions of this module compute, as two 32-bit numbers. There is only one such object,
+ * so that a call allocates nothing. Callers can choose texts with equal hashes: it is for estimates only.
  */
 export const contentHash = { low: 0, high: 0 }
 
@@ -11,7 +11,10 @@ export function startHash(): void {
   contentHash.high = 0x2f0b4a27
 }
 
-/** FNV-1a, and a second hash of the same form. Returns the length of the text. */
+/**
+ * Adds the text to the hash: FNV-1a in `low`, a second hash of the same form in `high`. Returns the text's
+ * length.
+ */
 export function hashText(text: string): number {
   const { length } = text
   let { low, high } = contentHash
@@ -31,7 +34,7 @@ export function hashNumber(value: number): void {
   contentHash.high = (Math.imul(contentHash.high ^ upper, 0x5bd1e995) + (value | 0)) | 0
 }
 
-/** Adds keys, values and their number. Returns the length of all keys and values. */
+/** Adds keys, values and their number to the hash. Returns the total length of all keys and values. */
 export function hashEntries(entries: readonly DescriptorEntry[]): number {
   let length = 0
   for (const { key, value } of entries) length += hashText(key) + hashText(value)

@@ -10,7 +10,7 @@ import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
 import { type CounterAction, callCounter } from './counter-calls.ts'
 
-/** A limiter for one rule of the key `user`, and calls of its counters. */
+/** Opens a limiter with one rule for the key `user`, and the calls of its counters. */
 function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateLimitPolicy>[]) {
   const clock = { nowMs: () => 1_000_030_000, monotonicMs: () => 1_000_030_000 }
   const stats = createStats()

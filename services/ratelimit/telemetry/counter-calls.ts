@@ -13,9 +13,9 @@ export type CounterAction =
 
 interface CounterState {
   readonly rule: string
-  /** The key in the backend, including its window. */
+  /** The counter's key in the backend, including the window. */
   readonly key: string
-  /** Negative after a raise by more than was counted. */
+  /** Negative if a raise granted more hits than were counted. */
   readonly value: number
   readonly limit: number
   readonly resetSeconds: number
@@ -31,15 +31,15 @@ export interface CounterParts {
   readonly counters: Pick<Counters, 'add' | 'admit'>
   readonly cacheKeyPrefix: string
   readonly clock: Clock
-  /** False for memcached, whose counters end at 0. */
+  /** Whether a counter can become negative: not in memcached, whose counters do not fall below 0. */
   readonly canBeNegative: boolean
 }
 
 /**
- * Reads or changes the counters of one descriptor where they lie. A reset of a fixed window subtracts the
- * value that it reads, so hits that are counted meanwhile stay counted. A reset empties a sliding window, and
- * fills a token bucket. A raise of a sliding window ends with its window, as that of a fixed window; one of a
- * token bucket adds tokens, and those beyond a full bucket are lost. Never rejects because of the backend.
+ * Reads, resets or raises the counters of one descriptor in the backend. A reset of a fixed window subtracts
+ * the value that was read, so hits that are counted meanwhile stay counted; a reset empties a sliding window
+ * and fills a token bucket. A raise of a window ends with that window. A raise of a token bucket adds tokens;
+ * those beyond a full bucket are lost. A failure of the backend is an outcome, not a rejection.
  */
 export async function callCounter(
   parts: CounterParts,
@@ -91,13 +91,15 @@ async function callWindows(
   return { outcome: 'ok', counters: located.map((counter, index) => toState(counter, after[index] ?? 0)) }
 }
 
-/** No backend stops counting with the limit `maxCount`. */
+/** The limit is `maxCount`, so that a backend that stops counting over the limit counts all the hits. */
 function toHit({ check, perSecond }: LocatedCounter, hits: number): Hit {
   const { key, expirySeconds } = check
   return { key, hits, expirySeconds, limit: maxCount, perSecond }
 }
 
-/** Sliding windows and token buckets have no count of hits: their value is what does not remain. */
+/**
+ * Sliding windows and token buckets have no count of hits; the value is the burst minus the remaining hits.
+ */
 async function callAdmitted(
   { counters }: CounterParts,
   located: readonly LocatedCounter[],
@@ -105,7 +107,7 @@ async function callAdmitted(
 ): Promise<readonly CounterState[]> {
   const hits = toHits(action)
   const outcomes = await Promise.all(
-    // Each by itself: a call of several checks would be in one slot of a cluster.
+    // Admits each check by itself: the checks of one call would have to be in one slot of a Redis Cluster.
     located.map(async ({ check }) => (await counters.admit?.([{ ...check, hits }]))?.[0]),
   )
   return located.map((counter, index) => {

@@ -14,7 +14,7 @@ test('the decisions of gRPC and /json since the last report, and their quantiles
   for (let call = 0; call < 10; call++) jsonTimes.record(20)
   const { decisions, p50Ms, p99Ms } = times()
   assert.equal(decisions, 100)
-  // A bucket is at most 1/32 wide.
+  // A bucket of the histogram is at most 1/32 of its value wide.
   assert.ok(Math.abs(p50Ms - 1) <= 1 / 32, `p50 ${p50Ms}`)
   assert.ok(Math.abs(p99Ms - 20) <= 20 / 32, `p99 ${p99Ms}`)
   assert.deepEqual(times(), { decisions: 0, p50Ms: 0, p99Ms: 0 })

@@ -1,14 +1,14 @@
 import { createHmac } from 'node:crypto'
 import type { DescriptorEntry } from '../rules/match.ts'
 
-/** Returns the entries of a descriptor as they may leave the process. */
+/** Returns the entries of a descriptor in the form in which they may leave the process. */
 export type ShowEntries = (entries: readonly DescriptorEntry[]) => readonly DescriptorEntry[]
 
 const hashChars = 16
 
 /**
- * Replaces each value by a hash that depends on its key and on the salt, so that equal values of one key stay
- * comparable over all processes with the same salt.
+ * Replaces each value by a hash of key, value and salt, so that equal values of one key can still be compared
+ * among all processes that have the same salt.
  */
 export function hideValues(salt: string): ShowEntries {
   return entries =>

@@ -21,16 +21,16 @@ export interface ReportsParts {
   readonly counters: Pick<Counters, 'add' | 'admit'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   readonly stats: Stats
-  /** The times of the calls of `/json`, of which there is no statistic. */
+  /** The durations of calls of `/json`, which the statistics do not have. */
   readonly jsonTimes: HistogramReading
   readonly backendProblem: () => string
   readonly log: Log
 }
 
-/** The most decisions that the taps of all processes of a pod report in a second. */
+/** The taps of all processes of a pod together report at most this many decisions in a second. */
 const maxTappedOfPod = 50
 
-/** Opens the reports that the settings ask for. Import this module only if there is a feed. */
+/** Opens the reports that the settings ask for. This module is imported only if there is a feed. */
 export function openReports(settings: Settings, parts: ReportsParts): ReconnectingCall {
   const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
   const { configuration, ...same } = parts

@@ -23,7 +23,7 @@ export const counterSessionCodec = {
   decode: (bytes: Uint8Array): OperatorRequest => fromBinary(SessionRequestSchema, bytes).request,
 }
 
-/** Rounds, since a message has whole numbers only. */
+/** Rounds to a whole number of at least 0, for fields of unsigned integers. */
 const toWholeNumber = (value: number) => BigInt(Math.max(0, Math.round(value)))
 
 function toHitsMessage({ calls, allowed, refused, near, shadow }: HitTotals) {
@@ -105,7 +105,7 @@ export function toWatchMessage(report: WatchReport): ProcessReport {
   return { case: 'tap', value: { id, decisions, skipped: toWholeNumber(report.skipped) } }
 }
 
-/** The most hits of a raise: a limit has 32 bits. */
+/** A raise may grant at most this many hits, as a limit has 32 bits. */
 const maxRaise = 0xffffffffn
 
 const watchKinds = {
@@ -115,10 +115,16 @@ const watchKinds = {
   [Subscribe_What.WHAT_UNSPECIFIED]: undefined,
 } as const
 
-/** The most characters of the domain and the rule of a subscription, which are kept while it runs. */
+/**
+ * The domain and the rule of a subscription may together have at most this many characters, which are kept
+ * while it runs.
+ */
 const maxWatchedChars = 65_536
 
-/** Returns undefined for a subscription that this version does not know, and for one with longer names. */
+/**
+ * Returns undefined for a kind of subscription that this version does not know, and if its names are too
+ * long.
+ */
 export function toWatch(
   message: (OperatorRequest & { case: 'subscribe' })['value'],
 ): SubscriptionRequest | undefined {
@@ -127,7 +133,9 @@ export function toWatch(
   return what && { id, what, domain, rule, byRefused, maxTapped: maxTapped || Number.POSITIVE_INFINITY }
 }
 
-/** Returns undefined for an action that this version does not know, and for a raise by too many hits. */
+/**
+ * Returns undefined for an action that this version does not know, and for a raise by more than `maxRaise`.
+ */
 export function toAction(
   message: (OperatorRequest & { case: 'counter' })['value'],
 ): CounterAction | undefined {

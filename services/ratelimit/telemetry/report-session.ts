@@ -18,29 +18,29 @@ import { createTotalsReport } from './rule-totals.ts'
 import { createRequestHandler, type RequestParts } from './session-requests.ts'
 
 interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
-  /** The connection of the feed, which closes it. */
+  /** The connection of the feed, whose owner closes it. */
   readonly connection: FeedConnection
   readonly identity: ProcessIdentity
-  /** Returns the cause of a failure of the backend; empty if it answers. */
+  /** Returns why the backend fails; empty if it answers. */
   readonly backendProblem: () => string
   /** Adds a listener that is called after each change of the rules. */
   readonly onRules: (listener: () => void) => void
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly timing?: Partial<ReportTiming>
 }
 
-/** How the operator knows this process, as the node of the feed. */
+/** How the operator identifies this process; `nodeId` is its node in the feed. */
 export interface ProcessIdentity {
   readonly uid: string
   readonly pod: string
   readonly namespace: string
   readonly nodeId: string
-  /** 0 of 0 for a process without workers. */
+  /** The index of this worker of `workers`; both are 0 for a process without workers. */
   readonly worker: number
   readonly workers: number
-  /** The parts that are switched on. */
+  /** The names of the features that are switched on. */
   readonly features: readonly string[]
   readonly backend: string
 }
@@ -56,7 +56,7 @@ const defaultReportTiming: ReportTiming = {
   unsupportedMs: 60_000,
 }
 
-/** Reports decisions to the operator of the feed, and answers its requests. */
+/** Reports decisions to the operator that serves the feed, and answers its requests. */
 export function createReportSession(options: ReportSessionOptions): ReconnectingCall {
   const timing = { ...defaultReportTiming, ...options.timing }
   const callOnce = createReporter(options, timing.intervalMs)
@@ -64,8 +64,8 @@ export function createReportSession(options: ReportSessionOptions): Reconnecting
 }
 
 /**
- * Returns a function that reports through one stream: the totals at each interval and after each change of
- * the rules, and the answers to requests. It rejects when the stream ends.
+ * Returns a function that reports through one stream, until it ends: the totals at each interval and after
+ * each change of the rules, and the answers to requests. It rejects when the stream ends with an error.
  */
 function createReporter(options: ReportSessionOptions, intervalMs: number) {
   const { connection, clock, onRules, identity, rules, backendProblem } = options
@@ -98,7 +98,7 @@ function createReporter(options: ReportSessionOptions, intervalMs: number) {
       hasEnded = true
       pause.wake()
     })
-    // Awaited below, after the last report.
+    // Errors are awaited below, after the last report.
     ended.catch(() => {})
     outgoing.send({ case: 'hello', value: { ...identity, features: [...identity.features] } }, false)
     await sendTotals(() => hasEnded, signal)
@@ -116,12 +116,12 @@ function countLimits({ table }: { readonly table: Parameters<typeof recordCount>
   return limits
 }
 
-/** Reports that wait for the operator. Beyond it, those that a later one replaces are dropped. */
+/** While this many reports wait to be sent, further ones that a later report replaces are dropped. */
 const maxWaiting = 32
-/** Answers beyond this number are dropped too: the operator does not read. */
+/** While this many reports wait, answers are dropped as well: the operator does not read. */
 const maxWaitingAnswers = 1_000
 
-/** The reports of the open stream. Without one, reports are dropped. */
+/** Sends reports through the open stream. Without an open stream they are dropped. */
 class OutgoingReports {
   #call: BidiCall<ProcessReport, OperatorRequest> | undefined
   #waiting = 0
@@ -145,7 +145,7 @@ class OutgoingReports {
     return this.#dropped
   }
 
-  /** `isOptional` reports are dropped earlier than answers. */
+  /** Sends a report. If the operator does not read, an `isOptional` one is dropped earlier than others. */
   send(report: ProcessReport, isOptional: boolean): void {
     const call = this.#call
     if (call === undefined) return
@@ -162,11 +162,14 @@ class OutgoingReports {
 
 interface DecisionTimesParts {
   readonly stats: Pick<Stats, 'histogram' | 'histograms'>
-  /** The times of the calls of `/json`, of which there is no statistic. */
+  /** The durations of calls of `/json`, which the statistics do not have. */
   readonly jsonTimes: Pick<HistogramReading, 'counts'>
 }
 
-/** Returns a function that returns the decisions since its last call, and their quantiles. */
+/**
+ * Returns a function that returns the number of decisions since its last call, and quantiles of their
+ * durations.
+ */
 export function createDecisionTimes({ stats, jsonTimes }: DecisionTimesParts) {
   const name = 'ratelimit_server.ShouldRateLimit.response_time'
   stats.histogram(name)

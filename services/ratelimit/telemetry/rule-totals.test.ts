@@ -34,7 +34,7 @@ function open() {
     statsOf(domain: string, key: string) {
       return match(rules, domain, [{ key, value: 'x' }])?.limit.stats ?? assert.fail()
     },
-    /** The lines of a report: `shop whole user+3`. */
+    /** Returns the lines of a report: `shop whole user:3/0`, with the allowed and the rejected hits. */
     report() {
       const { domains, removedDomains } = report()
       const lines = domains.map(({ domain, isWhole, changed }) => {

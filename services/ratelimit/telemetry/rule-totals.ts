@@ -4,12 +4,12 @@ import { createRuleFinder } from '../rules/find-same-rule.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 
-/** Numbers of calls of a rule or a domain, and of their hits. */
+/** The number of calls of a rule or a domain, and of their hits. */
 export interface HitTotals {
   calls: number
   allowed: number
   refused: number
-  /** Allowed hits near the limit. */
+  /** Hits that were allowed near the limit. */
   near: number
   /** Hits over the limit that were allowed because of the shadow mode. */
   shadow: number
@@ -19,7 +19,10 @@ interface DomainReport {
   readonly domain: string
   /** The number of rules with a limit. */
   readonly rules: number
-  /** Whether rules that are missing here and in earlier reports of this content do not exist. */
+  /**
+   * Whether the report begins anew after a change of the configuration: rules that it does not have, and that
+   * no later report has, had no hits.
+   */
   readonly isWhole: boolean
   readonly changed: readonly (HitTotals & { readonly rule: string })[]
 }
@@ -31,7 +34,7 @@ export interface TotalsReport {
 
 export const createHitTotals = (): HitTotals => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 
-/** Returns the limits of a rule, which has several or is one itself. */
+/** Returns the limits of a rule that has several; otherwise the rule's only limit. */
 export function listMembers<S>(limit: Limit<S>): readonly Limit<S>[] {
   return limit.members ?? [limit]
 }
@@ -54,7 +57,7 @@ function addStats(
   sum.shadow += shadowMode
 }
 
-/** Returns the hits of the rule with this `configuredKey`, or of the whole domain if it is empty. */
+/** Returns the hits of the rule with this `configuredKey`, or of the whole domain if `rule` is empty. */
 export function sumHits(rules: RuleSet<LimitStats> | undefined, domain: string, rule: string): HitTotals {
   const sum = createHitTotals()
   for (const known of rules?.domains.get(domain)?.known ?? []) {
@@ -68,8 +71,9 @@ export function sumHits(rules: RuleSet<LimitStats> | undefined, domain: string, 
 }
 
 /**
- * Returns a function that reports the rules whose totals changed since its last call. The first call reports
- * all rules with hits, and so does the first one after a change of the domain's configuration.
+ * Returns a function that reports the rules whose totals have changed since its last call. The first call,
+ * and the first one after a change of a domain's configuration, report all rules of the domain that have
+ * hits.
  */
 export function createTotalsReport(
   rules: () => RuleSet<LimitStats> | undefined,
@@ -97,16 +101,16 @@ export function createTotalsReport(
 }
 
 /**
- * The rules with hits of an earlier configuration that the report of a new one can have. Rules beyond it are
- * reported after their next hit.
+ * When a configuration changes, at most this many rules that had hits before are in the first report of the
+ * new one. Further ones are reported after their next hit.
  */
 const maxCarriedRules = 5_000
 
 /**
- * Opens the rules with hits of an earlier configuration in the new one, which has the same statistics for a
- * limit of the same name: a domain's configuration has no rule with hits until a request matches it.
- * Statistics that are named after requests are left out until the next such request, since another rule may
- * have them now.
+ * Opens, in a new configuration, the rules that had hits in the earlier one. A configuration knows a rule
+ * only after a request has matched it, but the statistics of a limit of the same name are kept. Statistics
+ * that are named after requests are left out until the next such request, because another rule may have that
+ * name now.
  */
 function carryKnownRules(earlier: Domain<LimitStats>, domain: Domain<LimitStats>): void {
   const find = createRuleFinder(domain.table, earlier.table)
@@ -123,7 +127,7 @@ function carryKnownRules(earlier: Domain<LimitStats>, domain: Domain<LimitStats>
 interface ReportedDomain {
   readonly domain: Domain<LimitStats>
   readonly rules: number
-  /** The sum of the reported hits of each limit: every hit changes it. */
+  /** The sum of the reported hits of each limit, to detect changes: every hit changes the sum. */
   readonly sums: Map<Limit<LimitStats>, number>
 }
 

@@ -5,7 +5,8 @@ interface SampledItem<T> {
 
 /**
  * A uniform sample of a stream of unknown length (Vitter's algorithm R): each offered item is in the sample
- * with the same probability. An item that is not in the sample costs one random number and no allocation.
+ * with the same probability. An item that does not enter the sample costs one random number and no
+ * allocation.
  */
 export class Sample<T> {
   readonly #capacity: number
@@ -13,13 +14,16 @@ export class Sample<T> {
   #kept: SampledItem<T>[] = []
   #offered = 0
 
-  /** @param random returns numbers from 0 to below 1 */
+  /** @param random returns random numbers, uniform in [0, 1) */
   constructor(capacity: number, random: () => number) {
     this.#capacity = capacity
     this.#random = random
   }
 
-  /** Counts an item. Returns its slot if it is in the sample, for `put`, and otherwise undefined. */
+  /**
+   * Counts an item. If the item enters the sample, returns its slot, to be passed to `put`; otherwise
+   * undefined.
+   */
   offer(): number | undefined {
     this.#offered += 1
     if (this.#offered <= this.#capacity) return this.#offered - 1
@@ -27,14 +31,14 @@ export class Sample<T> {
     return slot < this.#capacity ? slot : undefined
   }
 
-  /** Stores the item that was offered last. */
+  /** Stores the item that was offered last in the slot that `offer` returned. */
   put(slot: number, item: T): void {
     this.#kept[slot] = { item, order: this.#offered }
   }
 
   /**
-   * Returns at most `count` items of the sample in their order, and the number of the other offered items.
-   * Starts a new sample.
+   * Returns at most `count` items of the sample in the order of their offers, and the number of all other
+   * offered items. Starts a new sample.
    */
   take(count: number): { readonly items: readonly T[]; readonly skipped: number } {
     const kept = this.#kept

@@ -13,7 +13,7 @@ import {
 import { createSubscriptions, type SubscriptionOptions } from './subscriptions.ts'
 import { createWhatIfHandler, type WhatIfParts } from './what-if-requests.ts'
 
-/** The parts of the service that requests of the operator use. */
+/** The parts of the service that the operator's requests need. */
 export interface RequestParts
   extends CounterParts,
     Omit<WhatIfParts, keyof CounterParts>,
@@ -24,19 +24,17 @@ export interface RequestParts
 
 /** Answers the requests of one session. */
 interface RequestHandler {
-  /** Never throws. */
+  /** Never throws: a failure is answered. */
   handle(request: OperatorRequest): void
-  /** Ends the subscriptions and a replay. Calls are recorded further. */
+  /** Ends the subscriptions and a replay. Calls are still recorded. */
   close(): void
 }
 
 const maxTtlMs = 60_000
-/** The most requests of counters that run at once. */
+/** At most this many requests for counters run at once; further ones are answered with a problem. */
 const maxCounterCalls = 100
 
-/**
- * @param send sends a report. `isOptional` reports may be dropped if the operator does not read in time.
- */
+/** @param send sends a report. The operator may miss an `isOptional` one if it does not read in time. */
 export function createRequestHandler(
   parts: RequestParts,
   send: (report: ProcessReport, isOptional: boolean) => void,

@@ -1,13 +1,13 @@
 import { contentHash } from './content-hash.ts'
 
-/** A counted key. The count is too high by at most the error. */
+/** A counted key. The true count is between `count - error` and `count`. */
 export interface CountedItem<T> {
   readonly item: T
   readonly count: number
   readonly error: number
 }
 
-/** A counter of the sketch. `next` is the index of the next one in its bucket. */
+/** A counter of one key. `next` is the index of the next counter in the same bucket of the hash table. */
 interface Counter<T> {
   item: T
   count: number
@@ -21,19 +21,22 @@ const none = -1
 
 /**
  * Counts the most frequent keys in fixed memory, by the Space-Saving algorithm (Metwally, Agrawal and El
- * Abbadi, 2005): a new key replaces the one with the lowest count, and takes over its count as its error.
+ * Abbadi, 2005): a new key replaces the one with the lowest count, and takes over that count as its error.
  * Every key whose count is above `missingAtMost` is present. Keys with equal hashes are one key.
  *
  * An addition takes O(log capacity), and allocates nothing once there are `capacity` keys: the counters are a
- * heap with the lowest count first, and a hash table of chains finds them. A class, since V8 accesses its
- * fields directly.
+ * heap with the lowest count first, and a hash table with chaining finds them by key. A class, because V8
+ * accesses its fields directly.
  */
 export class SpaceSaving<T> {
   readonly #capacity: number
   readonly #counters: Counter<T>[] = []
-  /** The first counter of each bucket. */
+  /** The index of the first counter of each bucket, or `none`. */
   readonly #buckets: Int32Array
-  /** The indexes of the counters; no count is higher than those at 2i + 1 and 2i + 2. */
+  /**
+   * The indexes of the counters, as a binary heap: the count at position i is not above those at 2i + 1 and
+   * 2i + 2.
+   */
   readonly #heap: Int32Array
   /** The position of each counter in the heap. */
   readonly #positions: Int32Array
@@ -45,7 +48,7 @@ export class SpaceSaving<T> {
     this.#positions = new Int32Array(capacity)
   }
 
-  /** Adds hits to the key whose hash is in `contentHash`. The item represents the key if it is new. */
+  /** Adds hits to the key whose hash is in `contentHash`. If the key is new, `item` represents it. */
   add(hits: number, item: T): void {
     const { low, high } = contentHash
     const found = this.#find(low, high)
@@ -57,14 +60,14 @@ export class SpaceSaving<T> {
     else this.#replaceLowest(hits, item, low, high)
   }
 
-  /** Returns the keys with the highest counts first. */
+  /** Returns the counted keys, the highest count first. */
   top(): readonly CountedItem<T>[] {
     return this.#counters
       .map(({ item, count, error }) => ({ item, count, error }))
       .sort((a, b) => b.count - a.count)
   }
 
-  /** Returns the highest count that a missing key can have. */
+  /** Returns the highest count that a key can have that is not among the counted ones. */
   missingAtMost(): number {
     return this.#counters.length < this.#capacity ? 0 : this.#countAt(0)
   }
@@ -104,7 +107,7 @@ export class SpaceSaving<T> {
     return (low ^ (low >>> 15)) & (this.#buckets.length - 1)
   }
 
-  /** Makes the counter the first one of its bucket, and returns the one that was. */
+  /** Puts the counter first in its bucket, and returns the index of the counter that was first. */
   #link(low: number, index: number): number {
     const bucket = this.#findBucket(low)
     const next = this.#buckets[bucket] as number

@@ -9,7 +9,7 @@ import type { WatchReport, WorkerShare } from './watches.ts'
 const maxTapped = 50
 const ttlMs = 60_000
 
-/** The subscriptions of one worker. Its second passes with the played timers. */
+/** Opens the subscriptions of one worker. A mocked timer makes its seconds pass. */
 function openWorker(
   t: TestContext,
   worker: WorkerShare,
@@ -45,7 +45,7 @@ function openWorker(
 
 const tapsIn = (reports: readonly WatchReport[]) => reports.flatMap(one => (one.what === 'tap' ? [one] : []))
 
-/** Subscriptions whose second passes when `report` or `top` is called. */
+/** Opens subscriptions. A second passes when `report` or `top` is called. */
 function open(t: TestContext, show?: ShowEntries) {
   t.mock.timers.enable({ apis: ['setInterval'] })
   let nowMs = 0

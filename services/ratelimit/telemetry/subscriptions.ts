@@ -8,7 +8,7 @@ import {
   type WatchReport,
 } from './watches.ts'
 
-/** The running subscriptions of the operator. They end by themselves, unless they are renewed. */
+/** The running subscriptions of the operator. Each ends after its `ttlMs` unless it is renewed. */
 interface Subscriptions {
   /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
   subscribe(request: SubscriptionRequest, ttlMs: number): boolean
@@ -16,7 +16,7 @@ interface Subscriptions {
   clear(): void
 }
 
-/** The most subscriptions that run at once. */
+/** At most this many subscriptions run at once. */
 const maxSubscriptions = 200
 const reportIntervalMs = 1_000
 
@@ -28,16 +28,16 @@ interface Running {
 }
 
 export interface SubscriptionOptions extends WatchParts {
-  /** Holds the observer of decisions. */
+  /** Where the observer of decisions is set. */
   readonly slot: ObserverSlot
-  /** An observer that is always there; undefined for none. */
+  /** An observer that is always set, also without a subscription; undefined for none. */
   readonly always: DecisionObserver | undefined
   /** Called every second for each subscription. */
   readonly onReport: (report: WatchReport) => void
   readonly allowTap: boolean
 }
 
-/** No timer runs and no decision is observed without a subscription. */
+/** Without a subscription no timer runs, and only the observer `always` is set. */
 export function createSubscriptions(options: SubscriptionOptions): Subscriptions {
   const { slot, always, onReport, allowTap, clock, maxTapped, worker } = options
   const running = new Map<bigint, Running>()

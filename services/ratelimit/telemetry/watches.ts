@@ -9,16 +9,16 @@ import { createHitTotals, type HitTotals, sumHits } from './rule-totals.ts'
 import { Sample } from './sample.ts'
 import { type CountedItem, SpaceSaving } from './space-saving.ts'
 
-/** A subscription of the operator. */
+/** A subscription of the operator: it gets a report each second. */
 export interface SubscriptionRequest {
   readonly id: bigint
   readonly what: 'series' | 'top' | 'tap'
   readonly domain: string
   /** The rule by its `configuredKey`; empty for the whole domain. */
   readonly rule: string
-  /** The keys of `top` are counted by their rejected hits, and otherwise by all hits. */
+  /** Whether `top` counts only the rejected hits of each key; otherwise it counts all hits. */
   readonly byRefused: boolean
-  /** The most decisions of a tap that its reader can use in a second. */
+  /** At most this many decisions of a tap in a second are of use to its reader. */
   readonly maxTapped: number
 }
 
@@ -49,25 +49,28 @@ interface TappedDecision {
   readonly remaining: number
 }
 
-/** The observer of one subscription, and its report of each second. */
+/** Collects the reports of one subscription. */
 export interface Watch {
-  /** Undefined if the statistics suffice. */
+  /** Observes decisions; undefined if the statistics suffice. */
   readonly observer: DecisionObserver | undefined
-  /** @param tapShare the most decisions of a tap in this report */
+  /**
+   * Returns the report of the time since the last one.
+   * @param tapShare a tap reports at most this many decisions
+   */
   report(tapShare: number): WatchReport
 }
 
-/** The most keys of a sketch. */
+/** A report of the most frequent keys has at most this many. */
 const maxTopKeys = 100
 
 export interface WatchParts {
   readonly rules: () => RuleSet<LimitStats> | undefined
   readonly clock: Clock
   readonly show: ShowEntries
-  /** The most decisions that all taps of all workers of the pod report in a second. */
+  /** All taps of all workers of the pod together report at most this many decisions in a second. */
   readonly maxTapped: number
   readonly worker: WorkerShare
-  /** Returns numbers from 0 to below 1. */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
 }
 
@@ -76,7 +79,7 @@ export function openWatch(request: SubscriptionRequest, parts: WatchParts): Watc
   return request.what === 'top' ? openTop(request, parts) : openTap(request, parts)
 }
 
-/** The difference of totals: decisions do not depend on it. */
+/** Reports the difference between the totals of the statistics, so it observes no decisions. */
 function openSeries({ id, domain, rule }: SubscriptionRequest, { rules }: WatchParts): Watch {
   let before = sumHits(rules(), domain, rule)
   return {
@@ -84,7 +87,7 @@ function openSeries({ id, domain, rule }: SubscriptionRequest, { rules }: WatchP
     report() {
       const after = sumHits(rules(), domain, rule)
       const added = createHitTotals()
-      // Totals of a rule that was configured again can be lower.
+      // The totals of a rule can be lower after it was configured again.
       for (const name of ['calls', 'allowed', 'refused', 'near', 'shadow'] as const)
         added[name] = Math.max(0, after[name] - before[name])
       before = after
@@ -122,7 +125,7 @@ function openTop({ id, domain, rule, byRefused }: SubscriptionRequest, { clock, 
   }
 }
 
-/** Shows a sample of the decisions of the whole second, not its first ones. */
+/** Reports a sample of the decisions of the whole interval, not its first decisions. */
 function openTap({ id, domain, rule }: SubscriptionRequest, parts: WatchParts): Watch {
   const { clock, show, maxTapped, worker, random } = parts
   const sample = new Sample<TappedDecision>(Math.ceil(maxTapped / worker.of), random)
@@ -168,7 +171,7 @@ function toTappedDecision(
   }
 }
 
-/** Whether the match is of this rule, or of a rule with this limit. */
+/** Returns whether the matched rule, or one of its limits, has this `configuredKey`. */
 function isOfRule(found: Match<LimitStats> | undefined, rule: string): boolean {
   if (found === undefined) return false
   const { configuredKey, members } = found.limit
@@ -187,7 +190,7 @@ function describeReason(
   return isShadowed ? `shadow mode of the limit of ${name}` : `within the limit of ${name}`
 }
 
-/** Returns the hits that are admitted at once: a token bucket can have more left than its limit. */
+/** Returns how many hits the limit admits at once. For a token bucket that is its burst, not its limit. */
 function findCapacity(found: Match<LimitStats> | undefined, { limit }: DescriptorDecision): number {
   if (limit === undefined) return 0
   const member = found?.limit.members?.find(({ name, requestsPerUnit }) => {
@@ -200,16 +203,15 @@ function countHits({ descriptors, hitsAddend }: DecisionRequest, index: number):
   return descriptors[index]?.hitsAddend ?? Math.max(1, hitsAddend)
 }
 
-/** One of the workers of a pod, from 0. */
+/** The index of a worker of the pod, from 0, and the number of its workers. */
 export interface WorkerShare {
   readonly index: number
   readonly of: number
 }
 
 /**
- * Returns the part of a worker in a total of all workers, as whole numbers whose sum is the total. The
- * workers take turns with each second: each has a part at times, also if there are more workers than the
- * total.
+ * Returns the share of a worker in a total of all workers: whole numbers whose sum is the total. The shares
+ * rotate each second, so that every worker has one at times even if there are more workers than the total.
  */
 export function divideAmongWorkers(total: number, { index, of }: WorkerShare, second: number): number {
   const turn = (index + second) % of

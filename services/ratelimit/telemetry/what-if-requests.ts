@@ -7,7 +7,10 @@ import { MergedCalls } from './recording/merged-calls.ts'
 import { createReplaySlices, type ReplayParts, type ReplaySettings, replay } from './recording/replay.ts'
 import { type OperatorRequest, type ProcessReport, toReplayMessage } from './report-codec.ts'
 
-/** The parts of the service that a what-if uses. */
+/**
+ * The parts of the service that a what-if needs. A what-if replays recorded calls with a proposed
+ * configuration.
+ */
 export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
   /** Undefined if calls are not recorded. */
   readonly recording: CallRecording | undefined
@@ -17,21 +20,24 @@ export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
   readonly clock: { nowMs(): number }
 }
 
-/** Answers the requests of what-ifs in one session. */
+/** Answers the requests for what-ifs in one session. */
 interface WhatIfHandler {
   /** Returns false for a request of another kind. Never throws. */
   handle(request: OperatorRequest): boolean
-  /** Closes the open recording. */
+  /** Closes the recording that is open, if any. */
   close(): void
 }
 
-/** The largest configuration of a what-if. */
+/** The configuration of a what-if may have at most this many bytes, uncompressed. */
 const maxResourceBytes = 10 * 1024 * 1024
 const progressStep = 0.05
-/** Longer than a what-if of an operator. A recording takes more memory while it is open. */
+/**
+ * A recording is closed after this time at the latest, since an open one keeps memory. Longer than any
+ * what-if of an operator takes.
+ */
 const maxOpenMs = 150_000
 
-/** A recording that an operator has opened, and the calls of other processes that it has added. */
+/** A recording that an operator has opened, with the calls of other processes that it has added. */
 interface Opened {
   readonly name: bigint
   readonly domain: string
@@ -45,7 +51,7 @@ interface Opened {
 
 type Value<Case> = (OperatorRequest & { case: Case })['value']
 
-/** @param send sends a report. `isOptional` reports may be dropped if the operator does not read in time. */
+/** @param send sends a report. The operator may miss an `isOptional` one if it does not read in time. */
 export function createWhatIfHandler(
   parts: WhatIfParts,
   send: (report: ProcessReport, isOptional: boolean) => void,
@@ -101,7 +107,7 @@ export function createWhatIfHandler(
     opened = undefined
   }
 
-  /** @throws Error if it is not open */
+  /** @throws Error if no recording of this name is open */
   function find(name: bigint): Opened {
     if (opened?.name === name) return opened
     throw new Error('the recording is not open')
@@ -162,7 +168,9 @@ export function createWhatIfHandler(
     return { case: 'replay', value: { id, done: true, problem: result.problem, invalid: true } }
   }
 
-  /** Sends the answer, or the problem if there is none. Nobody waits for that of a closed recording. */
+  /**
+   * Sends the answer, or the problem if there is none. For a closed recording nobody waits for the problem.
+   */
   async function answer(
     id: bigint,
     as: 'part' | 'added' | 'replay',

@@ -5,7 +5,7 @@ import { createStats, type Stats } from '../stats/stats.ts'
 import { createMergedStats, type WorkerStats } from './merged-stats.ts'
 import { createSeriesDeltas } from './series-deltas.ts'
 
-/** A worker in this process: its messages are encoded as JSON, as by the channel. */
+/** Starts a worker in this process. Its messages are encoded as JSON, as in the channel. */
 function startWorker(into: WorkerStats) {
   const stats = createStats()
   const pass = createSeriesDeltas(stats)

@@ -4,24 +4,27 @@ import type { StatCounter, Stats } from '../stats/stats.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * Adds the statistics of workers to those of the supervisor: counters and durations are sums over all
- * processes that ever ran, gauges are sums over the running ones.
+ * Adds the statistics of workers to those of the supervisor. Counters and durations are sums over all
+ * processes that ever ran; gauges are sums over those that run now.
  */
 export interface MergedStats {
-  /** Registers a new process of a worker. It reports all series from 0; earlier reports are kept. */
+  /**
+   * Registers a new process of a worker, which reports all its series from 0. What earlier processes reported
+   * is kept.
+   */
   open(): WorkerStats
 }
 
 /** The statistics of one process of a worker. */
 export interface WorkerStats {
   take(deltas: readonly SeriesDelta[]): void
-  /** Removes the process's gauges after it has ended. */
+  /** Removes the gauges of the process, which has ended. */
   close(): void
 }
 
 /**
- * Each worker limits its names by `defaultNameLimits`. Two workers may have different names, and so may a
- * restarted one, so the sum has the limit of one worker again.
+ * Bounds the series of limits. Each worker limits its names by `defaultNameLimits`, but workers, and the same
+ * worker after a restart, may have different names. The sum therefore has the limit of one worker again.
  */
 const { configured, requested, unknownDomains } = defaultNameLimits
 const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains.names
@@ -74,7 +77,7 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
   return { open }
 }
 
-/** Returns the series that a worker named in an earlier message, or names now. */
+/** Returns the series with this index. Its name is in this delta, or was in an earlier one. */
 function seriesAt<T>(known: T[], index: number, name: string | undefined, find: (name: string) => T): T {
   const found = name === undefined ? known[index] : find(name)
   if (found === undefined) throw new Error(`a worker reported series ${index} before its name`)
@@ -82,7 +85,10 @@ function seriesAt<T>(known: T[], index: number, name: string | undefined, find: 
   return found
 }
 
-/** Counts the counters of a limit beyond the bound under the name `overflow`, as in a worker. */
+/**
+ * Returns a function that finds counters. Beyond the bound, further counters of limits are counted under the
+ * name `overflow`, as in a worker.
+ */
 function boundedCounters(stats: Stats, maxSeries: number): (name: string) => StatCounter {
   const known = new Set<string>()
   return name => {

@@ -6,13 +6,16 @@ import type { SeriesDelta } from './series-deltas.ts'
  */
 export type FromWorker =
   | { readonly type: 'health'; readonly healthy: boolean; readonly reason: string }
-  /** The cause of a failure of the worker's backend; empty when it answers. */
+  /** `problem` is why the worker's backend fails; empty when it answers. */
   | { readonly type: 'backend'; readonly problem: string }
   | { readonly type: 'alive' }
-  /** The worker does not accept calls yet, for this reason. */
+  /** The worker does not accept calls yet. */
   | { readonly type: 'waiting'; readonly reason: string }
   | { readonly type: 'statistics'; readonly deltas: readonly SeriesDelta[] }
-  /** `text` has the rules, if they were requested. Requested statistics are sent before it. */
+  /**
+   * The answer to `ask`. `text` has the rules if they were requested; requested statistics are sent before
+   * it.
+   */
   | { readonly type: 'answer'; readonly id: number; readonly text: string }
 
 export type FromSupervisor =

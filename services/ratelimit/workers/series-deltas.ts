@@ -1,8 +1,9 @@
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats/stats.ts'
 
 /**
- * The change of one series of a worker since it was last reported. `index` is the index of the series in the
- * worker's list of its kind; only the first delta has the name, and it is sent even if all values are 0.
+ * The change of one series of a worker since the last report. `index` is the index of the series in the
+ * worker's list of series of that kind. Only the first delta of a series has the name; it is sent even if all
+ * values are 0.
  */
 export type SeriesDelta = CounterDelta | GaugeValue | DurationsDelta
 
@@ -23,15 +24,15 @@ interface GaugeValue extends OfSeries {
 
 interface DurationsDelta extends OfSeries {
   readonly kind: 'durations'
-  /** The number of added durations, for each bucket with new ones. */
+  /** For each bucket that has new durations, their number. */
   readonly counts: readonly (readonly [bucket: number, count: number])[]
-  /** The sum of the added durations. */
+  /** The sum of the new durations in milliseconds. */
   readonly sumMs: number
 }
 
 /**
- * Returns a function that iterates once over all statistics and yields the changes. A delta counts as
- * reported when it is yielded.
+ * Returns a function that iterates once over all statistics and yields those that have changed. A change
+ * counts as reported when it is yielded.
  */
 export function createSeriesDeltas(stats: Stats): () => Generator<SeriesDelta, undefined> {
   const counters: number[] = []

@@ -20,9 +20,9 @@ interface StatsEndpointsOptions extends ProbedProblems {
 
 /**
  * Opens the servers that a service has once for all its processes: the debug server and the sink of its
- * statistics. They are open from the start, so that a service that waits for its configuration or its backend
- * answers probes. Rejects with a system error when the debug server's address cannot be bound, and as
- * `openSink`.
+ * statistics. They are open from the start, so that probes are answered while the service waits for its
+ * configuration or its backend. Rejects with a system error when the debug server's address cannot be bound,
+ * and with the errors of `openSink`.
  */
 export async function openStatsEndpoints(
   settings: Settings,
@@ -49,7 +49,7 @@ export async function openStatsEndpoints(
   }
 }
 
-/** Refreshes the values of a page before it answers. Probes are not delayed. */
+/** Updates the values of a page before the page answers. Probes are not delayed. */
 function withRefresh(pages: RequestListener, refresh: (what: Question) => Promise<void>): RequestListener {
   return (request, response) => {
     const { url = '' } = request

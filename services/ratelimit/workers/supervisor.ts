@@ -15,22 +15,22 @@ import type { Ending } from './worker-channel.ts'
 /** Several workers that form one service. */
 interface Supervisor {
   /**
-   * Resolves when every worker accepts calls. Rejects, after all workers have ended, when one exited before
-   * that: a restart would fail again. The process must exit then.
+   * Resolves when every worker accepts calls. If a worker exits before that, all workers are ended and it
+   * rejects, since a restart would fail again. The process must then exit.
    */
   readonly started: Promise<void>
-  /** Stops every worker as `Service.stop` does, and then the shared servers. */
+  /** Stops every worker as `Service.stop` does, and then the servers that the workers share. */
   stop(): Promise<void>
 }
 
-/** A worker that has not ended this long after its drain is killed. */
+/** A worker that runs this long after its drain is killed. */
 const endGraceMs = 10_000
 
 /**
- * Starts WORKERS processes on the shared ports, and the shared parts: their health, their statistics and the
+ * Starts WORKERS processes on the shared ports, and what they share: their health, their statistics and the
  * debug server. Rejects when a port is in use, before any process is started.
  *
- * @param fork starts the process of the worker with this number, from 0
+ * @param fork starts the process of the worker with this index, from 0
  */
 export async function startSupervisor(
   settings: Settings,
@@ -57,7 +57,7 @@ export async function startSupervisor(
   let serviceState: ServiceState = initialState
   let reportedBackendProblem = ''
   let stopping = false
-  /** Whether the ports for calls of all workers are closed. */
+  /** Whether all workers have closed their ports for calls. */
   let closed = false
 
   async function refresh(what: Question): Promise<void> {
@@ -69,7 +69,7 @@ export async function startSupervisor(
     return stopping ? 'is ending' : serviceState.reason
   }
 
-  /** The backend fails for the service if it fails for one of its workers. */
+  /** Returns the problem of the first worker whose backend fails; empty if there is none. */
   function backendProblem(): string {
     return workers.find(worker => worker.backendProblem !== '')?.backendProblem ?? ''
   }
@@ -79,7 +79,7 @@ export async function startSupervisor(
       reportedBackendProblem = backendProblem()
       reportBackend(reportedBackendProblem)
     }
-    // The verdict needs all workers: there is none while they are being started or stopped.
+    // The health is computed from all workers, so it does not change while they are being started or stopped.
     if (workers.length < count || stopping) return
     const before = serviceState
     serviceState = combineStates(
@@ -134,7 +134,7 @@ export async function startSupervisor(
   }
 }
 
-/** Returns the rules of the first worker that has rules. */
+/** Returns the rules from the first worker that has rules; empty if none has. */
 async function firstText(workers: readonly Worker[]): Promise<string> {
   for (const worker of workers) {
     const text = await worker.ask('rules')
@@ -143,23 +143,22 @@ async function firstText(workers: readonly Worker[]): Promise<string> {
   return ''
 }
 
-/** The state of several workers as one service. */
+/** The state of all workers as one service. */
 interface ServiceState {
-  /** Every worker has accepted calls at least once. */
+  /** Whether every worker has accepted calls at least once. */
   readonly started: boolean
   readonly healthy: boolean
-  /** Why it is not healthy, in a few words; empty when it is. */
+  /** Why the service is not healthy, in a few words; empty when it is. */
   readonly reason: string
 }
 
 export const initialState: ServiceState = { started: false, healthy: false, reason: 'starting' }
 
 /**
- * Computes the health of the service. It becomes healthy when every worker is. From then on it is healthy
- * while there is a worker that accepts calls, and all such workers are healthy: the system gives the new
- * connections of a crashed worker to the others, so that unhealthiness would only divert calls from processes
- * that answer them. A worker that accepts calls and cannot answer makes the service unhealthy, since callers
- * cannot choose another worker.
+ * Computes the health of the service. It becomes healthy when every worker is. From then on, it is healthy
+ * while there is a worker that accepts calls and all such workers are healthy. An absent worker does not
+ * matter: the system gives its new connections to the others. A worker that accepts calls and cannot answer
+ * makes the service unhealthy, since callers cannot choose another worker.
  */
 export function combineStates(before: ServiceState, workers: readonly WorkerState[]): ServiceState {
   const started = before.started || workers.every(({ is }) => is !== 'absent')

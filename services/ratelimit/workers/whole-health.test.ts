@@ -10,7 +10,7 @@ const states: Readonly<Record<string, WorkerState>> = {
   ill: { is: 'unhealthy', reason: 'has no domain yet' },
 }
 
-/** Each line follows the previous one: the workers, and the resulting health. */
+/** Each line has the next states of the workers and, behind the arrow, the health that results. */
 const life = `
 starting starting → unhealthy, worker 0: starting
 healthy  starting → unhealthy, worker 1: starting

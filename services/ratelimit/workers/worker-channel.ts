@@ -6,33 +6,35 @@ import type { SeriesDelta } from './series-deltas.ts'
 /** The supervisor's side of the channel to one process of a worker, from its start to its end. */
 export interface WorkerChannel {
   send(message: FromSupervisor): void
-  /** Resolves with the answer; empty when none arrives in time, or the process ends. */
+  /** Resolves with the answer, or with the empty string when none arrives in time or the process ends. */
   ask(what: Question): Promise<string>
   kill(signal: 'SIGTERM' | 'SIGKILL'): void
 }
 
 interface WorkerEvents {
-  /** The process accepts calls; `healthy` is its health. */
+  /** Called when the process accepts calls, and at each change of its health. */
   health(healthy: boolean, reason: string): void
-  /** The process does not accept calls yet, for this reason. */
+  /** Called when the process does not accept calls yet, with the reason. */
   waiting(reason: string): void
-  /** The backend of the process fails for this cause, or answers again if it is empty. */
+  /**
+   * Called when the process's backend fails, with the reason, and with an empty one when it answers again.
+   */
   backend(problem: string): void
   statistics(deltas: readonly SeriesDelta[]): void
   /** Called once, when no message arrived for `ms` milliseconds. */
   silent(ms: number): void
-  /** Called once, after the last message. */
+  /** Called once, after the last message of the process. */
   ended(ending: Ending): void
 }
 
 export interface Ending {
-  /** A text for people: `exited with code 1`. */
+  /** How the process ended, for people: `exited with code 1`. */
   readonly how: string
-  /** The process exited; otherwise a signal ended it. */
+  /** True if the process exited; false if a signal ended it. */
   readonly byItself: boolean
 }
 
-/** A worker that does not answer in this time is left out. */
+/** The timeout of `ask`. */
 const askTimeoutMs = 500
 
 export function openWorkerChannel(

@@ -4,9 +4,12 @@ import { createSeriesDeltas, type SeriesDelta } from './series-deltas.ts'
 
 /** A worker's side of the channel to its supervisor. */
 export interface WorkerLink {
-  /** Returns the health of all workers together, as last reported by the supervisor; false before that. */
+  /**
+   * Returns the health of all workers together, as last reported by the supervisor; false before its first
+   * report.
+   */
   serviceHealthy(): boolean
-  /** Adds a listener for changes of `wholeHealthy`. */
+  /** Adds a listener that is called after each change of `serviceHealthy`. */
   onServiceHealth(listener: () => void): void
   /** Reports that this worker does not accept calls yet, and why. */
   reportWait(reason: string): void
@@ -20,15 +23,15 @@ interface PublishedState {
   readonly rules: () => string
 }
 
-/** The parts of a process that the link uses. */
+/** The part of `process` that the link uses. */
 type Channel = Pick<NodeJS.Process, 'send' | 'connected' | 'on'>
 
 const workerLinkLimits = {
-  /** A crashed worker loses at most the statistics of this time. */
+  /** The interval of reports. A worker that crashes loses at most the statistics of this time. */
   reportIntervalMs: 1_000,
-  /** The series of one message, before calls run again in the event loop. */
+  /** A message has at most this many series; after each message the event loop handles calls. */
   deltasPerMessage: 2_000,
-  /** The timeout of the last report. */
+  /** The timeout of the last report, which `stop` sends. */
   lastReportMs: 1_000,
 } as const
 
@@ -71,7 +74,7 @@ function sendMessage(channel: Channel, message: FromWorker): Promise<void> {
   })
 }
 
-/** One report runs at a time, so that messages do not queue up for a supervisor that does not read. */
+/** Reports one after the other, so that messages do not queue up for a supervisor that does not read. */
 function startReports(stats: Stats, send: (message: FromWorker) => Promise<void>) {
   const { reportIntervalMs, deltasPerMessage, lastReportMs } = workerLinkLimits
   const pass = createSeriesDeltas(stats)
@@ -89,7 +92,7 @@ function startReports(stats: Stats, send: (message: FromWorker) => Promise<void>
     if (deltas.length > 0) await send({ type: 'statistics', deltas })
   }
 
-  /** Resolves when all changes until now are reported. */
+  /** Resolves when all changes until now have been sent. */
   function report(): Promise<void> {
     running += 1
     last = last.then(sendAll).finally(() => {

@@ -1,7 +1,7 @@
 import type { SettingProblem } from '@tollway/chassis/settings.ts'
 import type { Settings } from '../settings.ts'
 
-/** Returns the settings that several workers on one port cannot share, each with the setting to change. */
+/** Returns a problem for each setting that does not allow several workers. */
 export function findWorkerProblems(settings: Settings): readonly SettingProblem[] {
   const { workers, backendType, grpcUnixSocket, grpcPort, port } = settings
   const several = workers > 1
@@ -25,8 +25,8 @@ export function findWorkerProblems(settings: Settings): readonly SettingProblem[
 }
 
 /**
- * Returns the settings of one worker: it shares the ports, has its part of the local share of limits and
- * of the memory of recordings, and sends its number and the number of workers to the management server.
+ * Returns the settings of one worker. It shares the ports, and gets its part of the local share of limits and
+ * of the memory for recordings. It reports its index and the number of workers to the management server.
  */
 export function toWorkerSettings(settings: Settings, index: number): Settings {
   const { workers, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = settings
@@ -34,7 +34,7 @@ export function toWorkerSettings(settings: Settings, index: number): Settings {
     ...settings,
     reusePort: true,
     backendFailureLocalShare: backendFailureLocalShare / workers,
-    // 0 disables the recording, which a small part must not do.
+    // Rounded up, since 0 would disable the recording.
     decisionRecordingBytes: Math.ceil(decisionRecordingBytes / workers),
     xdsNodeMetadata: new Map([...xdsNodeMetadata, ['worker', `${index}`], ['workers', `${workers}`]]),
   }

@@ -14,7 +14,7 @@ const limits: WorkerLimits = {
   restarts: { initialMs: 10, maxMs: 10, factor: 1 },
 }
 
-/** A worker whose processes run this text. It sends signs of life until it is killed. */
+/** Starts a worker whose processes run this text and send signs of life. */
 function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
   const alive =
     'setInterval(() => process.send({ type: "alive" }), 20); process.on("disconnect", process.exit);'

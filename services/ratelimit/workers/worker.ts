@@ -8,39 +8,39 @@ import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-cha
 
 export interface WorkerState {
   /**
-   * `absent`: no process of the worker accepts calls; the other workers get its share. `healthy` and
-   * `unhealthy` workers accept calls.
+   * `absent`: no process of the worker accepts calls, and the other workers get its share of connections. A
+   * `healthy` or `unhealthy` worker accepts calls.
    */
   readonly is: 'absent' | 'healthy' | 'unhealthy'
-  /** Why it is not healthy, in a few words. */
+  /** Why the worker is not healthy, in a few words; empty when it is. */
   readonly reason: string
 }
 
 interface WorkerOptions {
-  /** Starts a process with an IPC channel that behaves like `worker-link.ts`. */
+  /** Starts a process that has an IPC channel and uses it as `worker-link.ts` does. */
   readonly fork: () => ChildProcess
   readonly stats: MergedStats
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /** Called after each change of `state` or `backendProblem`. */
   readonly onChange: () => void
-  /** Called before a process is killed that sent no sign of life for `ms` milliseconds. */
+  /** Called before a process is killed because it sent no sign of life for `ms` milliseconds. */
   readonly onSilent: (ms: number) => void
-  /** Called when a process ended unexpectedly; the next is started after `waitMs`. */
+  /** Called when a process ended unexpectedly; a new one is started after `waitMs`. */
   readonly onEnd: (ending: Ending, waitMs: number) => void
   readonly limits?: Partial<WorkerLimits>
 }
 
 export interface WorkerLimits {
-  /** A process without signs of life is killed and restarted. */
+  /** A process that sends no sign of life for this time is killed and restarted. */
   readonly heartbeat: HeartbeatTimeouts
   /**
-   * A process that accepts calls and is not healthy yet counts as absent for this time, since its backend may
+   * A process that accepts calls but is not yet healthy counts as absent for this time, since its backend may
    * connect soon.
    */
   readonly settleMs: number
-  /** The time in good health after which the delay of restarts is reset. */
+  /** The delay of restarts is reset after a process was healthy for this time. */
   readonly healthyForMs: number
   readonly restarts: { readonly initialMs: number; readonly maxMs: number; readonly factor: number }
 }
@@ -65,7 +65,7 @@ export class Worker {
   #channel: WorkerChannel | undefined
   #timer: NodeJS.Timeout | undefined
   #healthySinceMs = Number.NaN
-  /** The health of all workers together. */
+  /** The last health of all workers together; sent to each new process. */
   #wholeHealthy = false
   #stopped: Promise<void> | undefined
 
@@ -81,25 +81,27 @@ export class Worker {
     return this.#state
   }
 
-  /** The cause of a failure of its backend; empty when it answers, or when no process runs. */
+  /** Why the worker's backend fails; empty when it answers, and when no process runs. */
   get backendProblem(): string {
     return this.#backendProblem
   }
 
-  /** Sends the health of all workers together to the process, also to later ones. */
+  /** Sends the health of all workers together to the process, and to each later process of this worker. */
   sendServiceHealth(healthy: boolean): void {
     this.#wholeHealthy = healthy
     this.#channel?.send({ type: 'whole', healthy })
   }
 
-  /** Resolves with the answer; empty when no process runs, or it does not answer in time. */
+  /**
+   * Resolves with the answer, or with the empty string when no process runs or it does not answer in time.
+   */
   async ask(what: Question): Promise<string> {
     return (await this.#channel?.ask(what)) ?? ''
   }
 
   /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended; it is not restarted. */
   stop(graceMs: number): Promise<void> {
-    // Marked as stopped before any effect of this call.
+    // `#stopped` is set before `#end` has any effect.
     this.#stopped ??= Promise.resolve().then(() => this.#end(graceMs))
     return this.#stopped
   }

@@ -18,7 +18,7 @@ function configuration(limit: number): Settings {
   return { ...rateLimitFiles(userLimit(`${limit}/day`)).env, WORKERS: '2', DRAIN_DELAY: '0s' }
 }
 
-/** Starts two workers with a separate Redis, and waits until they are healthy. */
+/** Starts a service of two workers with a Redis of its own, and waits until both are healthy. */
 async function startTwo(t: TestContext, limit: number, more: Settings = {}) {
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -37,7 +37,7 @@ const ask = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'a
 const hits = 'ratelimit.service.rate_limit.shop.user.total_hits'
 const requests = 'ratelimit_server.ShouldRateLimit.total_requests'
 
-/** Returns the number of callers' connections that a process has on the port. */
+/** Returns the number of connections from callers that a process has on the port. */
 function connectionsOf(pid: number, port: number): number {
   const established = '01'
   const hexPort = port.toString(16).toUpperCase().padStart(4, '0')
@@ -57,7 +57,7 @@ function connectionsOf(pid: number, port: number): number {
   return links.filter(link => sockets.has(link)).length
 }
 
-/** Enough connections for each worker to have one: the chance that all go to one worker is 1 in 2^23. */
+/** So many connections that each worker has one: the chance that all go to one worker is 1 in 2^23. */
 const connections = 24
 
 function connect(t: TestContext, port: number) {
@@ -153,7 +153,7 @@ test('a worker that is killed under load loses only its own calls, and is replac
   )
   loading = false
   await Promise.all([...load, watch])
-  // One call for each of its connections, and perhaps one that was sent before the loss was noticed.
+  // Each of the connections may fail one call, and one more that was sent before the loss was noticed.
   assert.ok(failed <= 2 * own, `${failed} calls failed on ${own} connections`)
   assert.equal(ill, 0, 'the other worker answers, so the service stays healthy')
   const counted = (await service.stats())[requests] ?? 0
@@ -167,7 +167,7 @@ test('a worker that is killed under load loses only its own calls, and is replac
 
 test('SIGTERM under load: unhealthy at once and ready, no call is lost, the last statistics are written', async t => {
   if (!requireProgram(t, 'redis-server')) return
-  // The calls below must end within the delay, also on a machine that is busy with other tests.
+  // The calls below must end within the delay, even if the machine is busy with other tests.
   const drainDelayMs = 3_000
   const service = await startTwo(t, 1_000_000, {
     DRAIN_DELAY: `${drainDelayMs}ms`,

@@ -1,71 +1,77 @@
 /**
- * One of the limits that admit a call together. All limits count a call that every limit admits; only those with
- * `countRejected` count another one.
+ * One of the limits that admit a call together. If none of them rejects the call, every limit that admits it
+ * counts its hits. If one rejects it, only limits with `countRejected` count them.
  */
 export interface LimitCheck {
   /** The whole key. With `FixedWindow` it includes the start of the window, otherwise no time. */
   readonly key: string
   readonly algorithm: 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
   /**
-   * The hits of the call, an integer from 0 to 2^53-1; 0 only checks whether one more would be admitted. An
-   * operator grants hits by a negative number, and empties the state by `emptyingHits`: both are always
+   * The hits of the call, an integer from 0 to 2^53-1; 0 only checks whether one more hit would be admitted.
+   * An operator grants hits by a negative number, and empties the state by `emptyingHits`; both are always
    * admitted.
    */
   readonly hits: number
-  /** The hits that a window admits. */
+  /** The hits that one window admits; with `TokenBucket`, the hits that are refilled in a window. */
   readonly limit: number
-  /** The hits that a full token bucket admits; the other algorithms ignore it. */
+  /** The hits that a full token bucket admits; only `TokenBucket` uses it. */
   readonly burst: number
-  /** The length of a window in ticks. The products with `limit` and `burst` are below 2^52. */
+  /** The length of a window in ticks. Its products with `limit` and with `burst` are below 2^52. */
   readonly windowTicks: number
-  /** 1, 1,000 or 1,000,000. */
+  /** The number of ticks in a second: 1, 1,000 or 1,000,000. */
   readonly ticksPerSecond: number
   /** How long the counter of a fixed window is kept, in whole seconds. */
   readonly expirySeconds: number
-  /** Whether the limit is only tested: it rejects no call, but counts as if it did. */
+  /** In shadow mode the limit rejects no call, but its own outcome is the same as without. */
   readonly shadow: boolean
-  /** Whether the limit also counts the hits of calls that it or another limit rejects. */
+  /** Whether the limit counts the hits of every call, also of a call that this or another limit rejects. */
   readonly countRejected: boolean
 }
 
-/** The hits that set the counted hits of a limit to 0, and fill a token bucket. */
+/** As the hits of a check: sets the counted hits of the limit to 0, which fills a token bucket. */
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface LimitOutcome {
-  /** Whether the limit admits the call; another limit may reject it. */
+  /** Whether this limit admits the call; another limit may still reject it. */
   readonly admitted: boolean
-  /** The hits that the limit would admit now, after this call; negative by the hits beyond the limit. */
+  /**
+   * The hits that the limit would admit now, after this call. If more hits than the limit are counted, their
+   * excess as a negative number.
+   */
   readonly remaining: number
   /**
-   * The seconds until the limit would admit the same call if no other call came, with fractions; undefined if
-   * it never would. 0 with `FixedWindow`, whose windows the caller knows.
+   * The seconds, with fractions, until the limit would admit the same call if no other call came; undefined
+   * if it never would. 0 with `FixedWindow`: the caller knows when a window ends.
    */
   readonly waitSeconds: number | undefined
-  /** Unix time in microseconds at which a backend with a clock of its own decided. */
+  /** The Unix time in microseconds at which the call was decided, if the backend uses a clock of its own. */
   readonly atMicros?: number
-  /** Whether the local cache knew the rejection. */
+  /** Whether the local cache rejected the call, without the backend. */
   readonly fromLocalCache?: true
 }
 
-/** The state of one limit, computed for an instant. */
+/** The state of one limit at one instant. */
 export interface LimitState {
-  /** Returns whether the limit admits this number of hits, at least 1. */
+  /** Returns whether the limit admits this many hits, which are at least 1. */
   admits(hits: number): boolean
-  /** Adds the hits; a negative number takes them back, or grants them. */
+  /** Counts the hits. A negative number takes counted hits back, or grants hits. */
   add(hits: number): void
-  /** Returns the most hits that can be added while all numbers are exact. */
+  /** Returns how many hits can be added at most while all numbers remain exact. */
   room(): number
-  /** Sets the hits to 0. */
+  /** Sets the counted hits to 0. */
   empty(): void
-  /** Returns the hits that would be admitted; negative by the hits beyond the limit. */
+  /**
+   * Returns the hits that would be admitted. If more hits than the limit are counted, their excess as a
+   * negative number.
+   */
   remaining(): number
-  /** Returns the ticks until the hits would be admitted; undefined if they never would be. */
+  /** Returns the ticks until this many hits would be admitted; undefined if they never would be. */
   wait(hits: number): number | undefined
 }
 
 /**
- * Decides a call and counts it in the states. A call of 0 hits changes nothing.
- * Members with the same key, as of equal descriptors of one request, are counted one after the other.
+ * Decides a call and counts its hits in the states. A call of 0 hits changes nothing. Checks with the same
+ * key, such as those of equal descriptors of one request, are counted one after the other.
  *
  * @param states the state of each check; one object for checks with the same key and limit
  */

@@ -10,7 +10,7 @@ import { TokenBucket } from './token-bucket.ts'
 
 const numRuns = Number(process.env['TRACES'] ?? 10_000)
 
-/** Admission at an instant that the test sets, with counters of fixed windows in a map. */
+/** Opens admission whose time the test sets, with the counters of fixed windows in a map. */
 function openAdmission(maxKeys = 1_000) {
   const counts = new Map<string, number>()
   let nowMs = 0

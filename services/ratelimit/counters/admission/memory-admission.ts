@@ -6,11 +6,11 @@ import { SlidingWindow, type SlidingWindowState } from './sliding-window.ts'
 import { TokenBucket, type TokenBucketState } from './token-bucket.ts'
 
 interface MemoryAdmissionOptions {
-  /** `nowMs` is the time of the algorithms, `monotonicMs` that of expiry. */
+  /** `nowMs` is the time that the algorithms use, `monotonicMs` the time by which states expire. */
   readonly clock: Clock
-  /** The most states that are kept; at the limit the one that expires soonest is dropped. */
+  /** At most this many states are kept. A new state beyond that evicts others; see `ExpiringTable`. */
   readonly maxKeys: number
-  /** Adds hits to the counter of a fixed window and returns its value; 0 only reads. */
+  /** Adds hits to the counter of a fixed window and returns the counter's value; 0 hits only read. */
   readonly count: (check: LimitCheck, hits: number) => number
 }
 
@@ -18,7 +18,7 @@ interface Entry extends Expiring {
   readonly stored: TokenBucketState | SlidingWindowState
 }
 
-/** Returns a function that admits calls with the states in this process. */
+/** Returns a function that admits calls; the states of their limits are kept in this process. */
 export function createMemoryAdmission(
   options: MemoryAdmissionOptions,
 ): (checks: readonly LimitCheck[]) => readonly LimitOutcome[] {
@@ -62,12 +62,18 @@ export function createMemoryAdmission(
   }
 }
 
-/** Divides or multiplies by a whole number, since a product with both would exceed 2^53. */
+/**
+ * Multiplies or divides by one whole number: to multiply by the ticks and then divide by 1,000 would exceed
+ * 2^53.
+ */
 function ticksAt(nowMs: number, ticksPerSecond: number): number {
   return Math.floor(ticksPerSecond === 1 ? nowMs / 1000 : nowMs * (ticksPerSecond / 1000))
 }
 
-/** A window begins at a whole second, so its start is the same for every tick. */
+/**
+ * Returns the state with its start in seconds. A window begins at a whole second, so the stored start does
+ * not depend on the length of a tick.
+ */
 function inSeconds(windows: SlidingWindowState, { ticksPerSecond }: LimitCheck): SlidingWindowState {
   return { ...windows, start: windows.start / ticksPerSecond }
 }
@@ -79,11 +85,11 @@ function inTicks(
   return windows && { ...windows, start: windows.start * ticksPerSecond }
 }
 
-/** A count of the window that the key names. */
+/** The count of the window whose start is in the key. */
 class FixedWindow implements LimitState {
   readonly #limit: number
   #count: number
-  /** The hits that were counted and are not stored yet. */
+  /** The hits that were counted but are not stored yet. */
   added = 0
 
   constructor(count: number, limit: number) {

@@ -8,10 +8,10 @@ const limit = 100
 const windowTicks = 60_000
 const windows = 2_000
 
-/** The times of calls of one hit, in order. */
+/** Generates the times, in order, of calls of one hit each. */
 type Arrivals = (random: () => number) => Generator<number>
 
-/** Independent callers, at this multiple of the limit. */
+/** Calls of many independent callers, whose rate is this multiple of the limit. */
 const steady = (load: number): Arrivals =>
   function* (random) {
     for (let now = 0; now < windows * windowTicks; ) {
@@ -20,7 +20,7 @@ const steady = (load: number): Arrivals =>
     }
   }
 
-/** One caller that makes many calls at once, then waits up to two windows. */
+/** Calls of one caller that makes many at once, then waits for up to two windows. */
 const bursts: Arrivals = function* (random) {
   for (let now = 0; now < windows * windowTicks; now += random() * 2 * windowTicks) {
     const calls = Math.floor(2 * limit * random())
@@ -28,7 +28,7 @@ const bursts: Arrivals = function* (random) {
   }
 }
 
-/** All calls in the last tick of a window, and one in each tick of the next: the worst case. */
+/** The worst case: all calls in the last tick of a window, and one in each tick of the next. */
 const worst: Arrivals = function* () {
   for (let call = 0; call < limit; call++) yield windowTicks - 1
   for (let now = windowTicks; now < 2 * windowTicks; now++) yield now
@@ -36,12 +36,12 @@ const worst: Arrivals = function* () {
 
 interface Errors {
   readonly calls: number
-  /** Admitted calls for which an exact log of the admitted calls has no room. */
+  /** The number of admitted calls for which an exact log of the admitted calls has no room. */
   readonly beyond: number
-  /** The number of admitted calls, and of those that an exact log admits by itself. */
+  /** The number of calls that the window admits, and that an exact log admits by itself (`admittedByLog`). */
   readonly admitted: number
   readonly admittedByLog: number
-  /** The most hits in a window that ends at a call. */
+  /** The largest number of hits in any window that ends at a call. */
   readonly most: number
 }
 
@@ -68,7 +68,7 @@ function measure(arrivals: Arrivals): Errors {
   return errors
 }
 
-/** The same numbers in each run, so that the documented figures can be reproduced. */
+/** Returns the same random numbers in each run, so that the documented figures can be reproduced. */
 function seeded(): () => number {
   let state = 20_261_123
   return () => {
@@ -78,8 +78,8 @@ function seeded(): () => number {
 }
 
 /**
- * Each row: the arrivals, the least and the largest admitted share of an exact log, the most hits in a
- * window.
+ * Each row: the arrivals; the least and the largest number of admitted calls, as a share of those of an exact
+ * log; the largest number of hits in a window.
  */
 const rows: readonly (readonly [string, Arrivals, number, number, number])[] = [
   ['independent callers, 0.8 × the limit', steady(0.8), 0.99, 1.01, 120],

@@ -4,8 +4,8 @@ import type { LimitCheck, LimitState } from './limit-check.ts'
 type WindowLimit = Pick<LimitCheck, 'limit' | 'windowTicks'>
 
 /**
- * The stored state: the counted hits of the window that begins at a tick, and of the window before it. The
- * former are negative if more were granted than counted.
+ * The stored state: `current` has the counted hits of the window that begins at the tick `start`, and
+ * `previous` those of the window before it. `current` is negative if more hits were granted than counted.
  */
 export interface SlidingWindowState {
   readonly start: number
@@ -14,14 +14,14 @@ export interface SlidingWindowState {
 }
 
 /**
- * A window that slides: the hits of the window before count by the share of it that a window ending now
- * covers. Windows are aligned to the epoch. If the clock has stepped back to an earlier window, both counts
- * are taken to be those of that window.
+ * A sliding window: it adds to the hits of the current window a share of those of the previous one, as large
+ * as the part of the previous window that a window ending now covers. Windows are aligned to the epoch. If
+ * the clock has stepped back to an earlier window, both counts are taken to be those of that window.
  */
 export class SlidingWindow implements LimitState {
   readonly #limit: WindowLimit
   readonly #start: number
-  /** The ticks until the next window. */
+  /** The ticks until the next window begins. */
   readonly #rest: number
   #previous: number
   #current: number
@@ -42,8 +42,8 @@ export class SlidingWindow implements LimitState {
   }
 
   /**
-   * The products are compared, and not added. With more hits than the limit a product can exceed 2^53: it is rounded
-   * then, but still larger than every exact one.
+   * Compares two products instead of adding them. If more hits than the limit are counted, a product can
+   * exceed 2^53 and is rounded; it is still larger than every exact one.
    */
   admits(hits: number): boolean {
     const { limit, windowTicks } = this.#limit
@@ -75,8 +75,9 @@ export class SlidingWindow implements LimitState {
     const { limit, windowTicks } = this.#limit
     if (hits > limit) return undefined
     const room = limit - this.#current - hits
-    // The wait ends as the hits of the previous window lose weight, or those of this window as the previous
-    // one.
+    // While there is room in this window, hits fit when those of the previous window have lost enough weight.
+    // Otherwise they fit in the next window, when those of this window have lost enough weight as its
+    // previous ones.
     if (room >= 0) return Math.max(0, this.#rest - findFittingRest(this.#previous, room, windowTicks))
     const rest = findFittingRest(this.#current, limit - hits, windowTicks)
     return this.#rest + Math.max(0, windowTicks - rest)
@@ -87,7 +88,7 @@ export class SlidingWindow implements LimitState {
     return this.#isEmptied || this.#added !== 0 || this.#hasSteppedBack
   }
 
-  /** Returns the ticks after which both counts have no weight. */
+  /** Returns the ticks after which neither count has any weight. */
   expiry(): number {
     if (this.#current !== 0) return this.#rest + this.#limit.windowTicks
     return this.#previous > 0 ? this.#rest : 0
@@ -108,7 +109,10 @@ function countsAt(
   return start > stored.start ? { previous: Math.max(0, stored.current), current: 0 } : stored
 }
 
-/** Returns the longest rest of a window for which hits of the window before take at most `room`. */
+/**
+ * Returns how many ticks of a window may be left at most, so that the hits of the window before it weigh no
+ * more than `room`.
+ */
 function findFittingRest(hits: number, room: number, windowTicks: number): number {
   return hits === 0 ? windowTicks : Math.floor((room * windowTicks) / hits)
 }

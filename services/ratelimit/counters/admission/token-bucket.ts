@@ -2,9 +2,8 @@ import type { LimitCheck, LimitState } from './limit-check.ts'
 
 type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
-/** The stored state of a bucket. */
 export interface TokenBucketState {
-  /** The debt is at most `maxDebt`. */
+  /** In ticks times `limit`; at most `maxDebt`. */
   readonly debt: number
   /** The tick at which the debt was computed. */
   readonly time: number
@@ -12,14 +11,15 @@ export interface TokenBucketState {
 }
 
 /**
- * The largest debt, with which all sums are exact: 1,000 bursts or more in the tick that `admissionOf` chooses for
- * limits that count rejected hits, if there is one. Another debt reaches it if a lower limit has a shorter tick.
+ * The largest debt for which all sums are exact. For limits that count rejected hits, `toAdmission` chooses a
+ * tick so long that this is at least 1,000 bursts, if there is one. Any other debt reaches it only by
+ * conversion to a shorter tick.
  */
 export const maxDebt = 2 ** 52
 
 /**
- * A token bucket, as GCRA in exact integers: a hit adds the window's ticks to the debt, and each tick takes
- * `limit` from it. A debt of `burst` windows is a full bucket.
+ * A token bucket, as GCRA in exact integers: each hit adds the window's ticks to the debt, and each tick
+ * takes `limit` from it. A bucket is full when the debt is 0, and empty when it is `burst` windows.
  */
 export class TokenBucket implements LimitState {
   readonly #limit: BucketLimit
@@ -49,7 +49,7 @@ export class TokenBucket implements LimitState {
     this.#added += hits
   }
 
-  /** With a limit of 0 a debt would never end. */
+  /** Returns 0 for a limit of 0, since such a debt would never be repaid. */
   room(): number {
     const { limit, windowTicks } = this.#limit
     return limit === 0 ? 0 : Math.floor((maxDebt - this.#debt) / windowTicks)
@@ -76,7 +76,7 @@ export class TokenBucket implements LimitState {
     return this.#isEmptied || this.#added !== 0 || this.#hasSteppedBack
   }
 
-  /** Returns the ticks after which the bucket is empty. */
+  /** Returns the ticks until the debt is 0. */
   expiry(): number {
     return this.#limit.limit === 0 ? 0 : Math.ceil(this.#debt / this.#limit.limit)
   }
@@ -90,13 +90,13 @@ export class TokenBucket implements LimitState {
   }
 }
 
-/** The elapsed time is limited to what empties the bucket, so that the product is exact. */
+/** Takes at most the time that the debt needs to reach 0 into account, so that the product is exact. */
 function drainDebt(debt: number, elapsed: number, limit: number): number {
   if (limit === 0) return debt
   return Math.max(0, debt - Math.min(Math.max(0, elapsed), Math.ceil(debt / limit)) * limit)
 }
 
-/** Rounds against the caller, so that a change of the limit never admits more. */
+/** Rounds up, to the disadvantage of the caller, so that a change of the limit never admits more. */
 function convertTicks(
   { debt, time, ticksPerSecond }: TokenBucketState,
   wanted: number,

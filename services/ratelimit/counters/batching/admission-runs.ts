@@ -3,35 +3,41 @@ import { CountersError } from '../counters.ts'
 import type { PipelineCall, SendCalls } from './pipeline.ts'
 import { createMissingAnswer, type Send } from './send.ts'
 
-/** Calls that one run of the script decides, in order. Calls of one key are decided one after the other. */
+/** Calls that one run of the admission script decides, one after the other in the order of arrival. */
 export interface AdmissionRun {
-  /** Each key once. */
+  /** The keys of all checks, each key once. */
   readonly keys: readonly string[]
-  /** A check with each limit. */
+  /** For each distinct limit, one check that has it. */
   readonly limits: readonly LimitCheck[]
   /**
-   * The calls: for each the number of its checks, and for each check the indexes of its key and its limit,
-   * and the hits.
+   * The calls as a flat list of numbers: for each call the number of its checks, and for each check the index
+   * of its key, the index of its limit, and its hits.
    */
   readonly calls: readonly number[]
   /** The checks of all calls, in order. */
   readonly checks: readonly LimitCheck[]
 }
 
-/** The outcome of each check of a run, in order; an error for each check of a call that failed alone. */
+/**
+ * An outcome for each check of a run, in order. If one call of a run failed, each of its checks has the
+ * error.
+ */
 export type RunOutcomes = readonly (LimitOutcome | CountersError)[]
 
-/** A run that calls are still added to. */
+/** A run to which calls can still be added. */
 class OpenRun implements AdmissionRun {
   readonly keys: string[] = []
   readonly limits: LimitCheck[] = []
   readonly calls: number[] = []
   readonly checks: LimitCheck[] = []
   readonly #indexes = new Map<string, number>()
-  /** The index of each key's limit. */
+  /** For each key, the index of its limit. */
   readonly #limitOfKey: number[] = []
 
-  /** Returns false for a call with a key that has another limit in this run: it is for another run. */
+  /**
+   * Adds the call to the run. Returns false and adds nothing if one of its keys has another limit in this
+   * run.
+   */
   add(checks: readonly LimitCheck[]): boolean {
     if (!checks.every(check => this.#isAlike(check))) return false
     this.calls.push(checks.length)
@@ -59,7 +65,7 @@ class OpenRun implements AdmissionRun {
     return index
   }
 
-  /** A write has few limits, so that a search is short. */
+  /** Searches all limits of the run, since there are few. */
   #limitIndex(check: LimitCheck): number {
     for (let index = 0; index < this.limits.length; index += 1) {
       if (isSameLimit(this.limits[index] as LimitCheck, check)) return index
@@ -82,10 +88,10 @@ function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
 }
 
 /**
- * Sends the calls of a write in as few runs as possible: many callers cost the backend little more than one,
- * and those of one key have the answers of their order.
+ * Sends the calls of a write in as few runs as possible, so that many callers cost the backend little more
+ * than one. Calls of one key are decided in the order of arrival.
  *
- * @param findSlot returns what the keys of a run must have in common: the slot of a Redis Cluster
+ * @param findSlot returns a number that all keys of a run must share: the slot of a Redis Cluster
  */
 export function sendRuns(
   send: Send<AdmissionRun, RunOutcomes>,
@@ -107,7 +113,7 @@ export function sendRuns(
   }
 }
 
-/** Returns the outcomes of one call, or its error. */
+/** Returns the outcomes of one call, or the error if one of its checks has one. */
 function collectOutcomes(
   all: RunOutcomes,
   from: number,
@@ -122,7 +128,10 @@ function collectOutcomes(
   return outcomes
 }
 
-/** Adds the call to the last run of its slot, or to a new one; returns where its outcomes will be. */
+/**
+ * Adds the call to the last run of its slot, or to a new run. Returns the run's index and the index of the
+ * call's first outcome in it.
+ */
 function addToRun(
   runs: OpenRun[],
   lastRuns: Map<number, number>,

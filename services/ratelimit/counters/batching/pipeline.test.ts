@@ -10,7 +10,7 @@ import { createTouchedKeys, KeyHash } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
 
-/** A backend that counts in 64 bits and rejects an overflow, as Redis does. */
+/** Creates a backend that counts in 64 bits and rejects an overflow, as Redis does. */
 function createLedger(start: Readonly<Record<string, bigint>> = {}) {
   const values = new Map(Object.entries(start))
   return {
@@ -28,11 +28,11 @@ interface Setup {
   readonly pipeline: Pipeline
   /** The increments of each write. */
   readonly writes: (readonly Increment[])[]
-  /** Answers the oldest unanswered write; the problem is the reason for missing replies. */
+  /** Answers the oldest write without an answer; `problem` is the reason for missing replies. */
   answer(counts: readonly (Count | CountersError)[], problem?: string): void
 }
 
-/** A pipeline whose backend answers when the test calls `answer`. */
+/** Creates a pipeline whose backend answers when the test calls `answer`. */
 function setUp(t: TestContext, options: Partial<PipelineOptions> = {}): Setup {
   const writes: (readonly Increment[])[] = []
   const waiting: OnAnswers<Count>[] = []
@@ -99,7 +99,7 @@ test('calls that were rejected before they were sent are dropped', async t => {
   assert.deepEqual(writes, [])
 })
 
-/** Returns the answers of counting each hit separately. */
+/** Returns the values that result if each hit is counted separately. */
 function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]): number[] {
   return batch.map(({ key, hits }) => {
     const reply = ledger.increment(key, hits)
@@ -130,7 +130,7 @@ test('values equal those of counting one by one, in the order of arrival', async
   await fc.assert(
     fc.asyncProperty(start, turns, limits, answersAtOnce, async (starts, calls, most, atOnce) => {
       const summed = createLedger(starts)
-      // A late answer arrives while calls of later turns are in flight.
+      // Later turns send calls before the answer arrives.
       const send: Send<Increment, Count> = (increments, onAnswers) => {
         const counts = increments.map(increment => summed.increment(increment.key, increment.by))
         if (atOnce) onAnswers(counts, undefined)

@@ -2,27 +2,28 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { CountersError, type Hit } from '../counters.ts'
 
 /**
- * Batches concurrent calls of `add`. It is independent of the backend: `send` encodes and writes the calls.
- * An item is one hit of a call, whose answer is a number, or one limit of a call, whose answer is an outcome.
+ * Collects concurrent calls into batches and sends each batch in one write, through `send`. An item is one
+ * hit of a call, answered with a number, or one limit check of a call, answered with an outcome.
  */
 export interface Pipeline<Item = Hit, Value = number> {
   /** Has the contract of `Counters.add`, or of `Counters.admit`. */
   add(batch: readonly Item[]): Promise<readonly Value[]>
-  /** Rejects running and later calls. */
+  /** Rejects the calls that have no answer yet, and all later ones. */
   close(): void
 }
 
 export interface PipelineOptions<Item = Hit, Value = number> {
   readonly send: SendCalls<Item, Value>
-  /** The timeout of an `add`, from the call on. */
+  /** The timeout of a call in milliseconds, from the call of `add` on. */
   readonly deadlineMs: number
   /** How long calls are collected; 0 for one turn of the event loop. */
   readonly windowMs: number
   /** Collected hits are sent early when there are this many; 0 for no such limit. */
   readonly limit: number
   /**
-   * The most hits that the backend has neither answered nor is known to have lost. This includes hits whose
-   * callers were rejected at the deadline: they are still in a buffer.
+   * At most this many hits are collected or sent and not answered; a call beyond that is rejected at once.
+   * Hits whose callers were rejected at their deadline count until the backend answers or the connection is
+   * lost.
    */
   readonly maxHitsInFlight: number
   readonly clock?: Clock
@@ -39,7 +40,7 @@ export interface PipelineCall<Item = Hit> {
 }
 
 /**
- * Returns the values of one of the calls of a write, or why there are none.
+ * Returns the values of one call of a write, or the error why there are none.
  *
  * @param index the index of the call among the calls of the write
  * @param from the index of the call's first hit among the hits of all calls
@@ -52,10 +53,11 @@ interface PendingAdd<Item, Value> extends TimedCall, PipelineCall<Item> {
 }
 
 /**
- * Without a window, the hits of one turn are split into writes of this many: the backend processes the first
- * ones while this process reads on. With 100 calls in flight on one connection, each side would otherwise
- * wait for the other; splitting gives 1.4 to 1.9 times as many decisions a second and takes a fifth less CPU
- * time of this process, which then rarely sleeps. A write of this many hits costs 0.1 µs for each hit.
+ * Without a window, the hits of one turn are split into writes of about this many hits, so that the backend
+ * processes the first write while this process still reads calls. With 100 calls in flight on one connection,
+ * each side would otherwise wait for the other: splitting gives 1.4 to 1.9 times as many decisions a second
+ * and takes a fifth less CPU time of this process, which then rarely sleeps. A write of this many hits costs
+ * 0.1 µs for each hit.
  */
 export const hitsPerWrite = 50
 
@@ -82,7 +84,7 @@ export function createPipeline<Item = Hit, Value = number>(
 
   function sendCollected(): void {
     const hits = collectedHits
-    // Calls that were rejected at their deadline are not sent any more, so that they are not counted.
+    // Calls that were rejected at their deadline are no longer sent, so their hits are not counted.
     const adds = collected.filter(add => !add.settled)
     dropCollected()
     if (adds.length === 0) {
@@ -136,8 +138,8 @@ export function createPipeline<Item = Hit, Value = number>(
 }
 
 /**
- * Without a window, the calls of one turn are sent after all sockets that are readable in that turn were
- * read.
+ * Runs the task after `windowMs`. For 0 it runs in the same turn of the event loop, after all sockets that
+ * are readable in this turn were read. Returns a function that cancels it.
  */
 function schedule(task: () => void, windowMs: number): () => void {
   if (windowMs > 0) {
@@ -148,7 +150,7 @@ function schedule(task: () => void, windowMs: number): () => void {
   return () => clearImmediate(immediate)
 }
 
-/** Settles each call with its values, except those that were rejected meanwhile. */
+/** Settles each call with its values or its error, except those that were already rejected. */
 function settle<Item, Value>(adds: readonly PendingAdd<Item, Value>[], answerOf: AnswerOf<Value>): void {
   let index = 0
   let from = 0
@@ -169,22 +171,23 @@ interface TimedCall {
   readonly startedMs: number
   readonly reject: (error: CountersError) => void
   settled: boolean
-  /** The call that was made next; maintained by `Deadlines`. */
+  /** The next younger call; maintained by `createDeadlines`. */
   next: TimedCall | undefined
 }
 
 /** Watches calls that all have the same timeout. One timer, for the oldest call, is enough. */
 interface Deadlines {
   watch(call: TimedCall): void
-  /** Drops the settled calls that are older than every call that waits. */
+  /** Drops the settled calls at the old end of the list, up to the first call that still waits. */
   forgetSettled(): void
-  /** Rejects all calls that wait, and stops. */
+  /** Rejects all calls that still wait, and stops the timer. */
   rejectAll(problem: string): void
 }
 
 /**
- * Timers have a resolution of a millisecond, and one that is set for the deadline itself ends after it. A
- * call whose deadline is nearer than this is rejected, so that its caller has the answer by the deadline.
+ * Timers have a resolution of a millisecond, and one that is set for the deadline ends after it. A call whose
+ * deadline is at most this far away is therefore rejected already, so that its caller has the answer by the
+ * deadline.
  */
 const timerResolutionMs = 1
 
@@ -196,7 +199,7 @@ function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
   function forgetOldest(): void {
     if (oldest === undefined) return
     const { next } = oldest
-    // Unlinks the call, so that one call in V8's old generation does not keep all later calls alive.
+    // Unlinks the call: otherwise one call that has moved to V8's old generation keeps all later calls alive.
     oldest.next = undefined
     oldest = next
     if (next === undefined) newest = undefined
@@ -226,8 +229,8 @@ function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
   }
 
   /**
-   * Reads what has arrived before it rejects: a long turn of the event loop must not be taken for a slow
-   * backend.
+   * Lets the event loop read what has arrived before calls are rejected: a long turn of the loop must not be
+   * taken for a slow backend.
    */
   function readFirst(): void {
     setImmediate(rejectLate)

@@ -2,7 +2,7 @@ import { CountersError } from '../counters.ts'
 
 /**
  * Writes items to one Redis at once, and calls `onAnswers` at most once, possibly before it returns. With
- * `asking` it puts ASKING before each command, for items whose slot is being migrated to that Redis.
+ * `asking` it writes ASKING before each command, for items whose slot is being migrated to that Redis.
  */
 export type Send<Item, Answer> = (
   items: readonly Item[],
@@ -11,8 +11,8 @@ export type Send<Item, Answer> = (
 ) => void
 
 /**
- * The answers in the order of the items. If some are missing at the end, the problem is the reason; callers
- * receive its text.
+ * Called with the answers in the order of the items. If the answers of the last items are missing, `problem`
+ * is the reason, and their callers receive it.
  */
 export type OnAnswers<Answer> = (
   answers: readonly (Answer | CountersError)[],
@@ -23,15 +23,15 @@ export function createMissingAnswer(problem = 'the backend left out a reply'): C
   return new CountersError(problem)
 }
 
-/** Items, by their indexes, to be sent again with `send`. */
+/** The items at `positions` are to be sent again, with `send`. */
 export interface Resend<Item, Answer> {
   readonly positions: readonly number[]
   readonly send: Send<Item, Answer>
 }
 
 /**
- * Resends the items whose answers show that they had no effect, and calls `onAll` when the last new answer
- * has arrived.
+ * Sends the items of all parts again, whose first answers show that they had no effect, and replaces those
+ * answers. Calls `onAll` when the last new answer has arrived.
  */
 export function resend<Item, Answer>(
   items: readonly Item[],

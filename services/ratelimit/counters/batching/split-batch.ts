@@ -3,8 +3,8 @@ import type { Counters, Hit } from '../counters.ts'
 type Add = Counters['add']
 
 /**
- * Adds each hit at its owner, all owners at once, and joins the values. When one owner fails, the others may
- * have counted.
+ * Adds each hit through its owner, to all owners at once, and returns the values in the order of the batch.
+ * When one owner fails, the others may have counted.
  *
  * @param ownerOf returns the owner of the hit at the index `position`
  */
@@ -32,16 +32,17 @@ export async function addSplit<Owner>(
 }
 
 /**
- * Where a key would exceed its limit counts only such keys, otherwise all, in the reference's two steps:
- * read, then count. Hits of other callers between the steps are not seen.
+ * Counts in two steps, read and then add, as envoyproxy/ratelimit does: if any key would exceed its limit,
+ * only the keys that would are incremented; otherwise all are. Hits that other callers add between the steps
+ * are not seen.
  */
 export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<readonly number[]> {
   return add(stopOverLimit(batch, await add(batch.map(toReadOnly))))
 }
 
 /**
- * Returns the batch to count, given the counters' values before it: where a key would exceed its limit, other
- * keys are only read.
+ * Returns the batch to add, given the counters' values before it: if any key would exceed its limit, the hits
+ * of all other keys are replaced by reads.
  */
 export function stopOverLimit(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
   const exceeds = ({ hits, limit }: Hit, position: number) => (befores[position] ?? 0) + hits > limit

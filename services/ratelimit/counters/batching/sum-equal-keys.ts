@@ -3,33 +3,34 @@ import type { PipelineCall, SendCalls } from './pipeline.ts'
 import { createMissingAnswer, type Send } from './send.ts'
 import type { TouchedKey, TouchedKeys } from './touched-keys.ts'
 
-/** The command for one key, which counts one hit or several. */
+/** The sum of one or more hits of a key, sent as one command. */
 export interface Increment {
   readonly key: string
   /** An integer from -(2^53-1) to 2^53-1; 0 only reads. */
   readonly by: number
-  /** How long the counter is kept at least, and how much longer it may be kept. */
+  /** The counter is kept for at least `expirySeconds`, and for up to `jitterSeconds` more. */
   readonly expirySeconds: number
   readonly jitterSeconds: number
-  /** The state that this process keeps for the key. */
+  /** What this process remembers about the key. */
   readonly touched: TouchedKey
 }
 
 /** A counter's exact value after an increment. */
 export type Count = number | bigint
 
-/** The hits of one write, and the increment that includes each of them. */
+/** The hits of one write, summed into increments. */
 interface Sums {
   readonly increments: readonly Increment[]
   /** The index of each hit's increment. */
   readonly incrementIndexes: readonly number[]
-  /** The sum of each hit and of the hits before it in its increment. */
+  /** For each hit, the sum of the hits in its increment up to and including it. */
   readonly throughs: readonly number[]
 }
 
 /**
- * Sends calls as increments. Equal keys are summed into one increment, and each caller's value is derived
- * from its reply in the order of arrival, so that many callers of one key cost the backend as much as one.
+ * Sends the hits of calls as increments: hits of equal keys are summed into one, so many callers of one key
+ * cost the backend as much as one. The value after each hit is derived from the reply to its increment, as if
+ * the hits were added one by one in the order of arrival.
  */
 export function sendSums(send: Send<Increment, Count>, touchedKeys: TouchedKeys): SendCalls {
   return (calls, onAnswers) => {
@@ -46,9 +47,9 @@ export function sendSums(send: Send<Increment, Count>, touchedKeys: TouchedKeys)
 type Mutable<T> = { -readonly [P in keyof T]: T[P] }
 
 /**
- * Sums the hits of equal keys, with the longest of their expiries. A sum stays below 2^53: a hit that would
- * exceed it starts another increment, so that sums are exact and only the backend's limit applies to very
- * large hits.
+ * Sums the hits of equal keys and gives each sum the longest of their expiries. A sum stays below 2^53: a hit
+ * that would exceed it starts another increment, so that sums are exact and very large hits are limited only
+ * by the backend.
  */
 function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys): Sums {
   const increments: Mutable<Increment>[] = []
@@ -59,7 +60,7 @@ function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys):
       const touched = touchedKeys.of(key)
       let incrementIndex = touched.incrementIndex
       let increment = increments[incrementIndex]
-      // The index may be from an earlier write, or of another key with the same hash.
+      // The remembered index may be from an earlier write, or from another key with the same hash.
       if (increment?.key !== key || increment.by > maxCount - hits) {
         incrementIndex = increments.length
         touched.incrementIndex = incrementIndex
@@ -79,8 +80,8 @@ function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys):
 }
 
 /**
- * Returns the values right after each of `hits` hits, starting with the hit at index `from`. Returns the
- * error of the first hit that has one, and undefined when a count is missing.
+ * Returns the value right after each of the `hits` hits from index `from` on. If the increment of one of them
+ * failed, returns that error; if a count is missing, undefined.
  */
 function collectValues(
   sums: Sums,
@@ -99,7 +100,10 @@ function collectValues(
   return values
 }
 
-/** Returns the counter right after the hit; `count` is its value after the whole sum. */
+/**
+ * Returns the counter's value right after a hit, at most `maxCount`. `count` is the value after the whole
+ * increment, `sum` the hits of that increment, and `through` its hits up to and including this hit.
+ */
 function valueAfter(count: Count, sum: number, through: number): number {
   if (typeof count === 'number' && count <= maxCount) return count - sum + through
   const value = BigInt(count) - BigInt(sum) + BigInt(through)

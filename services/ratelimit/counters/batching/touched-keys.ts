@@ -1,23 +1,26 @@
 import { randomInt } from 'node:crypto'
 
 /**
- * The keys, window included, that this process has touched recently, with the state of each: one lookup per
- * hit. A key may be forgotten; its next touch is then treated as the first.
+ * The keys, including their window, that this process has touched recently, with a state for each. Each hit
+ * looks its key up once. A key may be forgotten; its next touch is then treated as the first.
  *
  * A key is identified by a 64-bit hash with seeds of the process, not by its text: 100,000 keys take 2 to 4
- * MB instead of 14, none of which the garbage collector visits. Two keys with the same hash share their
- * state, so the first increment of the second one may be sent without its expiry. The expiry is not lost:
- * each sender compares the backend's reply with the increment, detects that the counter was new, and then
- * sends the expiry, as it does for a counter that the backend has evicted.
+ * MB instead of 14, none of which the garbage collector visits. Two keys with the same hash share one state,
+ * so the first increment of the second key may be sent without its expiry. The expiry is not lost: from the
+ * backend's reply, each sender detects that the counter was new and then sends the expiry, as it does for a
+ * counter that the backend has evicted.
  */
 export interface TouchedKeys {
-  /** Returns the state of the key, and remembers the key. */
+  /**
+   * Returns the state of the key. A key that is not remembered is inserted, as one whose expiry was not sent.
+   */
   of(key: string): TouchedKey
   clear(): void
 }
 
 /**
- * Returns whether the backend may drop the counter before its unit is over unless a longer expiry is sent.
+ * Returns whether an expiry must be sent: the one that was last sent is shorter than the unit of the hit, so
+ * the backend could drop the counter before the unit is over.
  */
 export function needsExpiry(touched: TouchedKey, expirySeconds: number): boolean {
   return touched.expirySentSeconds < expirySeconds
@@ -25,21 +28,21 @@ export function needsExpiry(touched: TouchedKey, expirySeconds: number): boolean
 
 export interface TouchedKey {
   /**
-   * The expiry that was last sent to the backend, in seconds, jitter included; 0 if none was sent or the
-   * backend rejected it. The sender of an expiry sets it.
+   * The expiry that was last sent to the backend, in seconds, jitter included. 0 if none was sent or the last
+   * one failed. Whoever sends an expiry sets this.
    */
   expirySentSeconds: number
   /**
-   * The index of the key's increment in the last write that included it; beyond the end of every write if
-   * that is not known. See `sumEqualKeys`.
+   * The index of the key's increment in the last write that included the key. If that is not known, an index
+   * beyond the end of every write. See `sumEqualKeys`.
    */
   incrementIndex: number
 }
 
-/** The table takes about 8 MB when full. */
+/** At most this many keys are remembered; their table takes about 8 MB. */
 export const defaultMaxTouchedKeys = 390_000
 
-/** @param hash the hash by which keys are identified; a test passes one with collisions */
+/** @param hash the hash that identifies keys; a test passes one with collisions */
 export function createTouchedKeys(maxKeys: number, hash: Hash = new KeyHash()): TouchedKeys {
   const generations = new Generations(Math.max(1, Math.floor(maxKeys / 2)))
   return {
@@ -52,8 +55,8 @@ export function createTouchedKeys(maxKeys: number, hash: Hash = new KeyHash()): 
 }
 
 /**
- * Two tables of half the size: when the newer one is full, the older one is dropped. Keys in use are kept,
- * and no order of keys has to be maintained.
+ * Two tables, each for half of the keys. When the newer one is full, the older one is dropped and a new one
+ * begins. A key in use is copied to the newer table, so no order of keys has to be maintained.
  */
 class Generations {
   newer = new HashedTable()
@@ -64,7 +67,10 @@ class Generations {
     this.#maxPerGeneration = maxPerGeneration
   }
 
-  /** Returns the slot of the key in the newer table; inserts the key if necessary. */
+  /**
+   * Returns the slot of the key in the newer table. Inserts the key if it is not there, with the expiry from
+   * the older table.
+   */
   findOrInsert(low: number, high: number): number {
     const found = this.newer.find(low, high)
     if (found !== -1) return found
@@ -82,7 +88,10 @@ class Generations {
   }
 }
 
-/** The state of one key in the tables. Its slot is looked up again after the key has moved. */
+/**
+ * The state of one key. Its slot is looked up again when the key is no longer at that slot of the newer
+ * table.
+ */
 class HashedKey implements TouchedKey {
   readonly #generations: Generations
   readonly #low: number
@@ -121,7 +130,9 @@ class HashedKey implements TouchedKey {
   }
 }
 
-/** The hash of the last argument of `of`, as two 32-bit integers, so that hashing allocates no object. */
+/**
+ * A hash function whose result is in two 32-bit fields until the next call of `of`: it allocates no object.
+ */
 interface Hash {
   /** Never 0. */
   readonly low: number
@@ -174,8 +185,9 @@ const maxLoad = 0.75
 const noIndex = 2 ** 31 - 1
 
 /**
- * Numbers by a 64-bit hash: open addressing with linear probing, in typed arrays. An entry takes 16 bytes, at
- * a load of 0.38 to 0.75, and the garbage collector visits none of them. Entries are never removed.
+ * A table from a 64-bit hash to two numbers: open addressing with linear probing, in typed arrays that the
+ * garbage collector does not visit. A slot takes 16 bytes; 38 to 75 % of the slots are used after the first
+ * growth. Entries are never removed.
  *
  * A hash is two 32-bit integers, of which the first is not 0. A slot is valid until the next `insert`.
  */

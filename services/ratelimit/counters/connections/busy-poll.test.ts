@@ -10,7 +10,7 @@ import {
   writesBeforePolling,
 } from './busy-poll.ts'
 
-/** An event loop in which each turn takes 0.01 ms. */
+/** Creates an event loop in which each turn takes 0.01 ms. */
 function createLoop() {
   let nowMs = 1000
   let due: (() => void) | undefined
@@ -28,7 +28,7 @@ function createLoop() {
     pass(ms: number) {
       nowMs += ms
     },
-    /** Writes that follow each other closely, after a gap: the next write is polled for. */
+    /** Writes so often in a row that the next write is polled for. */
     write(writes = writesBeforePolling): void {
       for (let write = 0; write < writes; write += 1) poll.begin(1)
     },

@@ -1,53 +1,57 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 
 /**
- * Keeps the event loop turning while an early answer is expected. A process that sleeps wakes tens of
- * microseconds late, and sleeping and waking cost about as much CPU time as a few polls. With the busy poll,
- * one call at a time over loopback takes 0.27 ms instead of 0.35 ms, for the same CPU time.
+ * Keeps the event loop turning, without sleeping, while an answer is expected soon. A process that sleeps
+ * wakes tens of microseconds late, and to sleep and wake costs about as much CPU time as a few polls. With
+ * the busy poll, one call at a time over loopback takes 0.27 ms instead of 0.35 ms, for the same CPU time.
  */
 export interface BusyPoll {
   /**
-   * Polls for the answers to `requests` requests if they are few, the last writes followed each other
-   * closely, and the rest after the last poll is over. The event loop serves all other events meanwhile.
+   * Polls for the answers to `requests` requests, unless the requests are more than `fewRequests`, the last
+   * writes did not follow each other closely, or the cooldown of the last poll is not over. Does not block:
+   * the event loop serves all other events meanwhile.
    */
   begin(requests: number): void
 }
 
-/** `auto` polls as described below; `off` never polls. */
+/** `auto` polls under the conditions of `BusyPoll.begin`; `off` never polls. */
 export type BusyPollMode = 'auto' | 'off'
 
 interface BusyPollOptions {
   /** Defaults to `auto`. */
   readonly mode?: BusyPollMode | undefined
-  /** Returns true when no request waits for its answer any more. */
+  /** Returns true when no request awaits an answer any more. */
   readonly isOver: () => boolean
   readonly clock?: Clock
-  /** Calls back in the next turn of the event loop, which must not sleep before. */
+  /**
+   * Calls back in the next turn of the event loop, which does not sleep before that turn. Defaults to
+   * `setImmediate`.
+   */
   readonly inNextTurn?: (callback: () => void) => void
 }
 
 /**
- * A write of more requests carries many calls, for which sleeping is cheaper: calls that arrive meanwhile
- * share the next write.
+ * A write of more requests than this is not polled for. It carries many calls, for which sleeping is cheaper:
+ * calls that arrive meanwhile share the next write.
  */
 const fewRequests = 4
 /**
- * Polling begins after this many writes in a row, each at most `longestGapMs` after the one before: a caller
- * that waits for each answer writes again at once. Callers at random times do not, and polls cost them a
- * tenth more CPU time at 1,000 calls a second and gain nothing.
+ * Polling begins after this many writes in a row, each at most `maxGapMs` after the one before. A caller that
+ * waits for each answer writes again at once and reaches this number. Callers at random times do not; for
+ * them polling would gain nothing and cost a tenth more CPU time at 1,000 calls a second.
  */
 export const writesBeforePolling = 8
 export const maxGapMs = 1
-/** The longest poll, in milliseconds. A server that takes longer is not polled. */
+/** A poll ends without an answer after this time. */
 export const maxPollMs = 0.1
 /**
- * After a poll of n milliseconds, polling rests for at least this many times n: at most a third of a core is
- * spent.
+ * After a poll of n milliseconds, the next one starts at the earliest this many times n later, so that
+ * polling takes at most a third of a core.
  */
 export const cooldownFactor = 2
 /**
- * The rest after a poll that ended without an answer; it doubles with each further one, up to
- * `longestRestMs`.
+ * The cooldown after a poll that ended without an answer. It doubles with each further such poll, up to
+ * `maxCooldownMs`.
  */
 export const initialCooldownMs = 10
 export const maxCooldownMs = 1000

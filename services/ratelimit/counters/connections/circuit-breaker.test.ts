@@ -46,7 +46,9 @@ test('breakers of one pool share their statistics, and each opening and closing 
   ])
 })
 
-/** Short deadlines, so that the breaker opens soon, and connections that outlast the stalls of the test. */
+/**
+ * A short deadline, so that the breaker opens soon, and a connection that outlasts the stalls of the test.
+ */
 const brief = { deadlineMs: 50, stallTimeoutMs: 20_000, random: Math.random }
 
 function watched(prefix: string) {
@@ -74,7 +76,7 @@ async function ready<T extends Counters>(t: TestContext, counters: T): Promise<T
 const outcomeOf = (call: ReturnType<Counters['add']>): Promise<readonly number[] | string> =>
   Promise.resolve(call).catch((error: Error) => error.message)
 
-/** Calls until the breaker rejects, which happens without a byte from the server. */
+/** Calls until the breaker rejects calls. It opens although no byte arrives from the server. */
 async function callUntilOpen(counters: Counters, key: string): Promise<void> {
   await waitFor('an answer of the breaker', async () => {
     const answer = await Promise.race([outcomeOf(counters.add([hit(key)])), nextTurn()])
@@ -85,8 +87,8 @@ async function callUntilOpen(counters: Counters, key: string): Promise<void> {
 const nextTurn = () => new Promise<undefined>(resolve => setImmediate(resolve, undefined))
 
 /**
- * Stalls one of two servers: calls with its key fail at once then, and calls with the other's key are
- * counted.
+ * Stalls one of two servers: calls with a key of that server then fail at once, and calls with a key of the
+ * other server are counted.
  */
 async function stallOne(t: TestContext, counters: Counters, stalled: Stalled, other: string): Promise<void> {
   const { server, key, breakers } = stalled

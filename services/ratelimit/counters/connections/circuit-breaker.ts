@@ -2,11 +2,10 @@ import type { LogFields } from '@tollway/chassis/log/log.ts'
 import type { BackendStats } from '../backend-stats.ts'
 
 /**
- * The circuit breaker of one connection. It guards latency only: while it is open, calls are rejected with
- * its problem at once instead of at their deadline. It opens when the server owes replies and has sent
- * nothing for `breakerSilenceMs`, and closes when the server sends anything: a late reply and an error reply
- * also show that the server is alive. It needs no probe, since an open breaker always waits for a reply that
- * is owed, or for a connection.
+ * The circuit breaker of one connection. It protects only the latency: while it is open, calls are rejected
+ * with its problem at once instead of at their deadline. It opens when replies are due and the server has
+ * sent nothing for `breakerSilenceMs`. It closes when the server sends anything, even a late reply or an
+ * error, or when the session ends. It needs no probe: while it is open, a reply is always due.
  */
 export interface CircuitBreaker {
   /** Why calls are rejected; undefined while the breaker is closed. */
@@ -16,15 +15,15 @@ export interface CircuitBreaker {
   close(cause: string): void
 }
 
-/** @param server the address of the connection, for the log */
+/** @param server the name and address of the server, for the log */
 export type CreateBreaker = (server: string) => CircuitBreaker
 
-/** Shorter silences are normal pauses of a server, for a fork or a slow command. */
+/** A shorter silence is a normal pause of a server, such as for a fork or a slow command. */
 const minSilenceMs = 100
 
 /**
- * The silence in milliseconds after which a breaker opens. It is not shorter than a call's deadline, since
- * the caller allows the server that long.
+ * The silence in milliseconds after which a breaker opens: at least a call's deadline, because a server that
+ * answers within it is not late.
  */
 export function breakerSilenceMs(deadlineMs: number): number {
   return Math.max(minSilenceMs, deadlineMs)
@@ -38,13 +37,16 @@ interface BreakersOptions {
   readonly onWarning: (message: string, fields: LogFields) => void
 }
 
-/** Breakers that share the gauge `<prefix>.breaker_open` and the counter `<prefix>.breaker_opened`. */
+/**
+ * Creates breakers that share the gauge `<prefix>.breaker_open`, the number of open breakers, and the counter
+ * `<prefix>.breaker_opened`.
+ */
 export function createBreakers({ stats, prefix, onWarning }: BreakersOptions): CreateBreaker {
   const opened = stats.counter(`${prefix}.breaker_opened`)
   let openNow = 0
   stats.gauge(`${prefix}.breaker_open`, () => openNow)
   return server => {
-    // A field and not an accessor, with which V8 would keep the object as a hash table.
+    // A field, because V8 would keep an object with an accessor as a slow hash table.
     const breaker: CircuitBreaker & { problem: string | undefined } = {
       problem: undefined,
       open(problem) {

@@ -5,16 +5,16 @@ import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 
 export type ServerEndpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
-/** `host:port`, or the path of a unix socket. */
+/** Returns `host:port`, or the path of a unix socket. */
 export function formatEndpoint(endpoint: ServerEndpoint): string {
   return 'path' in endpoint ? endpoint.path : `${endpoint.host}:${endpoint.port}`
 }
 
-/** The certificates and the key are PEM. */
+/** The certificates and keys of TLS, all as PEM. */
 export interface TlsOptions {
   /** The certificate authorities that may have issued the server's certificate. */
   readonly ca?: string | Buffer
-  /** The client's certificate and its key. */
+  /** The certificate that the client presents, and its key. */
   readonly cert?: string | Buffer
   readonly key?: string | Buffer
   /** The name that the server's certificate must have. Defaults to the host. */
@@ -30,7 +30,7 @@ export interface SocketOptions {
 }
 
 interface SocketEvents {
-  /** The connection is established, and with TLS it is secured. */
+  /** Called when the connection is established, with TLS after the handshake. */
   onConnect(): void
   /**
    * Reads the first `bytes` bytes of the chunk, whose memory the next read reuses. Returns whether to read
@@ -38,12 +38,16 @@ interface SocketEvents {
    */
   onData(bytes: number, chunk: Buffer): boolean
   /**
-   * The connection failed with this text, or ended without one. Called at least once, also after `destroy`.
+   * Called with the error's text when the connection failed, and without a text when it ended. Called at
+   * least once, also after `destroy`, and possibly several times.
    */
   onLost(text: string | undefined): void
 }
 
-/** The kernel detects a dead idle connection with keepalive probes, before the next call runs into it. */
+/**
+ * Keepalive probes start after this idle time, so that the kernel detects a dead connection before a call
+ * uses it.
+ */
 const keepAliveDelayMs = 15_000
 
 /**
@@ -81,8 +85,8 @@ export function connectSocket(
 function secureSettings(tls: TlsOptions, endpoint: ServerEndpoint): ConnectionOptions {
   const { ca, cert, key, verifyName = true } = tls
   const host = 'host' in endpoint ? endpoint.host : ''
-  // The server name extension does not allow IP addresses; Node verifies an address against the certificate
-  // without it.
+  // The server name extension does not allow IP addresses. Without it, Node still checks the address against
+  // the certificate.
   const servername = tls.servername ?? (isIP(host) ? '' : host)
   return {
     minVersion: 'TLSv1.2',
@@ -94,10 +98,10 @@ function secureSettings(tls: TlsOptions, endpoint: ServerEndpoint): ConnectionOp
   }
 }
 
-/** Returns the text of a network error; undefined if the error has none. */
+/** Returns the error's text; undefined if it has none. */
 function describeNetworkError(error: Error): string | undefined {
-  // A host name with several addresses yields an AggregateError without a text, with one error for each
-  // address.
+  // A host name with several addresses yields an AggregateError without a text; the first of its errors, one
+  // for each address, has one.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   return first instanceof Error && first.message !== '' ? first.message : undefined
 }
@@ -112,8 +116,8 @@ interface TlsFileSettings {
 }
 
 /**
- * Opens the TLS files of a backend. They are read again when they change, for as long as the process runs;
- * each new connection uses the current ones.
+ * Opens the TLS files of a backend. As long as the process runs they are read again when they change; each
+ * new connection uses the current ones.
  *
  * @throws Error that names the setting when a file cannot be used.
  */

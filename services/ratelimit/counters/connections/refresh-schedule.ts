@@ -4,9 +4,9 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 /** Repeats a task, never twice at once, and earlier on request. */
 export interface RefreshSchedule {
   /**
-   * Requests a refresh. The first call after a quiet period refreshes within `hurryMs`. The delays grow to
-   * `maxHurryMs` while it is called after each refresh, so that constant changes do not cause constant
-   * refreshes.
+   * Requests a refresh. The first call after a quiet period refreshes within `urgentMs`. If it is called
+   * again after each refresh, the delays grow to `maxUrgentMs`, so that constant changes do not cause
+   * constant refreshes.
    */
   refreshSoon(): void
   close(): void
@@ -15,20 +15,23 @@ export interface RefreshSchedule {
 interface RefreshOptions {
   /** Must not reject. */
   readonly refresh: () => Promise<void>
-  /** Returns whether the regular interval applies to the next refresh. */
+  /** Returns true if the next refresh may wait for `everyMs`, and false if it is urgent. */
   readonly isSettled: () => boolean
   readonly everyMs: number
-  /** The first delay while `isSettled` returns false, and after `soon`. */
+  /** The first delay while `isSettled` returns false, and after `refreshSoon`. */
   readonly urgentMs: number
-  /** The maximum of these delays, which grow to it. Defaults to `hurryMs`. */
+  /** The delays that start with `urgentMs` grow to this one. Defaults to `urgentMs`. */
   readonly maxUrgentMs?: number
-  /** Uniform in [0, 1). Each delay is between half of its value and all of it, so that processes spread. */
+  /**
+   * Returns random numbers, uniform in [0, 1). Each delay is between half of its value and all of it, so that
+   * the refreshes of several processes spread.
+   */
   readonly random: () => number
   /** Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
-/** Starts with a refresh in the next turn of the event loop. */
+/** Starts a schedule, whose first refresh comes in the next turn of the event loop. */
 export function createRefreshSchedule(options: RefreshOptions): RefreshSchedule {
   const {
     refresh,

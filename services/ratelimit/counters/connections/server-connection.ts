@@ -1,32 +1,34 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
 
-/** One connection to a server, from connect to close. */
 export interface ServerSession {
   /** Resolves when the socket is closed. Never rejects. */
   readonly closed: Promise<void>
-  /** Ends the session at once; the problem is the reason for missing replies. */
+  /** Ends the session at once; the callbacks of requests without a reply receive `problem` as the reason. */
   end(problem: string): void
 }
 
 export interface SessionEvents {
-  /** The server has answered the greeting; the session may be used from now on. */
+  /** Called when the server has answered the greeting; the session may be used from now on. */
   onServing(): void
   /**
-   * Called once when the session ends, before the callbacks of owed replies. The problem is the text of the
-   * server or of the network, and never contains a password.
+   * Called once when the session ends, before the callbacks of requests without a reply. The problem is the
+   * text of the server or of the network, and never contains a password.
    */
   onEnd(problem: string): void
-  /** The server owes replies and has sent nothing for some time, */
+  /** Called when replies are due and the server has sent nothing for some time. */
   onSilence(problem: string): void
-  /** and after that has sent something. */
+  /** Called after `onSilence` when the server has sent something again. */
   onResume(): void
 }
 
 export interface ServerConnectionOptions {
-  /** The delays between attempts; reset after a success. */
+  /** The delays between attempts to connect; reset after a success. */
   readonly backoff: Backoff
-  /** Opens and closes with the silences of the server; none when left out. */
+  /**
+   * Opened when the server is silent while replies are due, and closed when it sends again or the session
+   * ends.
+   */
   readonly breaker?: CircuitBreaker
 }
 
@@ -42,7 +44,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
   #closed = false
   #retry: NodeJS.Timeout | undefined
 
-  /** @param server `Redis` or `memcached`, for texts */
+  /** @param server `Redis` or `memcached`, for messages */
   constructor(server: string, { backoff, breaker }: ServerConnectionOptions) {
     this.#server = server
     this.#backoff = backoff
@@ -60,19 +62,19 @@ export abstract class ServerConnection<Session extends ServerSession> {
     return this.#usable
   }
 
-  /** Why it is not usable: the error of the server or of the network, without secrets. */
+  /** Why the connection is not usable: the error of the server or of the network, without secrets. */
   get problem(): string {
     return this.#problem
   }
 
-  /** Ends the current session for that reason, and opens a new one after a delay. */
+  /** Ends the current session with this reason, and opens a new one after the backoff's delay. */
   renew(reason: string): void {
     this.session?.end(reason)
   }
 
   /**
-   * Closes the connection for good; requests without a reply get the reason. Resolves when the socket is
-   * closed.
+   * Closes the connection for good; requests without a reply fail with the reason. Resolves when the socket
+   * is closed.
    */
   async close(): Promise<void> {
     if (!this.#closed) {
@@ -87,7 +89,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
   /** Opens a session; undefined while the address of the server is unknown. */
   protected abstract open(events: SessionEvents): Session | undefined
 
-  /** Called when a session begins to serve, and when it ends. */
+  /** Called when a session begins to serve, and when it ends; `before` is the health until then. */
   protected abstract onHealthChange(healthy: boolean, before: boolean): void
 
   protected get isClosed(): boolean {
@@ -119,7 +121,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
     })
   }
 
-  /** Ends the current session for that reason, and opens a new one at once. */
+  /** Ends the current session with this reason, and opens a new one at once. */
   protected reconnect(reason: string): void {
     this.session?.end(reason)
     clearTimeout(this.#retry)

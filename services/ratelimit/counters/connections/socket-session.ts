@@ -4,39 +4,44 @@ import { type BusyPoll, type BusyPollMode, createBusyPoll } from './busy-poll.ts
 import { connectSocket, type SocketOptions } from './connect-socket.ts'
 import { describeLoss, type ServerSession, type SessionEvents } from './server-connection.ts'
 
-/** What differs between the servers of counters. */
+/** What a session needs to know of the protocol of one kind of server, Redis or memcached. */
 export interface ServerProtocol<Reply> {
-  /** `Redis` or `memcached`, for texts. */
+  /** `Redis` or `memcached`, for messages. */
   readonly server: string
   /** The size of the receive buffer. */
   readonly receiveBytes: number
-  /** Whether the greeting has a time limit of its own, and not the rest of the one for connecting. */
+  /**
+   * True if the greeting has a time limit of its own, which restarts when bytes arrive; false if connecting
+   * and greeting share one limit.
+   */
   readonly timesGreeting: boolean
-  /** `push` returns the problem of malformed bytes. */
+  /** The parser's `push` returns a description of malformed bytes, or undefined. */
   createParser(onReply: (reply: Reply) => void): {
     push(chunk: Buffer, length: number): string | undefined
   }
-  /** Returns the text of an error reply. */
+  /** Returns the text of an error reply; undefined for any other reply. */
   errorOf(reply: Reply): string | undefined
-  /** Whether later replies cannot be assigned after this one. */
+  /** Returns whether, after this reply, later replies can no longer be matched with their requests. */
   isOutOfStep(reply: Reply): boolean
-  /** Returns the problem of a session that did not serve in time. */
+  /** Returns the message for a session that did not serve in time. */
   notServing(isConnected: boolean, timeoutMs: number): string
 }
 
 export interface SocketSessionOptions extends SocketOptions {
-  /** The session ends when it does not serve within this time, */
+  /** The session ends when it does not serve within this time. */
   readonly connectTimeoutMs: number
-  /** and when the server owes replies and has sent nothing for this time. */
+  /** The session ends when replies are due and the server has sent nothing for this time. */
   readonly stallTimeoutMs: number
-  /** The time without a byte, while replies are owed, after which `onSilence` is called. */
+  /** `onSilence` is called when replies are due and the server has sent nothing for this time. */
   readonly silenceMs: number
   readonly clock: Clock
-  /** Whether the event loop polls for replies that are expected early. */
+  /** Whether the event loop polls for replies that are expected soon. */
   readonly busyPoll?: BusyPollMode | undefined
 }
 
-/** One connection to one server, from connect to close. It is independent of the requests. */
+/**
+ * One connection to one server, from connect to close. Subclasses encode the requests and greet the server.
+ */
 export abstract class SocketSession<Reply> implements ServerSession {
   readonly closed: Promise<void>
   readonly #protocol: ServerProtocol<Reply>
@@ -49,7 +54,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
   #phase: 'connecting' | 'greeting' | 'serving' = 'connecting'
   #ended = false
 
-  /** Connects. */
+  /** Starts to connect; `events` reports the outcome. */
   constructor(protocol: ServerProtocol<Reply>, options: SocketSessionOptions, events: SessionEvents) {
     const { clock, busyPoll: mode } = options
     this.#protocol = protocol
@@ -86,10 +91,13 @@ export abstract class SocketSession<Reply> implements ServerSession {
     this.#owed.failAll(problem)
   }
 
-  /** Sends the requests that prove that the server serves; `serve` or `end` follows. */
+  /** Sends the requests whose replies prove that the server serves. A reply leads to `serve` or `end`. */
   protected abstract greet(): void
 
-  /** Returns the reason with which the server has rejected the greeting, which it sends before it ends. */
+  /**
+   * Returns the error with which the server rejected the greeting, if it has; `end` reports that error
+   * instead of its own reason.
+   */
   protected rejection(): string | undefined {
     return undefined
   }
@@ -98,14 +106,14 @@ export abstract class SocketSession<Reply> implements ServerSession {
     return this.#phase === 'serving'
   }
 
-  /** Why nothing can be sent; undefined while the session lasts. */
+  /** Why nothing can be sent: the session has ended. Undefined while it lasts. */
   protected get ending(): string | undefined {
     return this.#ended ? this.#lost : undefined
   }
 
   /**
    * Sends `count` requests in one write; no request is sent again. Returns whether the kernel has taken all
-   * bytes; otherwise the socket still reads their memory.
+   * bytes. If not, the socket still reads the memory of `requests`, which must not be changed.
    *
    * @param replies the array that collects the replies
    */
@@ -161,18 +169,18 @@ export abstract class SocketSession<Reply> implements ServerSession {
 
 /**
  * Called once, with the replies in the order of the requests. If the session ended before all replies
- * arrived, the missing ones are left out at the end, and `problem` is the reason.
+ * arrived, the replies of the last requests are missing, and `problem` is the reason.
  */
 export type OnReplies<Reply> = (replies: readonly Reply[], problem: string | undefined) => void
 
-/** The requests of one write whose replies are not complete. */
+/** The requests of one write that still lack a reply, with the replies that have arrived. */
 interface PendingReplies<Reply> {
   readonly requests: number
   readonly replies: Reply[]
   readonly onReplies: OnReplies<Reply>
 }
 
-/** The queue of replies that a server owes, for a protocol that replies in the order of the requests. */
+/** The writes that await replies, for a protocol that replies in the order of the requests. */
 class ReplyQueue<Reply> {
   readonly #debts: PendingReplies<Reply>[] = []
 
@@ -181,10 +189,9 @@ class ReplyQueue<Reply> {
   }
 
   /**
-   * Records one write with `requests` requests, at least one: an entry with none would take the next entry's
-   * reply.
+   * Records a write of at least one request: a write of none would take the reply of the next write.
    *
-   * @param replies the array that collects them
+   * @param replies the array that collects the replies
    */
   expect(requests: number, onReplies: OnReplies<Reply>, replies: Reply[] = []): void {
     this.#debts.push({ requests, replies, onReplies })
@@ -201,17 +208,17 @@ class ReplyQueue<Reply> {
     return true
   }
 
-  /** Completes all entries with the problem, since no more replies will arrive. */
+  /** Calls back for all writes with the replies that have arrived and the problem: no more will arrive. */
   failAll(problem: string): void {
     for (const { replies, onReplies } of this.#debts.splice(0)) onReplies(replies, problem)
   }
 }
 
-/** Detects that a peer which owes replies makes no progress. One timer watches all that is owed. */
+/** Detects that a server from which replies are due makes no progress. One timer watches all due replies. */
 interface StallWatch {
-  /** Starts watching. Called when the first reply becomes owed. */
+  /** Starts watching. Called when a reply becomes due while none was. */
   begin(): void
-  /** Records progress. */
+  /** Restarts the time without progress; called for every arrival of bytes. */
   progress(): void
   stop(): void
 }
@@ -220,20 +227,20 @@ interface StallWatchOptions {
   readonly clock: Clock
   /** The longest time without progress; read at each check. */
   readonly timeoutMs: () => number
-  /** Returns whether a reply is owed. */
+  /** Returns whether a reply is due. */
   readonly isWaiting: () => boolean
   /** Called after `timeoutMs` without progress; the watch stops then. */
   readonly onStall: (timeoutMs: number) => void
-  /** Reports a shorter time without progress, if given. */
+  /** Reports shorter times without progress; none when left out. */
   readonly silence?: Silence | undefined
 }
 
 interface Silence {
-  /** Read at each check. */
+  /** The time without progress after which `onBegin` is called; read at each check. */
   readonly afterMs: () => number
-  /** Called once after `afterMs` without progress, */
+  /** Called once after `afterMs` without progress. */
   readonly onBegin: (afterMs: number) => void
-  /** and at the next progress. */
+  /** Called after `onBegin` at the next progress. */
   readonly onEnd: () => void
 }
 
@@ -243,7 +250,9 @@ function createStallWatch(options: StallWatchOptions): StallWatch {
   let timer: NodeJS.Timeout | undefined
   let silent = false
 
-  /** Reads what has arrived before it checks, since the event loop may have been busy. */
+  /**
+   * Lets the event loop read what has arrived before the check: the loop, not the server, may have been late.
+   */
   function readFirst(): void {
     setImmediate(check)
   }

@@ -1,7 +1,7 @@
 import type { BackendStats } from '../backend-stats.ts'
 import { isMemcachedError, isValueReply, type MemcachedReply } from './reply-parser.ts'
 
-/** Counts the replies of memcached. A missing reply is an error. */
+/** Counts the replies of memcached by their result. A missing reply counts as an error. */
 export interface CallStats {
   /** Counts the replies to all reads of one write. */
   countReads(replies: readonly (MemcachedReply | undefined)[]): void
@@ -10,8 +10,8 @@ export interface CallStats {
 }
 
 /**
- * Creates the counters under the reference's names, `ratelimit.memcache.multiget` and so on, with the result
- * as the tag `code`. A missing key is the same as a counter at 0.
+ * Creates the counters with the names of envoyproxy/ratelimit, such as `ratelimit.memcache.multiget`, with
+ * the result as the tag `code`. A counter at 0 is counted like a missing key.
  */
 export function createCallStats(stats: BackendStats): CallStats {
   const tally = (name: string) => stats.counter(`ratelimit.memcache.${name}`)

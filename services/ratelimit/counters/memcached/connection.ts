@@ -19,7 +19,7 @@ export class MemcachedConnection extends ServerConnection<MemcachedSession> {
   readonly #listeners: (() => void)[] = []
   #tried = false
 
-  /** Connects at once. Never throws; errors are in `problem`, and `onChange` reports changes. */
+  /** Connects at once. Never throws: `problem` describes an error, and `onChange` reports changes. */
   constructor(options: ConnectionOptions) {
     super('memcached', options)
     this.#options = options
@@ -33,14 +33,13 @@ export class MemcachedConnection extends ServerConnection<MemcachedSession> {
 
   /**
    * Sends `count` requests in one write. While the connection is not healthy, `onReplies` is called at once,
-   * from within the call. Nothing is kept for later, and nothing is sent twice.
+   * from within the call, with the problem. Nothing is kept for later, and nothing is sent twice.
    */
   send(requests: string, count: number, onReplies: OnReplies): void {
     if (this.healthy && this.session !== undefined) this.session.send(requests, count, onReplies)
     else onReplies([], this.problem)
   }
 
-  /** Adds a listener that is called after each change of `healthy`, and when the first attempt has failed. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener)
   }
@@ -71,7 +70,10 @@ const memcached: ServerProtocol<MemcachedReply> = {
   notServing: (_, timeoutMs) => `memcached did not answer for the first time within ${timeoutMs} ms`,
 }
 
-/** One connection to one memcached. It reads a key, since an open port does not prove that it serves. */
+/**
+ * One connection to one memcached. Its greeting reads a key, because an open port does not prove that
+ * memcached serves.
+ */
 class MemcachedSession extends SocketSession<MemcachedReply> {
   constructor(options: SocketSessionOptions, events: SessionEvents) {
     super(memcached, options, events)
@@ -94,8 +96,8 @@ class MemcachedSession extends SocketSession<MemcachedReply> {
 }
 
 /**
- * Returns whether the error means that memcached parsed the requests differently than they were written:
- * later replies cannot be assigned then. Other errors are about one key, or about the server's memory.
+ * Returns whether the error shows that memcached parsed the requests differently than they were written, so
+ * that later replies cannot be matched with requests. Other errors concern one key, or the server's memory.
  */
 function isOutOfStep(reply: MemcachedReply): boolean {
   return isMemcachedError(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)

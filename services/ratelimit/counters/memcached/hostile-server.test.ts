@@ -11,12 +11,12 @@ import {
   type MemcachedCountersOptions,
 } from './memcached.ts'
 
-/** Handles the requests of one write; `say` sends bytes. */
+/** Answers the requests of one write; `say` sends bytes. */
 type Answer = (requests: string, say: (bytes: string) => void, socket: Socket) => void
 
 interface FakeServer {
   readonly address: string
-  /** The requests, without the greetings. */
+  /** The received requests, without the greetings. */
   readonly asked: string[]
   /** Returns the number of connections so far. */
   connections(): number
@@ -67,7 +67,7 @@ async function connected(
 
 const hit = (key: string, hits = 1): Hit => ({ key, hits, expirySeconds: 60, limit: maxCount })
 
-/** Returns the values, or the error text. */
+/** Resolves with the values, or with the text of the error. */
 async function outcomeOf(call: Promise<readonly number[]>): Promise<readonly number[] | string> {
   return call.catch((error: unknown) => {
     assert.ok(error instanceof CountersError, String(error))

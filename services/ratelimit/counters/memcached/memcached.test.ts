@@ -38,7 +38,7 @@ const hit = (key: string, hits = 1, expirySeconds = 60): Hit => ({
   limit: maxCount,
 })
 
-/** The reason why the call was rejected. */
+/** Resolves with the reason why the call was rejected. */
 async function problemOf(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
     value => assert.fail(`it was answered: ${value}`),
@@ -48,7 +48,7 @@ async function problemOf(call: Promise<unknown>): Promise<string> {
   return error.message
 }
 
-/** Replaces the contract's illegal keys, which memcached rejects, by legal ones. */
+/** Replaces the illegal keys of the contract, which memcached rejects, by legal ones. */
 function withAnyKey(counters: Counters): Counters {
   const legal = (key: string) => (isLegalKey(key) ? key : `strange-${Buffer.from(key).toString('hex')}`)
   return {
@@ -63,7 +63,7 @@ function withAnyKey(counters: Counters): Counters {
   }
 }
 
-/** Returns a key of the server with index `place` among `servers` servers. */
+/** Returns a key that belongs to the server with index `place` among `servers` servers. */
 function keyAt(place: number, servers = 3): string {
   for (let index = 0; ; index += 1) if (pickServer(`key-${index}`, servers) === place) return `key-${index}`
 }
@@ -157,7 +157,7 @@ describe('counters in memcached', { skip }, () => {
       [2, 3],
     ])
     await flush()
-    // Both hits are of one key, and too large for one increment.
+    // Both hits have the same key, and together they are too large for one increment.
     assert.deepEqual(await counters.add([hit('a', maxCount), hit('a', 1), hit('b', 1)]), [
       maxCount,
       maxCount,

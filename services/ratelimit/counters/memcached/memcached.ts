@@ -17,12 +17,16 @@ import { parseServerList } from './server-list.ts'
 import { type ResolveSrv, watchSrv } from './srv-watch.ts'
 
 export interface MemcachedCountersOptions {
-  /** `host:port,host:port`; see `parseServerList`. Either this or `srv` is set; empty for none. */
+  /**
+   * `host:port,host:port`; see `parseServerList`. Exactly one of `hostPort` and `srv` must be set and not
+   * empty.
+   */
   readonly hostPort?: string | readonly string[]
-  /** The name of an SRV record, `_service._proto.name`, that lists the servers; empty for none. */
+  /** The name of an SRV record, `_service._proto.name`, that lists the servers. */
   readonly srv?: string
   /**
-   * The interval of SRV lookups after the record was found. Defaults to 0: the record is not looked up again.
+   * The interval of SRV lookups after the record was found, in milliseconds. Defaults to 0: the record is not
+   * looked up again.
    */
   readonly srvRefreshMs?: number
   /** Looks up the record. Defaults to the system's resolver. */
@@ -30,32 +34,33 @@ export interface MemcachedCountersOptions {
   /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
   readonly tls?: TlsOptions | (() => TlsOptions)
   /**
-   * Count after the answer, as the reference does: callers that arrive at the same moment may exceed a limit.
-   * Counts are exact when left out.
+   * Counts after the answer, as envoyproxy/ratelimit does: callers that arrive at the same moment may exceed
+   * a limit. Counts are exact when left out.
    */
   readonly countAfterAnswer?: boolean
-  /** Called once for each failed write with `countAfterAnswer`. */
+  /** Called once for each write of counts that failed after the answer. */
   readonly onUncounted?: OnUncounted
   /** The timeout of an `add`. */
   readonly deadlineMs?: number
-  /** A connection whose server has not answered for the first time within this time is closed, */
+  /** A connection is closed when the server has not answered for the first time within this time. */
   readonly connectTimeoutMs?: number
-  /** and so is one that owes replies and has sent nothing for this time. */
+  /** A connection is closed when replies are due and the server has sent nothing for this time. */
   readonly stallTimeoutMs?: number
-  /** Whether the event loop polls for replies that are expected early. */
+  /** Whether the event loop polls for replies that are expected soon. */
   readonly busyPoll?: BusyPollMode
-  /** The most hits of one server that are collected or written and not yet answered. */
+  /** At most this many hits of one server are collected or await an answer. */
   readonly maxHitsInFlight?: number
-  /** The number of keys for each server whose counters this process remembers to exist. */
+  /** The number of keys for each server whose counters this process remembers to have created. */
   readonly maxTouchedKeys?: number
-  /** The clock of deadlines, and of expiries that are sent as a time. Defaults to the system's clock. */
+  /** The clock of deadlines, and of expiries that are sent as a Unix time. Defaults to the system's clock. */
   readonly clock?: Clock
-  /** Where the statistics of memcached's replies are kept; none when left out. */
+  /** Where the statistics of memcached's replies are kept; nowhere when left out. */
   readonly stats?: BackendStats
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /**
-   * Called when a server is lost or is back or cannot be reached at first, and when the record is not found.
+   * Called when a server cannot be reached at first, is lost, or is back, and when the SRV record is not
+   * found.
    */
   readonly onWarning?: (message: string, fields: LogFields) => void
 }
@@ -72,12 +77,13 @@ const closedText = 'the counters are closed'
  * loop share a write. All processes must have the same servers in the same order; otherwise they use
  * different counters.
  *
- * Healthy while any server is healthy, once each of them was tried. While a server is away, calls with one of
- * its keys are rejected at once with the reason; the other keys do not depend on it. The server is
- * reconnected with delays that grow to a second. Keys have at most 250 bytes; a call with an illegal key is
- * rejected with a `MalformedKeyError` and counts nothing.
+ * Healthy while any server is healthy; false at first, until each server was tried. While a server is away,
+ * calls with one of its keys are rejected at once with the reason; calls without such a key are not affected.
+ * The server is reconnected with delays that grow to half a second. Keys have at most 250 bytes; a call with
+ * an illegal key is rejected with a `MalformedKeyError` and counts nothing.
  *
- * @throws Error when neither or both of list and record are given, or one of them cannot be parsed.
+ * @throws Error when neither or both of `hostPort` and `srv` are set, or the one that is set cannot be
+ * parsed.
  */
 export function createMemcachedCounters(options: MemcachedCountersOptions): MemcachedCounters {
   const { hostPort = '', srv = '', resolveSrv, srvRefreshMs = 0 } = options

@@ -3,20 +3,22 @@ import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer, type ServerAddress } from './server-list.ts'
 
 interface NodeListOptions extends NodeOptions {
-  /** Called when a server is lost or is back or cannot be reached at first. */
+  /** Called when a server cannot be reached at first, is lost, or is back. */
   readonly onWarning: (message: string, fields: LogFields) => void
 }
 
-/** The connected servers in their order. */
+/** The servers in the order of the list, each with a connection. */
 export class NodeList {
   readonly #options: NodeListOptions
   readonly #listeners: ((healthy: boolean) => void)[] = []
   /** The nodes by address; an address that occurs twice in the list is one node. */
   #nodes = new Map<string, MemcachedNode>()
   #order: readonly MemcachedNode[] = []
-  /** The nodes of former servers, which close after the deadline of their calls. */
+  /**
+   * The nodes of servers that are no longer in the list; each closes after the deadline of its running calls.
+   */
   readonly #leaving = new Map<MemcachedNode, NodeJS.Timeout>()
-  /** The nodes whose loss was reported. */
+  /** The nodes that were reported as lost and not yet as back. */
   readonly #lost = new Set<MemcachedNode>()
   #noServers = 'the servers of memcached are not known yet'
   #healthy = false
@@ -26,25 +28,28 @@ export class NodeList {
     this.#options = options
   }
 
-  /** Whether any server is healthy, after each of them was tried. */
+  /** Whether any server is healthy. While none has been so far, false until each server was tried. */
   get healthy(): boolean {
     return this.#healthy
   }
 
-  /** Returns why no server is healthy. */
+  /**
+   * Returns the problem of the first server that is not healthy, or why there are no servers; empty
+   * otherwise.
+   */
   problem(): string {
     if (this.#order.length === 0) return this.#noServers
     return this.#order.find(node => !node.connection.healthy)?.problem() ?? ''
   }
 
-  /** Sets the reason why there are no servers. */
+  /** Sets the reason that is reported while there are no servers. */
   setProblem(problem: string): void {
     this.#noServers = problem
   }
 
   /**
-   * Replaces the servers. Connections to servers that remain are kept; the others are closed when their calls
-   * are settled.
+   * Replaces the servers. Connections to servers that remain are kept; the others are closed after the
+   * deadline of their running calls.
    */
   set(servers: readonly ServerAddress[]): void {
     const former = this.#nodes
@@ -64,7 +69,6 @@ export class NodeList {
     return this.#order[pickServer(key, this.#order.length)]
   }
 
-  /** Adds a listener that is called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void {
     this.#listeners.push(listener)
   }
@@ -97,11 +101,11 @@ export class NodeList {
     for (const listener of this.#listeners) listener(healthy)
   }
 
-  /** Closes the node after the deadline, when its running calls are answered or rejected. */
+  /** Closes the node after the deadline: by then its running calls are answered or rejected. */
   #leave(node: MemcachedNode): void {
     this.#lost.delete(node)
     const timer = setTimeout(() => {
-      // The node is removed only after it is closed; otherwise its end would be reported as an outage.
+      // The node stays in `#leaving` until it is closed, so that its end is not reported as an outage.
       void node.close().then(() => this.#leaving.delete(node))
     }, this.#options.deadlineMs)
     this.#leaving.set(node, timer)

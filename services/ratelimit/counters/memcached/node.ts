@@ -18,15 +18,16 @@ import {
 } from './send-counts.ts'
 import type { ServerAddress } from './server-list.ts'
 
-/** The counters of one memcached. */
+/** The counters in one memcached server. */
 export interface MemcachedNode {
   readonly address: ServerAddress
   readonly connection: MemcachedConnection
   /**
-   * Has the contract of `Counters.add`, for legal keys. Rejects at once while the connection is not usable.
+   * Has the contract of `Counters.add`; the keys must be legal. Rejects at once while the connection is not
+   * usable.
    */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Returns why the connection is not usable, with its address; empty when it is usable. */
+  /** Returns why the connection is not usable, with the server's address; empty when it is usable. */
   problem(): string
   close(): Promise<void>
 }
@@ -36,19 +37,19 @@ export interface NodeOptions {
   readonly tls?: TlsOptions | (() => TlsOptions)
   readonly connectTimeoutMs: number
   readonly stallTimeoutMs: number
-  /** The timeout of an `add`. */
+  /** The timeout of an `add`, in milliseconds. */
   readonly deadlineMs: number
-  /** The most hits of one node that are collected or written and not yet answered. */
+  /** At most this many hits of one node are collected or await an answer. */
   readonly maxHitsInFlight: number
   /**
-   * The number of keys of one node whose counters this process remembers to exist. At least twice
-   * `maxHitsInFlight` are remembered.
+   * The number of keys for each node whose counters this process remembers to have created; at least twice
+   * `maxHitsInFlight` is used.
    */
   readonly maxTouchedKeys: number
-  /** Count after the answer, and call this for hits that could not be counted then. */
+  /** Enables counting after the answer, and is called for hits that could not be counted then. */
   readonly afterAnswer?: OnUncounted
   readonly calls: CallStats
-  /** Whether the event loop polls for replies that are expected early. */
+  /** Whether the event loop polls for replies that are expected soon. */
   readonly busyPoll?: BusyPollMode
   readonly newBackoff: () => Backoff
   readonly newBreaker: CreateBreaker
@@ -56,9 +57,9 @@ export interface NodeOptions {
 }
 
 /**
- * Creates a node and connects at once.
+ * Creates a node, which connects at once.
  *
- * @param onChange called after each change of `healthy`, and when the first attempt has failed
+ * @param onChange called after each change of `connection.healthy`, and when the first attempt has failed
  */
 export function createNode(
   address: ServerAddress,
@@ -77,16 +78,16 @@ export function createNode(
   const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
   const send: SendCounts =
     afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)
-  // A key must not be forgotten within one write: the write would then contain it twice, each time with a
-  // separate order.
+  // The table remembers all keys of one write. Otherwise a write could contain the same key twice, each time
+  // with an `add` before it.
   const touchedKeys = createTouchedKeys(Math.max(maxTouchedKeys, 2 * maxHitsInFlight))
   const pipeline = createPipeline({
     send: sendSums(send, touchedKeys),
     deadlineMs,
     maxHitsInFlight,
     windowMs: 0,
-    // One write for each turn: where a read comes first, several writes would all read before the first of
-    // them counts.
+    // All calls of a turn share one write. Senders that read before they count would otherwise read for a
+    // second write before the first one has counted.
     limit: maxHitsInFlight,
     clock,
   })

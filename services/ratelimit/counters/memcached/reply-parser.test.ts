@@ -8,7 +8,7 @@ interface Outcome {
   readonly problem: string | undefined
 }
 
-/** Parses the chunks, all of which share one buffer. */
+/** Parses the chunks, which all use the same buffer. */
 function parse(...chunks: readonly (string | Buffer)[]): Outcome {
   const replies: MemcachedReply[] = []
   const parser = new MemcachedReplyParser(reply => replies.push(reply))

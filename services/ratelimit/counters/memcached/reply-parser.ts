@@ -1,19 +1,21 @@
 import type { Count } from '../batching/sum-equal-keys.ts'
 
 /**
- * A reply of memcached: a counter's new value, a word, the result of a read, or an error. Values beyond
- * 2^53-1 are a bigint.
+ * A reply of memcached: a counter's new value, a word, the result of a read, or an error. A value beyond
+ * 2^53-1 is a bigint.
  */
 export type MemcachedReply = Count | Word | ValueReply | ErrorReply
 
 type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
 
-/** The result of `get` of one key: 0 for a missing key, undefined for a value that is not a number. */
+/**
+ * The result of `get` of one key. The value is 0 if the key is missing, and undefined if it is not a number.
+ */
 interface ValueReply {
   readonly value: Count | undefined
 }
 
-/** The text begins with `ERROR`, `CLIENT_ERROR` or `SERVER_ERROR`. */
+/** An error reply; the text begins with `ERROR`, `CLIENT_ERROR` or `SERVER_ERROR`. */
 interface ErrorReply {
   readonly error: string
 }
@@ -26,28 +28,32 @@ export function isMemcachedError(reply: MemcachedReply | undefined): reply is Er
   return typeof reply === 'object' && 'error' in reply
 }
 
-/** The length of an error, or of the line before a value. */
+/** The longest line that is accepted, such as an error or the line before a value. */
 const maxLineBytes = 2_048
-/** Memcached's default limit. Only the first digits of a value are kept. */
+/**
+ * The largest value that is accepted: memcached's default limit. Only the first digits of a value are kept.
+ */
 const maxValueBytes = 1_048_576
-/** The digits of 2^64-1. */
+/** The number of digits of 2^64-1, the largest value of a counter. */
 const maxDigits = 20
 
 const carriageReturn = 0x0d
 const lineFeed = 0x0a
 
 /**
- * Parses replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
- * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), without copying complete ones.
+ * Parses replies of the text protocol to `incr`, `decr`, `add`, `touch` and `get` of one key
+ * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt). Complete replies are not copied.
  */
 export class MemcachedReplyParser {
   readonly #onReply: (reply: MemcachedReply) => void
   /** The beginning of an incomplete line. */
   readonly #store = Buffer.allocUnsafeSlow(maxLineBytes)
   #stored = 0
-  /** The number of bytes of a value that have not arrived, including the line end behind it. */
+  /**
+   * The bytes of the current value that have not arrived, including the CR LF behind it; 0 outside a value.
+   */
   #valueBytes = 0
-  /** The beginning of the current value, until its closing line has arrived. */
+  /** The first characters of the current value; undefined once END has arrived behind it. */
   #value: string | undefined
   #problem: string | undefined
 
@@ -60,8 +66,7 @@ export class MemcachedReplyParser {
    * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
    * copied, so that the chunk's memory may be reused.
    *
-   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
-   *   bytes.
+   * @returns a description of invalid bytes, which quotes none of them; nothing more is parsed from then on
    */
   push(chunk: Buffer, length: number): string | undefined {
     let at = 0
@@ -71,12 +76,12 @@ export class MemcachedReplyParser {
     return this.#problem
   }
 
-  /** Records the first error. */
+  /** Records the problem, unless an earlier one is recorded. */
   #reject(problem: string): void {
     this.#problem ??= problem
   }
 
-  /** @returns the index behind the value */
+  /** @returns the index behind the bytes that were read */
   #readValue(chunk: Buffer, start: number, length: number): number {
     let at = start
     for (; at < length && this.#valueBytes > 0; at += 1) {
@@ -91,7 +96,7 @@ export class MemcachedReplyParser {
     return at
   }
 
-  /** @returns the index behind the line */
+  /** @returns the index behind the bytes that were read */
   #readLine(chunk: Buffer, start: number, length: number): number {
     let end = start
     while (end < length && chunk[end] !== lineFeed) end += 1
@@ -168,7 +173,7 @@ function readCount(source: Buffer, start: number, stop: number): Count | undefin
   return count <= Number.MAX_SAFE_INTEGER ? count : BigInt(source.toString('latin1', start, stop))
 }
 
-/** Parses a value as `incr` does: digits up to the end or a space, with which `decr` pads. */
+/** Parses a value as `incr` does: digits up to the end or to a space, because `decr` pads with spaces. */
 function parseValue(text: string): Count | undefined {
   const digits = /^(\d{1,20})(?: |$)/.exec(text)?.[1]
   if (digits === undefined) return undefined

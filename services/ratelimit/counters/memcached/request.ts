@@ -1,34 +1,33 @@
 import { CountersError } from '../counters.ts'
 
-/** Memcached reads a longer expiry as a time since 1970. */
+/** The longest relative expiry: memcached reads a larger number as a Unix time. */
 const maxRelativeSeconds = 30 * 24 * 60 * 60
 /** Memcached stores an expiry as a signed 32-bit integer. */
 const maxExpiry = 2 ** 31 - 1
 
-/** Adds to an existing counter, or subtracts from it until it is 0. */
+/** Adds `by` to an existing counter; for a negative `by` subtracts from it, but not below 0. */
 export function changeRequest(key: string, by: number): string {
   return by < 0 ? `decr ${key} ${-by}\r\n` : `incr ${key} ${by}\r\n`
 }
 
-/** Creates a counter of 0 if there is none; `expiry` as returned by `expiryOf`. */
+/** Creates a counter of 0 if there is none; `expiry` is as returned by `toExpiry`. */
 export function addRequest(key: string, expiry: number): string {
   return `add ${key} 0 ${expiry} 1\r\n0\r\n`
 }
 
-/** Changes the expiry of an existing counter. */
+/** Changes the expiry of an existing counter; `expiry` is as returned by `toExpiry`. */
 export function touchRequest(key: string, expiry: number): string {
   return `touch ${key} ${expiry}\r\n`
 }
 
-/** Reads one counter. */
 export function getRequest(key: string): string {
   return `get ${key}\r\n`
 }
 
 /**
  * Returns the expiry to send for a counter that is kept for at least `expirySeconds` seconds: relative up to
- * 30 days, and as a Unix time beyond. Memcached counts whole seconds of its own clock, so that an expiry of n
- * ends up to a second early; hence one more.
+ * 30 days, a Unix time beyond. Memcached's clock counts whole seconds, so an expiry of n seconds may end up
+ * to a second early; therefore one second is added.
  */
 export function toExpiry(expirySeconds: number, nowMs: number): number {
   const seconds = expirySeconds + 1
@@ -36,18 +35,18 @@ export function toExpiry(expirySeconds: number, nowMs: number): number {
   return Math.min(maxExpiry, Math.ceil(nowMs / 1000) + seconds)
 }
 
-/** The protocol's limit, in bytes of UTF-8. */
+/** The longest key of the protocol, in bytes of UTF-8. */
 const maxKeyBytes = 250
 
-/** A key of at most this many UTF-16 code units never exceeds the limit. */
+/** A key of at most this many UTF-16 code units is never longer than `maxKeyBytes`. */
 const surelyShort = Math.floor(maxKeyBytes / 3)
 
-/** Matches non-empty texts without the bytes 0x00 to 0x20 and 0x7f. */
+/** Matches a non-empty text without spaces and control characters, the bytes 0x00 to 0x20 and 0x7f. */
 const legalCharacters = /^[!-~\u0080-\uffff]+$/
 
 /**
- * Memcached cannot store the key: the caller is at fault, not the backend. The text is that of the
- * reference's client.
+ * Memcached cannot store the key: the caller is at fault, not the backend. The text is the one that
+ * envoyproxy/ratelimit returns.
  */
 export class MalformedKeyError extends CountersError {
   constructor() {

@@ -6,10 +6,10 @@ import type { SendCounts } from './send-counts.ts'
 export type OnUncounted = (hits: number, problem: string) => void
 
 /**
- * Counts as the reference does: answers with the values that the counters will have if no other caller
- * counts, and counts afterwards. Callers that arrive at the same moment, from other processes or turns of the
- * event loop, do not see each other, so a limit may be exceeded. Hits whose counter could not be read are not
- * counted.
+ * Counts as envoyproxy/ratelimit does: reads the counters, answers with the values that they will have if no
+ * other caller counts, and counts afterwards. Callers that arrive at the same moment, from other processes or
+ * turns of the event loop, do not see each other, so a limit may be exceeded. Hits whose counter could not be
+ * read are not counted.
  */
 export function createAfterAnswerSender(
   look: SendCounts,

@@ -14,15 +14,16 @@ type Answer = Count | CountersError
 
 const unexpectedText = 'memcached sent an unexpected reply'
 
-/** The answer for a key that memcached does not have any more: nothing was counted. */
+/** The answer when memcached does not have the counter: nothing was counted. */
 const missingCounter = new CountersError('memcached did not keep the counter')
 
 /**
- * Counts exactly, before the answer. `incr` does not create a counter, so when this process touches a key for
- * the first time the same write contains an `add` of 0 before it, which works whether the counter exists or
- * not. That is one round trip; the reference's increment, add and increment again take up to three. When a
- * hit needs a longer expiry than the one that was sent, a `touch` comes before the `incr` instead. A key that
- * memcached has dropped since is sent again as at its first touch.
+ * Counts exactly, before the caller is answered. `incr` does not create a counter. When this process touches
+ * a key for the first time, the same write therefore has an `add` of 0 before the `incr`; memcached ignores
+ * the `add` if the counter exists. That is one round trip; envoyproxy/ratelimit takes up to three, to
+ * increment, add and increment again. When a hit needs a longer expiry than the one that was sent, a `touch`
+ * comes before the `incr` instead. If memcached has dropped a counter that this process has touched, the hit
+ * is sent again as a first touch.
  */
 export function createCountSender(
   connection: MemcachedConnection,
@@ -44,7 +45,8 @@ export function createCountSender(
         const answer = answers[position]
         if (answer instanceof CountersError) item.touched.expirySentSeconds = 0
         const isDropped = answer === missingCounter && before[position] !== 'add'
-        // A read that follows such an increment of its key found no counter either.
+        // A read after an increment of the same dropped key found no counter either, so it is repeated as
+        // well.
         if (isDropped || (item.by === 0 && dropped.has(item.key))) again.push(position)
         if (isDropped) dropped.add(item.key)
       }
@@ -54,7 +56,7 @@ export function createCountSender(
   }
 }
 
-/** Only reads, whatever the increments are: the answers are the current values. */
+/** Sends a read for each item, whatever its increment is; the answers are the counters' current values. */
 export function createReadSender(connection: MemcachedConnection, calls: CallStats): SendCounts {
   return (items, onAnswers) => {
     let requests = ''
@@ -68,7 +70,7 @@ export function createReadSender(connection: MemcachedConnection, calls: CallSta
   }
 }
 
-/** The request before the increment, if any, which creates or prolongs the counter. */
+/** The request, if any, before the increment of an item: `add` creates the counter, `touch` prolongs it. */
 type Before = 'add' | 'touch' | undefined
 
 function findRequestBefore({ by, expirySeconds, touched }: Increment): Before {
@@ -114,7 +116,7 @@ function countReplies(
   if (looked.length > 0) calls.countReads(looked)
 }
 
-/** Returns the answers for which there are replies; undefined when a reply is not of the expected kind. */
+/** Returns the answers for which there are replies; undefined when any reply is not of the expected kind. */
 function readAnswers(
   items: readonly Increment[],
   before: readonly Before[],
@@ -128,7 +130,7 @@ function readAnswers(
     const reply = replies[next++]
     if (beforeReply === undefined || reply === undefined) break
     const answer = item.by === 0 ? toReadValue(reply) : toCount(reply)
-    // The reply to `add` is the reason why there is no counter.
+    // The error reply to `add` explains why there is no counter, so it is the answer.
     if (kind === 'add' && answer === missingCounter && isMemcachedError(beforeReply)) {
       answers.push(new CountersError(beforeReply.error))
     } else answers.push(kind === undefined || isReplyTo(kind, beforeReply) ? answer : undefined)
@@ -143,7 +145,7 @@ function isReplyTo(kind: 'add' | 'touch', reply: MemcachedReply): boolean {
     : reply === 'TOUCHED' || reply === 'NOT_FOUND'
 }
 
-/** Returns undefined, like the next function, for a reply of an unexpected kind. */
+/** Returns undefined, like `toReadValue`, for a reply of an unexpected kind. */
 function toCount(reply: MemcachedReply): Answer | undefined {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === 'NOT_FOUND') return missingCounter
@@ -159,7 +161,9 @@ function hasOnlyExpected(answers: readonly (Answer | undefined)[]): answers is r
   return !answers.includes(undefined)
 }
 
-/** Discards all replies and reconnects: after an unexpected reply, replies cannot be assigned to requests. */
+/**
+ * Discards all replies and reconnects: after an unexpected reply, replies cannot be matched with requests.
+ */
 function discardReplies(
   connection: MemcachedConnection,
   onAnswers: (answers: readonly Answer[], problem: string) => void,
@@ -168,13 +172,13 @@ function discardReplies(
   onAnswers([], unexpectedText)
 }
 
-/** Smaller addends would have to be added to one key billions of times to exceed 64 bits. */
+/** Below this, billions of hits would have to be added to one key to exceed 64 bits. */
 const largeHits = 2 ** 32
 
 /**
- * Memcached counts in 64 bits and wraps around to 0. A large addend therefore reads first, and is not added
- * to a counter that has reached `maxCount`, beyond which no value is reported. Only thousands of the largest
- * addends that all read before any of them is added could still exceed 64 bits.
+ * Reads the counters of large hits before it counts them. Memcached counts in 64 bits and wraps around to 0,
+ * so a large hit is not added to a counter that has reached `maxCount`, above which no value is reported. 64
+ * bits can still be exceeded, but only if thousands of the largest hits read before any of them is added.
  */
 export function createLargeCountSender(look: SendCounts, count: SendCounts): SendCounts {
   return (items, onAnswers) => {
@@ -191,7 +195,10 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
   }
 }
 
-/** Returns the counters' values by key. Counters that could not be read cannot be incremented either. */
+/**
+ * Returns the counters' values by key. A counter that could not be read is taken to be 0: it cannot be
+ * incremented either.
+ */
 function collectValues(
   large: readonly Increment[],
   looked: readonly (Count | CountersError)[],
@@ -204,7 +211,10 @@ function collectValues(
   return befores
 }
 
-/** Answers the large increments whose counter is full; the increments at `positions` are still to be counted. */
+/**
+ * Returns an answer for each item. The items at `positions` still have to be counted, which replaces their
+ * answers; the others are large increments of a counter that is full.
+ */
 function answerFull(items: readonly Increment[], values: Map<string, bigint>) {
   const answers: bigint[] = []
   const positions: number[] = []

@@ -1,20 +1,20 @@
 import { crc32 } from 'node:zlib'
 import type { ServerEndpoint } from '../connections/connect-socket.ts'
 
-/** The address of a memcached, and its text in the list. */
+/** The address of a memcached server, and its text in the list. */
 export interface ServerAddress {
   readonly text: string
   readonly endpoint: ServerEndpoint
 }
 
-/** The most servers of one list. */
+/** A list may have at most this many servers. */
 export const maxServers = 1_000
 
 const form = 'a list of host:port, such as memcached-0:11211,memcached-1:11211, or the paths of unix sockets'
 
 /**
  * Parses a list divided by commas, or one that is already divided. The order matters, since a key's server is
- * found by its index; a server that occurs twice has twice the keys, as with the reference.
+ * found by its index. A server that occurs twice gets twice as many keys, as in envoyproxy/ratelimit.
  *
  * @throws Error when an item is not an address, and when there are no items or more than `maxServers`.
  */
@@ -40,9 +40,9 @@ function parseEndpoint(text: string): ServerEndpoint | undefined {
 
 /**
  * Returns the index of the server that has the key, in a list of `servers` servers: the CRC-32 (IEEE 802.3)
- * of the key's UTF-8 modulo their number, which is how the reference's client distributes keys. Every
- * process, of this service or of the reference, finds a counter on the same server if it has the same list in
- * the same order. A server that does not answer keeps its keys: on another server their counters would start
+ * of the key's UTF-8 modulo `servers`, which is how envoyproxy/ratelimit distributes keys. Every process, of
+ * this service or of envoyproxy/ratelimit, that has the same list in the same order finds a counter on the
+ * same server. A server that does not answer keeps its keys: on another server their counters would start
  * from 0.
  */
 export function pickServer(key: string, servers: number): number {

@@ -3,38 +3,38 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { createRefreshSchedule } from '../connections/refresh-schedule.ts'
 import { parseServerList, type ServerAddress } from './server-list.ts'
 
-/** Looks up the records of a full name; it may reject or resolve with no records for an unknown name. */
+/** Looks up the SRV records of a full name. For an unknown name it may reject or resolve with no records. */
 export type ResolveSrv = (
   name: string,
 ) => Promise<readonly { readonly name: string; readonly port: number }[]>
 
 interface SrvWatchOptions {
-  /** `_service._proto.name`. */
+  /** The name of the record, `_service._proto.name`. */
   readonly name: string
   /** Defaults to the system's resolver. */
   readonly resolve?: ResolveSrv
-  /** The interval of lookups; 0 ends them after the first success. */
+  /** The interval of lookups in milliseconds; with 0, lookups end after the first success. */
   readonly refreshMs: number
-  /** Called with the servers in the reference's order, after each lookup that found some. */
+  /** Called after each successful lookup with the servers, sorted as envoyproxy/ratelimit sorts them. */
   readonly onServers: (servers: readonly ServerAddress[]) => void
   /**
-   * Called with the reason when a lookup fails, once for consecutive failures with the same reason. The last
-   * servers stay in use.
+   * Called with the reason when a lookup fails; not called again while lookups fail with the same reason. The
+   * servers that were last found stay in use.
    */
   readonly onProblem: (problem: string) => void
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /** Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
-/** The delay while no servers are found; the schedule uses between half and all of it. */
+/** The delay between lookups while they fail; jitter shortens it to no less than half. */
 const urgentMs = 1_000
 
 /**
- * Looks up the servers, at once and then repeatedly.
+ * Looks up the servers, at once and then repeatedly, until it is closed.
  *
- * @throws Error with the reference's text when the name is not that of an SRV record.
+ * @throws Error with the text of envoyproxy/ratelimit when the name is not that of an SRV record.
  */
 export function watchSrv(options: SrvWatchOptions): { close(): void } {
   const { name, resolve = resolveBySystem, refreshMs, onServers, onProblem, random, clock } = options
@@ -81,8 +81,9 @@ export function watchSrv(options: SrvWatchOptions): { close(): void } {
 }
 
 /**
- * Sorts as text and ignores priority and weight, since all processes must have the same order. The
- * reference's names end with the dot of the root, which decides where one name is a prefix of another.
+ * Sorts as text and ignores priority and weight, because all processes must have the same order. The sorted
+ * texts have the dot of the root behind the name, as in envoyproxy/ratelimit: the dot decides the order where
+ * one name is a prefix of another.
  */
 function inOrder(records: readonly { readonly name: string; readonly port: number }[]): readonly string[] {
   const rooted = records.map(({ name, port }) => `${name.replace(/\.$/, '')}.:${port}`)

@@ -20,7 +20,7 @@ import { openRedis, problemOf } from './testing/open-redis-counters.ts'
 
 /** The number of traces of each algorithm. `make soak` runs a million. */
 const traces = Number(process.env['TRACES'] ?? 10_000)
-/** The traces that run at once, each with keys of its own. */
+/** The number of traces that run at the same time, each with keys of its own. */
 const atOnce = 500
 
 const secondsOfBeginning = 1_700_000_000
@@ -253,7 +253,10 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   })
 })
 
-/** Runs the calls of a trace one after the other, and compares each with the oracle and with memory. */
+/**
+ * Runs the calls of a trace one after the other, and compares each with the oracle and with
+ * `createMemoryAdmission`.
+ */
 async function runTrace(
   counters: RedisCounters,
   timesMicros: Map<string, number>,
@@ -282,7 +285,7 @@ async function runTrace(
   }
 }
 
-/** Every third call grants hits, and every seventh empties the state. */
+/** Makes every third call grant hits, and every seventh empty the state. */
 function changedHits(hits: number, index: number): number {
   if (index % 7 === 6) return emptyingHits
   return index % 3 === 2 ? -Math.min(hits, 0xffffffff) : hits

@@ -8,23 +8,26 @@ import type { Script } from './send-scripts.ts'
 
 const numberOf = { FixedWindow: 0, SlidingWindow: 1, TokenBucket: 2 } as const
 
-/** Redis keeps no state longer than this: 68 years. */
+/** The longest expiry of a state in Redis: 2^31-1 seconds, about 68 years. */
 const maxExpiryMs = (2 ** 31 - 1) * 1000
 
 /**
  * Decides the calls of a run, one after the other. The rules are those of the classes in
- * `counters/admission/`, and tests compare both with the same oracles. All numbers are integers below 2^53,
- * which Lua computes with exactly.
+ * `counters/admission/`; tests compare both with the same oracles. All numbers are integers below 2^53, with
+ * which Lua computes exactly.
  *
- * A fixed window is a string, as without the script. A sliding window is a hash of `start` in seconds,
- * `previous` and `current`; a token bucket one of `debt`, `time` and `rate`, its ticks a second.
+ * A fixed window is a string, the counter that `INCRBY` changes. A sliding window is a hash of `start` in
+ * seconds, `previous` and `current`. A token bucket is a hash of `debt`, `time` and `rate`, the ticks a
+ * second in which `time` is measured.
  *
  * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
- * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and the sum of 1
- * for a shadow limit and 2 for one that counts rejected hits; then for each call the number of checks, and for
- * each check the indexes of key and limit from 0, and the hits. The reply has for each check 1 if its limit
- * admits the call, the remaining hits, and the wait in ticks or -1; instead of the 1, each check of a call with
- * an unreadable key has the error. The time is last.
+ * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and flags
+ * (1 for a shadow limit, plus 2 if rejected hits count); then for each call the number of checks, and for
+ * each check the index of its key and of its limit, from 0, and its hits.
+ *
+ * The reply has three items for each check: 1 if its limit admits the call, else 0; the remaining hits; and
+ * the wait in ticks, or -1. If a key of a call is unreadable, the first item of each check of the call is the
+ * error instead. The last item of the reply is the time.
  */
 const text = `\
 local FIXED, SLIDING = 0, 1
@@ -212,8 +215,9 @@ return replies
 `
 
 /**
- * Returns the time of the algorithms for a run, in microseconds since the epoch; undefined for that of Redis.
- * Only tests pass one; the state does not expire then, since expiry has the time of Redis.
+ * Returns the time for a run, in microseconds since the epoch, or undefined for the time of Redis. Only tests
+ * pass one. The state of sliding windows and token buckets does not expire then, because Redis expires keys
+ * by its own time.
  */
 export type TimeMicros = (checks: readonly LimitCheck[]) => number | undefined
 

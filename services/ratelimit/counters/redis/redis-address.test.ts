@@ -4,7 +4,9 @@ import { parseRedisAddress } from './redis-address.ts'
 
 type SocketType = 'unix' | 'tcp'
 
-/** Returns `host port`, or the path; then user, password and database, with `-` for each that is missing. */
+/**
+ * Returns `host port` or the path, and then user, password and database, with `-` for each that is missing.
+ */
 function describeSingle(url: string, socketType: SocketType, auth: string): string {
   const address = parseRedisAddress({ type: 'single', url, socketType, auth })
   assert.equal(address.type, 'single')

@@ -23,7 +23,10 @@ interface RedisAddressText {
   /** `single`, `sentinel` or `cluster`, in any letter case. */
   readonly type: string
   readonly url: string
-  /** Applies only if the address of a single Redis is neither `host:port` nor starts like a path. */
+  /**
+   * Decides about a single Redis whose address is a bare name: neither `host:port` nor a URL, and not
+   * beginning with `/` or `.`. `unix` makes it the path of a socket; `tcp` makes it an error.
+   */
   readonly socketType: 'unix' | 'tcp'
   /** See `parseLogin`; takes precedence over the URL. */
   readonly auth: string
@@ -34,8 +37,8 @@ const forms =
 const defaultPort = 6379
 
 /**
- * Parses an address. A single Redis is a URL, a path or `host:port`; sentinel is `master,host:port,…`,
- * cluster `host:port,…`.
+ * Parses the address: of a single Redis, a URL, a path or `host:port`; of sentinels, `master,host:port,…`; of
+ * a cluster, `host:port,…`.
  *
  * @throws Error that lists the allowed forms and never quotes the text, since that may contain a password.
  */
@@ -54,7 +57,8 @@ export function parseRedisAddress(text: RedisAddressText): RedisAddress {
 }
 
 /**
- * Parses `password`, or `user:password` divided at the first colon, as the reference does; empty for none.
+ * Parses `password`, or `user:password` divided at the first colon, as envoyproxy/ratelimit does. The empty
+ * text is no login.
  */
 export function parseLogin(auth: string): RedisLogin {
   if (auth === '') return {}
@@ -82,7 +86,7 @@ function parseSingle(text: string, socketType: 'unix' | 'tcp'): Single {
   throw new Error(`the address of Redis must be ${forms}`)
 }
 
-/** The text for too few items is the reference's. */
+/** The message for too few items is that of envoyproxy/ratelimit. */
 function parseSentinels(text: string) {
   const [master = '', ...sentinels] = text.split(',').map(item => item.trim())
   if (sentinels.length === 0) {

@@ -12,19 +12,19 @@ import { createIncrementSender } from './send-increments.ts'
 import { createScriptSender } from './send-scripts.ts'
 import { stopWhenOverScript } from './stop-when-over-script.ts'
 
-/** The counters of one Redis, which may have all of them or those of some slots. */
+/** The counters in one Redis server: all of them, or those of some slots of a cluster. */
 export interface RedisNode {
   readonly connection: RespConnection
   /** Has the contract of `Counters.add`. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
   /**
-   * Does the same as `add`, but where a key would exceed its limit only such keys are incremented. The call
-   * is atomic.
+   * Like `add`, but if any key would exceed its limit, only the keys that would are incremented. The call is
+   * atomic.
    */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Has the contract of `Counters.admit`. With a cluster, the keys of all checks must be in one slot. */
+  /** Has the contract of `Counters.admit`. In a cluster, the keys of all checks must be in one slot. */
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
-  /** Sends without batching, for items that another node redirected here. */
+  /** These three send at once, without batching, the items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<PipelineCall, readonly number[]>
   readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
@@ -34,34 +34,36 @@ export interface RedisNode {
 interface RedisNodeOptions {
   readonly connection: RespConnection
   readonly limits: RedisLimits
-  /** Why calls are rejected while the connection is not usable. Defaults to the connection's problem. */
+  /**
+   * Returns why calls are rejected while the connection is not usable. Defaults to the connection's problem.
+   */
   readonly problem?: () => string
   /** Called with the text of each error reply. */
   readonly onErrorReply?: (text: string) => void
-  /** Returns the slot of a key, if all keys of a script must be in one slot. */
+  /** Returns the slot of a key. Present in a cluster, where all keys of a script must be in one slot. */
   readonly findSlot?: (key: string) => number
-  /** Handles the answers that redirect to another node. */
+  /** Wraps a sender so that answers that redirect to another node are followed. By default, none are. */
   readonly follow?: Follow
 }
 
 /** The limits and delays of the calls of one connection. */
 export interface RedisLimits {
-  /** The timeout of an `add`. */
+  /** The timeout of each call, in milliseconds. */
   readonly deadlineMs: number
   /** How long commands are collected before they are written; 0 for one turn of the event loop. */
   readonly windowMs: number
   /** Collected hits are written early when there are this many; 0 for no such limit. */
   readonly limit: number
-  /** The most hits that are collected or written and not yet answered; beyond it `add` rejects at once. */
+  /** At most this many hits are collected or await an answer; a call beyond that is rejected at once. */
   readonly maxHitsInFlight: number
-  /** The number of keys whose expiry this process remembers to have set. */
+  /** The number of keys for which this process remembers that it set the expiry. */
   readonly maxTouchedKeys: number
   /** The clock of the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
   readonly timeMicros?: TimeMicros
 }
 
-/** @param of returns the function of another node that sends the same kind of items */
+/** @param of returns the function with which another node sends items of the same kind */
 export type Follow = <Item, Answer>(
   send: Send<Item, Answer>,
   of: (node: RedisNode) => Send<Item, Answer>,
@@ -81,7 +83,8 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const runs = follow(sendAdmissions, node => node.sendAdmissions)
   const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })
   const scripts = createPipeline({ ...limits, send: eachForItself(wholeCalls) })
-  // The time that a test passes is that of one call.
+  // A time that a test passes applies to one call. A distinct number for each call keeps calls in separate
+  // runs.
   let calls = 0
   const findSlot = limits.timeMicros === undefined ? options.findSlot : () => calls++
   const admissions = createPipeline<LimitCheck, LimitOutcome>({

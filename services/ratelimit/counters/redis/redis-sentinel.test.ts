@@ -76,7 +76,7 @@ describe('counters behind sentinels', { skip }, () => {
   })
 })
 
-/** Changes the master while callers count. The new master must be used, and no hit may be counted twice. */
+/** Changes the master while callers count. Checks that the new master is used and no hit is counted twice. */
 async function assertFollows(
   t: TestContext,
   change: (set: RedisSentinels) => Promise<unknown>,

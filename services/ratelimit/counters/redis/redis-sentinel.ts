@@ -6,8 +6,9 @@ import { RespConnection } from './resp/connection.ts'
 import { watchSentinels } from './sentinel-watch.ts'
 
 /**
- * Counters in the Redis that the sentinels report as the master, provided that ROLE confirms it. The
- * sentinels are asked again at once when its connection is lost or when it replies that it is a replica.
+ * Counters in the Redis that the sentinels report as the master, provided that its reply to ROLE confirms it.
+ * The sentinels are asked again at once when the connection to the master is lost or when it replies
+ * READONLY, as a replica does.
  */
 export function createSentinelCounters(
   setup: RedisSetup,

@@ -24,14 +24,14 @@ export interface RedisCountersOptions {
   readonly socketType?: 'unix' | 'tcp'
   /** `password` or `user:password`; takes precedence over the URL. */
   readonly auth?: string
-  /** The login of the sentinels, in the same form. */
+  /** The login of the sentinels, in the form of `auth`. */
   readonly sentinelAuth?: string
   /** Enables TLS, also to the sentinels; see `SessionOptions.tls`. */
   readonly tls?: TlsOptions | (() => TlsOptions)
   /**
-   * Where a key of a batch would exceed its limit, only such keys are counted. On one Redis that is atomic;
-   * over several slots of a cluster it takes two steps, and hits of other callers between the steps are not
-   * seen.
+   * If any key of a batch would exceed its limit, only the keys that would are incremented. On one Redis that
+   * is atomic. Over several slots of a cluster it takes two steps, and hits that other callers add between
+   * the steps are not seen.
    */
   readonly stopWhenOver?: boolean
   /** The timeout of an `add`. */
@@ -41,31 +41,34 @@ export interface RedisCountersOptions {
   /** Collected hits are written early when there are this many; 0 for no such limit. */
   readonly pipelineLimit?: number
   /**
-   * The most hits of one connection that are collected or written and not yet answered; beyond it `add`
-   * rejects at once.
+   * At most this many hits of one connection are collected or await an answer; a call of `add` beyond that is
+   * rejected at once.
    */
   readonly maxHitsInFlight?: number
-  /** The number of keys for each connection whose expiry this process remembers to have set. */
+  /** The number of keys for each connection for which this process remembers that it set the expiry. */
   readonly maxTouchedKeys?: number
   /**
-   * A connection that is not established within this time, or owes replies and has sent nothing for this
-   * time, is closed.
+   * A connection is closed when it is not established within this time, and when replies are due and Redis
+   * has sent nothing for this time.
    */
   readonly stallTimeoutMs?: number
   /** How often the slots of a healthy cluster are refreshed. */
   readonly clusterRefreshMs?: number
-  /** Whether the event loop polls for replies that are expected early. */
+  /** Whether the event loop polls for replies that are expected soon; see `createBusyPoll`. */
   readonly busyPoll?: BusyPollMode
   /** The clock of the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
-  /** Defaults to the time of Redis. */
+  /** The time that the algorithms use; only tests pass it. Defaults to the time of Redis. */
   readonly timeMicros?: TimeMicros
-  /** Where the connections' statistics are kept, and under which name; none when left out. */
+  /** Where the connections' statistics are kept; nowhere when left out. */
   readonly stats?: BackendStats
   readonly pool?: PoolName
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
-  /** Called once when the server's settings may lose counters, and when a circuit breaker opens or closes. */
+  /**
+   * Called once when the server's settings may evict counters, and whenever a circuit breaker opens or
+   * closes.
+   */
   readonly onWarning?: (message: string, fields: LogFields) => void
 }
 
@@ -74,16 +77,17 @@ export interface RedisCounters extends Counters {
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   findObstacle(keyPrefix: string): Promise<string>
   /**
-   * The statistics of the connections that carry counters, without those that only find out where Redis is.
+   * The statistics of the connections that carry counters. Connections that only find out where Redis is, or
+   * which settings it has, are not included.
    */
   readonly pool: PoolStats
 }
 
 /** The options that all connections of one set of counters share. */
 export interface RedisSetup {
-  /** The session options for a Redis that has counters. */
+  /** The options of a session with a Redis that has counters. */
   readonly session: Omit<RedisSessionOptions, 'endpoint'>
-  /** The same without a login. */
+  /** The options of `session` that do not depend on the login, for sessions with the sentinels. */
   readonly transport: Omit<RedisSessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
   readonly pool: PoolStats
@@ -92,7 +96,7 @@ export interface RedisSetup {
   readonly stopWhenOver: boolean
   readonly clusterRefreshMs: number
   readonly random: () => number
-  /** Checks the settings of the first Redis whose connection becomes healthy. */
+  /** Makes the first Redis whose connection becomes healthy have its memory settings checked, once. */
   readonly inspect: (connection: RespConnection) => void
 }
 
@@ -185,13 +189,13 @@ const probed = (algorithm: Algorithm, keyPrefix: string): LimitCheck => ({
 
 const commands = 'GET, HMGET, HSET, INCRBY, EXPIRE, PEXPIRE and TIME'
 
-/** The errors of Redis and of proxies that say which command is missing. */
+/** Matches the errors of Redis and of proxies for a command that is missing or not permitted. */
 const rejected = /NOPERM|unknown command|can't run this command/
 
 /**
- * Counts one call with each algorithm, in keys that expire after two seconds, and returns the error if Redis
- * rejects one of the commands: `NOPERM … no permissions to run the 'evalsha' command`. Other errors are those
- * of a Redis that is away, of which nothing is known.
+ * Counts one call with each algorithm, in keys that expire soon, and returns the error if Redis rejects one
+ * of the commands: `NOPERM … no permissions to run the 'evalsha' command`. After any other error, such as a
+ * lost connection, it returns the empty string, because nothing is known about the commands.
  *
  * @param keyPrefix the prefix of the keys that the login may use
  */

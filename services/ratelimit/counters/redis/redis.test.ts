@@ -334,7 +334,7 @@ describe('failures of Redis', { skip }, () => {
     await redis.command('DEBUG', 'POPULATE', '2000', 'key', '100')
     const counters = await openRedis(t, { url: redis.socketPath, stallTimeoutMs: 60_000 })
     t.after(() => counters.close())
-    // 1 ms for each key, with events in between.
+    // Loading takes 1 ms for each key, and Redis handles events in between.
     await redis.command(
       'CONFIG',
       'SET',

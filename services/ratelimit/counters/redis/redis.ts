@@ -14,12 +14,12 @@ import {
 import { RespConnection } from './resp/connection.ts'
 
 /**
- * Counters in Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key; see
- * `createIncrementSender`. One connection to each master carries all calls: the calls of one turn of the
+ * Counters in Redis. Each hit is an `INCRBY`; this process's first touch of a key also writes an `EXPIRE`,
+ * see `createIncrementSender`. One connection to each master carries all calls: those of one turn of the
  * event loop share one write, or a few (`hitsPerWrite`). A second connection would only make the writes
  * smaller.
  *
- * Connects at once, and reconnects with delays that grow to a second. While no connection has answered a
+ * Connects at once, and reconnects with delays that grow to half a second. While no connection has answered a
  * PING, `add` rejects immediately with the reason; no hit is kept for later, and none is sent twice.
  *
  * @throws Error when the address cannot be parsed.

@@ -6,9 +6,9 @@ import type { RespConnection } from './resp/connection.ts'
 import { isErrorReply, type RedisReply } from './resp/reply-parser.ts'
 import { RespWriter, requestHead } from './resp/request-writer.ts'
 
-/** The error of Redis for a sum beyond 64 bits. */
+/** The error that Redis returns for a sum beyond 64 bits. */
 const overflowError = /^ERR increment or decrement would overflow/
-/** The count that replaces an overflow: it and each share of the sum are above any reported value. */
+/** The count that stands for an overflow. It, and each share of it, is above every value that is reported. */
 const overflown = 2n ** 63n
 
 const incrby = requestHead('INCRBY', 2)
@@ -17,10 +17,10 @@ const get = requestHead('GET', 1)
 export const askingHead = requestHead('ASKING', 0)
 
 /**
- * Sends increments as `INCRBY`. `EXPIRE` is in the same write at this process's first touch of a key and when
- * a hit needs a longer expiry than the one that was sent; it is sent again when the reply shows that the key
- * was new. Every other addition is one command. Adding 0 is a `GET`, which neither creates nor prolongs a
- * key, and which a read-only replica answers.
+ * Sends increments as `INCRBY`. `EXPIRE` follows in the same write when this process has not yet set the
+ * key's expiry, or set a shorter one. It is sent later when the reply shows that the key was new to Redis
+ * although this process had set its expiry. Every other addition is one command. Adding 0 is a `GET`, which
+ * neither creates nor prolongs a key, and which a read-only replica answers.
  *
  * All commands are in one write. Redis runs them in order and independently, so a failed one does not affect
  * the others.
@@ -57,8 +57,8 @@ export function createIncrementSender(
   }
 
   /**
-   * Sends expiries for keys that this process had touched and that were new to Redis: they were evicted,
-   * flushed or had expired.
+   * Sends EXPIRE again for keys that were new to Redis although this process had set their expiry: they were
+   * evicted or flushed, or had expired.
    */
   function sendExpiries(increments: readonly Increment[], asking: boolean): void {
     if (increments.length === 0) return
@@ -81,15 +81,15 @@ export function createIncrementSender(
   }
 }
 
-/** Drops the replies to ASKING, one of which precedes each other reply. */
+/** Drops the reply to the ASKING before each command, so that one reply remains for each command. */
 export function withoutAsking(replies: readonly RedisReply[], asking: boolean): readonly RedisReply[] {
   return asking ? replies.filter((_, index) => index % 2 === 1) : replies
 }
 
 /**
  * @param firsts the increments that were sent with an EXPIRE
- * @returns the answers for which there are replies, and the increments whose key was new to Redis, but not to
- *   this process
+ * @returns an answer for each increment that has a reply, and the increments whose key was new to Redis
+ * although this process had set its expiry
  */
 function readReplies(
   increments: readonly Increment[],
@@ -118,7 +118,7 @@ function isFailure(reply: RedisReply | undefined): boolean {
   return reply === undefined || isErrorReply(reply)
 }
 
-/** The reply to INCRBY is an integer, that to GET a string or null. */
+/** The reply is an integer to INCRBY, and a string or null to GET. */
 function toCount(reply: RedisReply, onErrorReply: (text: string) => void): Count | CountersError {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === null) return 0

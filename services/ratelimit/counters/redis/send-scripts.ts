@@ -6,7 +6,7 @@ import { isErrorReply, type RedisReply } from './resp/reply-parser.ts'
 import { RespWriter, requestHead } from './resp/request-writer.ts'
 import { askingHead, withoutAsking } from './send-increments.ts'
 
-/** A Lua script, and how its runs are written and read. */
+/** A Lua script, and how each run of it is written and read. */
 export interface Script<Item, Answer> {
   readonly text: string
   /** The number of keys and other arguments together. */
@@ -14,16 +14,16 @@ export interface Script<Item, Answer> {
   keyCount(item: Item): number
   /** Writes the keys and then the other arguments. */
   write(requests: RespWriter, item: Item): void
-  /** Reads a reply that is no error. */
+  /** Reads the reply of a run, which is not an error reply. */
   read(reply: RedisReply, item: Item): Answer | CountersError
   /** Called for each run that failed, or whose reply is missing. */
   onFailure?(item: Item): void
 }
 
 /**
- * Sends each item as one run of the script, which is atomic on its Redis; the runs of a write are sent
- * together. A script that Redis does not have is sent again with its text. With a cluster, all keys of an
- * item must be in one slot.
+ * Sends each item as one run of the script, which is atomic on its Redis. All runs of a call are sent in one
+ * write. A run that fails because Redis does not have the script is sent again with the script's text. In a
+ * cluster, all keys of an item must be in one slot.
  *
  * @param onErrorReply called with the text of each error reply
  */

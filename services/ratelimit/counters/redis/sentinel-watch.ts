@@ -7,9 +7,11 @@ import { type RedisSessionOptions, sendCommand } from './resp/session.ts'
 
 /** Asks the sentinels which Redis is the master. */
 interface SentinelWatch {
-  /** Why the master is not known. */
+  /** Why no sentinel has named the master, from the latest vote without an answer. */
   readonly problem: string
-  /** Asks the sentinels soon; otherwise they are asked every second. */
+  /**
+   * Asks the sentinels soon. Without it they are asked every second, or more often while the master is away.
+   */
   refreshSoon(): void
   close(): Promise<void>
 }
@@ -21,7 +23,7 @@ interface SentinelWatchOptions {
   /** The options of a session with a sentinel. */
   readonly session: Omit<RedisSessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
-  /** Called with each answer, changed or not. */
+  /** Called with each answer, whether it has changed or not. */
   readonly onMaster: (master: NodeAddress) => void
   /** Returns whether the reported master is healthy; until it is, the sentinels are asked more often. */
   readonly isServing: () => boolean
@@ -31,12 +33,12 @@ interface SentinelWatchOptions {
 const everyMs = 1_000
 const urgentMs = 100
 const maxUrgentMs = 500
-/** The time after which a vote does not wait for the remaining sentinels. */
+/** A vote is decided after this time, even if some sentinels have not answered. */
 const voteTimeoutMs = 500
 
 /**
- * Asks all sentinels at once: after a failover most of them are right, while one that was partitioned may
- * still report the old master.
+ * Finds the master by a vote of all sentinels. After a failover most of them know the new master, while one
+ * that was partitioned may still report the old one.
  */
 export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
   const { master, sentinels, session, newBackoff, onMaster, isServing, random } = options
@@ -83,9 +85,9 @@ export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
 type Ballot = NodeAddress | { readonly problem: string }
 
 /**
- * Resolves with the answer of more than half of all sentinels as soon as there is one. Otherwise, when all
- * have answered or the time is over, it resolves with the most frequent answer; a tie goes to the first in
- * the list.
+ * Resolves with the answer that more than half of all sentinels gave, as soon as there is one. Otherwise,
+ * when all have answered or `voteTimeoutMs` has passed, it resolves with the most frequent answer; of equally
+ * frequent ones, with that of the sentinel that is listed first.
  */
 function vote(connections: readonly RespConnection[], master: string): Promise<Ballot> {
   const { promise, resolve } = Promise.withResolvers<Ballot>()

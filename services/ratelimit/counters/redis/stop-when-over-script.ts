@@ -5,10 +5,10 @@ import { isArrayReply } from './resp/reply-parser.ts'
 import type { Script } from './send-scripts.ts'
 
 /**
- * Where a key would exceed its limit only such keys are incremented, otherwise all keys are. This is the
- * reference's rule, but atomic. The arguments of each key are its hits, its limit, its expiry, and 1 if the
- * expiry is to be set although the key is not new. A script's numbers are exact up to 2^53; a counter beyond
- * that stays as it is.
+ * If any key would exceed its limit, only the keys that would are incremented; otherwise all are. This is the
+ * rule of envoyproxy/ratelimit, made atomic. ARGV has four numbers for each key: the hits, the limit, the
+ * expiry in seconds, and 1 to set the expiry even if the key is not new. Lua's numbers are exact up to 2^53;
+ * a counter at or above that is not incremented.
  */
 const text = `\
 local befores, values, over = {}, {}, false
@@ -33,7 +33,7 @@ end
 return values
 `
 
-/** @param touchedKeys remembers the expiries that were sent */
+/** @param touchedKeys remembers which expiries were sent */
 export function stopWhenOverScript(touchedKeys: TouchedKeys): Script<PipelineCall, readonly number[]> {
   return {
     text,

@@ -42,7 +42,7 @@ async function openFor(
 
 type ContractTest = (opened: OpenedCounters, t: TestContext) => Promise<void> | void
 
-/** `a=3 b=1`: three hits of the counter a, then one of b, all of which expire after a minute. */
+/** Parses `a=3 b=1`: three hits of the counter a, then one of b. All expire after a minute. */
 function hitsOf(text: string): Hit[] {
   return text.split(' ').map(pair => {
     const [key = '', hits] = pair.split('=')
@@ -156,7 +156,7 @@ const concurrencyTests: Record<string, ContractTest> = {
   },
 }
 
-/** Many workers concurrently add 1 to one key; the values must be 1 to N, once each. */
+/** Checks that the values are 1 to N, once each, when many workers add 1 to one key at the same time. */
 async function assertExact(processes: readonly Counters[]): Promise<void> {
   const workers = 20
   const rounds = 50
@@ -211,7 +211,7 @@ const lifeTests: Record<string, ContractTest> = {
     // The call may already have been answered.
     const outcome = await running
     assert.ok(Array.isArray(outcome) || outcome instanceof CountersError, String(outcome))
-    // The calls reject; they do not throw.
+    // `add` returns a promise that rejects; it does not throw.
     const [one, look] = [counters.add(hitsOf('a=1')), counters.add(hitsOf('a=0'))]
     await assert.rejects(Promise.resolve(one), CountersError)
     await assert.rejects(Promise.resolve(look), /closed/)

@@ -4,8 +4,8 @@ import { type Counters, type Hit, maxCount } from '../counters.ts'
 import type { OpenedCounters } from './counters.contract.ts'
 
 /**
- * Registers the tests of counters that stop counting when a limit is exceeded. The rule is the reference's:
- * where a key would exceed its limit only such keys count, otherwise all do.
+ * Registers the tests of counters that stop counting over the limit, by the rule of envoyproxy/ratelimit: if
+ * any key would exceed its limit, only the keys that would are incremented; otherwise all are.
  *
  * @param open called once for each test; the counters that it opened are closed after the test
  * @param skip the reason to skip the suite, or false
@@ -26,7 +26,10 @@ export function stopWhenOverContract(
   })
 }
 
-/** `a=3/5 b=1/2`: three hits of a, whose limit is 5, and one of b. All share a hash tag. */
+/**
+ * Parses `a=3/5 b=1/2`: three hits of a, whose limit is 5, and one of b, whose limit is 2. All keys share a
+ * hash tag.
+ */
 function hitsOf(text: string): Hit[] {
   return text.split(' ').map(item => {
     const [, key = '', hits, limit] = /^(\w+)=(\d+)\/(\d+)$/.exec(item) ?? []

@@ -8,17 +8,17 @@ import {
 } from '../../../../test/oracles/algorithms.ts'
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 
-/** Calls of one limit, which changes between them. The clock may step back. */
+/** The calls of one limit, which may change between them. The clock may step back. */
 export interface Trace {
   readonly ticksPerSecond: number
   readonly windowTicks: number
   readonly calls: readonly TracedCall[]
 }
 
-/** Its time is in ticks. */
+/** A call whose time is in ticks. */
 export type TracedCall = OracleCall
 
-/** Whether rejected hits count: in most traces always or never. */
+/** For each call, whether rejected hits count. In most traces this is the same for all calls. */
 const countings = oneof(
   { weight: 4, arbitrary: constantFrom([false], [true]) },
   array(boolean(), { minLength: 1 }),
@@ -60,7 +60,7 @@ const isCounting = (countings: readonly boolean[], call: number) =>
 const share = (max: number) => double({ min: 0, max, noNaN: true })
 const exactBelow = 2 ** 52
 const maxLimit = 2 ** 32 - 1
-/** A whole number of milliseconds and of windows of a second. */
+/** The first second of a trace. It is a whole number of milliseconds and of windows of a second. */
 const secondsOfBeginning = 1_700_000_000
 
 /** Limits, windows and times of real rules, up to the largest products that are exact. */
@@ -100,7 +100,7 @@ const realTrace = record({
   }
 })
 
-/** Every second of many traces has the numbers of real rules. */
+/** Half of the traces have small numbers, and half have the numbers of real rules. */
 export const trace = oneof(smallTrace, realTrace)
 
 export type TracedAlgorithm = 'SlidingWindow' | 'TokenBucket'
@@ -110,7 +110,7 @@ export const oracles: Readonly<Record<TracedAlgorithm, (window: number) => Oracl
   TokenBucket: tokenBucket,
 }
 
-/** No finite wait is longer. */
+/** A finite wait is at most this long. */
 const longestWaitTicks = 2 ** 52
 
 /** Returns a limit whose tick is a second. */
@@ -130,8 +130,9 @@ export function checkOf(
 }
 
 /**
- * Decides the call by the oracle and compares the outcome: the call is admitted, `remaining` hits are the
- * most that would be, and the same call would be admitted after the wait and no tick earlier.
+ * Decides the call by the oracle and compares the outcomes: whether the call is admitted; that `remaining` is
+ * the largest number of hits that would be admitted; and that the same call would be admitted after the wait,
+ * but no tick earlier.
  */
 export function assertEqualsOracle(
   oracle: Oracle,
@@ -141,7 +142,8 @@ export function assertEqualsOracle(
 ): void {
   const asked = Math.max(1, call.hits)
   assert.equal(admitted, oracle.call({ ...call, hits: asked }, call.hits > 0), 'admitted')
-  // A check changes nothing, so the oracle has no state at a clock that stepped back.
+  // A check of 0 hits changes nothing, so the oracle has not taken over a time at which the clock has stepped
+  // back.
   if (call.hits === 0) return
   const admits = (hits: number, wait = 0) =>
     oracle.clone().call({ ...call, hits, now: call.now + wait }, false)
@@ -152,7 +154,7 @@ export function assertEqualsOracle(
     assert.ok(!admits(asked, longestWaitTicks), 'it would be admitted later')
     return
   }
-  // The seconds are rounded: several numbers of ticks above 2^51 are the same number of seconds.
+  // The seconds are rounded: above 2^51, several numbers of ticks are the same number of seconds.
   const rounded = Math.round(waitSeconds * ticksPerSecond)
   const waits = [rounded - 1, rounded, rounded + 1].filter(ticks => ticks / ticksPerSecond === waitSeconds)
   const isExact = (wait: number) => admits(asked, wait) && (wait === 0 || !admits(asked, wait - 1))

@@ -40,8 +40,8 @@ export function splitLines(table: string): string[] {
 }
 
 /**
- * The most CPU time for a small hostile configuration: 100 ms are promised, on a machine that is at most
- * three times slower than usual. A normal configuration takes a hundredth of it.
+ * A small hostile configuration may take at most this CPU time: 100 ms are promised, and the machine of the
+ * test may be three times slower than usual. A normal configuration takes a hundredth of it.
  */
 export const maxHostileCpuMs = 3 * 100
 
@@ -61,7 +61,9 @@ export function measureCpuMs(work: () => void): number {
   return leastMs
 }
 
-/** The same for asynchronous work; it includes other work that runs meanwhile. */
+/**
+ * Like `measureCpuMs`, for asynchronous work. Includes the time of other work that the thread does meanwhile.
+ */
 export async function measureAsyncCpuMs(work: () => Promise<void>): Promise<number> {
   let leastMs = Number.POSITIVE_INFINITY
   for (let tries = 0; tries < maxTries && leastMs >= maxHostileCpuMs; tries++) {

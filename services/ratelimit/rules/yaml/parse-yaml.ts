@@ -13,13 +13,14 @@ import { type ValidateOptions, validateDomains } from '../validate.ts'
 import { isMap, parseYamlDocument, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**
- * Parses a configuration file. Every problem includes `name`. The text is checked in the reference's two
- * steps, each with its messages: first every key at any depth must be a known one, then each field must have
- * its type. All problems are reported, not only the first. `validate` checks the meaning.
+ * Parses a configuration file. Every problem has `name` as its source. As in envoyproxy/ratelimit, the text
+ * is checked in two steps, each with its messages: first every key at any depth must be a known one, then
+ * each field must have its type. All problems are reported, not only the first. `validateParsed` checks the
+ * meaning.
  *
- * As in the reference, a number or a boolean in a text field is accepted as written (`value: 5` is "5"), and
- * null is the same as leaving a field out. Known keys where they have no meaning are accepted with
- * a warning.
+ * As in envoyproxy/ratelimit, a number or a boolean in a text field is accepted as written (`value: 5` is
+ * "5"), and null is the same as leaving a field out. A known key in a place where it has no meaning is
+ * accepted with a warning.
  */
 export function parseYaml(name: string, text: string): ParsedYaml {
   const findings = createFindings()
@@ -54,8 +55,9 @@ interface PartialDomain {
 }
 
 /**
- * Validates parsed files together, and those with problems as far as they could be read, so that all mistakes
- * of a rule are reported at once. Findings that only follow from what could not be read are left out.
+ * Validates parsed files together. Files with problems are included as far as they could be read, so that all
+ * mistakes of a rule are reported at once. A finding that only follows from what could not be read is left
+ * out.
  */
 export function validateParsed(parsed: readonly ParsedYaml[], options: ValidateOptions) {
   const partials = parsed.flatMap(one => ('partial' in one && one.partial ? [one.partial] : []))
@@ -78,7 +80,10 @@ export function validateParsed(parsed: readonly ParsedYaml[], options: ValidateO
   }
 }
 
-/** Whether a finding is about a field that could not be read, or that may be the one of an unknown name. */
+/**
+ * Returns whether a finding may follow from a reported problem: the field, or what contains it, could not be
+ * read, or the field is missing and a key beside it was reported, which may be the same field misspelled.
+ */
 function followsFrom({ value, reported }: PartialDomain, path: string): boolean {
   for (let fieldPath = path; ; fieldPath = findParent(fieldPath)) {
     if (reported.has(fieldPath)) return true
@@ -88,7 +93,10 @@ function followsFrom({ value, reported }: PartialDomain, path: string): boolean 
   return parents.has(path) || (parents.has(findParent(path)) && isAbsent(value, path))
 }
 
-/** `descriptors[0].rate_limit.unit` is in `descriptors[0].rate_limit`. */
+/**
+ * Returns the path of what contains a field: `descriptors[0].rate_limit` for
+ * `descriptors[0].rate_limit.unit`.
+ */
 const findParent = (path: string) => path.replace(/(?:^|\.)[^.[\]]+$|\[\d+\]$/, '')
 
 function isAbsent(domain: RateLimitDomain, path: string): boolean {
@@ -139,7 +147,10 @@ function report(
   findings.problem(source, path, message, allowed)
 }
 
-/** The first step: checks keys and types of values at any depth. Everything below `metadata` is free-form. */
+/**
+ * The first step of `parseYaml`: checks keys and types of values at any depth. Everything below `metadata` is
+ * free-form.
+ */
 function checkKeys(context: Context, map: YamlMap, path: string): void {
   for (const [key, value] of map) {
     if (context.findings.isFull()) return
@@ -282,7 +293,10 @@ function readScalar(value: YamlValue): string | number | boolean | undefined {
   return typeof value === 'string' ? value : value.value
 }
 
-/** The other words of YAML 1.1 are accepted as in the reference; null is false. */
+/**
+ * Returns a boolean, also for the words of YAML 1.1 (`yes`, `off` and so on), as envoyproxy/ratelimit does.
+ * Null is false; undefined for any other value.
+ */
 function readBoolean(found: YamlValue): boolean | undefined {
   if (found === null) return false
   const value = readScalar(found)
@@ -317,7 +331,7 @@ function decodeJson(context: Context, value: YamlValue, path: string): Json {
   return null
 }
 
-/** Formats a value for messages. */
+/** Formats a value for messages: a text in quotes, and a list or a map by its kind only. */
 function formatValue(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'
@@ -325,7 +339,7 @@ function formatValue(value: YamlValue): string {
   return typeof value === 'string' ? `'${value}'` : value.text
 }
 
-/** Formats a value as the reference does in messages that do not quote it. */
+/** Formats a value as envoyproxy/ratelimit does in messages that do not quote it. */
 function formatPlain(value: YamlValue): string {
   if (typeof value === 'string') return value
   if (isList(value)) return `[${value.slice(0, 10).map(formatPlain).join(' ')}]`

@@ -11,12 +11,12 @@ import {
 } from 'js-yaml'
 import { findSizeProblem } from './yaml-size.ts'
 
-/** The most levels of nested lists and maps; a level of descriptors is two of them. */
+/** Lists and maps can be nested at most this many levels deep. A level of descriptors takes two of them. */
 const maxNestingDepth = 200
 const maxAliases = 100_000
-/** The values that a document may have through its aliases, in addition to those without them. */
+/** With aliases, a document may have this many more values than its text has characters. */
 const maxAliasedValues = 100_000
-/** The most keys that a document may merge by `<<` altogether. */
+/** A document may merge at most this many keys by `<<` in total. */
 const maxMergedKeys = 100_000
 
 /**
@@ -31,8 +31,8 @@ type YamlScalar =
 
 /**
  * Parses the first document of a YAML text; an empty text is null. `ignored` is the number of further
- * documents, which the reference does not read. An error is one line with the reason and its line number.
- * Never throws; hostile aliases, merges and nesting are rejected before they take resources.
+ * documents, which envoyproxy/ratelimit does not read either. An error is one line with the reason and its
+ * line number. Never throws; hostile aliases, merges and nesting are rejected before they take resources.
  */
 export function parseYamlDocument(
   text: string,
@@ -50,15 +50,15 @@ export function parseYamlDocument(
 }
 
 /**
- * Lines with too little indentation are fixed one at a time; at most this many characters are parsed again
- * for them.
+ * `loadDocuments` adds indentation to one line at a time, and parses the text again after each. It parses at
+ * most this many characters again.
  */
 const maxRereadCharacters = 2_000_000
 
 /**
- * A list or a map in brackets, or a quoted text, may continue at any column of its next line for the
- * reference and for most other parsers; this parser requires more indentation than the parent has. Spaces
- * there have no meaning, so they are added where the parser reports an error.
+ * Loads all documents of a text. For envoyproxy/ratelimit and most parsers, a list or a map in brackets, or a
+ * quoted text, may continue at any column of the next line; js-yaml requires more indentation than the parent
+ * has. Spaces there have no meaning, so they are added to each line for which js-yaml reports an error.
  */
 function loadDocuments(text: string): YamlValue[] {
   let source = text
@@ -75,7 +75,10 @@ function loadDocuments(text: string): YamlValue[] {
 }
 
 const tooFarLeft = 'deficient indentation'
-/** More than the indentation of any line that is written by hand; a deeper line takes another round. */
+/**
+ * The spaces that are added to a line. They are more than people write; a line that needs more gets them
+ * again.
+ */
 const indentation = ' '.repeat(80)
 
 /** @param line from 0 */
@@ -93,9 +96,9 @@ function describeError(error: unknown): string {
 const limits = { maxDepth: maxNestingDepth, maxTotalMergeKeys: maxMergedKeys, maxAliases }
 
 /**
- * Checks the size and the depth of a document. Each value of a text without aliases takes a character, so
- * only aliases can reach a limit above the text's length. The parser's depth limit ignores aliases and the
- * map in `[a: b]`.
+ * Returns an error if the document has more than `limit` values or is nested too deep. Each value of a text
+ * without aliases takes a character, so only aliases can reach a limit above the length of the text. The
+ * depth limit of js-yaml ignores aliases and the map in `[a: b]`.
  */
 function checkValues(document: YamlValue, limit: number): string | undefined {
   let left = limit
@@ -127,15 +130,18 @@ const integer = /^[-+]?(?:0[bB][01]+|0[oO]?[0-7]+|0[xX][0-9a-fA-F]+|0|[1-9][0-9]
 const float = /^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$/
 const special = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/
 
-/** Go's integers have 64 bits; larger ones are floats. */
+/** An integer of Go has 64 bits. A number beyond this is a float. */
 const maxInteger = 2 ** 63
 
-/** `_` may occur anywhere between digits, except in a number that starts with its point. */
+/**
+ * Removes `_`, which may occur anywhere between digits, except in a number that begins with its decimal
+ * point.
+ */
 function plainDigits(text: string): string {
   return text.startsWith('.') ? text : text.replaceAll('_', '')
 }
 
-/** A leading 0 means octal digits, as in YAML 1.1. */
+/** Returns the value of an integer. A leading 0 means octal digits, as in YAML 1.1. */
 function readInteger(digits: string): number {
   const unsigned = digits.replace(/^[-+]/, '').replace(/^0(?=[0-7])/, '0o')
   return digits.startsWith('-') ? -Number(unsigned) : Number(unsigned)
@@ -185,6 +191,7 @@ const boolTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:bool', {
 })
 
 /**
- * The core schema of YAML 1.2 with the `<<` of YAML 1.1, as the reference reads it; there are no other tags.
+ * The core schema of YAML 1.2 with the `<<` of YAML 1.1, as envoyproxy/ratelimit reads it. Other tags are
+ * unknown.
  */
 const schema = FAILSAFE_SCHEMA.withTags(nullCoreTag, boolTag, intTag, floatTag, mergeTag, realMapTag)

@@ -1,18 +1,19 @@
-/** A larger text is rejected without parsing; 100,000 descriptors with the usual fields fit. */
+/** A text with more characters is rejected without parsing. 100,000 descriptors with the usual fields fit. */
 export const maxDocumentCharacters = 16 * 1024 * 1024
 export const maxLines = 2_000_000
 /**
- * The characters that can begin a list, a map or one of its entries. A descriptor with all fields has about
- * 15.
+ * A text may have at most this many characters that can begin a list, a map or an entry of one. A descriptor
+ * with all fields has about 15.
  */
 export const maxIndicators = 1_500_000
-/** Only the first document is used. */
+/** A text may have at most this many documents. Only the first one is used. */
 export const maxDocuments = 100
 
 /**
- * Returns why a YAML text is too large to be parsed; undefined when it is not. It reads each character once
- * and allocates no memory: a parser makes objects of a hundred bytes from two characters, so that a text of a
- * few megabytes could exhaust the memory. Indicators within texts and comments are counted too.
+ * Returns why a YAML text is too large to be parsed; undefined for any other text. Parsers create objects of
+ * a hundred bytes from two characters, so that a text of a few megabytes could exhaust the memory. This
+ * function reads each character once and allocates no memory. It counts indicators within texts and comments
+ * too.
  */
 export function findSizeProblem(text: string): string | undefined {
   if (text.length > maxDocumentCharacters) {
@@ -70,7 +71,7 @@ const wordEnds = new Set([
   closeBrace,
 ])
 
-/** NaN is the end of the text. */
+/** Returns whether a word ends before this character code. The end of the text has the code NaN. */
 function endsWord(code: number): boolean {
   return Number.isNaN(code) || wordEnds.has(code)
 }

@@ -58,7 +58,7 @@ function failingCounters(text: string): Counting {
   return { add: fail, admit: fail }
 }
 
-/** Converts the generated message, with which the handwritten decoders are compared. */
+/** Converts a generated message to a request. Tests compare the handwritten decoders with it. */
 export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
   return {
     domain: message.domain,
@@ -71,7 +71,7 @@ export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
   }
 }
 
-/** Values above the largest count are reduced to it. */
+/** A value above `maxCount` becomes `maxCount`. */
 function countOf(hits: bigint): number {
   return hits > BigInt(maxCount) ? maxCount : Number(hits)
 }

@@ -5,16 +5,17 @@ import { isMap, parseYamlDocument, type YamlMap, type YamlValue } from '../../ru
 import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './mapping.ts'
 import { compilePattern, maxPatternCharacters } from './pattern.ts'
 
-/** Every new statistic is matched against each mapping. */
+/** A file may have at most this many mappings, because every new statistic is tried against each of them. */
 export const maxMappings = 1000
 const maxBuckets = 100
 const maxLabels = 32
 
 /**
- * Parses a mapping file in statsd_exporter's format. Every problem includes `name`, and all problems are
- * reported. As there, globs come before regular expressions in any order of the file, and regular expressions
- * are not anchored. Unlike there, timers are histograms by default (other types are rejected: summaries are
- * not supported), and an unknown key is a problem. A field without effect here, such as `ttl`, is a warning.
+ * Parses a mapping file in the format of statsd_exporter. Every problem has `name` as its source, and all
+ * problems are reported. As in statsd_exporter, globs come before regular expressions in any order of the
+ * file, and regular expressions are not anchored. Unlike in statsd_exporter, timers are histograms by default
+ * (other types are rejected: summaries are not supported), and an unknown key is a problem. A field without
+ * effect here, such as `ttl`, is a warning.
  */
 export function parseMappingFile(
   name: string,
@@ -30,7 +31,7 @@ export function parseMappingFile(
   const defaults = readDefaults(file.below('defaults'))
   const mappings = file.list('mappings', maxMappings, item => {
     const fields = readFields(item, mappingKeys)
-    // An item that is not a map is already reported; its missing fields are not.
+    // An item that is not a map has been reported. It must not cause further problems for missing fields.
     return isMap(item.value) ? [readMapping(fields, defaults)] : []
   })
   const { problems, warnings } = findings
@@ -48,7 +49,7 @@ interface Defaults {
 const matchTypes = ['glob', 'regex'] as const
 type MatchType = (typeof matchTypes)[number]
 
-/** The type of timers. `timer_type` is the older name of `observer_type`. */
+/** The keys that say how timers are reported. `timer_type` is the older name of `observer_type`. */
 const timerKeys = [
   'observer_type',
   'timer_type',
@@ -207,23 +208,23 @@ interface YamlField {
 /** The fields of one map. A missing or invalid field is treated as left out; an invalid one is reported. */
 interface Fields {
   has(field: string): boolean
-  /** A number or a boolean means its spelling. */
+  /** Returns a text, or a number or a boolean as it is written. Empty if the field is left out. */
   text(field: string): string
   number(field: string): number | undefined
   numbers(field: string): readonly number[] | undefined
   word<const Word extends string>(field: string, words: readonly Word[]): Word | undefined
-  /** A map of texts. */
+  /** Returns a map of texts; empty if the field is left out. */
   texts(field: string): ReadonlyMap<string, string>
   below(field: string): YamlField
-  /** The items of a list, which may have at most `max`. */
+  /** Returns what `read` returns for the items of a list. More than `max` items are a problem. */
   list<T>(field: string, max: number, read: (item: YamlField) => readonly T[]): readonly T[]
   problem(field: string, message: string, allowed: string): void
   warn(field: string, message: string, allowed: string): void
-  /** Warns about a field that has no effect, unless it is written as one of these. */
+  /** Warns that a field has no effect, unless it is left out or has one of these values. */
   warnUnless(field: string, written: readonly string[], message: string): void
 }
 
-/** Reads a map with only known keys; null is an empty one. */
+/** Reads a map and reports unknown keys. Null is an empty map. */
 function readFields(found: YamlField, known: readonly string[]): Fields {
   const map = readMap(found)
   for (const key of map.keys()) {
@@ -316,7 +317,10 @@ function toNumber(value: YamlValue): number | undefined {
   return value.type !== 'bool' && Number.isFinite(value.value) ? value.value : undefined
 }
 
-/** Formats a value for messages, and a key as written. */
+/**
+ * Formats a value for messages: a list or a map by its kind, any other value as written. A key is formatted
+ * likewise.
+ */
 function formatValue(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'

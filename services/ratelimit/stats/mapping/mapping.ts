@@ -8,29 +8,36 @@ export interface Mapping {
   readonly pattern: RegExp
   /** The kind to which the mapping applies; all kinds when left out. */
   readonly kind?: MetricKind
-  /** The statistic is not exposed. */
+  /** Whether statistics that match are left out of the metrics. */
   readonly drop: boolean
-  /** The templates of the metric's name and of its labels' values. */
+  /** The template of the metric's name. */
   readonly name: string
+  /** The template of each label's value, by the name of the label. */
   readonly labels: ReadonlyMap<string, string>
   readonly help: string
   /** The upper bounds of a timer's buckets, ascending, in the reported unit. */
   readonly buckets: readonly number[]
-  /** The factor from the value to the reported one. */
+  /** The factor by which a value is multiplied before it is reported. */
   readonly scale: number
 }
 
-/** The buckets of the Prometheus client libraries; in seconds they suit answers over a network. */
+/**
+ * The upper bounds of the default buckets in the Prometheus client libraries. As seconds, they suit answers
+ * over a network.
+ */
 export const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 
-/** A statistic after mapping. */
+/** The metric that a mapping makes of a statistic. */
 export interface Mapped {
   readonly mapping: Mapping
   readonly name: string
   readonly labels: ReadonlyMap<string, string>
 }
 
-/** Applies the first matching mapping. A `$n` without a group is empty, as in statsd_exporter. */
+/**
+ * Applies the first mapping that matches; returns undefined if none does. A `$n` without a group is empty, as
+ * in statsd_exporter.
+ */
 export function applyMappings(
   mappings: readonly Mapping[],
   kind: MetricKind,
@@ -48,8 +55,8 @@ export function applyMappings(
 }
 
 /**
- * Returns the pattern of a glob: a `*` matches exactly one part of a name between two dots. It runs in linear
- * time.
+ * Returns the pattern of a glob: a `*` matches exactly one part of a name between two dots. The pattern runs
+ * in linear time.
  */
 export function globPattern(glob: string): RegExp {
   const parts = glob.split('.').map(part => (part === '*' ? '([^.]*)' : RegExp.escape(part)))
@@ -68,9 +75,9 @@ const limitStats = {
 const limitPrefix = 'ratelimit.service.rate_limit'
 
 /**
- * The default mapping. The domain and at most two descriptors of a limit become labels;
- * deeper ones are summed. Unlike the reference's, every pattern is anchored: `x.over_limit_with_local_cache`
- * is not an `over_limit`.
+ * The default mapping. The domain and at most two descriptors of a limit become labels; limits that differ
+ * only in deeper descriptors are summed. Unlike in envoyproxy/ratelimit, every pattern is anchored:
+ * `x.over_limit_with_local_cache` is not an `over_limit`.
  */
 export const defaultMappings: readonly Mapping[] = [
   ...Object.entries(limitStats).flatMap(([stat, help]) => {
@@ -112,7 +119,10 @@ export const defaultMappings: readonly Mapping[] = [
   ),
 ]
 
-/** Two descriptors or more. No part of the pattern can match in two ways, so it runs in linear time. */
+/**
+ * Returns the pattern of a statistic for limits with two or more descriptors. No part of the pattern can
+ * match in two ways, so it runs in linear time.
+ */
 function deepPattern(stat: string): RegExp {
   const part = '([^.]*)'
   return new RegExp(`^ratelimit\\.service\\.rate_limit\\.${part}\\.${part}\\.${part}(?:\\.[^]*)?\\.${stat}$`)

@@ -1,7 +1,10 @@
 import type { SettingProblem } from '@tollway/chassis/settings.ts'
 import { compilePattern, expandTemplate } from './pattern.ts'
 
-/** A rule that derives another name and tags from the name of a statistic. */
+/**
+ * A rule that derives another name and tags from the name of a statistic. `$1`, `$2`, … in them stand for the
+ * groups of the pattern.
+ */
 export interface Mogrifier {
   readonly pattern: RegExp
   readonly name: string
@@ -12,7 +15,7 @@ const prefixes = ['AGENTSTATS_MOGRIFIER_', 'DOG_STATSD_MOGRIFIER_']
 
 /**
  * Reads AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, or their DOG_STATSD_ aliases, for each of the
- * names, in order. The errors are the reference's.
+ * names, in order. The messages are those of envoyproxy/ratelimit.
  */
 export function readMogrifiers(
   names: readonly string[],
@@ -67,7 +70,7 @@ function readTags(mogrifier: string, text: string, reject: (message: string) => 
 
 /**
  * Applies the first mogrifier whose pattern matches the name; without a match the name is unchanged and has
- * no tags. A `$n` without a group stays unchanged, as in the reference.
+ * no tags. A `$n` without a group stays unchanged, as in envoyproxy/ratelimit.
  */
 export function mogrify(
   mogrifiers: readonly Mogrifier[],

@@ -1,19 +1,23 @@
 import { setFlagsFromString } from 'node:v8'
 
 // Names of statistics can contain values from callers, and a pattern that backtracks on such a name would
-// stop the whole process. This engine of V8 takes linear time, as the reference's does, and rejects patterns
-// that need more. Patterns use it through the flag `l`; all other regular expressions are unaffected.
+// stop the whole process. This engine of V8 takes linear time, as Go's does in envoyproxy/ratelimit, and
+// rejects patterns that need more. A pattern uses the engine through the flag `l`; all other regular
+// expressions are unaffected.
 setFlagsFromString('--enable-experimental-regexp-engine')
 
-/** The maximum length of a pattern or template. */
+/** A pattern may have at most this many characters. */
 export const maxPatternCharacters = 1000
 
-/** Go's syntax that has another meaning here, or none; `(?P<name>…)` is supported. */
+/**
+ * Syntax of Go's regular expressions that has no meaning or a different one in JavaScript. `(?P<name>…)` is
+ * not included, because `compilePattern` translates it.
+ */
 const goOnly = /\\[AzQEC]|\[:\^?\w+:\]|\(\?[a-zA-Z-]+[:)]/
 
 /**
- * Compiles a regular expression in the language of Go, which the reference uses, as far as both languages
- * agree; unanchored. The error is the reason.
+ * Compiles a regular expression in the syntax of Go, which envoyproxy/ratelimit uses, as far as JavaScript
+ * has the same syntax. The pattern is not anchored. `error` is the reason why the text is rejected.
  */
 export function compilePattern(
   text: string,
@@ -24,7 +28,8 @@ export function compilePattern(
   try {
     const source = text.replaceAll('(?P<', '(?<')
     const pattern = new RegExp(source, 'l')
-    // With an empty alternative, the pattern matches the empty text, and the result has its groups.
+    // With an empty alternative, the expression matches the empty text, and the length of the result shows
+    // how many groups it has.
     const groups = (new RegExp(`${source}|`).exec('')?.length ?? 1) - 1
     return { pattern, groups }
   } catch (error) {
@@ -33,8 +38,8 @@ export function compilePattern(
 }
 
 /**
- * Replaces `$1`, `$2`, … of a template by the groups of a match; `$0` is the whole match. A group that did
- * not participate is empty, and `missing` returns the text for a number without a group.
+ * Replaces `$1`, `$2`, … of a template by the groups of a match; `$0` is the whole match. A group that took
+ * no part in the match is empty. `missing` returns the text for a number that has no group.
  */
 export function expandTemplate(
   template: string,

@@ -3,13 +3,14 @@ import { createChanges, type SeriesChange } from '../changes.ts'
 import type { Stats } from '../stats.ts'
 import { type Sink, splitOwnTags } from './sink.ts'
 
-/** The size of one write: writing each line separately would be a system call for each. */
+/** Lines are joined to writes of about this size, because each write is a system call. */
 const writeCharacters = 64 * 1024
 
 /**
  * Writes the changes since the last flush, one JSON object per line: `{"name":…,"type":"counter","value":…}`.
- * A counter's value is its increase, a gauge's its current value. A timer has the count, the median and the
- * 99th percentile in milliseconds of the added durations. Each line has its tags as `"tags":{…}`.
+ * The value of a counter is the increase, the value of a gauge the current one. A timer has the count, the
+ * median and the 99th percentile in milliseconds of the added durations. A line for a statistic with tags has
+ * them as `"tags":{…}`.
  */
 export function createLogSink(
   stats: Stats,

@@ -17,7 +17,7 @@ import { openUdpTransport } from './udp-transport.ts'
 /** The settings of sinks, as `settings.ts` parses them. */
 export interface SinkSettings {
   readonly disableStats: boolean
-  /** Empty when unset: then it is on unless another sink is. */
+  /** Empty when unset, which means true unless another sink is on. */
   readonly usePushStats: boolean | ''
   readonly useAgentStats: boolean
   readonly usePullStats: boolean
@@ -26,11 +26,11 @@ export interface SinkSettings {
   readonly pushStatsPort: number
   readonly pushStatsProtocol: 'tcp' | 'udp'
   readonly extraTags: ReadonlyMap<string, string>
-  /** The names of mogrifiers. */
+  /** The names in AGENTSTATS_MOGRIFIERS. `readMogrifiers` reads the settings of each. */
   readonly agentStatsMogrifiers: readonly string[]
   readonly pullStatsAddress: { readonly host: string; readonly port: number }
   readonly pullStatsPath: string
-  /** Empty for the default mapping. */
+  /** The path of a mapping file; empty for the default mapping. */
   readonly pullStatsMapperFile: string
   readonly pullStatsTimersInMilliseconds: boolean
 }
@@ -38,23 +38,24 @@ export interface SinkSettings {
 interface SinkEnvironment {
   readonly stats: Stats
   readonly log: Log
-  /** The process's environment: the settings of a mogrifier are named after it. */
+  /** The environment of the process. The settings of each mogrifier are read from it. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly random: () => number
   /**
-   * Updates the statistics before they are read; left out where they are always current. It must not reject.
+   * Updates the statistics before each flush or scrape; left out where they are always current. It must not
+   * reject.
    */
   readonly refresh?: () => Promise<void>
   /** The pages for probes on the port of the metrics. */
   readonly probe: PrometheusServerOptions['probe']
-  /** The output of the log sink. */
+  /** Writes lines of the log sink. */
   write(text: string): void
 }
 
 /**
- * Opens the configured sink, and flushes it periodically until it is stopped. As in the reference, statistics
- * go to a statsd server by default, and to the log sink if that is disabled. Rejects with all problems: two
- * sinks that are both enabled, a mogrifier, a mapping file, an address that cannot be bound.
+ * Opens the configured sink, and flushes it periodically until it is stopped. As in envoyproxy/ratelimit,
+ * statistics go to a statsd server by default, and to the log sink if that is disabled. Rejects if several
+ * sinks are enabled, or if a mogrifier, the mapping file or the address cannot be used.
  */
 export async function openSink(
   settings: SinkSettings,

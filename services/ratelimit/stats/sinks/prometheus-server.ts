@@ -9,21 +9,21 @@ import type { Sink } from './sink.ts'
 export interface PrometheusServerOptions {
   readonly host: string
   readonly port: number
-  /** Such as `/metrics`. */
+  /** The path of the metrics, such as `/metrics`. */
   readonly path: string
   expose(): Promise<Exposition>
-  /** The pages for probes beside the metrics. The metrics take precedence for their path. */
+  /** Returns the page for a probe; undefined for another path. The metrics take precedence for their path. */
   probe(path: string, query: URLSearchParams): { readonly status: number; readonly body: string } | undefined
   /** Called for every internal error; the scrape is answered with 500. */
   onDefect(error: unknown): void
 }
 
-/** The time for running scrapes to end when the process stops. */
+/** How long running scrapes may take to end when the process stops. */
 const closeGraceMs = 500
 
 /**
- * Serves the metrics and the pages for probes. The scraper reads the metrics, so a flush has no effect.
- * Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound.
+ * Serves the metrics and the pages for probes. `flush` has no effect, because the metrics are read at each
+ * scrape. Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound.
  */
 export async function startPrometheusServer(
   options: PrometheusServerOptions,

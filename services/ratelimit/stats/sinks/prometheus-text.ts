@@ -28,7 +28,10 @@ export interface ExpositionOptions {
   readonly mappings: readonly Mapping[]
   /** Labels of every metric; a mapping's label with the same name takes precedence. */
   readonly extraTags: ReadonlyMap<string, string>
-  /** Report timers in milliseconds; otherwise in seconds, as the default mapping names them. */
+  /**
+   * Whether timers are reported in milliseconds; otherwise in seconds, as the names in the default mapping
+   * say.
+   */
   readonly timersInMilliseconds: boolean
   /** Called once for each metric that cannot be exposed. */
   onProblem(message: string): void
@@ -53,7 +56,8 @@ export function createExposition(options: ExpositionOptions): () => Promise<Expo
   }
   let running: Promise<Exposition> | undefined
   return () => {
-    // Concurrent scrapes share their answer, since each would need the same turns.
+    // Concurrent scrapes share one answer, so that they do not take more turns of the event loop than one
+    // scrape.
     running ??= write().finally(() => {
       running = undefined
     })
@@ -61,7 +65,7 @@ export function createExposition(options: ExpositionOptions): () => Promise<Expo
   }
 }
 
-/** All samples of one name, which must be consecutive. */
+/** A metric with all its samples, which must be consecutive in the text. */
 interface Family {
   readonly name: string
   readonly kind: MetricKind
@@ -73,7 +77,7 @@ interface Series {
   readonly labels: string
   readonly sources: Source[]
   readonly mapped: boolean
-  /** The factor from the value to the reported one. */
+  /** The factor by which a value is multiplied before it is reported. */
   readonly scale: number
   readonly buckets: readonly number[]
 }
@@ -82,7 +86,7 @@ type Source = NamedCounter | Gauge | NamedHistogram
 
 function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onProblem }: ExpositionOptions) {
   const families = new Map<string, Family>()
-  /** The families by every name that a sample can have: a histogram has several. */
+  /** The families by every name that one of their samples can have: a histogram has several. */
   const taken = new Map<string, Family>()
   const extraLabels = [...extraTags].map(([name, value]) => [labelName(name), value] as const)
   const sources: readonly (readonly [MetricKind, Pick<readonly Source[], 'length' | 'at'>])[] = [
@@ -111,7 +115,8 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     const name = metricName(mapped?.name ?? own.name)
     const family = findFamily(kind, name, chooseHelp(mapped))
     if (family === undefined) {
-      // Only names in use get here, so this set is not larger than those.
+      // Only names that are in use or empty get here, so this set is hardly larger than that of the names in
+      // use.
       if (reported.has(name)) return
       reported.add(name)
       onProblem(`the ${kind} ${source.name} is not exposed: its metric name "${name}" is in use or empty`)
@@ -152,7 +157,7 @@ function chooseHelp(mapped: Mapped | undefined): string {
   return mapped?.mapping.help || 'A statistic of the rate limit service.'
 }
 
-/** Converts any text to a metric's name, as the reference does: invalid characters become `_`. */
+/** Converts any text to the name of a metric, as envoyproxy/ratelimit does: invalid characters become `_`. */
 function metricName(text: string): string {
   const name = text.replace(/[^a-zA-Z0-9_]/g, '_')
   return /^[0-9]/.test(name) ? `_${name}` : name
@@ -163,7 +168,7 @@ function sortedLabels(labels: ReadonlyMap<string, string>): string {
   return labelsText([...labels].filter(([, value]) => value !== '').sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Converts any text to a label name that the format does not reserve. */
+/** Converts any text to a label name that is not reserved by Prometheus. */
 function labelName(text: string): string {
   const name = metricName(text)
   return name.startsWith('__') || name === 'le' ? `tag_${name}` : name

@@ -9,18 +9,20 @@ export interface Sink {
   stop(): Promise<void>
 }
 
-/** A statistic's name for sinks, and its tags in addition to the extra tags. */
+/** The name under which sinks report a statistic, and the tags that it has besides those of EXTRA_TAGS. */
 interface OwnTags {
   readonly name: string
   readonly tags: readonly (readonly [name: string, value: string])[]
 }
 
-/** Only these names have tags: all others contain, or may contain, values from callers. */
+/**
+ * The only names with tags. Any other name may contain values from callers, which must not be taken for tags.
+ */
 const tagged = /^(ratelimit\.memcache\.\w+)\.__(\w+)=(\w+)$/
 
 /**
- * Splits a name and its tag, in the form in which the reference keeps statistics with tags:
- * `ratelimit.memcache.add.__code=error`.
+ * Splits a name and its tag, which are written as in envoyproxy/ratelimit:
+ * `ratelimit.memcache.add.__code=error`. A name without a tag is unchanged.
  */
 export function splitOwnTags(statName: string): OwnTags {
   const [, name, tag, value] = tagged.exec(statName) ?? []

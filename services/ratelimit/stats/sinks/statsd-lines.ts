@@ -14,8 +14,8 @@ interface LineParts {
 export type Dialect = (name: string) => LineParts
 
 /**
- * Formats tags in the reference's form for statsd, `name.__tag=value`, sorted by tag. Tags without a name or
- * a value are left out, as there.
+ * Appends tags to the name in the form of envoyproxy/ratelimit for statsd, `name.__tag=value`, sorted by tag.
+ * Tags without a name or a value are left out, as in envoyproxy/ratelimit.
  */
 export function statsdDialect(extraTags: ReadonlyMap<string, string>): Dialect {
   const extra = toTags(extraTags)
@@ -32,7 +32,10 @@ type Tag = readonly [name: string, value: string]
 const formatSuffix = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${name}=${value}`).join('')
 const byName = ([a]: Tag, [b]: Tag) => (a < b ? -1 : 1)
 
-/** Returns the tags of every series, sorted by name and with the reference's changes to their values. */
+/**
+ * Returns the tags that every series has, sorted by name. As in envoyproxy/ratelimit, characters that a tag
+ * must not contain, and dots in a value, become `_`.
+ */
 function toTags(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
   return [...extraTags]
     .filter(([name, value]) => name !== '' && value !== '')
@@ -46,14 +49,16 @@ const forbiddenInName = /[\x00-\x1f\x7f:|]/g
 const forbiddenInTag = /[\x00-\x1f\x7f:|,]/g
 
 /**
- * Escapes a name for a line. It may contain values from callers, which must neither begin another line or
- * field nor look like a tag. Receivers take `.__` for the begin of a tag if `=` follows, as gostats does;
- * other names with `.__`, such as those of keys that begin with `__`, are the same as in the reference.
+ * Escapes a name for a line. The name may contain values from callers, which must neither begin another line
+ * or field nor look like a tag. Receivers, like gostats, take `.__` for the beginning of a tag if a `=`
+ * follows. Other names with `.__`, such as those of keys that begin with `__`, are the same as in
+ * envoyproxy/ratelimit.
  */
 function lineName(name: string): string {
   const line = name.replace(forbiddenInName, '_')
   if (!line.includes('.__')) return line
-  // Of `..__` and `._.__` each dot is replaced: one that is left would begin a tag with the others.
+  // Every dot of `..__` and `._.__` is replaced: a dot that is left would begin a tag together with the
+  // underscores.
   return line.replace(/[._]+(?=.*=)/gs, run => (run.includes('.__') ? run.replaceAll('.', '_') : run))
 }
 
@@ -63,9 +68,9 @@ function tagText(text: string): string {
 }
 
 /**
- * The durations of one bucket are sent as one value with a sample rate of 1/n, which receivers count n times,
- * so that a flush has as many lines as there are changed buckets and not as calls. A larger n is divided: its
- * rate would be written with an exponent, which some receivers do not parse.
+ * A line stands for at most this many durations. The durations of one bucket are sent as one value with a
+ * sample rate of 1/n, which receivers count n times: a flush then has a line for each changed bucket and not
+ * for each call. The rate of a larger n would be written with an exponent, which some receivers do not parse.
  */
 const maxTimesOfLine = 100_000
 
@@ -87,7 +92,8 @@ export function createStatsdLines(stats: Stats, dialect: Dialect): () => Generat
 }
 
 /**
- * A gauge with a sign would change the last value instead of replacing it, so values below 0 are sent as 0.
+ * Returns the value and the type; undefined for a gauge that is not finite. A gauge below 0 is sent as 0,
+ * because receivers take a value with a sign as a change of the last value.
  */
 function plainValue(change: Exclude<SeriesChange, { kind: 'timer' }>): string | undefined {
   if (change.kind === 'counter') return `${change.added}|c`
@@ -104,7 +110,7 @@ function* timerValues(counts: Float64Array): Generator<string> {
   }
 }
 
-/** Slightly too small, since receivers divide 1 by it and truncate. */
+/** Returns a rate slightly below 1/times: receivers divide 1 by the rate and truncate the result. */
 function toSampleRate(times: number): number {
   return 1 / (times * (1 + 1e-12))
 }
@@ -145,8 +151,8 @@ export function* packLines(
 }
 
 /**
- * Writes tags for the agent: `name:value|type|#tag:value,tag:value`, first the extra ones, then the
- * statistic's, then those of the mogrifiers.
+ * Writes tags for the DogStatsD agent: `name:value|type|#tag:value,tag:value`. The tags of EXTRA_TAGS come
+ * first, then those of the statistic, then those of the mogrifiers.
  */
 export function dogstatsdDialect(
   extraTags: ReadonlyMap<string, string>,

@@ -4,8 +4,8 @@ import { createStatsdLines, type Dialect, type Packet, packLines } from './stats
 import type { StatsTransport } from './transport.ts'
 
 /**
- * The lines that are sent in one turn of the event loop, before a pause of `pauseMs` for decisions. More
- * would overflow the receive buffer of a datagram socket, and be lost silently.
+ * After this many lines, the sink pauses for `pauseMs`, in which decisions can run. More lines at once would
+ * overflow the receive buffer of a datagram socket, and be lost silently.
  */
 const linesPerTurn = 500
 const pauseMs = 1

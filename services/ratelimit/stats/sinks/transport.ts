@@ -5,8 +5,8 @@ import type { StatCounter } from '../stats.ts'
 import type { Packet } from './statsd-lines.ts'
 
 /**
- * Sends packets of lines. It connects, and reconnects after a loss; it never waits, never throws, and buffers
- * a bounded number of bytes, because it reports when it takes no more.
+ * Sends packets of lines. It connects, and reconnects after a loss. No method but `close` waits, and none
+ * throws. The buffered bytes are bounded: `writable` returns false while too many wait.
  */
 export interface StatsTransport {
   /** The largest packet in bytes. */
@@ -22,23 +22,26 @@ export interface StatsTransport {
 export interface StatsTransportOptions {
   readonly host: string
   readonly port: number
-  /** Counts lines. */
+  /** Counts the lines that were lost. */
   readonly dropped: StatCounter
   readonly log: Log
-  /** Uniform in [0, 1): spreads the attempts to connect. */
+  /** Returns a random number, uniform in [0, 1), which spreads the attempts to connect. */
   readonly random: () => number
   readonly onWritable: () => void
 }
 
 /** The delays between attempts to connect. */
 const waits = { initialMs: 500, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
-/** Sent packets may still be rejected, which is noticed a little later. */
+/**
+ * A receiver is considered back if no loss follows a packet for this time: a rejection is noticed a little
+ * later.
+ */
 const settledMs = 300
 
 export interface Reconnect {
   /** Records that the connection is lost, or could not be established: `connect` is called after a delay. */
   lost(reason: string): void
-  /** Records a sent packet. If no loss follows for a while, the receiver is considered back. */
+  /** Records a sent packet. If no loss follows within `settledMs`, the receiver is considered back. */
   sent(): void
   stop(): void
 }
@@ -86,8 +89,8 @@ const connectTimeoutMs = 1500
 const stallTimeoutMs = 10_000
 
 /**
- * Sends packets over one TCP connection. It is not writable when more than the socket's 64 KiB wait, so that
- * a receiver that does not read costs no more memory than that.
+ * Sends packets over one TCP connection. The transport is not writable while more than the 64 KiB of the
+ * socket's buffer wait, so that a receiver that does not read costs no more memory than that.
  */
 export function openTcpTransport(options: StatsTransportOptions): StatsTransport {
   const { dropped } = options
@@ -138,7 +141,8 @@ function openSocket(options: StatsTransportOptions, onLost: (reason: string) => 
     clearTimeout(patience)
     onLost(reason)
   })
-  // The end of the other side is only noticed while reading.
+  // Data of the receiver is discarded. Only a socket that reads notices that the receiver has closed the
+  // connection.
   socket.resume()
   return socket
 }

@@ -12,7 +12,10 @@ import {
 /** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
 const maxQueuedBytes = 64 * 1024
-/** The receiver's name may resolve to another address later, which a sender of datagrams does not notice. */
+/**
+ * The name of the receiver is resolved again after this time. It may have another address by then, which a
+ * sender of datagrams does not notice.
+ */
 const maxSocketAgeMs = 60_000
 
 /**
@@ -24,7 +27,7 @@ export function openUdpTransport(options: UdpTransportOptions): StatsTransport {
 }
 
 export interface UdpTransportOptions extends StatsTransportOptions {
-  /** Resolves with the addresses of the host. */
+  /** Resolves with the addresses of the host. If left out, the system resolves the host. */
   readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>
 }
 
@@ -36,7 +39,10 @@ class UdpTransport implements StatsTransport {
   #age: NodeJS.Timeout | undefined
   /** The number of packets that the system has not taken yet. */
   #sending = 0
-  /** The number of losses. Each selects the next address, as a receiver may listen at some of them only. */
+  /**
+   * The number of losses. Each loss selects the next address of the host, as a receiver may listen at only
+   * some of them.
+   */
   #losses = 0
   #lastLines = 0
   #closing = false
@@ -96,7 +102,7 @@ class UdpTransport implements StatsTransport {
       socket.close()
       return
     }
-    // The error is about an earlier packet: at least the last packet did not arrive.
+    // The error belongs to a packet that was sent before: at least the last one did not arrive.
     socket.on('error', error => this.#lose(socket, socket === this.#socket ? this.#lastLines : 0, error))
     this.#replace(socket)
     this.#openLater()
@@ -105,7 +111,7 @@ class UdpTransport implements StatsTransport {
 
   #onFailedOpen(error: Error): void {
     if (this.#closing) return
-    // A failed lookup is no reason to drop the address in use.
+    // If a lookup fails, the address in use is kept.
     if (this.#socket === undefined) this.#reconnect.lost(error.message)
     else this.#openLater()
   }

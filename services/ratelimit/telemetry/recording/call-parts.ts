@@ -4,10 +4,10 @@ import { RecordedCallsSchema } from '@tollway/proto/tollway/operator/v1/counters
 import type { DecisionRequest } from '../../limiter/decision.ts'
 import type { ReadStep, RecordedCall } from './generation.ts'
 
-/** How parts of a recording leave the process, and are read by another one. */
+/** Encrypts parts of a recording before they leave the process, and decrypts those of other processes. */
 export interface PartCipher {
   encrypt(bytes: Uint8Array): Uint8Array
-  /** @throws Error if another salt or other bytes were sealed */
+  /** @throws Error if the bytes were changed, or encrypted with another salt */
   decrypt(bytes: Uint8Array): Uint8Array
 }
 
@@ -16,7 +16,10 @@ export const noEncryption: PartCipher = { encrypt: bytes => bytes, decrypt: byte
 const nonceBytes = 12
 const tagBytes = 16
 
-/** Encrypts parts with a key of the salt, which all processes have and the operator has not. */
+/**
+ * Encrypts parts with a key that is derived from the salt. All processes have the salt; the operator does
+ * not.
+ */
 export function createPartCipher(salt: string): PartCipher {
   const key = new Uint8Array(hkdfSync('sha256', salt, '', 'recorded calls', 32))
   return {
@@ -40,11 +43,11 @@ export function createPartCipher(salt: string): PartCipher {
   }
 }
 
-/** A part takes less than a millisecond of a process that decides calls meanwhile. */
+/** A part has at most this many calls, so that the process takes less than a millisecond to encode it. */
 const maxPartCalls = 200
 const maxPartUnits = 32 * 1024
 
-/** Takes calls until a part is full. `isLast` tells that none is left. */
+/** Takes calls until a part is full, and encodes them. `isLast` is true if no call is left. */
 export function takePart(steps: Iterator<ReadStep>): {
   readonly calls: Uint8Array
   readonly isLast: boolean
@@ -56,7 +59,7 @@ export function takePart(steps: Iterator<ReadStep>): {
     isLast = done === true
     const call: RecordedCall | undefined = value?.call
     if (call === undefined) {
-      // A step without a call has read many records of other domains.
+      // A step without a call has read many records of other domains: the part ends, to spare the event loop.
       if (!isLast) break
       continue
     }
@@ -83,9 +86,9 @@ function encode(calls: readonly RecordedCall[]): Uint8Array {
 }
 
 /**
- * Reads the calls of a part.
+ * Decodes the calls of a part, all of this domain.
  *
- * @throws Error if it is malformed
+ * @throws Error if the part is malformed
  */
 export function readPart(bytes: Uint8Array, domain: string): readonly RecordedCall[] {
   return fromBinary(RecordedCallsSchema, bytes).calls.map(

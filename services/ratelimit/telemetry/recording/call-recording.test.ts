@@ -18,7 +18,7 @@ const call: fc.Arbitrary<DecisionRequest> = fc.record({
   hitsAddend: hits,
 })
 
-/** A recording whose calls have times in whole seconds. */
+/** Opens a recording, and a function that records calls at whole seconds. */
 function openRecording(bytes: number, limits?: RecordingLimits) {
   const recording = createCallRecording(bytes, 0, limits)
   return Object.assign(recording, {
@@ -174,7 +174,7 @@ test('beyond the limits of time and memory, each key has all its calls in the re
       for (const { request: call, ms, count } of callsIn(found.records())) {
         addTo(read, call.descriptors[0]?.entries[0]?.value ?? '', ms / 1000, count)
       }
-      // A generation can begin within a second, which the calls before it then lack.
+      // A generation can begin within a second. It then lacks the calls of that second that came before it.
       const after = (calls: ReadonlyMap<number, number> = new Map()) =>
         [...calls].filter(([second]) => second > from)
       for (const [value, calls] of read) assert.deepEqual(after(calls), after(called.get(value)), value)

@@ -7,56 +7,55 @@ import { hasSampled } from './sampling.ts'
  * of a call is stored once in each half of the memory. When one half is full, the other half, which has older
  * calls, is overwritten.
  *
- * If there are more calls than fit, their times become whole seconds, so that a busy key takes one record a
- * second. If that does not suffice, or there are more calls than the process has time to record, the recorded
- * keys are halved, as often as necessary. A key is a descriptor with its values. It is chosen by a hash, so
- * that all its calls are recorded or none, at every process, and a replay of a recorded key counts what the
- * limiter counted.
+ * If there are more calls than fit, their times are rounded down to whole seconds, so that a busy key takes
+ * one record a second. If that does not suffice, or if there are more calls than the process has time to
+ * record, half of the recorded keys are dropped, as often as necessary. A key is a descriptor with its
+ * values. A hash chooses the keys, so that all calls of a key are recorded or none, in every process, and a
+ * replay of a recorded key counts what the limiter counted.
  */
 export interface CallRecording {
   /**
-   * @param nowMs the time by the clock of the process, which decides about windows
-   * @param atMicros the time by the clock of the backend, if that decided about the call
+   * @param nowMs the time by the clock of the process, which chooses the windows
+   * @param atMicros the time by the clock of the backend, if the backend decided about the call by its own
+   * clock
    */
   record(request: DecisionRequest, nowMs: number, atMicros?: number): void
-  /** The number of calls since the start, recorded or not. */
+  /** The number of calls since the start of the process, recorded or not. */
   readonly calls: number
-  /** The memory in bytes. */
+  /** The size of the recording's memory in bytes. */
   readonly bytes: number
-  /** Returns the recorded calls of a domain. A later `record` does not change the calls to iterate. */
+  /** Returns the recorded calls of a domain. Calls that are recorded later are not among them. */
   of(domain: string): RecordedCalls
 }
 
 export interface RecordedCalls {
-  /** Unix time in whole seconds: every call since then is recorded, or its key is not sampled. */
+  /** Unix time in whole seconds. Every call since then is recorded unless its key is not sampled. */
   readonly fromSeconds: number
-  /** Whether no call since the start of the process was overwritten. */
+  /** Whether no call since the start of the process has been overwritten. */
   readonly isWhole: boolean
-  /** The times of calls are multiples of this: 1 or 1,000 ms. */
+  /** The resolution of the times of calls: 1 or 1,000 ms. */
   readonly resolutionMs: number
-  /** All calls of the domain since then, recorded or not. */
+  /** The number of all calls of the domain since `fromSeconds`, recorded or not. */
   readonly calls: number
-  /** How many times the recorded keys were halved. */
+  /** How often half of the recorded keys were dropped. */
   readonly halvings: number
-  /**
-   * Keeps the records until the function is called that it returns: other memory is used for later calls.
-   */
+  /** Keeps the records until the returned function is called: until then, later calls use other memory. */
   hold(): () => void
   /**
-   * The records of all domains, in the order of their decisions, of the keys that remain after this number of
-   * halvings. Call `hold` before.
+   * Iterates over the records of all domains, in the order of their decisions, limited to the keys that
+   * remain after this number of halvings. `hold` must be called before.
    */
   records(halvings?: number): Generator<ReadStep, undefined>
   /** The number of records of all domains that `records` reads. */
   readonly length: number
-  /** The number of records of the domain, estimated by its calls. */
+  /** The number of records of the domain, estimated from its share of the calls. */
   readonly ofDomain: number
 }
 
 export interface RecordingLimits {
-  /** The calls of one second after which the keys are halved. */
+  /** Half of the keys are dropped when one second has more recorded calls than this. */
   readonly callsPerSecond: number
-  /** The keys are halved if one half of the memory would be full earlier. */
+  /** Less is recorded when one half of the memory would be full in fewer seconds than this. */
   readonly seconds: number
 }
 
@@ -138,7 +137,10 @@ class Recording implements CallRecording {
     }
   }
 
-  /** The newer generation alone once it is long enough, if it has more of the calls than the older one. */
+  /**
+   * Returns the generations to read. The older one is left out if it has less of the calls than the newer
+   * one, and the newer one has lasted long enough.
+   */
   #readable(): readonly Generation[] {
     const [newer, older] = [this.#newer, this.#older]
     if (newer === undefined) return []
@@ -158,7 +160,7 @@ class Recording implements CallRecording {
     return cleared
   }
 
-  /** Replaces a full generation. One that was full early is followed by one that records less. */
+  /** Replaces a full generation. If it was full too early, the next one records less. */
   #replaceFull(full: Generation, nowSeconds: number): Generation {
     const lasted = Math.max(1, nowSeconds - full.startSeconds)
     const early = Math.max(0, Math.ceil(Math.log2(this.#limits.seconds / lasted)))
@@ -167,7 +169,10 @@ class Recording implements CallRecording {
     return this.#next(nowSeconds, full.halvings + early, full.isCoarse)
   }
 
-  /** Begins a generation that records more if there is room and time for it. */
+  /**
+   * Begins a generation that records more calls or finer times if there is room and time for it, and a
+   * generation like the current one if that has lasted too long.
+   */
   #startSecond(nowSeconds: number): void {
     const { callsPerSecond, seconds } = this.#limits
     const calls = this.#recordedInSecond

@@ -3,13 +3,12 @@ import type { DescriptorEntry } from '../../rules/match.ts'
 import { hashEntries, hashNumber, hashText, startHash } from '../content-hash.ts'
 import { isSampled } from './sampling.ts'
 
-/** The most UTF-16 code units of a call that is recorded. */
+/** A call that needs more UTF-16 code units than this is not recorded. */
 const maxCallUnits = 4_096
 
 /**
- * Hashes the content that `writeCall` writes into `contentHash`. Returns the number of units that `writeCall`
- * needs; 0 for a call that is not recorded: it is too long, or has no sampled descriptor that rules can
- * match.
+ * Computes `contentHash` over what `writeCall` writes. Returns the number of units that `writeCall` needs, or
+ * 0 for a call that is not recorded: it is too long, or has no sampled descriptor that rules can match.
  */
 export function hashCall(request: DecisionRequest, halvings: number): number {
   startHash()
@@ -26,20 +25,26 @@ export function hashCall(request: DecisionRequest, halvings: number): number {
   return descriptors === 0 || units > maxCallUnits ? 0 : units
 }
 
-/** Rules do not match a descriptor with a limit of its caller. */
+/** Returns whether a descriptor is recorded. Rules do not match a descriptor with a limit of its caller. */
 function isRecorded({ limit, entries }: DescriptorRequest, halvings: number): boolean {
   return limit === undefined && isSampled(entries, halvings)
 }
 
-/** The length of the domain, the hits in four units, and the number of descriptors. */
+/**
+ * The units of a call without its descriptors: the length of the domain, the hits in four units, and the
+ * number of descriptors.
+ */
 const headUnits = 6
-/** The hits in four units, whether there are any, and the number of entries. */
+/**
+ * The units of a descriptor without its entries: whether it has hits, the hits in four units, and the number
+ * of entries.
+ */
 const descriptorUnits = 6
-/** The lengths of key and value. */
+/** The units of an entry without its texts: the lengths of key and value. */
 const entryUnits = 2
 const unitBits = 0x10000
 
-/** Writes the content of a call at `start`, where `hashCall` returned the number of free units or less. */
+/** Writes a call at `start`. At least as many units as `hashCall` returned must be free there. */
 export function writeCall(
   into: Uint16Array,
   start: number,
@@ -74,7 +79,7 @@ function writeNumber(into: Uint16Array, start: number, value: number): number {
   return start + 4
 }
 
-/** Reads what `writeCall` has written. */
+/** Reads a call that `writeCall` wrote at `start`. */
 export function readCall(from: Uint16Array, start: number): DecisionRequest {
   let at = start
   const word = () => from[at++] ?? 0

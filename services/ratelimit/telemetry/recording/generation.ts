@@ -7,42 +7,48 @@ export interface RecordedCall {
   readonly request: DecisionRequest
   /** Unix time in milliseconds, by the clock of the process. */
   readonly ms: number
-  /** How much later the backend has counted it by its clock; 0 if that is not known. */
+  /**
+   * How many microseconds later than `ms` the backend counted the call, by its clock; 0 if that is not known.
+   */
   readonly aheadMicros: number
   /** The number of equal calls at this time. */
   readonly count: number
 }
 
-/** A step of a reader, which can rest after each one. */
+/** A step of reading a generation. The reader can let the event loop run after each step. */
 export interface ReadStep {
-  /** Undefined if no record of the step is a call of the domain. */
+  /** The call of a record; undefined if the step found no call of the domain. */
   readonly call: RecordedCall | undefined
-  /** The number of records of all domains that were read. */
+  /** The number of records that the step has read, of all domains. */
   readonly records: number
 }
 
-/** The most records of other domains that one step reads. */
+/** One step reads at most this many records of other domains. */
 const maxStepRecords = 1_000
 
-/** The words of a slot of the table: both halves of the hash, the text's offset plus 1, the last record. */
+/**
+ * The number of words of a slot of the table: two for the hash, one for the text's offset plus 1, one for the
+ * index of the last record.
+ */
 const slotWords = 4
 /**
- * The words of a record: the milliseconds since the start, the text's offset, and the number of calls. Its
- * lowest bit is 1; if it is 0, the number has 7 bits, and the upper 24 are the microseconds of `aheadMicros`.
+ * The number of words of a record: the milliseconds since the start, the text's offset, and the number of
+ * calls. If the lowest bit of the third word is 1, the number of calls is in the other 31 bits. If it is 0,
+ * the number is in the next 7 bits and `aheadMicros` in the upper 24.
  */
 const recordWords = 3
 const recordBytes = 4 * recordWords
-/** A record has 32 bits for its time. */
+/** A generation lasts at most this long: the time of a record has 32 bits. */
 export const maxGenerationSeconds = 2_000_000
-/** The part of the memory that is records, and the rest: an eighth is the table, and half of it is texts. */
+/** The part of the memory for records. An eighth is the table, and half is the texts. */
 const recordsPart = 3 / 8
 const slotsPart = 1 / 8
 
-/** The most records in this memory. */
+/** Returns how many records fit into this memory. */
 export const countRecords = (bytes: number): number => Math.floor((bytes * recordsPart) / recordBytes)
 const maxDomains = 10_000
 
-/** After each of these parts of the memory, less is recorded if the memory would be full too early. */
+/** The memory has this many equal parts. When one is full too early, less is recorded. */
 const checkpoints = 8
 
 const endOfAhead = 2 ** 23
@@ -56,19 +62,19 @@ function readAhead(word: number): number {
   return (word & 1) === 1 ? 0 : word >> 8
 }
 
-/** One half of the memory of a recording. A class, since V8 accesses the fields of a class directly. */
+/** One half of the memory of a recording. A class, because V8 accesses the fields of a class directly. */
 export class Generation {
-  /** The calls of each domain, recorded or not. */
+  /** The number of calls of each domain, recorded or not. */
   readonly domains = new Map<string, { calls: number }>()
-  /** The calls of all domains. */
+  /** The number of calls of all domains, recorded or not. */
   calls = 0
   length = 0
   startSeconds = 0
-  /** How many times the recorded keys were halved. */
+  /** How often half of the recorded keys were dropped. */
   halvings = 0
-  /** Whether times are whole seconds, so that equal calls of one second are one record. */
+  /** Whether times are whole seconds, so that all equal calls of one second are one record. */
   isCoarse = false
-  /** Readers of old records, for which the memory must not be overwritten. */
+  /** The number of readers that hold this generation: while there are any, it must not be overwritten. */
   readers = 0
   readonly #lastsSeconds: number
   readonly #texts: Uint16Array
@@ -76,14 +82,17 @@ export class Generation {
   readonly #records: Int32Array
   #units = 0
   #entries = 0
-  /** The records that a reader has, to which no call is added. */
+  /** The number of records that are frozen: no call is added to them, as readers may have their counts. */
   #sealed = 0
   #checkpoint = 2
-  /** Most calls have the domain of the call before. */
+  /**
+   * The domain of the last call, cached with its counts, since most calls have the same domain as the one
+   * before.
+   */
   #lastDomain: string | undefined
   #lastCounts = { calls: 0 }
 
-  /** @param lastsSeconds records get fewer if the memory would be full earlier; 0 for never */
+  /** @param lastsSeconds less is recorded if the memory would be full in fewer seconds; 0 for never */
   constructor(bytes: number, lastsSeconds: number) {
     this.#lastsSeconds = lastsSeconds
     const slots = 2 ** Math.max(4, Math.floor(Math.log2((bytes * slotsPart) / (4 * slotWords))))
@@ -107,7 +116,7 @@ export class Generation {
     this.#lastDomain = undefined
   }
 
-  /** The used part of the memory that is full first, from 0 to 1. */
+  /** Returns the used share, from 0 to 1, of the part of the memory that will be full first. */
   used(): number {
     return Math.max(
       this.usedByRecords(),
@@ -116,7 +125,7 @@ export class Generation {
     )
   }
 
-  /** The used part of the memory of records. */
+  /** Returns the used share of the memory for records, from 0 to 1. */
   usedByRecords(): number {
     return (this.length * recordWords) / this.#records.length
   }
@@ -136,8 +145,8 @@ export class Generation {
   }
 
   /**
-   * Records the sampled descriptors of a call, `count` times; one that is too long has none. Returns false
-   * without an effect if there is no room.
+   * Records `count` equal calls, each with its sampled descriptors. A call that is too long or has no such
+   * descriptor is skipped. Returns false and changes nothing if there is no room.
    */
   record(request: DecisionRequest, nowMs: number, aheadMicros: number, count = 1): boolean {
     const units = hashCall(request, this.halvings)
@@ -166,7 +175,7 @@ export class Generation {
     return true
   }
 
-  /** Appends a record without its time and count. */
+  /** Appends a record without its time and count. Returns false if there is no room. */
   #append(request: DecisionRequest, units: number, slot: number, isKnown: boolean): boolean {
     const slots = this.#slots
     const at = this.length * recordWords
@@ -188,8 +197,8 @@ export class Generation {
   }
 
   /**
-   * Records less from a checkpoint on that is reached before the time that is left for it: whole seconds if
-   * records take most of the memory, and otherwise half of the keys.
+   * Records less from now on if a checkpoint is reached before its share of the time has passed: times become
+   * whole seconds if records take most of the memory, otherwise half of the keys are dropped.
    */
   #spareIfEarly(sinceSeconds: number): void {
     if (this.used() * checkpoints < this.#checkpoint) return
@@ -200,7 +209,10 @@ export class Generation {
     else this.halve()
   }
 
-  /** Returns the slot of the call with `contentHash`, or a free one. At most half of the slots are used. */
+  /**
+   * Returns the slot of the call whose hash is in `contentHash`, or a free slot. At most half of all slots
+   * are used.
+   */
   #find(): number {
     const slots = this.#slots
     const { low, high } = contentHash
@@ -214,26 +226,26 @@ export class Generation {
 
   #newCounts(domain: string): { calls: number } {
     const counts = { calls: 0 }
-    // Callers choose the names of domains.
+    // Limited, because callers choose the names of domains.
     if (this.domains.size < maxDomains) this.domains.set(domain, counts)
     return counts
   }
 
-  /** Returns the time at which the calls of a record were counted, in microseconds since the start. */
+  /** Returns when the calls of a record were counted, in microseconds since the start of the generation. */
   readMicros(record: number): number {
     const at = record * recordWords
     return (this.#records[at] ?? 0) * 1000 + readAhead(this.#records[at + 2] ?? 0)
   }
 
-  /** Later calls are not added to the present records. */
+  /** Ensures that later calls are not added to the present records. */
   freeze(): void {
     this.#sealed = this.length
   }
 
   /**
-   * Reads the first `length` records, with the descriptors that remain after the halvings.
+   * Reads the first `length` records, limited to the descriptors that remain after this number of halvings.
    *
-   * @param order the records in the order to read them; as they were recorded if left out
+   * @param order the indexes of the records in the order to read them; the order of recording if left out
    */
   *read(
     domain: string,
@@ -266,7 +278,7 @@ export class Generation {
       : { request: { ...request, descriptors }, ms, aheadMicros, count }
   }
 
-  /** A text begins with the domain. */
+  /** Returns whether the text at the offset is of this domain: each text begins with its domain. */
   #hasDomain(domain: string, offset: number): boolean {
     const texts = this.#texts
     if (texts[offset] !== domain.length) return false

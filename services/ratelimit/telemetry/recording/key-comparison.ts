@@ -9,7 +9,7 @@ export interface ComparedKeyHits {
   readonly refusedProposed: number
 }
 
-/** The keys that are compared. Later ones are counted in the rules only. */
+/** At most this many keys are compared. Hits of further keys are counted for the rules only. */
 const maxComparedKeys = 50_000
 const maxChangedKeys = 100
 
@@ -41,7 +41,7 @@ export class KeyComparison {
     key.refused[side] += refused
   }
 
-  /** Resolves with the keys whose rejected hits change most, at most 100. */
+  /** Resolves with at most 100 keys: those whose number of rejected hits changes most. */
   async changed(slices: Slices): Promise<readonly ComparedKeyHits[]> {
     const changed: ComparedKeyHits[] = []
     for (const { entries, hits, refused } of this.#keys.values()) {
@@ -63,7 +63,7 @@ function keepMostChanged(keys: ComparedKeyHits[]): void {
   keys.length = Math.min(keys.length, maxChangedKeys)
 }
 
-/** The lengths make the name unambiguous. */
+/** Joins keys and values with their lengths, which makes the name unambiguous. */
 function joinEntries(entries: readonly DescriptorEntry[]): string {
   let name = ''
   for (const { key, value } of entries) name += `${key.length}:${key}${value.length}:${value}`

@@ -7,15 +7,18 @@ interface MergedCallsOptions {
   readonly domain: string
   readonly bytes: number
   readonly halvings: number
-  /** A time before all calls. */
+  /** Unix time in seconds, before all calls. */
   readonly epochSeconds: number
   readonly slices: Slices
 }
 
-/** The calls to replay. */
+/** The calls that a replay reads. */
 export type ReplayedCalls = Pick<RecordedCalls, 'records' | 'length' | 'halvings'>
 
-/** The calls of several recordings of a domain, in fixed memory. If it is full, the keys are halved. */
+/**
+ * The calls of several recordings of a domain, in fixed memory. When it is full, half of the recorded keys
+ * are dropped.
+ */
 export class MergedCalls {
   readonly #options: MergedCallsOptions
   #calls: Generation
@@ -26,13 +29,16 @@ export class MergedCalls {
     this.#calls = this.#open(options.halvings)
   }
 
-  /** Adds the calls after those of earlier `add`s; undefined for a step without a call. */
+  /**
+   * Adds calls after those of earlier calls of `add`. An undefined item only lets the event loop run if it is
+   * due.
+   */
   add(calls: Iterable<RecordedCall | undefined>): Promise<void> {
     this.#added = this.#added.then(() => this.#addAll(calls))
     return this.#added
   }
 
-  /** Resolves with all calls that were added until now, in the order of their times. */
+  /** Resolves with all calls that have been added, sorted by time. */
   async inOrder(): Promise<ReplayedCalls> {
     await this.#added
     const calls = this.#calls
@@ -76,11 +82,11 @@ const addTo = (calls: Generation, { request, ms, aheadMicros, count }: RecordedC
 const digits = 2 ** 16
 const stepRecords = 4_096
 
-/** Resolves with the records in the order of their times. Records of one time keep their order. */
+/** Resolves with the indexes of the records, sorted by time. Records of the same time keep their order. */
 async function sortByTime(calls: Generation, slices: Slices): Promise<Uint32Array> {
   const { length } = calls
   let [sorted, next] = [Uint32Array.from({ length }, (_, record) => record), new Uint32Array(length)]
-  // The digits of a time within 2^31 ms.
+  // A radix sort with three digits of 16 bits, which hold any time within 2^31 ms in microseconds.
   for (const unit of [1, digits, digits ** 2]) {
     const readDigit = (record: number) => Math.floor(Math.max(0, calls.readMicros(record)) / unit) % digits
     const starts = new Uint32Array(digits + 1)

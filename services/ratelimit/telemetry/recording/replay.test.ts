@@ -32,19 +32,19 @@ interface Load {
   readonly algorithm: (typeof algorithms)[number]
   readonly limit: number
   readonly countRejected?: boolean
-  /** The number of the key of each call, and the milliseconds since the call before. */
+  /** For each call, the number of its key, and the milliseconds since the call before. */
   readonly calls: readonly (readonly [number, number])[]
 }
 
 interface Recorder {
   readonly limits?: RecordingLimits
-  /** The number of the process that decides a call; undefined for one that is not recorded. */
+  /** Returns the number of the process that decides a call; undefined for a call that is not recorded. */
   readonly processOf?: (call: number) => number | undefined
 }
 
 const startMs = 1_000_030_000
 
-/** Decides the calls, and returns the decisions of each key that are recorded, with the recordings. */
+/** Decides the calls. Returns the decisions of each key that are recorded, and the recordings. */
 async function decideAll(
   { algorithm, limit, countRejected = false, calls }: Load,
   { limits, processOf = () => 0 }: Recorder = {},
@@ -116,7 +116,9 @@ interface Replayed extends Pick<Awaited<ReturnType<typeof decideAll>>, 'rules' |
   readonly fromMs?: number
 }
 
-/** Replays the recording with the active rules, and with a fixed window of this limit. */
+/**
+ * Replays the recording with the active rules, and with a fixed window of this limit as the proposed ones.
+ */
 async function replayAll({ rules, recording, calls, fromMs = 0 }: Replayed, limit: number) {
   const rateLimit = { unit: RateLimitUnit.MINUTE, requestsPerUnit: limit }
   const resource = create(RateLimitConfigSchema, {
@@ -139,7 +141,7 @@ async function replayAll({ rules, recording, calls, fromMs = 0 }: Replayed, limi
   return result
 }
 
-/** Merges the recordings in this memory, as parts that one process sends to another. */
+/** Merges the recordings in this much memory, from parts that one process sends to another. */
 async function merge(recordings: readonly CallRecording[], bytes = 1024 * 1024): Promise<ReplayedCalls> {
   const slices = createSlices()
   const epochSeconds = startMs / 1000 - 60
@@ -324,7 +326,7 @@ test('the process decides calls all the time while a replay runs', async t => {
   }, 1)
   t.after(() => clearInterval(turns))
   await replayAll({ rules, recording }, 2)
-  // The time of the CPU, so that other programs do not count. A slice takes 0.5 ms of work.
+  // Measured as time of the CPU, so that other programs do not count. A slice takes 0.5 ms of work.
   const [median = 0] = stretches.sort((a, b) => a - b).slice(stretches.length / 2)
   assert.ok(stretches.length > 20, `${stretches.length} turns`)
   assert.ok(median < 5, `the median turn took ${median} ms`)

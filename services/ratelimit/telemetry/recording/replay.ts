@@ -23,11 +23,11 @@ interface ReplayRequest {
   readonly domain: string
   /** An encoded ratelimit.config.ratelimit.v3.RateLimitConfig. */
   readonly resource: Uint8Array
-  /** Unix time. Earlier calls are replayed for the counters, and their hits are in no result. */
+  /** Unix time in milliseconds. Earlier calls only fill the counters; their hits are in no result. */
   readonly fromMs: number
 }
 
-/** The settings of decisions that a replay has in common with the process. */
+/** The settings that decide calls, which a replay takes over from the process. */
 export type ReplaySettings = Pick<LimiterOptions, 'nearLimitRatio' | 'shadowMode' | 'quotaMode'> & {
   readonly mergeDomainConfigs: boolean
   readonly stopIncrementWhenOverLimit: boolean
@@ -37,9 +37,9 @@ export interface ReplayParts {
   readonly settings: ReplaySettings
   readonly rules: () => RuleSet<LimitStats> | undefined
   readonly calls: ReplayedCalls
-  /** Returns the number of calls that the process has decided. */
+  /** Returns the number of calls that the process has decided; a replay pauses while it grows. */
   readonly decisions: () => number
-  /** Called with values from 0 to 1. */
+  /** Called with the progress, from 0 to 1. */
   readonly onProgress: (progress: number) => void
   readonly signal: AbortSignal
 }
@@ -52,23 +52,27 @@ export interface ReplayResult {
 }
 
 interface ReplayCoverage {
-  /** The replayed calls since `fromMs`, with at least one recorded descriptor, and those before. */
+  /**
+   * The number of replayed calls since `fromMs`, and before it (`earlier`). Only calls with a recorded
+   * descriptor are counted.
+   */
   readonly recorded: number
   readonly earlier: number
-  /** Unix time of the first replayed call since `fromMs`; undefined if there is none. */
+  /** Unix time of the first replayed call since `fromMs`, in milliseconds; undefined if there is none. */
   readonly firstMs: number | undefined
-  /** The replayed part of the keys: 1 for all, 1/2, 1/4 and so on. */
+  /** The share of the keys that was replayed: 1 for all, 1/2, 1/4 and so on. */
   readonly share: number
 }
 
-/** Equal calls of one time are replayed in at most this many parts. */
+/** Equal calls of one time are decided in at most this many calls, if rules reject calls as a whole. */
 const maxParts = 16
 const maxCounters = 250_000
 
 /**
  * Replays recorded calls of a domain with the active rules and with the proposed ones. The limiter is the one
- * that decides calls, with counters in memory and a clock that follows the recording. Both begin with empty
- * counters: see `RuleHits` for the error of that. Resolves with the problems of the proposed configuration if it is invalid. Rejects when aborted.
+ * that decides calls, with counters in memory and a clock that follows the recording. Both replays begin with
+ * empty counters; `RuleHits` documents the resulting error. Resolves with the problems of the proposed
+ * configuration if it is invalid. Rejects when aborted.
  */
 export async function replay(
   request: ReplayRequest,
@@ -114,13 +118,13 @@ type OpenRules = (
   to: { readonly stats: Stats; readonly limitStats: LimitStatsTable },
 ) => Promise<RuleSet<LimitStats> | { readonly problem: string }>
 
-/** The active rules with statistics of their own. */
+/** Returns the active rules, with statistics that only the replay counts in. */
 const activeRules: OpenRules = async ({ domain }, { rules }, { limitStats }) => {
   const table = rules()?.domains.get(domain)?.table
   return { domains: new Map(table === undefined ? [] : [[domain, openDomain(table, limitStats.attach)]]) }
 }
 
-/** Reads the proposed configuration as the feed does; a large one is read in a thread. */
+/** Reads the proposed configuration as one from the feed; a large one is read in a thread. */
 const proposeRules: OpenRules = async ({ domain, resource }, { settings }, { stats, limitStats }) => {
   const { mergeDomainConfigs } = settings
   const configuration = createConfiguration({
@@ -149,7 +153,7 @@ interface PlayerOptions {
   readonly keys: KeyComparison
 }
 
-/** A limiter for a replay, and the hits of its rules and keys. */
+/** Creates a limiter for a replay, which counts the hits of its rules and keys. */
 async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, side, keys }: PlayerOptions) {
   const { settings } = parts
   const { stopIncrementWhenOverLimit: stopWhenOver } = settings
@@ -191,7 +195,8 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
     rules,
     play({ request: call, ms, aheadMicros, count }: RecordedCall): void {
       nowMs = ms
-      // Half a microsecond, so that a fraction that is a little too small has the same whole microseconds.
+      // Half a microsecond more, so that rounding a sum that is slightly too small does not lose a
+      // microsecond.
       countedMs = aheadMicros === 0 ? ms : ms + (aheadMicros + 0.5) / 1000
       if (parted) for (const calls of divideCalls(count)) limiter.decide(multiplyCall(call, calls))
       else limiter.decide(multiplyCall(call, count))
@@ -199,7 +204,10 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
   }
 }
 
-/** The statistics of a limit are exact where a call is partly over; an observer sees what each call adds. */
+/**
+ * Returns an observer that adds, for each call, what the call has added to the statistics of its limits. The
+ * statistics are exact even if only a part of a call is over the limit.
+ */
 function countHits(
   rules: RuleHits,
   addKey: (entries: readonly DescriptorEntry[], hits: { hits: number; refused: number }) => void,
@@ -230,7 +238,10 @@ function countHits(
   }
 }
 
-/** Whether some rules reject a call as a whole: equal calls then differ from one call with all their hits. */
+/**
+ * Returns whether some rules reject a call as a whole. Equal calls then have other outcomes than one call
+ * with all their hits.
+ */
 function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
   const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
   return features.some(countsInOneStep)
@@ -256,18 +267,18 @@ function multiplyCall(call: DecisionRequest, by: number): DecisionRequest {
 
 const sliceMs = 0.5
 /**
- * The pause after a slice while calls are decided. A timer counts from the begin of the event loop's turn,
- * which contains the slice.
+ * The pause after a slice while the process decides calls. The timer counts from the begin of the event
+ * loop's turn, which includes the slice.
  */
 const pauseMs = 2
-/** A process that has decided no call for this time replays without such pauses. */
+/** When the process has decided no call for this time, a replay does not pause between slices. */
 const quietMs = 100
 
 /**
  * Divides a replay into slices that do not delay decisions noticeably.
  *
  * @param decisions returns the number of calls that the process has decided
- * @param signal rejects the pause
+ * @param signal makes a pause reject
  */
 export function createReplaySlices(decisions: () => number, signal: AbortSignal): Slices {
   let endMs = performance.now() + sliceMs

@@ -3,7 +3,10 @@ import type { DescriptorEntry } from '../../rules/match.ts'
 import { windowStart } from '../../rules/window.ts'
 import type { LimitStats } from '../../stats/limit-stats.ts'
 
-/** The hits of a rule, for all keys. */
+/**
+ * The hits of a rule in a replay, summed over all keys. `refused` lies between its two bounds, by the
+ * estimate of `RuleHits`.
+ */
 export interface RuleHitsEstimate {
   readonly rule: string
   readonly allowed: number
@@ -15,7 +18,7 @@ export interface RuleHitsEstimate {
 /** The hits of one call that one limit has counted. */
 export interface CountedHits {
   readonly limit: Limit<LimitStats>
-  /** The counter of the limit, without its window. */
+  /** The key of the limit's counter, without the window. */
   readonly baseKey: string
   readonly domain: string
   readonly entries: readonly DescriptorEntry[]
@@ -27,39 +30,43 @@ export interface CountedHits {
 interface Counter {
   hits: number
   refused: number
-  /** The hits that a token bucket has allowed. */
+  /** The allowed hits, for a token bucket. */
   taken: number
-  /** Whether a token bucket has been full since the recording began, whatever it was before. */
+  /**
+   * Whether the bucket has been full at some time of the replay, so that its state no longer depends on calls
+   * before the recording.
+   */
   isKnown: boolean
 }
 
 interface Rule {
   allowed: number
   refused: number
-  /** Allowed hits that calls before the recording may have rejected. */
+  /** Allowed hits that would have been rejected if calls before the recording had used up the limit. */
   uncertain: number
-  /** Whether the rule has one counter, which is recorded. */
+  /** Whether the rule names all values of its key, so that it has only one counter, and that is recorded. */
   readonly isOneKey: boolean
   readonly counters: Map<string, Counter>
 }
 
-/** The bounds of a sample, in standard errors. */
+/** The distance of the bounds of a sample from its estimate, in standard errors. */
 const confidence = 2.5
 
 /**
- * The hits of each rule in a replay, and the bounds of its rejected hits.
+ * The hits of each rule in a replay, and bounds for its rejected hits.
  *
- * - A replay begins with empty counters. A rejected hit is certain, since calls before the recording could only have
- *   added to the counters; an allowed hit is uncertain while its counter may have hits from before.
- * - Of a sample, the hits of the recorded keys are divided by their share. The error of the sum follows from the hits of
- *   each recorded key, and of one more like the busiest. That holds for most sums of many keys; a few keys with most of
- *   the hits, none of which may be recorded, exceed it more often.
+ * - A replay begins with empty counters. A rejected hit is certain, since calls before the recording could
+ * only have added to the counters; an allowed hit is uncertain while its counter may have hits from before.
+ * - If only a sample of the keys is recorded, their hits are divided by the share of recorded keys. The error
+ * of that sum is estimated from the hits of each recorded key, and of one more key as busy as the busiest.
+ * The bounds hold for most sums of many keys. They fail more often if a few keys, of which none may be
+ * recorded, have most of the hits.
  */
 export class RuleHits {
   readonly #fromMs: number
   readonly #rules = new Map<string, Rule>()
 
-  /** @param fromMs the begin of the recording; earlier hits count in the counters only */
+  /** @param fromMs the begin of the recording; earlier hits only fill the counters */
   constructor(fromMs: number) {
     this.#fromMs = fromMs
   }
@@ -88,11 +95,11 @@ export class RuleHits {
     return rule
   }
 
-  /** Whether the counter may have hits from before the recording. */
+  /** Returns whether the counter may still have hits from before the recording. */
   #isUncertain(limit: Limit<LimitStats>, counter: Counter, nowMs: number): boolean {
     const { algorithm, unitSeconds, requestsPerUnit } = limit
     if (algorithm === 'TokenBucket') {
-      // The debt of rejected hits can be older than any recording.
+      // The debt of a bucket that counts rejected hits can be older than any recording.
       if (limit.countRejected) return true
       const capacity = limit.admission?.capacity ?? requestsPerUnit
       const refilled = (requestsPerUnit * (nowMs - this.#fromMs)) / (unitSeconds * 1000)
@@ -103,7 +110,7 @@ export class RuleHits {
     return (algorithm === 'SlidingWindow' ? start - unitSeconds : start) * 1000 < this.#fromMs
   }
 
-  /** @param share the recorded part of the keys */
+  /** @param share the share of the keys that is recorded, above 0 and at most 1 */
   all(share: number): readonly RuleHitsEstimate[] {
     return Array.from(this.#rules, ([rule, hits]) => estimate(rule, hits, hits.isOneKey ? 1 : share)).sort(
       (a, b) => (a.rule < b.rule ? -1 : 1),
@@ -128,7 +135,7 @@ function estimate(
     rule,
     allowed: Math.round(allowed / share),
     refused: Math.round(refused / share),
-    // The recorded hits are certain.
+    // At least the hits of the recorded keys were rejected, whatever the error of the sample.
     refusedAtLeast: Math.floor(Math.max(refused, refused / share - error)),
     refusedAtMost: Math.ceil((refused + uncertain) / share + error),
   }

@@ -1,15 +1,15 @@
 import type { DecisionRequest } from '../../limiter/decision.ts'
 import type { DescriptorEntry } from '../../rules/match.ts'
 
-/** The most times that the recorded keys are halved. */
+/** Half of the recorded keys are dropped at most this many times. */
 export const maxHalvings = 20
 
-/** The code units at both ends of a value that decide. A longer value costs no more. */
+/** Only this many code units at each end of a value are hashed, so a longer value costs no more. */
 const sampledUnits = 32
 
 /**
- * Returns whether the descriptor is among the keys that remain after this number of halvings. It depends on
- * the values of its entries only, so that either all calls of a key are recorded or none, in every process.
+ * Returns whether the descriptor is among the keys that remain after this number of halvings. That depends
+ * only on the values of its entries: either all calls of a key are recorded or none, in every process.
  */
 export function isSampled(entries: readonly DescriptorEntry[], halvings: number): boolean {
   return halvings === 0 || Math.clz32(hashValues(entries)) >= halvings
@@ -21,7 +21,7 @@ export function hasSampled({ descriptors }: DecisionRequest, halvings: number): 
   return false
 }
 
-/** FNV-1a, with the last step of MurmurHash3, so that the upper bits are uniform. */
+/** Computes FNV-1a and then the final mix of MurmurHash3, which makes the upper bits uniform. */
 function hashValues(entries: readonly DescriptorEntry[]): number {
   let hash = 0x11c9dc5
   for (const { value } of entries) {

@@ -7,11 +7,11 @@ import { findHashSlot } from './hash-slot.ts'
 /** A master of the cluster, with a connection of its own. */
 export interface RedisClusterNode extends RedisNode {
   readonly address: NodeAddress
-  /** When a node last reported that this one has a slot. */
+  /** When a reply last named this node as the owner of a slot, in monotonic milliseconds. */
   namedMs: number
   /**
-   * Runs `then` when the connection is healthy, or after the deadline of a call: a call that waits longer
-   * was rejected meanwhile.
+   * Runs `then` when the connection is healthy, or after a call's deadline at the latest: by then a waiting
+   * call has been rejected.
    */
   whenServing(then: () => void): void
 }
@@ -19,7 +19,10 @@ export interface RedisClusterNode extends RedisNode {
 interface ClusterNodeOptions {
   readonly address: NodeAddress
   readonly follow: Follow
-  /** The node has lost its connection, or reports that the cluster is down: the slots may have moved. */
+  /**
+   * Called when the node has lost its connection or reports that the cluster is down: the slots may have
+   * moved.
+   */
   readonly onLost: () => void
   /** Called after each change of the connection's health. */
   readonly onHealth: () => void

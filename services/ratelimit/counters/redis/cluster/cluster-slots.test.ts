@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { RedisReply } from '../resp/reply-parser.ts'
 import { readClusterSlots, readRedirect } from './slot-owners.ts'
 
-/** Returns `host:port` of the master of a cluster with one range of slots, as parsed. */
+/** Parses a cluster with one range of slots, and returns `host:port` of its master. */
 function masterOf(node: RedisReply): string {
   const slots = readClusterSlots([[0, 16_383, node, ['replica', 9]]], 'asked')
   if ('problem' in slots) return slots.problem

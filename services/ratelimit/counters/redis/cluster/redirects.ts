@@ -5,10 +5,13 @@ import type { Follow, RedisNode } from '../redis-node.ts'
 import type { RedisClusterNode } from './cluster-node.ts'
 import { type Redirect, readRedirect } from './slot-owners.ts'
 
-/** The most redirects of a command; the limit ends a loop between two nodes that redirect to each other. */
+/**
+ * A command is redirected at most this many times, which ends a loop of two nodes that redirect to each
+ * other.
+ */
 const maxRedirects = 4
 
-/** Items sent to a node, which may redirect them. */
+/** One attempt to send items to a node, which may redirect them. */
 interface Step<Item, Answer> {
   readonly address: NodeAddress
   readonly send: Send<Item, Answer>
@@ -18,9 +21,9 @@ interface Step<Item, Answer> {
 }
 
 /**
- * Returns a function that creates a `Follow` for the node at an address. It sends each item that the node
- * redirects to the node that the reply names, when that node is connected. `learn` records a redirect and
- * returns the node that it names.
+ * Returns a function that creates a `Follow` for the node at an address. Each item that this node redirects
+ * is sent to the node that the reply names, as soon as that one is connected.
+ * `learn` records a redirect and returns the node that it names.
  */
 export function createRedirects(
   learn: (redirect: Redirect) => RedisClusterNode,
@@ -62,7 +65,7 @@ interface RedirectedAnswers {
   readonly positions: number[]
 }
 
-/** Returns the answers that name another node, grouped by their text. */
+/** Returns the redirects among the answers, with the positions of the answers that have the same text. */
 function redirectsIn(answers: readonly unknown[], askedHost: string): readonly RedirectedAnswers[] {
   const found = new Map<string, RedirectedAnswers>()
   for (const [position, answer] of answers.entries()) {

@@ -25,7 +25,7 @@ import { findHashSlot } from './hash-slot.ts'
 
 const skip = missingProgram('redis-server')
 
-/** One key in a slot of each master. */
+/** For each master, a key in one of its slots. */
 const spread = ['{b}', '{c}', '{a}']
 
 describe('counters in a Redis Cluster', { skip }, () => {
@@ -72,7 +72,10 @@ describe('counters in a Redis Cluster', { skip }, () => {
     assert.deepEqual(await counters.add(batch), [3, 1])
   })
 
-  /** Checks a load whose calls added 1 to `{load}` and 1 to another key of that slot. */
+  /**
+   * Checks that no hit was lost or added twice by a load whose calls added 1 to `{load}` and 1 to another key
+   * of that slot.
+   */
   async function assertExact(counters: RedisCounters, load: Load, otherKeys: number): Promise<void> {
     assert.deepEqual(
       load.failures.filter(text => !text.startsWith('TRYAGAIN')),
@@ -185,7 +188,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     await cluster.masters[0]?.kill('SIGKILL')
     await waitFor('the loss to be noticed', () => !counters.healthy)
     assert.match(counters.problem, /^127\.0\.0\.1:\d+: /)
-    // A batch with one of its keys counts nothing anywhere.
+    // A batch with a key of the lost master counts nothing on any master.
     assert.notEqual(await problemOf(counters.add([hit(otherKey), hit(key)])), '')
     assert.deepEqual(await counters.add([hit(otherKey)]), [2])
     await waitFor('the replica to take over', () => counters.healthy)

@@ -9,17 +9,17 @@ import { findHashSlot } from './hash-slot.ts'
 import { closedText, Topology } from './topology.ts'
 
 /**
- * Counters in a Redis Cluster. Each master has one connection with its own writes; a batch is divided by the
- * owners of its keys' slots.
+ * Counters in a Redis Cluster. Each master has one connection with its own writes; a batch is divided among
+ * the masters that own the slots of its keys. Healthy while each slot has a master that answers.
  *
- * An increment that was answered with MOVED or ASK had no effect, so it is sent once to the node that the
- * reply names, and the slots are refreshed. Healthy while each slot has a master that answers.
+ * A command that was answered with MOVED or ASK had no effect, so it is sent again, to the node that the
+ * reply names. After MOVED the slots are refreshed.
  */
 export function createClusterCounters(setup: RedisSetup, seeds: readonly NodeAddress[]): RedisCounters {
   const { pool, stopWhenOver } = setup
   const topology = new Topology(setup, seeds)
 
-  /** Adds nothing when the owner of one of the hits is away. */
+  /** Rejects the whole batch and adds nothing when the owner of any of its keys is away. */
   function addToOwners(batch: readonly Hit[]): Promise<readonly number[]> {
     const targets: RedisClusterNode[] = []
     for (const { key } of batch) {
@@ -50,7 +50,9 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly NodeAdd
     return stopWhenOver ? addUnlessOver(batch) : addToOwners(batch)
   }
 
-  /** The keys of a call with several limits have a hash tag, so that they are in one slot. */
+  /**
+   * Requires all keys of a call to be in one slot; the keys of a call with several limits share a hash tag.
+   */
   async function admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]> {
     if (topology.closed) throw new CountersError(closedText)
     const [slot, ...others] = new Set(checks.map(({ key }) => findHashSlot(key)))

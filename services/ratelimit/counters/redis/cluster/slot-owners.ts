@@ -2,12 +2,11 @@ import { isPort, type NodeAddress } from '../redis-address.ts'
 import { isArrayReply, isErrorReply, type RedisReply } from '../resp/reply-parser.ts'
 import { slotCount } from './hash-slot.ts'
 
-/** The owner of each slot of a cluster. */
 interface SlotOwners<Node> {
   of(slot: number): Node | undefined
-  /** Assigns one slot to a node, in constant time: a cluster that migrates slots redirects slot by slot. */
+  /** Assigns one slot to a node, in constant time: while slots migrate, each is redirected separately. */
   set(slot: number, node: Node): void
-  /** Replaces all owners. */
+  /** Replaces all owners; a slot in none of the ranges has no owner then. */
   replace(ranges: readonly SlotRange<Node>[]): void
   /** The nodes that own a slot. */
   readonly masters: ReadonlySet<Node>
@@ -27,11 +26,11 @@ export function createSlotOwners<Node>(onMasters: () => void): SlotOwners<Node> 
   return new CountedOwners(onMasters)
 }
 
-/** A class, since V8 keeps an object literal with accessors as a hash table. */
+/** A class, because V8 keeps an object literal with accessors as a slow hash table. */
 class CountedOwners<Node> implements SlotOwners<Node> {
   readonly #onMasters: () => void
   readonly #owners: (Node | undefined)[] = Array(slotCount).fill(undefined)
-  /** The number of slots of each master. */
+  /** The number of slots that each master owns. */
   readonly #counts = new Map<Node, number>()
   masters = new Set<Node>()
   missing = slotCount
@@ -89,10 +88,10 @@ export interface ClusterSlots {
 }
 
 /**
- * Reads the reply to CLUSTER SLOTS: first slot, last slot, master, replicas. A node is its host, its port and
- * more; an unknown host is null, empty or `?`.
+ * Reads the reply to CLUSTER SLOTS: a list of ranges, each with its first slot, last slot, master and
+ * replicas. A node is a list of host, port and further items; an unknown host is null, empty or `?`.
  *
- * @param askedHost the host at which the replying node was reached; it replaces the node's own unknown host
+ * @param askedHost the host at which the replying node was reached; it stands in for an unknown host
  */
 export function readClusterSlots(
   reply: RedisReply,
@@ -126,8 +125,8 @@ function readNode(node: RedisReply | undefined, askedHost: string): NodeAddress 
 }
 
 /**
- * A node that prefers a host name and has none reports its IP address in the metadata: name, value, name,
- * value.
+ * Returns the IP address in a node's metadata, a list of names and values. A node that should report a host
+ * name and has none reports the address there.
  */
 function ipIn(extra: RedisReply | undefined): string | undefined {
   if (!isArrayReply(extra)) return undefined
@@ -136,17 +135,17 @@ function ipIn(extra: RedisReply | undefined): string | undefined {
   return typeof ip === 'string' && ip !== '' ? ip : undefined
 }
 
-/** The node that a command belongs to, from the error of a node that rejected it without running it. */
+/** The node that a command belongs to, as named by a node that rejected the command without running it. */
 export interface Redirect extends NodeAddress {
   readonly slot: number
-  /** Applies to this command alone, with ASKING before it: the slot is being migrated. */
+  /** True if the slot is being migrated: the redirect applies to this command alone, sent after ASKING. */
   readonly asking: boolean
 }
 
 /**
  * Reads `MOVED 3999 host:port` and `ASK 3999 host:port`; undefined for any other error.
  *
- * @param askedHost the host at which the replying node was reached; it replaces an empty host
+ * @param askedHost the host at which the replying node was reached; it stands in for an unknown host
  */
 export function readRedirect(error: string, askedHost: string): Redirect | undefined {
   const [, kind, slot = '', name = '', port] = /^(MOVED|ASK) (\d+) (.*):(\d+)$/.exec(error) ?? []

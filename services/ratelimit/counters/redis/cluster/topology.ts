@@ -8,16 +8,16 @@ import { slotCount } from './hash-slot.ts'
 import { createRedirects } from './redirects.ts'
 import { type ClusterSlots, createSlotOwners, type Redirect, readClusterSlots } from './slot-owners.ts'
 
-/** The delays between refreshes while a slot has no master that answers. */
+/** The first and the longest delay between refreshes while a slot has no master that answers. */
 const urgentMs = 100
 const maxUrgentMs = 500
-/** A master without slots is closed after this time. */
+/** A node that owns no slot is closed this long after a reply last named it. */
 const unusedNodeMs = 1_000
 export const closedText = 'the counters are closed'
 
 /**
- * The masters of a cluster and the slots of each. The slots are refreshed every few seconds, more often while
- * a master is away, and after a redirect. Healthy while each slot has a master that answers.
+ * The masters of a cluster and the slots of each. Healthy while each slot has a master that answers. The
+ * slots are refreshed every few seconds, more often while it is unhealthy, and soon after a redirect.
  */
 export class Topology {
   readonly #setup: RedisSetup

@@ -165,7 +165,7 @@ describe('a lost connection', { skip }, () => {
   test('a connection that owes replies and sends nothing is closed at the timeout', async t => {
     const redis = await startFor(t)
     const connection = await connected(t, { endpoint: { path: redis.socketPath }, timeoutMs: 60 })
-    // No reply is owed.
+    // No reply is due.
     await new Promise(resolve => setTimeout(resolve, 100))
     assert.ok(connection.healthy)
     await redis.kill('SIGSTOP')
@@ -231,7 +231,7 @@ test('a slow server that keeps answering is not disconnected', async t => {
   const endpoint = await startServer(t, socket => {
     socket.once('data', () => {
       socket.write('+PONG\r\n')
-      // All replies together take longer than the timeout, each of them much less.
+      // All replies together take longer than the timeout, but each of them takes much less.
       socket.once('data', () => {
         const timer = setInterval(() => socket.write('+OK\r\n'), 40)
         socket.once('close', () => clearInterval(timer))

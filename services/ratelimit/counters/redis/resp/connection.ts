@@ -12,9 +12,9 @@ import { type OnRedisReplies, RedisSession, type RedisSessionOptions } from './s
 export interface RespConnectionOptions
   extends Omit<RedisSessionOptions, 'endpoint'>,
     ServerConnectionOptions {
-  /** When left out, nothing is connected before `moveTo`. */
+  /** The address of Redis. When left out, nothing is connected before `moveTo` is called. */
   readonly endpoint?: ServerEndpoint
-  /** Counts the connections that received a PONG. */
+  /** Counts the connections that became healthy, that is, received a PONG. */
   readonly stats?: PoolStats
 }
 
@@ -27,7 +27,7 @@ export class RespConnection extends ServerConnection<RedisSession> {
   #endpoint: ServerEndpoint | undefined
 
   /**
-   * Connects at once. Only programming errors throw; all others are in `problem`, and `onHealth` reports
+   * Connects at once. A failure to connect does not throw: `problem` describes it, and `onHealth` reports
    * changes.
    */
   constructor(options: RespConnectionOptions) {
@@ -43,9 +43,9 @@ export class RespConnection extends ServerConnection<RedisSession> {
   }
 
   /**
-   * Sends the written requests in one write, and clears the writer. While the connection is not healthy,
-   * `onReplies` is called at once, from within the call. Nothing is kept for later, and nothing is sent
-   * twice.
+   * Sends the requests of the writer in one write and clears the writer. While the connection is not healthy,
+   * `onReplies` is called at once, from within the call, with the problem. Nothing is kept for later, and
+   * nothing is sent twice.
    */
   send(requests: RespWriter, onReplies: OnRedisReplies): void {
     if (this.healthy && this.session !== undefined) this.session.send(requests, onReplies)
@@ -55,12 +55,11 @@ export class RespConnection extends ServerConnection<RedisSession> {
     }
   }
 
-  /** Adds a listener that is called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void {
     this.#listeners.push(listener)
   }
 
-  /** Changes the address: a connection to another one ends, and the new one is opened at once. */
+  /** Changes the address: the connection to the old one ends, and one to the new one is opened at once. */
   moveTo(endpoint: ServerEndpoint): void {
     if (this.isClosed || isDeepStrictEqual(this.#endpoint, endpoint)) return
     this.#endpoint = endpoint

@@ -1,6 +1,8 @@
 import type { BackendStats } from '../../backend-stats.ts'
 
-/** The reference's names of the connection pools of the two instances. */
+/**
+ * The names of the pools of the main and of the per-second Redis, as in envoyproxy/ratelimit's statistics.
+ */
 export type PoolName = 'redis_pool' | 'redis_per_second_pool'
 
 /** The counts of the connections that carry counters. */
@@ -9,7 +11,9 @@ export interface PoolStats {
   readonly cxActive: number
   /** All connections that were ever opened. */
   readonly cxTotal: number
-  /** The connections that have ended, for any reason, as with the reference. */
+  /**
+   * The connections that have ended for any reason, although the name, from envoyproxy/ratelimit, says local.
+   */
   readonly cxLocalClose: number
   opened(): void
   ended(): void

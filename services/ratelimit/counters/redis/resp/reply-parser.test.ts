@@ -8,7 +8,9 @@ interface Parsed {
   readonly problem: string | undefined
 }
 
-/** Parses the text in chunks that end at the cuts. All chunks share one buffer, as those of a socket do. */
+/**
+ * Parses the bytes in chunks that end at the cuts. All chunks use the same buffer, as those of a socket do.
+ */
 function parse(bytes: Buffer, cuts: readonly number[] = [], limits = defaultReplyLimits): Parsed {
   const replies: RedisReply[] = []
   const parser = createReplyParser(reply => replies.push(reply), limits)
@@ -96,7 +98,7 @@ test('the limit of a reply includes all items of an array', () => {
   assert.match(problemOf(`*90\r\n${':1\r\n'.repeat(89)}`) ?? '', /more than 100 bytes/)
 })
 
-/** The simplest encoding of a reply. */
+/** Encodes a reply in the simplest way. */
 function encode(reply: RedisReply, bulk: boolean): string {
   if (reply === null) return '$-1\r\n'
   if (Array.isArray(reply)) return `*${reply.length}\r\n${reply.map(item => encode(item, bulk)).join('')}`

@@ -1,12 +1,10 @@
 /**
- * A reply of Redis. An integer outside the safe range of a number is a bigint. Simple strings and bulk
- * strings are both strings; null is a null bulk string or a null array.
+ * A reply of Redis. An integer beyond `Number.MAX_SAFE_INTEGER` is a bigint. A simple string and a bulk
+ * string are both a string. A null bulk string and a null array are both null.
  */
 export type RedisReply = number | bigint | string | null | ErrorReply | readonly RedisReply[]
 
-/**
- * Redis rejected the request. The text begins with its code, such as `READONLY` or `MOVED 3999 host:port`.
- */
+/** An error reply: Redis rejected the request. The text begins with a code, such as `READONLY` or `MOVED`. */
 interface ErrorReply {
   readonly error: string
 }
@@ -25,26 +23,25 @@ interface ReplyParser {
    * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
    * copied, so that the chunk's memory may be reused.
    *
-   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
-   *   bytes.
+   * @returns a description of invalid bytes, which quotes none of them; nothing more is parsed from then on
    */
   push(chunk: Buffer, length: number): string | undefined
 }
 
 interface ReplyLimits {
-  /** The size of a simple string or an error. */
+  /** The largest simple string or error text. */
   readonly maxLineBytes: number
-  /** The size of a whole reply: a bulk string, or an array with its items. */
+  /** The largest reply: a bulk string, or an array with its items. */
   readonly maxReplyBytes: number
-  /** The nesting of arrays. */
+  /** How deep arrays may be nested. */
   readonly maxDepth: number
 }
 
 export const defaultReplyLimits: ReplyLimits = { maxLineBytes: 16_384, maxReplyBytes: 1_048_576, maxDepth: 8 }
 
-/** The digits of 2^63, the largest magnitude of an integer in Redis. */
+/** The number of digits of 2^63, the largest magnitude of an integer in Redis. */
 const maxDigits = 19
-/** A larger store for an incomplete reply is freed after use. */
+/** A buffer for incomplete replies that grew beyond this size is freed once it is empty. */
 const maxStoredBytes = 65_536
 
 const noBytes: Buffer = Buffer.alloc(0)
@@ -55,9 +52,9 @@ const types = { simple: 0x2b, error: 0x2d, integer: 0x3a, bulk: 0x24, array: 0x2
 
 /**
  * Parses replies of the Redis protocol, RESP2
- * (https://redis.io/docs/latest/develop/reference/protocol-spec/), without copying complete ones. An
- * incomplete reply is parsed again from its beginning when more bytes arrive; an incomplete bulk string only
- * when all its bytes have arrived.
+ * (https://redis.io/docs/latest/develop/reference/protocol-spec/). Complete replies are not copied. An
+ * incomplete reply is parsed again from its beginning when more bytes arrive; one that ends within a bulk
+ * string, only when all bytes of that string have arrived.
  *
  * @param onReply called for each reply in order, from within `push`
  */
@@ -70,7 +67,7 @@ export function createReplyParser(
   let source = noBytes
   let at = 0
   let end = 0
-  /** The length that the incomplete reply has at least. */
+  /** The least number of bytes that the incomplete reply has; 0 if unknown. */
   let needed = 0
   let problem: string | undefined
 
@@ -128,7 +125,7 @@ export function createReplyParser(
     return endsLine(next) ? source.toString('utf8', start, next) : undefined
   }
 
-  /** -1 is null. */
+  /** Reads the length of a bulk string or an array; -1 stands for null. */
   function count(): number | undefined {
     const value = integer()
     if (value === undefined) return undefined

@@ -1,4 +1,4 @@
-/** The beginning of a request: the number of its parts, and its name. */
+/** The beginning of an encoded request: the number of its words, and the first word, the command's name. */
 type RequestHead = Uint8Array
 
 export function requestHead(name: string, argumentCount: number): RequestHead {
@@ -6,11 +6,14 @@ export function requestHead(name: string, argumentCount: number): RequestHead {
 }
 
 const initialBytes = 16_384
-/** A larger buffer, grown by a burst, is freed. */
+/** A buffer that a burst made larger than this is freed after its write. */
 const maxReusedBytes = 1_048_576
 /** `$`, a length or a number of up to 16 digits with a sign, and the line end. */
 const maxLineBytes = 20
-/** The most bytes of UTF-8 for one UTF-16 code unit; a surrogate pair takes four. */
+/**
+ * One UTF-16 code unit takes at most this many bytes in UTF-8; the two units of a surrogate pair take four
+ * together.
+ */
 const maxBytesPerUnit = 3
 
 const dollar = 0x24
@@ -20,7 +23,7 @@ const carriageReturn = 0x0d
 const lineFeed = 0x0a
 
 /**
- * Encodes requests of the Redis protocol (RESP2) into one buffer, which the next write reuses. It allocates
+ * Encodes requests of the Redis protocol (RESP2) into one buffer, which later writes may reuse. It allocates
  * no strings or arrays.
  */
 export class RespWriter {
@@ -33,7 +36,7 @@ export class RespWriter {
     return this.#requests
   }
 
-  /** Begins a request; the number of arguments in its head must follow. */
+  /** Begins a request. As many arguments as its head declares must follow. */
   begin(head: RequestHead): void {
     this.#reserve(head.length)
     const buffer = this.#buffer
@@ -50,7 +53,7 @@ export class RespWriter {
     this.#lengthLine(argument.length)
     const bytes = this.#buffer.write(argument, this.#length)
     if (bytes !== argument.length) {
-      // The text is not ASCII: the length was wrong, and may have had fewer digits.
+      // The text is not ASCII: the length was wrong, and may have had fewer digits than the number of bytes.
       this.#length = start
       this.#lengthLine(bytes)
       this.#buffer.write(argument, this.#length)
@@ -78,7 +81,7 @@ export class RespWriter {
     return this.#buffer.subarray(0, this.#length)
   }
 
-  /** Starts the next write. `reusable` allows it to overwrite the memory of the view. */
+  /** Discards the written requests. If `reusable`, the memory of the view from `bytes` may be overwritten. */
   clear(reusable: boolean): void {
     this.#length = 0
     this.#requests = 0

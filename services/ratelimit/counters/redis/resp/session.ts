@@ -16,17 +16,17 @@ export interface RedisSessionOptions extends SocketOptions {
   readonly password?: string
   /** The number of the database. Defaults to 0. */
   readonly database?: number
-  /** Whether the event loop polls for replies that are expected early. */
+  /** Whether the event loop polls for replies that are expected soon. */
   readonly busyPoll?: BusyPollMode
   /** Requires a master: the greeting includes ROLE, and a replica is rejected. */
   readonly masterOnly?: boolean
   /**
-   * The session ends when it is not connected within this time, and when Redis owes replies and has sent
+   * The session ends when it is not connected within this time, and when replies are due and Redis has sent
    * nothing for this time.
    */
   readonly timeoutMs: number
   /**
-   * The time without a byte, while replies are owed, after which `onSilence` is called; never when left out.
+   * `onSilence` is called when replies are due and no byte has arrived for this time; never when left out.
    */
   readonly silenceMs?: number
   /** The clock of the timeouts. Defaults to the system's clock. */
@@ -49,8 +49,8 @@ const redis: ServerProtocol<RedisReply> = {
 }
 
 /**
- * One connection to one Redis. The greeting contains only AUTH, SELECT and PING, unless the role matters,
- * since proxies such as twemproxy support no other commands. A server that is loading its data accepts
+ * One connection to one Redis. The greeting contains only AUTH, SELECT and PING, and ROLE with `masterOnly`,
+ * because proxies such as twemproxy support no other commands. A server that is loading its data accepts
  * connections and rejects requests, so only a PONG proves that it serves.
  */
 export class RedisSession extends SocketSession<RedisReply> {
@@ -64,7 +64,7 @@ export class RedisSession extends SocketSession<RedisReply> {
     this.#options = options
   }
 
-  /** Sends the written requests in one write, and clears the writer. No request is sent again. */
+  /** Sends the requests of the writer in one write and clears the writer. No request is ever sent again. */
   send(requests: RespWriter, onReplies: OnRedisReplies, replies: RedisReply[] = []): void {
     const count = requests.requests
     if (this.ending !== undefined || count === 0) {
@@ -83,13 +83,16 @@ export class RedisSession extends SocketSession<RedisReply> {
     this.send(writeGreeting(this.#options), onGreeted, this.#greetingReplies)
   }
 
-  /** A server that rejects the greeting replies with the reason and then closes the connection. */
+  /**
+   * Returns the error in the greeting's replies: a server that rejects the greeting sends it before it
+   * closes.
+   */
   protected override rejection(): string | undefined {
     return this.isServing ? undefined : findRejection(this.#greetingReplies, this.#options.password)
   }
 }
 
-/** Uses a separate writer, so that the password does not stay in the buffer that is reused. */
+/** Uses a writer of its own, so that the password does not stay in the buffer that later requests reuse. */
 function writeGreeting({ username, password, database = 0, masterOnly }: RedisSessionOptions): RespWriter {
   const requests = new RespWriter()
   if (password !== undefined) {
@@ -107,8 +110,8 @@ function writeGreeting({ username, password, database = 0, masterOnly }: RedisSe
 }
 
 /**
- * Returns why a session with this greeting cannot be used; an error in the replies takes precedence over this
- * text.
+ * Returns why a session whose greeting got these replies cannot be used. If a reply is an error, the session
+ * reports that error instead of the text returned here (`rejection`).
  */
 function findGreetingProblem(
   replies: readonly RedisReply[],
@@ -124,8 +127,8 @@ function findGreetingProblem(
 }
 
 /**
- * Returns the first error, since later ones follow from it. A server that does not support AUTH quotes its
- * arguments, which may include a part of a long password.
+ * Returns the first error without secrets; later errors follow from it. A server that does not support AUTH
+ * quotes the command's arguments, which may include a part of a long password, so the quotation is removed.
  */
 function findRejection(replies: readonly RedisReply[], password = ''): string | undefined {
   const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')
@@ -133,7 +136,8 @@ function findRejection(replies: readonly RedisReply[], password = ''): string | 
 }
 
 /**
- * Sends one infrequent request. Never rejects: a missing reply resolves with an error that has the reason.
+ * Sends one infrequent request. Never rejects: if there is no reply, resolves with an error reply whose text
+ * is the reason.
  *
  * @param words the command and its arguments
  */
@@ -152,7 +156,7 @@ export function sendCommand(
   })
 }
 
-/** The same on a separate connection, which is closed after the reply. */
+/** Like `sendCommand`, but on a separate connection, which is closed after the reply. */
 export function sendCommandOnce(
   options: RedisSessionOptions,
   ...words: readonly string[]

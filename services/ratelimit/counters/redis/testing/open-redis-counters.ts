@@ -30,7 +30,7 @@ export function hit(key: string, hits = 1, expirySeconds = 60, limit = maxCount)
   return { key, hits, expirySeconds, limit }
 }
 
-/** The reason why the call was rejected. */
+/** Resolves with the reason why the call was rejected. */
 export async function problemOf(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
     value => assert.fail(`it was answered: ${value}`),
@@ -49,7 +49,7 @@ export interface Load {
 }
 
 /**
- * Starts workers that add in a loop, whether calls fail or not, until they are stopped or the test ends.
+ * Starts workers that add hits in a loop, even if calls fail, until they are stopped or the test ends.
  *
  * @param batchOf returns the hits of the call with that number; one hit of the key `load` when left out
  */
@@ -64,7 +64,7 @@ export function startLoad(
   let running = true
   async function work(): Promise<void> {
     while (running) {
-      // Without a connection, a call would be rejected at once, so nothing is sent.
+      // Without a connection a call would be rejected at once, so the worker waits and makes none.
       if (!counters.healthy) {
         await new Promise(resolve => setImmediate(resolve))
         continue

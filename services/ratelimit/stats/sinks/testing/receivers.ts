@@ -20,7 +20,7 @@ export function countersOf(lines: readonly string[]): ReadonlyMap<string, number
   return sums
 }
 
-/** Returns the same for one counter. */
+/** Returns the value that the receiver would have for one counter. */
 export function counted(receiver: Receiver, name: string): number {
   return countersOf(receiver.lines()).get(name) ?? 0
 }
