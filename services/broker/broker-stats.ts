@@ -9,7 +9,7 @@ import {
 import { type RuleName, ruleNames } from './stream-rules.ts'
 import type { DataMessage } from './wire/message.ts'
 
-/** Counters of a route's requests. They only increase. */
+/** The names of the counters of a route's requests, which only increase. */
 export const counterNames = [
   'pushes',
   'requests_served',
@@ -32,10 +32,10 @@ export const counterNames = [
 ] as const
 type CounterName = (typeof counterNames)[number]
 
-/** Durations in milliseconds. */
+/** The names of the histograms of a route's requests, all in milliseconds. */
 export const histogramNames = ['time_to_first_message_ms', 'lag_ms', 'audio_animation_skew_ms'] as const
 
-/** The upper bounds of histograms, from an imperceptible delay to a broken stream. */
+/** The upper bounds of all histograms, from an imperceptible delay to a broken stream. */
 const boundsMs: readonly number[] = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000,
 ]
@@ -61,13 +61,15 @@ type GaugeName =
 const maxRoutes = 200
 const overflowRoute = 'overflow'
 
-/** All statistics. Gauges are read on request. */
+/** All statistics of a broker. Gauges are read on request. */
 export class BrokerStats {
   readonly #routes = new Map<string, RouteStats>()
   readonly #failures = new Map<string, number>()
   readonly #gauges = new Map<GaugeName, () => number>()
 
-  /** The statistics of a route; beyond `maxRoutes` all other routes share one entry, `overflow`. */
+  /**
+   * Returns the statistics of a route. After `maxRoutes` routes, all further ones share the entry `overflow`.
+   */
   route(name: string): RouteStats {
     const known = this.#routes.get(name)
     if (known !== undefined) return known
@@ -84,7 +86,7 @@ export class BrokerStats {
     this.#failures.set(name, (this.#failures.get(name) ?? 0) + 1)
   }
 
-  /** Counts by the call and the status, such as `push.UNAVAILABLE`. */
+  /** Returns the number of failed calls by call and status, such as `push.UNAVAILABLE`. */
   failures(): readonly (readonly [name: string, count: number])[] {
     return [...this.#failures]
   }
@@ -110,7 +112,8 @@ function createRouteStats(): RouteStats {
 }
 
 /**
- * Every statistic under its dotted name: the sums of all routes, then those of each route. Sorted by name.
+ * Returns every statistic under its dotted name, sorted by name: the sums of all routes, and those of each
+ * route.
  */
 export function statEntries(stats: BrokerStats): readonly (readonly [name: string, value: number])[] {
   const entries = new Map<string, number>()
@@ -143,7 +146,7 @@ function* listValues({ counters, violations, histograms }: RouteStats): Generato
 
 const prefix = 'tollway_broker_'
 
-/** All statistics in Prometheus' text format. */
+/** Returns all statistics in Prometheus' text format. */
 export function exposition(stats: BrokerStats): string {
   const text: string[] = []
   for (const [name, value] of stats.gauges()) {
@@ -202,7 +205,10 @@ export class MediaTiming {
   #audio: number | undefined
   #animation: number | undefined
 
-  /** @param startTimeCode of the header, in seconds since the epoch; 0 if the producer does not set it */
+  /**
+   * @param startTimeCode the start time in the header, in seconds since the epoch; 0 if the producer sets
+   * none
+   */
   constructor(startTimeCode: number, { histograms }: RouteStats) {
     this.#histograms = histograms
     this.#startMs = startTimeCode > 0 ? startTimeCode * 1000 : Number.NaN

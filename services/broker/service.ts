@@ -43,18 +43,18 @@ interface Service {
   stop(): Promise<void>
 }
 
-/** The time to export the last traces; the end of the process waits for it. */
+/** The shutdown waits at most this long for the export of the last traces. */
 const traceFlushTimeoutMs = 3_000
-/** The time for callers to read the last status of a request that the shutdown has ended. */
+/** After the shutdown has ended a request, its callers have this long to read the last status. */
 const lastStatusMs = 1_000
-/** The time to deliver the last notifications after the end of all requests. */
+/** After the end of all requests, the last notifications are delivered within this time or dropped. */
 const lastNotificationsMs = 2_000
-/** The maximum for one connection, over which a proxy may send all calls. */
+/** One connection may have this many streams, since a proxy may send all calls over one. */
 const maxConcurrentStreams = 10_000
 
 /**
- * Starts the whole service and resolves when it accepts calls: with routes from a feed, after the first ones.
- * Errors of addresses and files are reported first, before any wait.
+ * Starts the whole service and resolves when it accepts calls; with a feed, that is after the first routes
+ * have arrived. Errors of addresses and files are reported first, before any wait.
  */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
   await assertAddressesFree(settings, listPagePorts(settings))
@@ -119,7 +119,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   }
 }
 
-/** Opens the parts that serve streams. No port is open yet. */
+/** Creates the parts that serve streams. No port is open yet. */
 async function openBroker(settings: Settings, tracing: Tracing | undefined, log: Log) {
   const stats = new BrokerStats()
   const streamLog = await openStreamLog(settings)
@@ -171,7 +171,7 @@ function grpcOptions(
   }
 }
 
-/** Loads the client of Redis only if it is used. */
+/** Imports the Redis client only if it is used. */
 async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { redisUrl: url, redisKeyPrefix: keyPrefix, maxKeptBytes } = settings
   const shared = { clock: systemClock, repeat: systemRepeat, maxKeptBytes }
@@ -180,14 +180,14 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
   return createRedisLog({ ...shared, url, keyPrefix, podId: randomUUID(), random: Math.random })
 }
 
-/** Loads the gRPC client only if there is a feed. */
+/** Imports the gRPC client only if there is a feed. */
 async function openFeed(settings: Settings, options: RouteFeedOptions): Promise<RouteFeed | undefined> {
   if (settings.routes === 'none') return undefined
   const { openRouteFeed } = await import('./management/route-feed.ts')
   return openRouteFeed(settings, options)
 }
 
-/** Waits for the first routes: they may require tokens, so no call is accepted before. */
+/** Waits for the first routes. No call is accepted before, because routes may require tokens. */
 async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Promise<void> {
   if (feed === undefined) return
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -208,7 +208,7 @@ function readLimits(settings: Settings): BrokerLimits {
   }
 }
 
-/** A `traceparent` of W3C Trace Context with new ids, sampled like a call without a parent. */
+/** Returns a new `traceparent` of W3C Trace Context, sampled as often as a call without a parent. */
 function newTraceparent(samplingRate: number): string {
   const sampled = Math.random() < samplingRate ? '01' : '00'
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`

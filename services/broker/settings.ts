@@ -13,7 +13,7 @@ import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server/server-settings.ts'
 import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 
-/** Eight messages of the default MAX_MESSAGE_BYTES. */
+/** Room for eight messages of the default MAX_MESSAGE_BYTES. */
 const defaultRequestMemoryBytes = 128 * 1024 * 1024
 
 const port = integer(0, 65_535)
@@ -174,7 +174,8 @@ const processSettings = settingsTable({
 })
 
 /**
- * Every setting of the broker. Settings that the rate limit service also has are equal in name and meaning.
+ * Every setting of the broker. Settings that the rate limit service also has are the same in name and
+ * meaning.
  */
 export const settings = settingsTable({
   ...grpcServerSettings('8082', defaultRequestMemoryBytes),

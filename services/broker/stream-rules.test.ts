@@ -5,7 +5,7 @@ import { type AudioFormat, defaultRoute, type RouteRules } from './routes/route.
 import { ruleNames, StreamRules } from './stream-rules.ts'
 import { checkText, parseText } from './testing/rules-under-test.ts'
 
-/** Each line is a request, an arrow, and its violations, separated by ` | `, or `ok`. */
+/** Tests a rule with lines: a request, an arrow, and `ok` or the violations, separated by ` | `. */
 function testLines(name: string, lines: readonly string[], audioFormats: readonly AudioFormat[] = []): void {
   const rules: RouteRules = { ...defaultRoute.rules, audioFormats }
   for (const line of lines) {
@@ -170,7 +170,10 @@ test('the rule for time codes agrees with a naive implementation', () => {
   )
 })
 
-/** Messages with a time code that is not finite, or not above its neighbour or the message before. */
+/**
+ * Returns the messages with a time code that is not finite, or not above the one before it or the end of the
+ * message before.
+ */
 function brokenByReading(messages: readonly (readonly number[])[]): number[] {
   const broken: number[] = []
   let before = -Infinity

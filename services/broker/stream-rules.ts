@@ -3,12 +3,12 @@ import type { AudioHeader, Disorder, Message, SkelAnimation, TimedList } from '.
 
 const pcm = 0
 const monoRates = [16000, 44100, 48000]
-/** The number of a route's formats that a violation lists. */
+/** A violation lists at most this many formats of the route. */
 const namedFormats = 5
 
 /**
- * Audio is PCM, 16-bit mono at 16, 44.1 or 48 kHz or one of the route's formats. It requires a header with
- * the format, and consists of whole frames: a sample of whole bytes for each channel ("Limits" of the
+ * Audio is PCM: 16-bit mono at 16, 44.1 or 48 kHz, or one of the route's formats. It requires a header with
+ * the format, and consists of whole frames: one sample for each channel, each of whole bytes ("Limits" of the
  * animation data specification). Messages before the first header are not checked.
  */
 function createAudioRule(formats: readonly AudioFormat[]): Rule {
@@ -44,7 +44,7 @@ function isFormat(format: AudioFormat, audio: AudioHeader): boolean {
   )
 }
 
-/** An allowed 0 matches any value except 0. */
+/** Returns whether a value is allowed. An allowed 0 stands for any value except 0. */
 const isValue = (allowed: number, found: number) => found > 0 && (allowed === 0 || allowed === found)
 
 function checkAudio(bytes: number, audio: AudioHeader | undefined): string | undefined {
@@ -79,8 +79,8 @@ interface End {
 /**
  * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after
  * the end of the message before. A message lasts from its earliest to its latest time code in all four lists.
- * The next message is also compared with a message that breaks the rule: a producer that jumps once gets one
- * violation ("Limits" of the animation data specification).
+ * The next message is compared even with a message that breaks the rule, so that a producer that jumps once
+ * gets one violation ("Limits" of the animation data specification).
  */
 function createTimeCodesRule(): Rule {
   let before: End | undefined
@@ -97,7 +97,7 @@ function createTimeCodesRule(): Rule {
     save: () => before,
     restore(saved) {
       const { number, latest } = saved as { number: number; latest: number | null }
-      // JSON has no infinite numbers.
+      // JSON has no infinite numbers; they were saved as null.
       before = latest === null ? undefined : { number, latest }
     },
   }
@@ -167,7 +167,8 @@ function createOrderRule(): Rule {
 
 /**
  * Each array of weights has one value for each blend shape of the header, and each array of translations,
- * rotations and scales has one for each of its joints. Messages before the first header are not checked.
+ * rotations and scales has one for each joint of the header. Messages before the first header are not
+ * checked.
  */
 function createCountsRule(): Rule {
   let names: { readonly blendShapes: number; readonly joints: number } | undefined
@@ -203,13 +204,16 @@ function difference(
 
 /** One rule of the animation data specification. It checks the messages of one request in their order. */
 interface Rule {
-  /** Returns the found and the allowed values as text; undefined if the message follows the rule. */
+  /**
+   * Checks a message. Returns the found and the allowed values as text; undefined if the message follows the
+   * rule.
+   */
   check(message: Message, number: number): string | undefined
-  /** Checks a request that ends here; returns the same as `check`. */
+  /** Checks that the request may end here; returns the same as `check`. */
   end?(): string | undefined
-  /** Returns the state after the header as JSON, or undefined if the rule has none. */
+  /** Returns the state after the last checked message as JSON; undefined if the rule has no state. */
   save?(): unknown
-  /** Restores the state that `save` returned; called after `check` of the header. */
+  /** Restores the state that `save` returned. Called after `check` of the header. */
   restore?(saved: unknown): void
 }
 
@@ -221,18 +225,18 @@ export interface Violation {
   readonly rule: RuleName
   /** The mode of the rule in the route. Rules that are off are not checked. */
   readonly mode: Exclude<RuleMode, 'off'>
-  /** Counts the request's messages from 0, the header. */
+  /** The number of the message in the request; the header is 0. */
   readonly messageNumber: number
   /**
    * The number of violations of this rule in the request, including this one. A rule in mode `warn` is
-   * reported at its first violation only; `summary` at the end has the others.
+   * reported at its first violation only; `summary`, at the end, has the number of all.
    */
   readonly nth: number
   /** One line: the rule, the number of the message, the found and the allowed values. */
   readonly text: string
 }
 
-/** The number of violations and the state of each active rule. */
+/** The number of violations and the state of each rule that is not off. */
 export type SavedRules = readonly (readonly [name: RuleName, broken: number, saved: unknown])[]
 
 /** Checks the messages of one request, in their order, with the rules and modes of its route. */
@@ -246,24 +250,27 @@ export class StreamRules {
     })
   }
 
-  /** The violations of the message: at most one of each rule. `number` counts the messages from 0. */
+  /** Returns the violations of the message: at most one of each rule. `number` counts the messages from 0. */
   check(message: Message, number: number): readonly Violation[] {
     return this.#collect(number, rule => rule.check(message, number))
   }
 
-  /** The violations of a request that ends here after `number` messages. Their message number is `number`. */
+  /**
+   * Returns the violations of a request that ends here, after `number` messages; that is also their message
+   * number.
+   */
   end(number: number): readonly Violation[] {
     return this.#collect(number, rule => rule.end?.())
   }
 
-  /** The state that `restore` needs to continue, as JSON. */
+  /** Returns the state that `restore` needs to continue, as JSON. */
   save(): SavedRules {
     return this.#active.map(({ name, broken, rule }) => [name, broken, rule.save?.()] as const)
   }
 
   /**
-   * Sets the state that `save` returned, for a request that continues at another broker with the same rules
-   * and modes. Call it after `check` of the header.
+   * Sets the state that `save` returned, for a request that continues at another broker. Must be called after
+   * `check` of the header. The state of rules that are off now is ignored.
    */
   restore(saved: SavedRules): void {
     for (const [name, broken, ofRule] of saved) {
@@ -274,7 +281,9 @@ export class StreamRules {
     }
   }
 
-  /** All violations so far in one line, `timeCodes ×12, counts ×3`; empty if there are none. */
+  /**
+   * Returns the number of violations so far in one line, `timeCodes ×12, counts ×3`; empty if there are none.
+   */
   summary(): string {
     const broken = this.#active.filter(entry => entry.broken > 0)
     return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')

@@ -20,7 +20,10 @@ type Request = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request
 const withRequest = (request: Request | undefined) =>
   create(BrokerRequestSchema, request === undefined ? {} : { request })
 
-/** An operator that sends these requests on each stream, ends it after `answers` answers, and records all. */
+/**
+ * A fake operator. On each stream, it sends these requests, records all reports, and ends the stream after
+ * `answers` answers.
+ */
 function askingOperator(requests: readonly (Request | undefined)[], answers: number) {
   const streams: BrokerReport['report'][][] = []
   const method: Method<BrokerReport, BrokerRequest> = {
@@ -74,7 +77,7 @@ function startAnswers(t: TestContext, port: number, pages: Partial<BrokerPages> 
 const list = (id: bigint): Request => ({ case: 'list', value: { id, maxBytes: 77 } })
 const preview = (id: bigint, key: string): Request => ({ case: 'preview', value: { id, key } })
 
-/** The answer in short form: `3 {"key":"a"} problem`. */
+/** Returns the answer in short form: `3 {"key":"a"} problem`. */
 const inShort = (report: BrokerReport['report'] | undefined) =>
   report?.case === 'answer' ? `${report.value.id} ${report.value.json} ${report.value.problem}` : ''
 

@@ -15,7 +15,7 @@ import { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createLoadReporter, type LocalRouteLoad } from './report-load.ts'
 
-/** A report in short form: `pod-1 shop/a:2/3 :0/1`, the streams and consumers of each route. */
+/** Returns a report in short form, with the streams and consumers of each route: `pod-1 shop/a:2/3 :0/1`. */
 function inShort({ uid, routes }: StreamReport): string {
   return [
     uid,
@@ -26,7 +26,7 @@ function inShort({ uid, routes }: StreamReport): string {
 interface ReceivedStream {
   readonly reports: string[]
   readonly receivedMs: number[]
-  /** Ends it with OK, or with this error. */
+  /** Ends the stream with OK, or with this error. */
   end(error?: GrpcError): void
   hasEnded: boolean
 }

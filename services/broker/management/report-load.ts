@@ -9,23 +9,23 @@ import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 
 /** The load of one route in this process. */
 export interface LocalRouteLoad {
-  /** `namespace/name`; empty for requests without a matching route. */
+  /** The name of the route, `namespace/name`; empty for requests without a matching route. */
   readonly route: string
-  /** Requests whose producer is connected to this process. */
+  /** The number of requests whose producer is connected to this process. */
   readonly activeStreams: number
-  /** Pulls that serve a request. */
+  /** The number of pulls that serve a request. */
   readonly consumers: number
 }
 
 interface LoadReporterOptions {
-  /** The connection of the feed, which closes it: stop the reporter before that. */
+  /** The connection of the feed, whose owner closes it: the reporter must be stopped before that. */
   readonly connection: FeedConnection
-  /** The identity of the reporter: `uid` of the node's metadata. */
+  /** The `uid` in the node's metadata, by which the operator knows this broker. */
   readonly uid: string
-  /** The load of every route with any, each once. Called once an interval. */
+  /** Returns the load of each route that has any. Called once in each interval. */
   readonly loads: () => readonly LocalRouteLoad[]
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly timing?: Partial<LoadReportTiming>
@@ -50,9 +50,9 @@ const reportCodec = {
 }
 
 /**
- * Reports the load of this broker to the operator, for the statuses of routes: the whole report first on each
- * stream, and again after a change. While the operator does not read, no reports are queued: the next one has
- * the state at that time.
+ * Reports the load of this broker to the operator, for the statuses of routes. Each report is complete. The
+ * first one is sent when a stream begins, and further ones after each change. While the operator does not
+ * read, no reports are queued: the next one has the state at that time.
  */
 export function createLoadReporter(options: LoadReporterOptions): ReconnectingCall {
   const { connection, uid, loads } = options
@@ -66,7 +66,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
       hasEnded = true
       pause.wake()
     })
-    // Awaited below, after the last report.
+    // Errors are awaited below, after the last report.
     ended.catch(() => {})
     let sent: Uint8Array | undefined
     while (!hasEnded && !signal.aborted) {
@@ -83,7 +83,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
   return createFeedCall({ ...options, what: 'report the load of streams', timing, callOnce })
 }
 
-/** Equal loads have equal bytes, in any order. */
+/** Encodes a report. Equal loads have equal bytes, in whatever order the routes are. */
 function encodeReport(uid: string, loads: readonly LocalRouteLoad[]): Uint8Array {
   const routes = [...loads].sort((a, b) => (a.route < b.route ? -1 : 1))
   return toBinary(StreamReportSchema, create(StreamReportSchema, { uid, routes }))

@@ -8,20 +8,20 @@ import { createLoadReporter, type LocalRouteLoad } from './report-load.ts'
 
 export interface RouteFeedOptions {
   readonly table: Pick<RouteTable, 'load'>
-  /** The load of every route; see `LoadReporterOptions`. */
+  /** Returns the load of each route; see `LoadReporterOptions.loads`. */
   readonly loads: () => readonly LocalRouteLoad[]
   /** What the operator may read of this broker. */
   readonly pages: BrokerPages
   readonly log: Log
 }
 
-/** Receives routes from the operator, reports their load to it, and answers it about requests. */
+/** Receives routes from the operator, reports their load to it, and answers its requests about streams. */
 export type RouteFeed = ReturnType<typeof openRouteFeed>
 
 /**
- * Feeds the table from the management server of the settings, and reports over the same connection. Without
- * a `uid` in the node's metadata the operator could not identify this broker, so it gets no report. Import
- * it only if there is a feed: the gRPC client takes 6 MiB.
+ * Loads routes from the management server of the settings into the table, and reports over the same
+ * connection. Reports are sent only if the node's metadata has a `uid`: without it, the operator could not
+ * identify this broker. This module is imported only if there is a feed, because the gRPC client takes 6 MiB.
  *
  * @throws Error that names the setting whose TLS file cannot be used.
  */

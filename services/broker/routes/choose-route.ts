@@ -1,7 +1,7 @@
 import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import { defaultRoute, type Route, type RouteMatch } from './route.ts'
 
-/** The fields of a request that select its route; empty if the request does not have them. */
+/** The fields of a request that select its route. A field that the request does not have is empty. */
 export interface RouteIds {
   readonly sourceServiceId: string
   readonly streamId: string
@@ -12,15 +12,14 @@ export interface RouteIds {
 export type ChooseRoute = (ids: RouteIds) => Route
 
 /**
- * Chooses the most specific route that matches a request:
+ * Returns a function that chooses the most specific route that matches a request:
  *
- * 1. the routes with the longest stream id prefix, since a prefix belongs to a namespace: the requirements
- *    of its owner, for example a token, must take precedence over the routes of others;
+ * 1. the routes with the longest stream id prefix. A prefix belongs to a namespace, so what its owner
+ * requires, for example a token, must take precedence over the routes of others;
  * 2. of those, the routes whose match sets the most other fields;
- * 3. of those, the oldest;
- * 4. of those, the first by name, in the order of UTF-16 units.
+ * 3. of those, the oldest; 4. of those, the first by name, in the order of UTF-16 units.
  *
- * Created once for a list of routes. The cost of a choice grows with the number of different prefix
+ * It is created once for a list of routes. The cost of a choice grows with the number of different prefix
  * lengths, not with the number of routes.
  */
 export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
@@ -44,7 +43,10 @@ export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   }
 }
 
-/** Routes that differ only in their prefix; of routes with the same prefix the first by precedence. */
+/**
+ * Routes that differ only in their prefix. Of several routes with the same prefix, it has the one that takes
+ * precedence.
+ */
 interface PrefixTable {
   readonly byPrefix: Map<string, Route>
   /** The lengths of the prefixes, the longest first. */
@@ -71,7 +73,7 @@ function findLongest(table: PrefixTable | undefined, streamId: string): Route | 
   return undefined
 }
 
-/** The values of a match field that match this id. */
+/** Returns the values of a match field that match this id. */
 const listMatchingValues = (id: string) => (id === '' ? [''] : [id, ''])
 
 function precedes(route: Route, other: Route): boolean {

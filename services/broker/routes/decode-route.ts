@@ -26,9 +26,9 @@ export type DecodedRoute =
   | { readonly kind: 'route'; readonly route: Route }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
-/** The broker could not send a longer message to a consumer. */
+/** The largest message that a route may allow: the broker could not send a longer one to a consumer. */
 const maxMessageBytes = 64 * 1024 * 1024
-/** The maximum buffer of one request. */
+/** The largest buffer that a route may have for one request. */
 const maxBufferBytes = 1024 * 1024 * 1024
 const maxAudioFormats = 100
 const maxTokenHashes = 1000
@@ -39,15 +39,15 @@ const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
 const hashBytes = 32
 const lateJoinerWords = ['now', 'start', 'last'] as const
-/** Two Kubernetes names, of at most 63 and 253 characters. */
+/** Matches two Kubernetes names, of at most 63 and 253 characters. */
 const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
 
 /**
  * Decodes a resource of the feed, a `tollway.broker.v1.StreamRoute`, as a route with every default filled in.
- * Otherwise returns every problem, each in one line: `<name of the route>: <field>: <found value> is not
- * allowed: <allowed values>`. Fields have the spelling of JSON.
+ * If the resource is invalid, returns every problem, each in one line: `<name of the route>: <field>: <found
+ * value> is not allowed: <allowed values>`. Fields have the spelling of JSON.
  *
- * @param label replaces the name of a route without a valid one
+ * @param label stands for the name of a route without a valid one
  */
 export function decodeRoute(bytes: Uint8Array, label: string): DecodedRoute {
   const message = parse(bytes)
@@ -84,7 +84,7 @@ function parse(bytes: Uint8Array): StreamRoute | Error {
   }
 }
 
-/** Reads fields and collects their problems; an empty or 0 field has the fallback. */
+/** Reads fields and collects their problems. A field that is empty or 0 gets the fallback. */
 function createReader(source: string) {
   const problems: string[] = []
   const reject = (field: string, found: string, allowed: string) =>
@@ -213,7 +213,7 @@ function readHashes(field: string, hashes: readonly Uint8Array[], { list, reject
   return found.map(hash => hash.slice())
 }
 
-/** Problems quote no secret. */
+/** Reads the webhook. Problems quote no secret. */
 function readWebhook({ webhook }: StreamRoute, { list, reject }: Reader): Pick<Route, 'webhook'> {
   if (webhook === undefined) return {}
   const { url } = webhook

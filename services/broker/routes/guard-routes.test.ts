@@ -4,7 +4,7 @@ import { createRouteChooser } from './choose-route.ts'
 import { guardRoutes } from './guard-routes.ts'
 import { defaultRoute, type Route } from './route.ts'
 
-/** `kiosk token=1 source=a2f prefix=kiosk- target=claire` */
+/** Parses a route: `kiosk token=1 source=a2f prefix=kiosk- target=claire`. */
 function parseRoute(text: string): Route {
   const [name = '', ...words] = text.trim().split(' ')
   const fields = Object.fromEntries(words.map(word => word.split('=')))

@@ -7,23 +7,26 @@ import { type DecodedRoute, decodeRoute } from './decode-route.ts'
 import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
-/** The resource type that a broker requests from the operator. */
+/** The type of the resources that a broker requests from the operator. */
 export const routeTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
-/** The resources of one response. */
+/** The resources of one response of the management server. */
 interface RouteResources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
 }
 
-/** The maximum number of problems of one load. */
+/** A load reports at most this many problems. */
 const maxProblems = 100
 const maxLoggedProblems = 20
-/** The time for decoding in one turn of the event loop; messages are processed between turns. */
+/**
+ * Decoding takes at most about this long in one turn of the event loop; messages are processed between turns.
+ */
 const sliceMs = 2
 
 /**
- * The routes in effect. They change atomically: all calls in one turn of the event loop see the same load.
+ * The routes that apply. A load replaces all of them at once, so all calls in one turn of the event loop see
+ * the same routes.
  */
 export class RouteTable {
   readonly #clock: Clock
@@ -46,15 +49,15 @@ export class RouteTable {
     return this.#choose(ids)
   }
 
-  /** Calls back after each change, until the returned function is called. */
+  /** Calls the listener after each change, until the returned function is called. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
   /**
-   * Replaces all routes, or changes nothing if anything is invalid. Returns every problem, as `decodeRoute`
-   * reports it, up to a limit. Callers wait for the result before the next load.
+   * Replaces all routes, or changes nothing if any resource is invalid. Resolves with all problems, as
+   * `decodeRoute` reports them, up to `maxProblems`. Callers must wait for the result before the next load.
    */
   async load(response: RouteResources): Promise<readonly string[]> {
     const { routes, problems } = await readRoutes(response, this.#clock)

@@ -14,7 +14,7 @@ import type { AdminTokens } from './admin-tokens.ts'
 const token = 'first-token-of-the-tests'
 type Verdict = ReturnType<AdminTokens['check']>
 
-/** An admin API whose log, previews and watches fail. */
+/** Starts an admin API whose log, previews and watches fail. */
 async function serve(t: TestContext, verdict?: Verdict) {
   const failing = (message: string) => () => Promise.reject(new Error(message))
   const counted: string[] = []

@@ -25,7 +25,7 @@ const quick = {
 const token = 'first-token-of-the-tests'
 const second = 'second/token+of=='
 
-/** A broker whose admin API has these tokens, and whose log is kept. */
+/** Starts a broker whose admin API has these tokens, and keeps what it logs. */
 async function start(t: TestContext, { tokens = `${token}\n`, env = {} } = {}) {
   const file = join(temporaryFolder('admin'), 'tokens')
   if (tokens !== '') writeFileSync(file, tokens)
@@ -74,7 +74,7 @@ interface Line {
   readonly stream?: { readonly requestId: string; readonly end: { readonly how: string } | null }
 }
 
-/** The lines of a watch so far, each as its event and request. */
+/** Watches the streams, and collects the event and the request of each line. */
 async function watch(t: TestContext, port: number, asking: Asking = {}) {
   const response = await open(port, '/streams?watch=true', asking)
   assert.equal(response.statusCode, 200)

@@ -27,16 +27,16 @@ export interface AdminServerOptions {
   readonly log: Log
 }
 
-/** Wrong tokens of an IPv4 address, or of the /64 network of an IPv6 address. */
+/** An IPv4 address, or the /64 network of an IPv6 address, may send this many wrong tokens a minute. */
 const failuresPerMinute = 10
 const maxConnections = 256
-/** The maximum of one address, so that no address can take all. */
+/** At most this many connections of one address are open, so that no address can take all. */
 const maxConnectionsOfPeer = 64
-/** The interval in which requests that do not arrive are ended. */
+/** The interval in which requests that have not arrived in time are found and ended. */
 const connectionsCheckingInterval = 1_000
 const maxHeaderBytes = 16 * 1024
 
-/** The names of rejections in `errors_total`. */
+/** The names that some rejections have in the metric `errors_total`; others count as UNKNOWN. */
 const statusNames: Partial<Record<AdminErrorCode, string>> = {
   body: 'INVALID_ARGUMENT',
   'too-many': 'RESOURCE_EXHAUSTED',
@@ -65,14 +65,15 @@ function sendError(response: ServerResponse, { status, code, message, headers }:
 }
 
 /**
- * The admin API: the pages of streams, for callers with a token. An address with too many wrong tokens is
- * rejected for some seconds, even with a valid token, which limits the rate of guesses.
+ * Creates the server of the admin API: the pages of streams, for callers with a token. An address that has
+ * sent too many wrong tokens is rejected for some seconds, even with a valid token, which limits the rate of
+ * guesses.
  */
 export function createAdminServer({ pages, tokens, tls, ...options }: AdminServerOptions): Server {
   const { clock, stats, log } = options
   const failures = new KeyedRateLimiter(failuresPerMinute, clock)
 
-  /** Returns why the request is rejected before its page is looked up. */
+  /** Returns why the request is rejected before its page is looked up; undefined if it is not. */
   function findRejection({ headers, method = '', socket }: IncomingMessage): PageError | undefined {
     if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
       return new PageError('body', 'a request must not have a body', { connection: 'close' })
@@ -141,8 +142,8 @@ function limitConnectionsOfPeers(server: Server): void {
 const handshakeTimeoutMs = 10_000
 
 /**
- * An HTTPS server with the certificates of a gRPC server, which follow its files, and with the same checks of
- * client certificates.
+ * Creates an HTTPS server with the certificates of a gRPC server, which are read again when their files
+ * change, and with the same checks of client certificates.
  */
 function createHttpsServer(tls: ServerTls, options: ServerOptions, listener: RequestListener): HttpsServer {
   const { createServer } = process.getBuiltinModule('node:https')

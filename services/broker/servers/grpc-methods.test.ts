@@ -14,7 +14,7 @@ import { encodeHeader } from '../wire/testing/encode-messages.ts'
 import { animationMethods, animationServices } from './grpc-methods.ts'
 import { openAnimationClient } from './testing/animation-client.ts'
 
-/** The methods on a real server with one route for all requests. */
+/** Starts a server with the methods of a broker that has one route for all requests. */
 async function start(t: TestContext, changes: Partial<Route> = {}) {
   const log = new MemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
   const stats = new BrokerStats()
@@ -81,7 +81,7 @@ test('a message beyond the limit of the server is rejected, and consumers get an
 const frame = Buffer.concat([encodeText('1'), Buffer.from([0x9a, 0x06, 0xfa, 0x07]), Buffer.alloc(1018)])
 const frames = 2_500
 
-/** Pushes far more than the size of all buffers, as fast as the broker reads. */
+/** Pushes far more bytes than all buffers hold, as fast as the broker reads. */
 async function pushMany(client: ReturnType<typeof openAnimationClient>) {
   const push = client.push()
   push.write(encodeText('header', 'r1'))

@@ -8,15 +8,18 @@ import { readAnimationIds } from '../wire/read-header.ts'
 import { encodeStatus, type Status } from '../wire/status.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
-/** The service name of the animation data specification, and of the public definition, equal on the wire. */
+/**
+ * The names of the service: that of the animation data specification, and that of the public definition. They
+ * do not differ on the wire otherwise.
+ */
 export const animationServices = {
   specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
 
 /**
- * AnimationDataService, under the specified name and optionally under the public one, and server
- * reflection.
+ * Returns the methods of AnimationDataService, under the specified name and optionally under the public one,
+ * and of server reflection.
  */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
   const names = options.publicName
@@ -45,7 +48,10 @@ function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status>
   }
 }
 
-/** Does not read while the push waits for room. The end of the push also ends the messages. */
+/**
+ * Passes the messages to the push, and reads none while the push waits for room. Stops when the push has
+ * ended.
+ */
 async function takeAll(requests: AsyncIterable<Uint8Array>, push: Push): Promise<void> {
   try {
     for await (const bytes of requests) {
@@ -67,7 +73,8 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
     encode: identity,
     async handle(request: AnimationIds | GrpcError, call: Call, sink: MessageSink) {
       if (request instanceof GrpcError) throw request
-      // Sent at once so that the consumer knows that the pull has begun; a match may take long.
+      // Sent at once, so that the consumer knows that the pull has begun; a matching request may come much
+      // later.
       call.sendHeaders(new Map())
       const pull = broker.pull(request, call, sink)
       onAbort(call, reason => pull.close(reason))
@@ -76,7 +83,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
   }
 }
 
-/** Returned and not thrown, because only a handler can end a call with a status. */
+/** Returns the error instead of throwing it, because only a handler can end a call with a status. */
 function decodeIds(bytes: Uint8Array): AnimationIds | GrpcError {
   try {
     return readAnimationIds(bytes)

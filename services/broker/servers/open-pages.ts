@@ -10,11 +10,11 @@ import { createDebugServer, createMetricsServer, type PagesOptions } from './deb
 interface OpenPagesOptions extends PagesOptions, Pick<AdminServerOptions, 'tls' | 'log'> {}
 
 /**
- * Opens the debug server and, if the settings say so, the metrics server and the admin API. The port of the
- * admin API is undefined without it.
+ * Opens the debug server and, if the settings say so, the metrics server and the admin API. Without the admin
+ * API, `adminPort` is undefined.
  */
 export async function openPages(settings: Settings, options: OpenPagesOptions) {
-  // An invalid file must fail the start before anything listens.
+  // An invalid file of tokens must end the start before any server listens.
   const tokens = await openTokens(settings, options)
   const servers: Server[] = []
   const listen = (server: Server, host: string, port: number) => {
@@ -34,7 +34,7 @@ export async function openPages(settings: Settings, options: OpenPagesOptions) {
   }
 }
 
-/** Opens the file of tokens; undefined without one. The admin API is loaded only if there is one. */
+/** Opens the file of tokens; undefined without one. The admin API is imported only if there is one. */
 async function openTokens(
   { adminTokenFile: path, adminHost }: Settings,
   { clock, tls, log }: OpenPagesOptions,
@@ -54,7 +54,7 @@ async function openAdminServer(tokens: AdminTokens, options: OpenPagesOptions): 
   return createAdminServer({ ...options, pages: options, tokens })
 }
 
-/** The ports of the settings, for the check that they are free. */
+/** Returns the ports of the settings, for the check that they are free. */
 export function listPagePorts(settings: Settings): readonly PortSetting[] {
   const { debugHost, debugPort, metricsHost, metricsPort, adminHost, adminPort } = settings
   return [

@@ -2,14 +2,14 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { PageError } from './admin-errors.ts'
 
-/** Handles one path. Throws or rejects with a `PageError`. */
+/** Handles one path. Throws or rejects with a `PageError`, which is answered. */
 export type PageHandler = (
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ) => void | Promise<void>
 
-/** Returns the page of a path, or undefined. */
+/** Returns the handler of a path; undefined if there is no such page. */
 export type FindPage = (path: string, method: string) => PageHandler | undefined
 
 const textType = 'text/plain; charset=utf-8'
@@ -20,7 +20,7 @@ export function send(response: ServerResponse, status: number, body: string, typ
   response.end(body)
 }
 
-/** A server that answers unknown paths with `notFound`. */
+/** Creates a server of pages. It answers a path without a page with the text `notFound`. */
 export function createPageServer(find: FindPage, notFound: string): Server {
   const server = createGuardedServer(pageListener(find, notFound))
   server.requestTimeout = requestTimeoutMs
@@ -28,10 +28,10 @@ export function createPageServer(find: FindPage, notFound: string): Server {
   return server
 }
 
-/** The time for a whole request to arrive. */
+/** A whole request must arrive within this time. */
 export const requestTimeoutMs = 10_000
 
-/** Finds the page of each request. */
+/** Returns a listener that finds and calls the handler of each request. */
 export function pageListener(find: FindPage, notFound: string, sendError = sendErrorText): RequestListener {
   return async (request, response) => {
     request.resume()

@@ -46,7 +46,7 @@ function header(blendShapes: readonly string[], bitsPerSample = 16): Uint8Array 
   return encode({ streamPart: { case: 'animationDataStreamHeader', value } })
 }
 
-/** A frame of a thirtieth second with a sawtooth of audio. */
+/** Encodes a frame of a thirtieth of a second with these blend shapes and a sawtooth of audio. */
 function frame(index: number, values: readonly number[]): Uint8Array {
   const samples = Int16Array.from({ length: 533 }, (_, sample) => (sample % 2 === 0 ? 16_384 : -8_192))
   const timeCode = index / 30

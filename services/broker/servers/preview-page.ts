@@ -3,31 +3,33 @@ import type { LoggedRequest, RingCursor, StreamLog } from '../stream-log/stream-
 import { PageError } from './admin-errors.ts'
 import { jsonType, type PageHandler, send } from './page-server.ts'
 
-/** The last messages that a preview shows. */
+/** A preview shows at most this many bytes and messages, the last ones. */
 const maxBytes = 1024 * 1024
 const maxMessages = 2_000
-/** Another broker's messages arrive from Redis within this time. */
+/** Messages from another broker, which come through Redis, are awaited for at most this long. */
 const waitMs = 500
 const quietMs = 50
-/** The maximum number of concurrent previews of different requests; each decodes up to `maxBytes`. */
+/**
+ * At most this many previews of different requests are made at the same time; each decodes up to `maxBytes`.
+ */
 const maxPreviews = 4
 
 /**
- * Resolves with the JSON of the preview of a request, its last messages decimated; undefined if no request
- * that is kept has the key. Rejects if it cannot be made now.
+ * Resolves with the JSON of the preview of a request, with its last messages decimated; undefined if no
+ * request that is kept has the key. Rejects if the preview cannot be made now.
  */
 export type MakePreview = (key: string) => Promise<string | undefined>
 
 /**
- * Reads requests with a cursor that holds no messages: the producer and the consumers do not notice it.
- * Callers that ask for the same request at a time share its preview.
+ * Reads requests with a cursor that holds no messages, so the producer and the consumers are not affected.
+ * Callers that ask for the same request at the same time share its preview.
  */
 export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   const running = new Map<string, Promise<string>>()
 
   async function make(request: LoggedRequest): Promise<string> {
     const { header, messages } = await readLastMessages(request)
-    // Loaded with the first preview, since the decoder takes memory that other pages do not need.
+    // Imported with the first preview, since the decoder takes memory that other pages do not need.
     const { createPreview } = await import('./request-preview.ts')
     const { key, ids, ended } = request
     const preview = header === undefined ? null : createPreview(header, messages)
@@ -59,7 +61,7 @@ export function previewPage(makePreview: MakePreview): PageHandler {
   }
 }
 
-/** Reads the kept messages of a request without holding them, and resolves with copies of the last ones. */
+/** Reads the kept messages of a request without holding them. Resolves with copies of the last ones. */
 async function readLastMessages(request: LoggedRequest) {
   let onReadable = () => {}
   const cursor = await request.read({ onReadable: () => onReadable(), waiting: true })

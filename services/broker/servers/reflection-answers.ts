@@ -4,14 +4,17 @@ import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 
-/** Answers a `ServerReflectionRequest` with a `ServerReflectionResponse`, both encoded. */
+/** Answers a `ServerReflectionRequest` of gRPC with a `ServerReflectionResponse`, both encoded. */
 export type ReflectionAnswers = (request: Uint8Array) => Uint8Array
 
-/** The field numbers of both messages, from reflection.proto of gRPC. */
+/** The numbers of the fields of both messages, from reflection.proto of gRPC. */
 const asked = { fileByName: 3, fileOfSymbol: 4, services: 7 } as const
 const answered = { host: 1, request: 2, files: 4, services: 6, error: 7 } as const
 
-/** The packages of the services. The definition has the first one; the other differs in nothing else. */
+/**
+ * The packages under which the services are served. The definition that is compiled in has the first; that of
+ * the second differs only in this name.
+ */
 const packages = ['neutral_ace', 'nvidia_ace'] as const
 
 interface DescribedFile {
@@ -19,7 +22,7 @@ interface DescribedFile {
   readonly dependencies: readonly string[]
 }
 
-/** @param services the full names of the served services, for the list, and to describe no others */
+/** @param services the full names of the services that are listed and described */
 export function createReflectionAnswers(services: readonly string[]): ReflectionAnswers {
   const files = new Map<string, DescribedFile>()
   const fileOfSymbol = new Map<string, string>()
@@ -77,7 +80,7 @@ function readRequest(bytes: Uint8Array) {
   return { field, text, host }
 }
 
-/** A field that is not a text has bytes of another message, which no answer needs. */
+/** Reads a field as text. If it is a message instead, the text is garbage, which no answer uses. */
 const readText = (reader: BinaryReader) => Buffer.from(reader.bytes()).toString('utf8')
 
 function writeServices(writer: BinaryWriter, services: readonly string[]): void {

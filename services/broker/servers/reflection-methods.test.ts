@@ -10,7 +10,7 @@ import { reflectionMethods } from './reflection-methods.ts'
 
 const { specified, public: publicName } = animationServices
 
-/** A client that asks with one field of text, and reads the fields of the answer. */
+/** Starts a server and a client, which asks with one field of text and reads the fields of the answer. */
 async function start(t: TestContext, services: readonly string[] = [specified]) {
   const server = createGrpcServer({ methods: reflectionMethods(services), onDefect: assert.fail })
   t.after(() => server.drain(0))
@@ -31,7 +31,7 @@ async function start(t: TestContext, services: readonly string[] = [specified]) 
   }
 }
 
-/** The values of length-delimited fields, and of numbers, by their field number. */
+/** Returns the values of length-delimited fields, and of numbers, by their field number. */
 function readFields(bytes: Uint8Array): ReadonlyMap<number, readonly (Uint8Array | number)[]> {
   const fields = new Map<number, (Uint8Array | number)[]>()
   const reader = new BinaryReader(bytes)

@@ -7,22 +7,25 @@ import {
 
 /** A decimated view of the last messages of one request. Its JSON has at most 64 KiB. */
 export interface RequestPreview {
-  /** The first and the last time code, in seconds after the header's start; null without any. */
+  /** The range of the time codes, in seconds after the header's start; null if there are none. */
   readonly seconds: { readonly from: number; readonly to: number } | null
-  /** The messages that were read; earlier ones are left out. */
+  /** The number of messages that were read; earlier ones are left out. */
   readonly messages: number
   /** Null if the request has no audio in PCM of 8, 16 or 32 bits. */
   readonly audio: AudioPreview | null
-  /** The blend shapes with the widest range of values, the widest first. */
+  /** The curves of the blend shapes with the widest ranges of values, the widest first. */
   readonly blendShapes: readonly BlendShapeCurve[]
-  /** The time codes of the values of each curve, in seconds. */
+  /** The time codes, in seconds, that the values of all curves share. */
   readonly times: readonly number[]
 }
 
 export interface AudioPreview {
   readonly samplesPerSecond: number
   readonly channelCount: number
-  /** The smallest and the largest sample of equal parts of the time, from -1 to 1; null without samples. */
+  /**
+   * The smallest and the largest sample, from -1 to 1, in each of equal parts of the time; null for a part
+   * without samples.
+   */
   readonly envelope: readonly (readonly [least: number, most: number] | null)[]
 }
 
@@ -43,15 +46,15 @@ interface Frame {
 
 interface Chunk {
   readonly timeCode: number
-  /** The samples from -1 to 1, the channels one after the other. */
+  /** The samples, from -1 to 1. The samples of all channels for one instant follow each other. */
   readonly samples: readonly number[]
 }
 
 /**
- * Returns the preview of messages that `readMessage` accepts.
+ * Creates the preview of messages that `readMessage` accepts.
  *
  * @param header the first message of the request
- * @param messages the last messages in order
+ * @param messages the last messages, in their order
  */
 export function createPreview(header: Uint8Array, messages: readonly Uint8Array[]): RequestPreview {
   const { streamPart } = fromBinary(AnimationDataStreamSchema, header)
@@ -83,7 +86,10 @@ function decodeChunk({ audio }: AnimationData, header: AudioHeader | undefined):
   return samples.length === 0 ? [] : [{ timeCode: audio.timeCode, samples }]
 }
 
-/** Reads little-endian PCM; samples of 8 bits are unsigned, as in WAV. Empty for another number of bits. */
+/**
+ * Decodes little-endian PCM; samples of 8 bits are unsigned, as in WAV. Returns no samples for other numbers
+ * of bits.
+ */
 function decodeSamples(bytes: Uint8Array, bits: number): readonly number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = {
@@ -149,11 +155,14 @@ function selectCurves(frames: readonly Frame[], names: readonly string[]): reado
   return moving.slice(0, maxCurves).map(({ name, values }) => ({ name: name.slice(0, maxNameChars), values }))
 }
 
-/** Returns at most `most` items at equal distances. */
+/** Returns at most `most` of the items, at equal distances. */
 function decimate<Item>(items: readonly Item[], most: number): readonly Item[] {
   const step = Math.max(1, items.length / most)
   return items.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step))
 }
 
-/** JSON has no other numbers, and more digits are not visible. */
+/**
+ * Rounds to seven digits, as more are not visible. Returns 0 for infinity and NaN, which JSON cannot
+ * represent.
+ */
 const round = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(7)) : 0)

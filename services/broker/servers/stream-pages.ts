@@ -14,7 +14,7 @@ export interface StreamPagesOptions {
   readonly makePreview: MakePreview
   readonly clock: Clock
   readonly watch: Pick<StreamWatch, 'add'>
-  /** Whether a caller may go on to watch; true without it. */
+  /** Returns whether a caller may go on to watch; always true when left out. */
   readonly mayWatch?: (caller: IncomingMessage) => boolean
 }
 
@@ -28,7 +28,10 @@ DELETE /streams/{stream}/requests/{request}: interrupts one, and rejects its pus
 
 const html = 'text/html; charset=utf-8'
 
-/** The list of streams, the watch, and the interruption, for the debug server and the admin API. */
+/**
+ * Returns the pages of streams for the debug server and the admin API: the list, the preview, the watch, and
+ * the interruption.
+ */
 export function streamPages(options: StreamPagesOptions): FindPage {
   const { watch, mayWatch = () => true } = options
   const list: PageHandler = (request, response, query) => {
@@ -56,9 +59,9 @@ function sendStreams(
 }
 
 /**
- * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. With a request,
- * the stream may be empty. Without one it may not: an empty id is probably a mistake and would match every
- * stream.
+ * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. In the second
+ * form the stream may be empty. In the first it may not: an empty id is probably a mistake, and would match
+ * every stream.
  */
 const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 

@@ -4,12 +4,12 @@ import type { Broker, RequestView } from '../streams/broker.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
-/** The maximum length of a list; longer ones are cut. */
+/** A list has at most this many requests; the last ones are left out. */
 const maxShown = 1_000
 
 /**
- * The requests that this broker knows: the running ones, then the ended ones that it still keeps, each the
- * oldest first. Times are in milliseconds, ids are as sent.
+ * Returns the requests that this broker knows as JSON: first the running ones, then the ended ones that are
+ * still kept, in each case the oldest first. Times are in milliseconds; ids are as the producer sent them.
  */
 export function streamsJson(broker: Shown, nowMs: number) {
   const requests = broker.requests().toSorted((a, b) => Number(a.request.ended) - Number(b.request.ended))
@@ -20,7 +20,10 @@ export function streamsJson(broker: Shown, nowMs: number) {
   }
 }
 
-/** Returns the same as JSON of at most this length, without the last requests if there are too many. */
+/**
+ * Returns the text of `streamsJson` with at most `maxBytes` bytes. The last requests are left out if there
+ * are too many.
+ */
 export function streamsText(broker: Shown, nowMs: number, maxBytes: number): string {
   const { streams, ...numbers } = streamsJson(broker, nowMs)
   let bytes = Buffer.byteLength(JSON.stringify({ ...numbers, streams: [] }))
@@ -33,7 +36,7 @@ export function streamsText(broker: Shown, nowMs: number, maxBytes: number): str
   return JSON.stringify({ ...numbers, streams: shown })
 }
 
-/** All requests that this broker knows, each in the same form. */
+/** Returns all requests that this broker knows, in the form that `streamsJson` has. */
 export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): readonly StreamView[] {
   return broker.requests().map(view => toView(view, nowMs))
 }
@@ -43,18 +46,18 @@ export type StreamView = ReturnType<typeof toView>
 function toView({ request, producer, received, consumers }: RequestView, nowMs: number) {
   const { key, ids, sourceServiceId, route, openedMs, ended, end } = request
   return {
-    /** Equal at every broker that knows the request, and unique. */
+    /** Unique, and the same at every broker that knows the request. */
     key,
     ...ids,
     sourceServiceId,
     route,
     ageMs: nowMs - openedMs,
     ended,
-    /** How it ended; null while it is running. */
+    /** How the request ended; null while it is running. */
     end: end === undefined ? null : toEndJson(end),
-    /** null if the producer is disconnected, or connected to another broker. */
+    /** The address of the producer; null if it is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
-    /** Received from the producer; null if it was never connected to this broker. */
+    /** The messages and bytes received from the producer; null if it was never connected to this broker. */
     messages: received?.messages ?? null,
     bytes: received?.bytes ?? null,
     consumers: consumers.map(({ peer, behind }) => ({
@@ -67,7 +70,7 @@ function toView({ request, producer, received, consumers }: RequestView, nowMs: 
 
 const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
 
-/** The same data as a page that reloads every two seconds. */
+/** Returns the data of `streamsJson` as a page that reloads every two seconds. */
 export function streamsPage(broker: Shown, nowMs: number): string {
   const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
   const requests = pluralize(total, 'request is', 'requests are')

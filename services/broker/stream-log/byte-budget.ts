@@ -1,13 +1,13 @@
 export const defaultMaxKeptBytes = 128 * 1024 * 1024
 
 /**
- * The maximum bytes of all requests of a process: in rings, in flight to Redis, in Redis after their end, and
- * in the sinks of consumers. The owner of each byte spends it here and releases it.
+ * A limit for the bytes of all requests of a process: in rings, in flight to Redis, in Redis after their end,
+ * and in the sinks of consumers. Whoever keeps bytes counts them here and releases them.
  *
- * While the budget is exceeded, a ring keeps only the entries that its cursors hold, and at most an equal
- * share of the limit: beyond that its producer waits or its oldest entries are dropped, as in a ring that is
- * full by its own limits. The total memory is therefore bounded, and a request with slow consumers cannot use
- * the memory of the others.
+ * While the limit is exceeded, a ring keeps only entries that its cursors hold, and of those at most an equal
+ * share of the limit. Beyond that share, its producer waits or its oldest entries are dropped, as in a ring
+ * that is full by its own limits. Therefore, the total memory is bounded, and a request with slow consumers
+ * cannot use the memory of other requests.
  */
 export class ByteBudget {
   readonly limit: number

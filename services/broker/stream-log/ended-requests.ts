@@ -1,17 +1,14 @@
 interface EndedRequest {
   readonly bytes: number
-  /** The end of the retention, in milliseconds since the epoch. */
+  /** When the request is to be forgotten, in milliseconds since the epoch. */
   readonly untilMs: number
-  /** Called once. `early` is true before `untilMs`. */
+  /** Called once, when the request is to be forgotten. `early` is true if that is before `untilMs`. */
   forget(early: boolean): void
 }
 
 const defaultMaxRequests = 10_000
 
-/**
- * Ended requests in the order of their ends. They are kept until their time is over or later ones need the
- * room.
- */
+/** Ended requests, oldest end first. Each is kept until `untilMs`, or until later ones need the room. */
 export class EndedRequests {
   readonly #nowMs: () => number
   readonly #maxBytes: number

@@ -2,34 +2,43 @@ import { type LogEntry, logEntryOverheadBytes } from './stream-log.ts'
 
 const initialSlots = 16
 const initialBytes = 4 * 1024
-/** Memory with at most this share in use is halved when the queue starts at its beginning again. */
+/**
+ * Before the queue starts again at the beginning of its memory, the memory is halved if at most this share is
+ * in use.
+ */
 const sparseShare = 1 / 4
-/** A sealed queue that keeps more is copied only if at least half of its memory is unused. */
+/** A sealed queue with more bytes than this is copied only if at least half of its memory is unused. */
 const maxCopiedBytes = 64 * 1024
 
-/** The number of values per entry in the array, besides its bytes. */
+/** The number of values in the array for each entry, which has its bytes elsewhere. */
 const fieldsPerEntry = 4
 const offsetField = 0
 const lengthField = 1
 const receivedField = 2
-/** The bytes of all previous entries, so that the bytes after any position are known without counting. */
+/**
+ * The bytes of all entries before this one, so that the bytes from any position on are known without
+ * counting.
+ */
 const bytesBeforeField = 3
 
 /**
  * The entries of a ring without its header: a range of positions, in a circular array that grows on demand.
- * The first entry of an empty queue has position 1: the header has position 0.
+ * The first entry has position 1, since the header has position 0.
  *
  * Entries live for seconds, which is expensive for objects: the garbage collector copies each of them twice,
- * and then marks it repeatedly. An entry is therefore not an object but some numbers, and its bytes are
- * copied into memory that dropped entries have released. This avoids collections of a hundred milliseconds, one per
- * second, with 1,000 streams of 30 messages a second.
+ * and then marks it repeatedly. An entry is therefore not an object but a few numbers, and its bytes are
+ * copied into memory that dropped entries have released. With 1,000 streams of 30 messages a second, this
+ * avoids garbage collections of a hundred milliseconds, one in each second.
  */
 export class EntryQueue {
-  /** The numbers of an entry have the index of its position modulo this. */
+  /**
+   * The number of entries for which the array has room. An entry is at the index that is its position modulo
+   * this.
+   */
   #slots = initialSlots
   #numbers = new Float64Array(initialSlots * fieldsPerEntry)
   #memory = Buffer.allocUnsafeSlow(0)
-  /** The newest entry, cached because all cursors usually read it at once. */
+  /** The newest entry, cached because usually all cursors read it at once. */
   #newest: LogEntry | undefined
   #first = 1
   #end = 1
@@ -46,24 +55,24 @@ export class EntryQueue {
     return this.#end
   }
 
-  /** The bytes of all entries, including `logEntryOverheadBytes` for each. */
+  /** The bytes of all entries, with `logEntryOverheadBytes` for each. */
   get bytes(): number {
     return this.#bytesPushed - this.#bytesDropped
   }
 
-  /** The entry at a position; undefined before `first` and from `end` on. */
+  /** Returns the entry at a position; undefined before `first` and from `end` on. */
   at(position: number): LogEntry | undefined {
     if (position === this.#newest?.position) return this.#newest
     if (position < this.#first || position >= this.#end) return undefined
     return { position, bytes: this.#bytesAt(position), receivedMs: this.receivedMs(position) }
   }
 
-  /** The receive time of the entry at a position, which must exist. */
+  /** Returns when the entry at a position, which must exist, was received. */
   receivedMs(position: number): number {
     return this.#number(position, receivedField)
   }
 
-  /** Copies the bytes. */
+  /** Appends an entry with a copy of the bytes. */
   push(bytes: Uint8Array, receivedMs: number): void {
     if (this.#end - this.#first === this.#slots) this.#resize(2 * this.#slots)
     const position = this.#end
@@ -94,14 +103,14 @@ export class EntryQueue {
     this.#bytesDropped = this.#bytesPushed
   }
 
-  /** Releases unused memory. For a queue that gets no more entries. */
+  /** Releases unused memory of a queue that gets no more entries. */
   seal(): void {
     if (this.bytes > maxCopiedBytes && this.#memory.length < 2 * this.bytes) return
     this.#moveTo(this.#messageBytes())
     this.#resize(Math.max(1, this.#end - this.#first))
   }
 
-  /** The bytes of the entries from this position on. */
+  /** Returns the bytes of the entries from this position on, counted as in `bytes`. */
   bytesFrom(position: number): number {
     if (position >= this.#end) return 0
     return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeField)
@@ -121,9 +130,9 @@ export class EntryQueue {
   }
 
   /**
-   * Returns an offset with room for this number of bytes: after the newest entry, or at the beginning of the
-   * memory. Entries that wrap around always end before the oldest one, with one free byte between them, which
-   * distinguishes them from entries that do not wrap.
+   * Returns an offset with room for this number of bytes: behind the newest entry, or at the beginning of the
+   * memory. Entries that wrap around always end before the oldest one, with at least one free byte between
+   * them, so that they can be told from entries that do not wrap.
    */
   #findRoom(bytes: number): number {
     if (this.#first === this.#end) return bytes <= this.#memory.length ? 0 : this.#grow(bytes)
@@ -145,7 +154,7 @@ export class EntryQueue {
     return this.#moveTo(Math.max(initialBytes, 2 * this.#memory.length, 2 * (this.#messageBytes() + bytes)))
   }
 
-  /** Moves the entries to the beginning of other memory, and returns their end. */
+  /** Moves the entries to the beginning of new memory, and returns the offset behind them. */
   #moveTo(memoryBytes: number): number {
     const memory = Buffer.allocUnsafeSlow(memoryBytes)
     let end = 0

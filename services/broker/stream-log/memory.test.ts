@@ -104,7 +104,7 @@ test('an ended request costs at most 4 KiB besides its messages, whatever its pr
   }
   const measureHeap = async () => {
     collectGarbage()
-    // Array buffers are freed in another thread after a collection; the second one waits for it.
+    // Array buffers are freed in another thread after a collection. The second collection waits for that.
     await new Promise(setImmediate)
     collectGarbage()
     const { heapUsed, arrayBuffers } = process.memoryUsage()

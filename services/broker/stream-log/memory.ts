@@ -34,11 +34,11 @@ import { type WritableRequest, Writer } from './writer.ts'
 interface MemoryLogOptions {
   readonly clock: Clock
   readonly repeat: Repeat
-  /** Creates a unique key for a request. */
+  /** Returns a new key of a request, different each time. */
   readonly newKey: () => string
   /**
-   * The maximum bytes of all requests, see `ByteBudget`. Ended requests may have half of it; the oldest of
-   * them are forgotten first.
+   * All requests may have at most this many bytes, see `ByteBudget`. Ended requests may have half of them;
+   * the oldest are forgotten first.
    */
   readonly maxKeptBytes?: number
   readonly maxEnded?: number
@@ -46,13 +46,13 @@ interface MemoryLogOptions {
 
 const sweepEveryMs = 250
 
-/** The log of a single process; always healthy. */
+/** The log of a single process, in its memory; always healthy. */
 export class MemoryLog implements StreamLog {
   readonly healthy = true
   readonly problem = ''
   readonly budget: ByteBudget
   readonly #options: MemoryLogOptions
-  /** The running requests by their three ids, which only one of them has. */
+  /** The running requests by their three ids: no two of them have the same ids. */
   readonly #running = new Map<string, MemoryRequest>()
   readonly #all = new Map<string, MemoryRequest>()
   readonly #watchers = new Set<(request: LoggedRequest) => void>()
@@ -149,7 +149,7 @@ export class MemoryLog implements StreamLog {
     this.#interruptions.sweep()
   }
 
-  /** Keeps an ended request for late consumers, and reports its end. */
+  /** Keeps an ended request for late consumers, and reports the end. */
   #keep(request: MemoryRequest, end: RequestEnd): void {
     this.#running.delete(idsKey(request.ids))
     this.#ended.add({
@@ -169,11 +169,11 @@ interface MemoryRequestOptions {
   readonly opening: Opening
   readonly clock: Clock
   readonly budget: ByteBudget
-  /** Called once, at the end. */
+  /** Called once, at the end of the request. */
   readonly onEnd: (request: MemoryRequest, end: RequestEnd) => void
 }
 
-/** The measured memory of a request besides its messages, including garbage that V8 collects late. */
+/** The measured memory of a request without its messages, including garbage that V8 collects late. */
 const overheadBytes = 8 * 1024
 
 /** A request of the log in memory, with its ring. */
@@ -187,7 +187,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   #progress: StoredProgress
   /** Set while the producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
-  /** Undefined after the end. */
+  /** Undefined after the end of the request. */
   #writer: Writer | undefined
   #forgotten = false
 
@@ -231,12 +231,12 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#opening.limits.keepMs
   }
 
-  /** The bytes that the request takes, with its messages. */
+  /** The bytes of the request in memory, including its messages. */
   get bytes(): number {
     return overheadBytes + this.#opening.header.length + this.#ring.bytes
   }
 
-  /** The progress of the last message. */
+  /** The progress after the last message. */
   get progress(): StoredProgress {
     return this.#progress
   }
@@ -245,7 +245,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#opening.bearerHash
   }
 
-  /** The producer is disconnected, and may return. */
+  /** Whether the producer is disconnected and may return. */
   get isLost(): boolean {
     return this.#suspended !== undefined
   }
@@ -259,7 +259,9 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#ring.read(reader)
   }
 
-  /** Returns the writer of the producer's call; that of the previous call ends. */
+  /**
+   * Returns the writer for a new call of the producer. The writer of the previous call ends with `continued`.
+   */
   openWriter(): Writer {
     this.#suspended = undefined
     this.#writer?.notifyEnd({ how: 'continued' })
@@ -296,12 +298,12 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     this.#suspended = { end, untilMs }
   }
 
-  /** The producer ends the request. */
+  /** Ends the request with the end that its producer gave. */
   async finish(end: RequestEnd): Promise<void> {
     this.#end(end)
   }
 
-  /** Ends the request, and notifies its producer. */
+  /** Ends the request with an end that its producer did not give, and notifies the producer. */
   close(end: RequestEnd): void {
     const writer = this.#writer
     this.#end(end)
@@ -320,7 +322,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     this.#ring.release()
   }
 
-  /** Ends the request if its producer has not returned within the grace. */
+  /** Ends the request if its producer has not returned within the grace period. */
   #endIfOverdue(): void {
     if (this.#suspended === undefined) return
     const { end, untilMs } = this.#suspended
@@ -328,7 +330,8 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   }
 
   /**
-   * Reports the end, and releases what only a running request needs: the producer's call and the progress.
+   * Ends the request: reports the end, and releases what only a running request needs, such as the producer's
+   * call.
    */
   #end(end: RequestEnd): void {
     if (this.ended) return
@@ -345,13 +348,13 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
 
 const ignore = () => {}
 
-/** The maximum number of interruptions; the oldest are forgotten first. */
+/** At most this many interruptions are remembered; beyond that the oldest are forgotten. */
 const maxInterruptions = 10_000
 
 /** The requests whose pushes are rejected after an interruption. */
 class Interruptions {
   readonly #clock: Pick<Clock, 'monotonicMs'>
-  /** The expiry of each, oldest first. */
+  /** For each request, the time at which its pushes are accepted again, oldest first. */
   readonly #until = new Map<string, number>()
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {

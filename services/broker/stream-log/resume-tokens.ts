@@ -4,9 +4,12 @@ import { LogRejection, type Resumption } from './stream-log.ts'
 /** The resume tokens of one request, as hashes. */
 export interface ResumeTokens {
   readonly tokenHash: string
-  /** The previous token, until the first entry after its use: its user may not have received the next one. */
+  /**
+   * The token before the current one. It stays valid until the first entry after its use, because the
+   * producer may not have received the current one.
+   */
   readonly previousHash?: string
-  /** The number of continuations of the request. */
+  /** How often the request was continued. */
   readonly uses: number
 }
 

@@ -126,7 +126,10 @@ interface Reader {
   lost: number
 }
 
-/** Each reader sees every position once, or a gap that includes it; with `wait` nothing is dropped. */
+/**
+ * Runs the commands and checks that each reader gets every position once, or a gap that includes it. With
+ * `wait` nothing is dropped.
+ */
 function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): void {
   const limit = 3000
   const budget = new ByteBudget(2000)

@@ -17,20 +17,20 @@ interface RingOptions {
   readonly header: Uint8Array
   readonly openedMs: number
   readonly limits: RingLimits
-  /** Only its `nowMs` is used. */
+  /** Only `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>
-  /** The budget of all requests of the process. */
+  /** The budget that all requests of the process share. */
   readonly budget: ByteBudget
   readonly watch?: RingWatch
 }
 
-/** Receives the progress of the readers of a ring, to report their positions to other brokers. */
+/** Is notified of the progress of a ring's readers, to report their positions to other brokers. */
 export interface RingWatch {
-  /** The number of read bytes after which a report is due. */
+  /** After this many read bytes `onProgress` is called. */
   readonly reportBytes: number
-  /** A cursor has read `worthBytes`, or starts to hold entries. */
+  /** Called when all cursors together have read `reportBytes`, and when a cursor starts to hold entries. */
   onProgress(): void
-  /** A cursor was closed. */
+  /** Called when a cursor is closed. */
   onClosed(): void
 }
 
@@ -49,14 +49,14 @@ export class Ring {
   #watch: RingWatch | undefined
   readonly #queue = new EntryQueue()
   readonly #cursors = new Set<Cursor>()
-  /** The cursors that hold entries. */
+  /** The cursors that hold entries; see `RingCursor.hold`. */
   readonly #holders = new Set<Cursor>()
   readonly #waiting = new WaitingCursors()
   readonly #slowest = new SlowestPosition(this.#holders)
   #end: RequestEnd | undefined
   #full = false
   #released = false
-  /** The ring counts as one of the budget. */
+  /** Whether the budget counts this ring among those that share it. */
   #isCounted = true
   #unreportedBytes = 0
   #onRoom = () => {}
@@ -71,9 +71,9 @@ export class Ring {
   }
 
   /**
-   * Appends an entry, even if the ring is full. Ignored after the end.
+   * Appends an entry, even if the ring is full. Ignored after the end of the request.
    *
-   * @returns false if the ring is full: its slowest cursor holds entries that should be dropped.
+   * @returns false if the ring is full: its slowest cursor holds entries that should be dropped
    */
   append(bytes: Uint8Array, receivedMs: number): boolean {
     if (this.#end !== undefined) return true
@@ -85,10 +85,7 @@ export class Ring {
     return !this.#full
   }
 
-  /**
-   * Skips the entries before this position, which the source of the ring has lost. Cursors before it get a
-   * gap.
-   */
+  /** Skips the entries before this position, which Redis has lost or dropped. Cursors before it get a gap. */
   skipTo(position: number): void {
     if (position <= this.#queue.end) return
     this.#budget.spend(-this.#queue.bytes)
@@ -97,8 +94,8 @@ export class Ring {
   }
 
   /**
-   * Ends the retention of an ended request: from now on the ring keeps only the last entry, and the entries
-   * that its cursors hold.
+   * Ends the time in which an ended request is kept. From now on the ring keeps only the last entry and those
+   * that its cursors hold; without cursors it keeps none.
    */
   release(): void {
     if (this.#released) return
@@ -108,7 +105,7 @@ export class Ring {
     this.#discardUnlessNeeded()
   }
 
-  /** Drops entries that exceed the budget, and uses budget that other rings have released. */
+  /** Drops entries if the budget is exceeded, and checks whether a full ring has room again. */
   sweep(): void {
     if (!(this.#full || this.#budget.isExceeded)) return
     const wasFull = this.#full
@@ -116,7 +113,7 @@ export class Ring {
     if (wasFull && !this.#full) this.#onRoom()
   }
 
-  /** Only the first end counts. */
+  /** Ends the request. Ignored if it has ended. */
   finish(end: RequestEnd): void {
     if (this.#end !== undefined) return
     this.#end = end
@@ -138,12 +135,12 @@ export class Ring {
     return cursor
   }
 
-  /** Calls back each time a full ring has room again, and at the end. */
+  /** Sets the listener that is called each time a full ring has room again, and at the end. */
   onRoom(listener: () => void): void {
     this.#onRoom = listener
   }
 
-  /** Replaces the watch; undefined to stop reports. */
+  /** Replaces the watch; undefined stops its notifications. */
   watch(watch: RingWatch | undefined): void {
     this.#watch = watch
   }
@@ -152,17 +149,17 @@ export class Ring {
     return this.#full
   }
 
-  /** The position of the oldest kept entry. */
+  /** The position of the oldest kept entry; that of the next entry if none is kept. */
   get firstPosition(): number {
     return this.#queue.first
   }
 
-  /** The position of the next entry. */
+  /** The position that the next entry will get. */
   get nextPosition(): number {
     return this.#queue.end
   }
 
-  /** The position of the slowest cursor that holds entries; undefined if there is none. */
+  /** The position of the slowest cursor that holds entries; undefined if no cursor does. */
   get slowestPosition(): number | undefined {
     return this.#holders.size === 0 ? undefined : Math.min(this.#slowest.position, this.#queue.end)
   }
@@ -171,12 +168,12 @@ export class Ring {
     return this.#cursors.size
   }
 
-  /** The number of kept entries without the header. */
+  /** The number of kept entries, not counting the header. */
   get entries(): number {
     return this.#queue.end - this.#queue.first
   }
 
-  /** The bytes of the kept entries, including the overhead of each. */
+  /** The bytes of the kept entries, with `logEntryOverheadBytes` for each. */
   get bytes(): number {
     return this.#queue.bytes
   }
@@ -187,8 +184,8 @@ export class Ring {
   }
 
   /**
-   * Called by a cursor: returns the entry at its position and advances it; undefined if the cursor has to
-   * wait.
+   * Called by a cursor: returns the entry at its position and advances it. Returns undefined if there is no
+   * such entry yet, and notifies the cursor's reader when there is.
    */
   take(cursor: Cursor): LogEntry | undefined {
     const { rawPosition } = cursor
@@ -209,7 +206,7 @@ export class Ring {
     watch.onProgress()
   }
 
-  /** Called by a cursor. */
+  /** Called by a cursor: changes its position. */
   move(cursor: Cursor, to: number): void {
     const from = cursor.rawPosition
     cursor.rawPosition = to
@@ -218,7 +215,7 @@ export class Ring {
     this.#trimAfterRead()
   }
 
-  /** Called by a cursor: holds the entries from its position on. */
+  /** Called by a cursor: from now on it holds the entries from its position on. */
   hold(cursor: Cursor): void {
     if (cursor.holds) return
     cursor.holds = true
@@ -239,7 +236,7 @@ export class Ring {
     this.#watch?.onClosed()
   }
 
-  /** The position for a seek. */
+  /** Returns the position to which a seek moves. */
   positionFor(to: Parameters<RingCursor['seek']>[0]): number {
     const { first, end } = this.#queue
     if (to === 'oldest') return first
@@ -249,7 +246,7 @@ export class Ring {
     return to === 0 ? 0 : Math.max(to, first)
   }
 
-  /** The oldest position whose entry was received at or after this time. */
+  /** Returns the position of the oldest entry that was received at or after this time. */
   #positionAt(receivedMs: number): number {
     let low = this.#queue.first
     let high = this.#queue.end
@@ -296,13 +293,13 @@ export class Ring {
     return queue.receivedMs(queue.first) < nowMs - this.#limits.ms
   }
 
-  /** Whether no cursor holds the oldest entry, and it is not the only one. */
+  /** Returns whether the oldest entry may be dropped: no cursor holds it, and it is not the only one. */
   #isOptional(): boolean {
     const { first, end } = this.#queue
     return end - first > 1 && first < this.#slowest.position
   }
 
-  /** Drops the entries that the slowest cursor has released. */
+  /** Drops the entries that the slowest cursor no longer holds, if the ring is full or released. */
   #trimAfterRead(): void {
     if (!(this.#full || this.#released) || !this.#slowest.hasRisen) return
     const wasFull = this.#full
@@ -315,11 +312,11 @@ class Cursor implements RingCursor {
   readonly #ring: Ring
   readonly reader: RingReader
   /**
-   * The position of its next entry: 0 is the header. It is before the oldest entry if entries were dropped that
-   * it has not read.
+   * The position of the next entry; 0 is the header. It is before the oldest kept entry if entries were
+   * dropped before the cursor read them.
    */
   rawPosition = 0
-  /** Its index in `WaitingCursors`, or `notWaiting`. */
+  /** The cursor's index in `WaitingCursors`, or `notWaiting`. */
   waitsAt = notWaiting
   open = true
   holds = false
@@ -383,10 +380,12 @@ class Cursor implements RingCursor {
   }
 }
 
-/** The cursors that have taken every entry. */
+/** The cursors that have taken every entry and wait for the next one. */
 class WaitingCursors {
   #cursors: Cursor[] = []
-  /** Used alternately with `#cursors`, so that an append allocates no array. */
+  /**
+   * An empty array that is exchanged with `#cursors` at each `wake`, so that an append allocates no array.
+   */
   #spare: Cursor[] | undefined
 
   add(cursor: Cursor): void {
@@ -409,7 +408,7 @@ class WaitingCursors {
     if (this.#cursors.length === 0) return
     const woken = this.#cursors
     this.#cursors = this.#spare ?? []
-    // A notified reader may append an entry; the nested call has no spare array.
+    // A notified reader may append an entry, which calls `wake` again; that call has no spare array.
     this.#spare = undefined
     for (const cursor of woken) {
       cursor.waitsAt = notWaiting
@@ -421,20 +420,22 @@ class WaitingCursors {
 }
 
 /**
- * The position of the slowest cursor. It searches only after the last cursor has left the lowest position, so
- * the cost per entry and cursor is constant.
+ * The position of the slowest of some cursors. All cursors are searched only after the last one has left the
+ * lowest position, so the average cost for each entry and cursor is constant.
  */
 class SlowestPosition {
   readonly #cursors: ReadonlySet<Cursor>
   #lowest = Number.POSITIVE_INFINITY
-  /** The number of cursors at the lowest position; 0 if the next position is not searched yet. */
+  /**
+   * The number of cursors at the lowest position. 0 if the next lowest position has not been searched yet.
+   */
   #count = 0
 
   constructor(cursors: ReadonlySet<Cursor>) {
     this.#cursors = cursors
   }
 
-  /** A cursor was added (`from` undefined), moved, or removed (`to` undefined). */
+  /** Records that a cursor was added (`from` is undefined), moved, or removed (`to` is undefined). */
   move(from: number | undefined, to: number | undefined): void {
     if (from === this.#lowest) this.#count -= 1
     if (to === this.#lowest) this.#count += 1
@@ -444,13 +445,13 @@ class SlowestPosition {
     }
   }
 
-  /** Infinity if there is no cursor. */
+  /** The position of the slowest cursor; infinity if there is no cursor. */
   get position(): number {
     if (this.#count === 0) this.#search()
     return this.#lowest
   }
 
-  /** Whether the last cursor has left the lowest position, or there is none. */
+  /** Whether no cursor is left at the lowest position that was found last. */
   get hasRisen(): boolean {
     return this.#count === 0
   }

@@ -1,15 +1,18 @@
 import type { LoggedRequest, LogWriter, RequestEnd, StoredProgress, WriterEnd } from './stream-log.ts'
 
-/** A request with its producer, to which a writer passes the calls of the producer. */
+/** A request whose producer is here; a writer passes the calls of the producer to it. */
 export interface WritableRequest {
-  /** The producer must wait. */
+  /** Whether the producer must wait before it appends. */
   readonly mustWait: boolean
   append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean
   suspend(end: RequestEnd): void
   finish(end: RequestEnd): Promise<void>
 }
 
-/** The writer of one producer's call. The request ends it when another call continues the request. */
+/**
+ * The writer for one call of a producer. When another call continues the request, the request ends this
+ * writer.
+ */
 export class Writer implements LogWriter {
   readonly request: LoggedRequest
   readonly #target: WritableRequest
@@ -49,20 +52,22 @@ export class Writer implements LogWriter {
     if (this.#endedBy === undefined) await this.#target.finish(end)
   }
 
-  /** Notifies the producer that its request has this end, or that another call has continued it. */
+  /**
+   * Ends this writer and notifies the producer: the request has this end, or another call has continued it.
+   */
   notifyEnd(end: WriterEnd): void {
     this.#endedBy = end
     for (const listener of this.#listeners) listener(end)
     this.close()
   }
 
-  /** Notifies the producer, if it waits, that it may append again. */
+  /** Lets the producer, if it waits, append again. */
   notifyRoom(): void {
     this.#room?.resolve()
     this.#room = undefined
   }
 
-  /** Releases the producer: no more notifications. */
+  /** Releases the producer, which is not notified any more. */
   close(): void {
     this.notifyRoom()
     this.#listeners = []

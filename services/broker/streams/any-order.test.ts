@@ -55,7 +55,7 @@ type Command = typeof commands extends fc.Arbitrary<readonly (infer C)[]> ? C : 
 interface Run {
   readonly simulation: Simulation
   readonly pushes: Producer[]
-  /** The producers by index; an ended one is replaced by the next. */
+  /** The running producers by index; one that has ended is replaced. */
   readonly producers: (Producer & { readonly id: string; sent: number })[]
   readonly consumers: Consumer[]
   readonly places: (Consumer | undefined)[]
@@ -124,15 +124,15 @@ const notice =
   /^(INFO joined late|WARNING (\d+) messages? [a-z ]+|WARNING (?:dropped|left out): .*), the next is message (\d+)$/
 
 interface Transcript {
-  /** The last request has no status at its end. */
+  /** Whether the last request has no status at its end. */
   readonly open: boolean
-  /** The number of messages that were dropped after the turn of the request began. */
+  /** The number of messages that were dropped after the request was first served. */
   readonly dropped: number
 }
 
 /**
- * Splits the messages of a consumer into requests; throws if they are not in order. Before a producer
- * half-closes, its last status is not known to be the last, and the request may be superseded.
+ * Splits the messages of a consumer into requests; throws if they are not in order. A status is known to be
+ * the last of its producer only when the producer half-closes; until then, the request may be superseded.
  */
 function assertTranscript(texts: readonly string[]): Transcript {
   let open = false

@@ -13,14 +13,17 @@ export interface RequestView {
   readonly request: LoggedRequest
   /** Undefined if the producer is disconnected or connected to another process. */
   readonly producer: { readonly peer: string } | undefined
-  /** Received by this process, also after the producer has left it; undefined if it was never here. */
+  /**
+   * What this process has received of the request, even if the producer is no longer here. Undefined if it
+   * never was.
+   */
   readonly received: ReceivedTotals | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
 type CallKind = 'push' | 'pull'
 
-/** The interval in which time limits are checked, which is also their precision. */
+/** The interval in which time limits are checked; they are as precise as this. */
 const sweepEveryMs = 250
 
 /** The pushes and pulls of one process: accepts them within the limits, and ends them. */
@@ -28,7 +31,7 @@ export class Broker {
   readonly #context: StreamContext
   readonly #pushes = new Set<Push>()
   readonly #pulls = new Set<Pull>()
-  /** What producers sent that are no longer connected. */
+  /** What this process has received of requests whose producer is no longer connected to it. */
   readonly #received = new WeakMap<LoggedRequest, ReceivedTotals>()
   readonly #stopChecks: readonly (() => void)[]
   #draining = false
@@ -46,7 +49,8 @@ export class Broker {
         for (const call of [...this.#pushes, ...this.#pulls]) call.sweep()
       }),
       routes.onChange(() => {
-        // The end of a push ends its pulls with OK: a pull that the route no longer admits ends before it.
+        // Pulls first: the end of a push would end its pulls with OK, although the route no longer admits
+        // them.
         for (const call of [...this.#pulls, ...this.#pushes]) call.recheck()
       }),
     ]
@@ -75,7 +79,7 @@ export class Broker {
     return this.#begin('pull', this.#pulls, pulls, () => new Pull(this.#context, { wanted, caller, sink }))
   }
 
-  /** Rejects new calls, and ends the pulls that wait for a request; running requests can end. */
+  /** Rejects new calls, and ends the pulls that wait for a request. Running requests continue. */
   drain(): void {
     this.#draining = true
     for (const pull of [...this.#pulls]) pull.drain()
@@ -89,7 +93,7 @@ export class Broker {
     return promise
   }
 
-  /** Ends running calls with ERROR "shutting down" for consumers and producers. */
+  /** Ends all running calls, for consumers and producers, with ERROR "shutting down". */
   async close(): Promise<void> {
     this.#draining = true
     for (const stop of this.#stopChecks) stop()
@@ -98,8 +102,8 @@ export class Broker {
   }
 
   /**
-   * Returns the requests with a connected producer, and the pulls that serve a request, of each route in this
-   * process that has any.
+   * Returns, for each route that has any in this process, the number of requests with a connected producer
+   * and of pulls that serve a request.
    */
   loads() {
     const loads = new Map<string, { route: string; activeStreams: number; consumers: number }>()
@@ -129,7 +133,10 @@ export class Broker {
     return [...this.#pulls].filter(({ request, ending }) => request === undefined && !ending).length
   }
 
-  /** Begins a call, and keeps it among the others until it ends. Counts the errors of both. */
+  /**
+   * Begins a call and keeps it in `running` until it ends. Counts the error of a call that is rejected or
+   * fails.
+   */
   #begin<Of extends Push | Pull>(call: CallKind, running: Set<Of>, limit: number, begin: () => Of): Of {
     try {
       this.#assertRoom(call, running.size, limit)

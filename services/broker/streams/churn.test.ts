@@ -10,7 +10,7 @@ import { createSimulation, type Simulation } from './testing/simulation-under-te
 
 const rounds = process.env['SOAK'] === '1' ? 100 : 10
 const requestsPerRound = 250
-/** The variation of the heap size without a leak. */
+/** How much the heap size may vary without a leak. */
 const toleranceBytes = 1024 * 1024
 
 setFlagsFromString('--expose-gc')
@@ -49,7 +49,7 @@ test('ended requests with any ids leak no memory', async () => {
     heap.push(process.memoryUsage().heapUsed)
   }
   assert.equal(simulation.stats.route('').counters.pushes, rounds * requestsPerRound)
-  // The compilation of code also takes memory before that.
+  // Before the second half, the compilation of code also takes memory.
   const [warm = 0, ...later] = heap.slice(rounds / 2)
   assert.ok((later.at(-1) ?? 0) - warm < toleranceBytes, `the heap grew: ${heap.join(', ')} bytes`)
   await simulation.close()

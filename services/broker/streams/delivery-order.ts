@@ -2,9 +2,9 @@ import type { ConcurrentRequests } from '../routes/route.ts'
 import type { Delivery } from './delivery.ts'
 
 /**
- * The deliveries of one pull, of which only the first one is served: messages carry no ids, so that those of
- * two requests must not be interleaved. By the route's policy the others wait, or the newest replaces all
- * others. The third policy, `refuse`, rejects a push when it begins, and has no effect here.
+ * The deliveries of one pull. Only the first one is served, because messages carry no ids: those of two
+ * requests must not be mixed. Depending on the route's policy, the others wait, or the newest one replaces
+ * all others. A third policy, `refuse`, rejects a push when it begins, and has no effect here.
  */
 export class DeliveryOrder {
   readonly #maxWaiting: number
@@ -25,10 +25,10 @@ export class DeliveryOrder {
   }
 
   /**
-   * Adds a delivery after the others.
+   * Adds a delivery behind the others.
    *
-   * @returns the deliveries that it displaced before they began, and the one that it supersedes, which is still
-   *   served for one more status
+   * @returns the deliveries that were removed before they began, and the running one that this delivery
+   * supersedes, which stays first for one more status
    */
   add(delivery: Delivery, policy: ConcurrentRequests): Displaced {
     const queue = this.#queue
@@ -40,8 +40,8 @@ export class DeliveryOrder {
   }
 
   /**
-   * Serves the first delivery whose request may have another consumer. Closes, removes and returns those before
-   * it.
+   * Begins the first delivery whose request may have another consumer. Closes, removes and returns those
+   * before it.
    */
   beginFirst(): readonly Delivery[] {
     const full: Delivery[] = []

@@ -13,16 +13,19 @@ interface DeliveryOptions {
   readonly request: LoggedRequest
   readonly route: Route
   readonly beginning: Beginning
-  /** The begin of the pull, in milliseconds since the epoch. */
+  /** When the pull began, in milliseconds since the epoch. */
   readonly pulledMs: number
-  /** Whether it is served now, and counts as a consumer of the request; otherwise it is queued. */
+  /**
+   * Whether the delivery is served at once, and is already counted as a consumer of the request. Otherwise it
+   * is queued.
+   */
   readonly isServed: boolean
-  /** Whether the consumer may resume, and gets the name of the run. */
+  /** Whether the consumer gets the name of the run, with which it can resume. */
   readonly namesRun: boolean
   readonly notices: PullNotices
-  /** `next` may return more messages. */
+  /** Called when `next` may return more messages. */
   onReadable(): void
-  /** The request cannot be read; undefined if none of its entries is kept any more. */
+  /** Called if the request cannot be read; with undefined if none of its entries is kept any more. */
   onUnreadable(error: GrpcError | undefined): void
 }
 
@@ -30,8 +33,8 @@ interface DeliveryOptions {
  * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap
  * with the number of the next message, and a status at the end.
  *
- * It reads from the time at which the request matches the pull, but holds entries only while it is served:
- * before that no producer waits for it, and trimmed entries are a gap.
+ * It has a position in the request from the time at which the request matches the pull, but holds entries
+ * only while it is served. Before that no producer waits for it, and entries that are dropped are a gap.
  */
 export class Delivery {
   readonly request: LoggedRequest
@@ -49,7 +52,7 @@ export class Delivery {
   readonly #namesRun: boolean
   #stopped: Status | undefined
   #isServed: boolean
-  /** The number of sent messages, including those of the broker. */
+  /** The number of messages that were sent, including statuses of the broker. */
   #sent = 0
   #gap = 0
   #over = false
@@ -94,8 +97,8 @@ export class Delivery {
   }
 
   /**
-   * From now on it counts as a consumer of the request, and the producer waits for it, if the route says so.
-   * Returns false if the request has as many consumers as its route allows.
+   * From now on, the delivery counts as a consumer of the request, and holds entries. Returns false if the
+   * request has as many consumers as its route allows.
    */
   beginServing(): boolean {
     const { consumersOfRequest } = this.#context
@@ -104,12 +107,12 @@ export class Delivery {
     return this.#isServed
   }
 
-  /** The header was sent. */
+  /** Whether the header was sent. */
   get begun(): boolean {
     return this.#sent > 0
   }
 
-  /** Everything was sent. */
+  /** Whether everything was sent. */
   get over(): boolean {
     return this.#over
   }
@@ -119,7 +122,7 @@ export class Delivery {
   }
 
   /**
-   * The next message; undefined if there is none yet, and at the end.
+   * Returns the next message; undefined if there is none yet, and at the end.
    *
    * @throws GrpcError if the consumer must be cut off
    */
@@ -147,20 +150,23 @@ export class Delivery {
     return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
   }
 
-  /** Ends with this status as the next message. Producers no longer wait for this consumer. */
+  /** Ends the delivery with this status as the next message. Producers no longer wait for this consumer. */
   stop(status: Status): void {
     this.#stopped = status
     this.#cursor?.close()
   }
 
-  /** @throws GrpcError if the consumer must be cut off, even if it does not read */
+  /**
+   * Checks for dropped entries even if the consumer does not read.
+   * @throws GrpcError if the consumer must be cut off
+   */
   sweep(): void {
     if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1 || this.#cursor === undefined) return
     const gap = this.#countGap(this.#cursor)
     if (gap > 0) this.#recordGap(gap)
   }
 
-  /** Abandons the request, with the problem if it was not delivered completely. */
+  /** Ends the delivery. `problem` is the reason if the request was not delivered completely. */
   close(problem?: string): void {
     if (this.#closed) return
     this.#closed = true
@@ -170,9 +176,9 @@ export class Delivery {
   }
 
   /**
-   * Returns the next notice if another entry follows it: the last status must be the producer's. The
-   * notice has the number of that entry, since a consumer counts messages to resume, and must not count
-   * the notice.
+   * Returns the next notice if another entry follows it: the last status must be the producer's. The notice
+   * has the number of that entry, because a consumer that resumes counts the messages of the request, and
+   * must not count the notice.
    */
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
     const notice = this.#notices.isEmpty || cursor.behind.entries === 0 ? undefined : this.#notices.take()
@@ -180,7 +186,7 @@ export class Delivery {
     return encodeStatusMessage({ ...notice, message: `${notice.message}, ${describeNext(cursor.position)}` })
   }
 
-  /** The number of trimmed entries that the consumer has neither received nor been notified of. */
+  /** Returns the number of dropped entries of which the consumer has not been notified. */
   #countGap(cursor: RingCursor): number {
     this.#gap += cursor.takeGap()
     return this.#gap
@@ -197,7 +203,7 @@ export class Delivery {
   #recordGap(messages: number): void {
     const { counters } = this.#stats
     counters.messages_dropped += messages
-    // A slow consumer is not the cause of entries that were trimmed while this delivery was queued.
+    // Entries that were dropped while this delivery was queued are not the fault of a slow consumer.
     if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1) return
     counters.consumers_cut_off += 1
     const { bufferBytes, bufferSeconds } = this.route.limits
@@ -217,7 +223,7 @@ export class Delivery {
     if (end.how !== 'completed') return this.#finishWith(end.status)
     this.#over = true
     if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
-    // A consumer that joins after the producer's last status also gets that status.
+    // A consumer that joins after the producer's last status gets that status, too.
     cursor.seek('last')
     return cursor.next()?.bytes
   }
@@ -242,15 +248,15 @@ function createJoinNotice({ at }: Beginning, skipped: number, position: number):
   return { code: 'WARNING', message: `${expired}, ${next}` }
 }
 
-/** The end of each status of the broker that is followed by another message. */
+/** Returns the end of each status of the broker that another message follows. */
 const describeNext = (position: number) => `the next is message ${position}`
 
-/** The maximum number of warnings in the queue of a consumer; further ones are left out. */
+/** At most this many warnings wait for a consumer; further ones are left out. */
 const maxNotices = 8
 
 /**
- * The warnings of the broker to a consumer. Each is sent before the next message of the served request; those
- * that no message follows are kept for the next request.
+ * The warnings of the broker to a consumer. Each is sent before the next message of the served request. If no
+ * message follows, it is kept for the next request.
  */
 export class PullNotices {
   readonly #queue: Status[] = []
@@ -268,7 +274,7 @@ export class PullNotices {
   }
 }
 
-/** The warning about a request that the pull does not serve. */
+/** Returns the warning about a request that the pull does not serve. */
 export const describeSkipped = (reason: string): string => `left out: ${reason}`
 
 export function tooManyConsumers(ids: string, { limits: { consumers } }: Route): string {
@@ -276,7 +282,10 @@ export function tooManyConsumers(ids: string, { limits: { consumers } }: Route):
   return `the request ${ids} has ${many} all that its route allows`
 }
 
-/** Returns the request id. It adds the ids that the pull did not name if several requests could have it. */
+/**
+ * Returns the request id, and the ids that the pull does not name if several requests could have that request
+ * id.
+ */
 export function describeRequest(
   { requestId, streamId, targetObjectId }: AnimationIds,
   wanted: AnimationIds,

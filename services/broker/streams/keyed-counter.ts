@@ -1,4 +1,4 @@
-/** Counts entries by key, up to a limit. */
+/** Counts by key, such as the pushes of a route. */
 export class KeyedCounter {
   readonly #counts = new Map<string, number>()
 
@@ -6,7 +6,7 @@ export class KeyedCounter {
     return this.#counts.get(key) ?? 0
   }
 
-  /** Adds one, unless there are `limit` already; returns whether it did. */
+  /** Adds one to the key's count if it is below `limit`; returns whether it did. */
   take(key: string, limit: number): boolean {
     const count = this.count(key)
     if (count < limit) this.#counts.set(key, count + 1)

@@ -1,27 +1,30 @@
 import type { LateJoiners, Route } from '../routes/route.ts'
 import type { LoggedRequest, RingCursor } from '../stream-log/stream-log.ts'
 
-/** The position after the header at which a pull begins to read a request. It always gets the header. */
+/**
+ * Where a pull begins to read a request. It always gets the header; this is the position of the next message.
+ */
 export type Beginning =
-  /** The pull began before the request. */
+  /** The pull began before the request, so it gets every message. */
   | { readonly at: 'first' }
   /**
-   * The number of messages that the consumer received before; it can be higher than the number in the log.
+   * The pull resumes: `number` is the number of messages that the consumer has received before. It can be
+   * higher than the number of messages in the log.
    */
   | { readonly at: 'message'; readonly number: number }
   | { readonly at: 'join'; readonly policy: LateJoiners }
 
 interface Joining {
-  /** The messages that the consumer received before, by the keys of requests. */
+  /** For each run that the consumer resumes, the number of messages that it has received before. */
   readonly received: ReceivedCounts
-  /** The request began before the pull. */
+  /** Whether the request began before the pull. */
   readonly late: boolean
 }
 
 /**
  * Returns the beginning, or undefined for a request that is not served: one that had ended before the pull
- * began, unless the pull resumes it or its route begins at the start. A later push may have the same ids: it
- * is another request, and the pull waits for it.
+ * began, unless the pull resumes it or its route lets late consumers begin at the start. A later push with
+ * the same ids is another request, and the pull waits for that.
  */
 export function findBeginning(
   { key, ended }: Pick<LoggedRequest, 'key' | 'ended'>,
@@ -35,8 +38,8 @@ export function findBeginning(
 }
 
 /**
- * Moves a cursor that has returned the header. Returns the number of skipped messages that the consumer does
- * not know of; the caller reports them, so that no gap is silent.
+ * Moves a cursor that has returned the header to the beginning. Returns the number of skipped messages that
+ * the consumer does not know of; the caller reports them, so that no gap is silent.
  */
 export function seekBeginning(cursor: RingCursor, beginning: Beginning): number {
   switch (beginning.at) {
@@ -55,10 +58,10 @@ export function seekBeginning(cursor: RingCursor, beginning: Beginning): number 
   }
 }
 
-/** The metadata with which a consumer resumes. */
+/** The metadata with which a consumer resumes; see `parseReceivedCounts`. */
 export const receivedMetadata = 'tollway-received'
 
-/** The number of messages that the consumer received of a run, by the key of its request. */
+/** For each run, by the key of its request, the number of messages that the consumer has received. */
 export type ReceivedCounts = ReadonlyMap<string, number>
 
 const maxReceived = 100
@@ -66,8 +69,8 @@ const receivedForm = /^([\w.-]{1,100})=(\d{1,15})$/
 
 /**
  * Parses `tollway-received: <run>=<count>`, where the run is a name from the broker, and the count includes
- * all messages of the request and its header. One value may have several, separated by commas. `none`
- * requests the names of runs, and resumes none.
+ * all messages of the request and its header. One value may have several such pairs, separated by commas.
+ * `none` requests the names of runs without resuming any.
  *
  * @returns undefined for a consumer without this metadata, which does not get the names of runs
  * @throws Error that describes the problem

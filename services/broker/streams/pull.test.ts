@@ -1,7 +1,7 @@
 import { defaultRoute } from '../routes/route.ts'
 import { type Scenario, testScenarios } from './testing/scenario-under-test.ts'
 
-/** A buffer of about three messages, each of which counts some 300 bytes. */
+/** Limits with a buffer for about three messages, each of which counts for some 300 bytes. */
 const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }
 
 const matching: readonly Scenario[] = [

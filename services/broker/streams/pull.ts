@@ -18,16 +18,16 @@ interface PullOptions {
   readonly sink: PullSink
 }
 
-/** The maximum difference between the clocks of two brokers. */
+/** The clocks of two brokers may differ by at most this much. */
 const clockSkewMs = 1_000
 /**
- * A run that the log does not report within this time counts as not kept. Brokers report requests within
- * milliseconds.
+ * A run to resume that the log does not report within this time counts as not kept. Brokers report requests
+ * within milliseconds.
  */
 const resumeWaitMs = 1_000
 
 /**
- * One consumer's call: the matching requests, one after the other.
+ * One consumer's call: it serves the requests that match its ids, one after the other.
  *
  * The pull ignores a request whose route does not accept the caller's token: otherwise a producer that uses
  * another's stream id could end that stream's pulls.
@@ -42,7 +42,7 @@ export class Pull {
   readonly #order: DeliveryOrder
   readonly #notices = new PullNotices()
   readonly #done = Promise.withResolvers<void>()
-  /** The runs that the consumer resumes; undefined if it names none. */
+  /** The runs that the consumer resumes; undefined without the metadata `tollway-received`. */
   readonly #received: ReceivedCounts | undefined
   /** The runs to resume that the log has not reported yet. */
   readonly #missing: Set<string>
@@ -69,7 +69,7 @@ export class Pull {
     this.#received = parseReceived(caller)
     this.#missing = new Set(this.#received?.keys())
     this.#token = hashToken(caller.metadata)
-    // The rejection of a call without a consumer has no other handler.
+    // Nothing else handles the rejection if the consumer is gone.
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
     this.#sinkMonitor = new PullSinkMonitor(sink, context.log.budget)
@@ -84,30 +84,33 @@ export class Pull {
   }
 
   /**
-   * Resolves at the end of a pull's only request, when the consumer has read its last message; rejects with a
-   * `GrpcError`.
+   * Resolves when a pull for one request has delivered it and the consumer has read its last message; rejects
+   * with a `GrpcError`.
    */
   get done(): Promise<void> {
     return this.#done.promise
   }
 
-  /** No request is served any more; only the last messages wait for the consumer. */
+  /** Whether the pull serves no more requests; the consumer may still have to read the last messages. */
   get ending(): boolean {
     return this.#over
   }
 
-  /** The request that is served. */
+  /** The request that is being served. */
   get request(): LoggedRequest | undefined {
     return this.#order.first?.request
   }
 
-  /** The messages of the served request that were not sent, and the bytes that the consumer has not read. */
+  /**
+   * The entries of the served request that were not sent yet, with their bytes and those that were sent but
+   * not read.
+   */
   get behind(): { readonly entries: number; readonly bytes: number } {
     const { entries, bytes } = this.#order.first?.behind ?? { entries: 0, bytes: 0 }
     return { entries, bytes: bytes + this.#sink.queuedBytes }
   }
 
-  /** Enforces the time limits. */
+  /** Checks the time limits. */
   sweep(): void {
     const nowMs = this.#context.clock.monotonicMs()
     this.#abortOnError(() => {
@@ -132,7 +135,7 @@ export class Pull {
     }
   }
 
-  /** Ends as soon as no request is served or queued. */
+  /** Lets the pull end as soon as no request is served or queued. */
   drain(): void {
     this.#draining = true
     this.#endIfDrained()
@@ -165,7 +168,9 @@ export class Pull {
     this.#settle(reason)
   }
 
-  /** Aborts the pull if the work throws. The work may run in the call of a producer, which must not fail. */
+  /**
+   * Aborts the pull if the work throws: the work may run within the call of a producer, which must not fail.
+   */
   #abortOnError(work: () => void): void {
     try {
       work()
@@ -201,7 +206,10 @@ export class Pull {
     this.#pump()
   }
 
-  /** Reports a request that has as many consumers as its route allows. A pull of another request continues. */
+  /**
+   * Reports that the request has as many consumers as its route allows. Ends the pull, unless it serves
+   * another request.
+   */
   #reportFull(request: LoggedRequest, route: Route): void {
     const message = tooManyConsumers(describeRequest(request.ids, this.wanted), route)
     if (this.#order.first === undefined) this.#end(new GrpcError('RESOURCE_EXHAUSTED', message))
@@ -228,7 +236,10 @@ export class Pull {
     this.#beginFirst()
   }
 
-  /** Treats a request that is not kept any more as if it had never begun. */
+  /**
+   * Treats a request of which no message is kept any more as if it had never begun. Any other error ends the
+   * pull.
+   */
   #dropUnreadable(delivery: Delivery, error: GrpcError | undefined): void {
     if (error !== undefined) {
       this.#end(error)
@@ -254,7 +265,7 @@ export class Pull {
     this.#pumping = false
   }
 
-  /** Begins the first delivery. Leaves out those whose request has too many consumers, and reports them. */
+  /** Begins the first delivery. Removes and reports those before it whose request has too many consumers. */
   #beginFirst(): void {
     const reasons = this.#order
       .beginFirst()
@@ -268,7 +279,7 @@ export class Pull {
     }
   }
 
-  /** Returns false if there is no message to send. */
+  /** Sends the next message, or finishes the delivery. Returns false if there is nothing to do yet. */
   #sendNext(delivery: Delivery): boolean {
     const bytes = delivery.next()
     if (bytes !== undefined) this.#writable = this.#sink.write(bytes)
@@ -291,8 +302,8 @@ export class Pull {
   }
 
   /**
-   * Cuts off a consumer that has read nothing for `idleSeconds` while others wait for it, or after the end of
-   * the request, when no producer can end the wait.
+   * Cuts off a consumer that has read nothing for `idleSeconds`, if the producer waits for it or the request
+   * has ended.
    */
   #assertNotStalled(nowMs: number): void {
     const stalledMs = this.#sinkMonitor.measure(nowMs)
@@ -305,7 +316,10 @@ export class Pull {
     throw new GrpcError('RESOURCE_EXHAUSTED', message)
   }
 
-  /** Reports the runs to resume that the log no longer has, because of their age or a lost broker. */
+  /**
+   * Reports a run to resume that the log does not have: it is too old, or was lost with a broker. Ends the
+   * pull unless it serves another request.
+   */
   #reportMissing(nowMs: number): void {
     if (this.#missing.size === 0 || !this.#context.log.healthy || nowMs - this.#beganMs < resumeWaitMs) return
     const [run] = this.#missing
@@ -327,8 +341,8 @@ export class Pull {
 }
 
 /**
- * Returns whether the request may have another consumer. Counts the consumer if it is served: a queued delivery
- * is counted when it is served.
+ * Returns whether the request may have another consumer. Counts the consumer only if it is served at once; a
+ * queued delivery is counted when it begins.
  */
 function reserveConsumer(
   { consumersOfRequest }: StreamContext,
@@ -339,7 +353,7 @@ function reserveConsumer(
   return isServed ? consumersOfRequest.take(key, consumers) : consumersOfRequest.count(key) < consumers
 }
 
-/** The error of a call that begins or runs while the process ends. */
+/** The error of a call that begins or runs while the process shuts down. */
 export const shutdownError = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')
 
 const nothingReceived: ReceivedCounts = new Map()

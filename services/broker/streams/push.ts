@@ -17,32 +17,32 @@ import { type PushCaller, type StreamContext, startRequestSpan } from './stream-
 /**
  * One producer's call: the messages of one request, in their order.
  *
- * Errors of messages are reported to the producer with a Status of any code; errors of the call (ids,
+ * A problem with the messages is answered with a Status of any code; a problem with the call (ids,
  * permission, size, limits) with a gRPC code. Consumers get the same text in a status.
  *
- * A push with a resume token continues its request: its messages follow those in the log, as the metadata of
- * the response say. It must not send messages before that.
+ * A push with a resume token continues its request. The metadata of the response say which message comes
+ * next; a push that sends messages before that is rejected.
  *
- * A push whose first message is not a header cannot be routed, whatever the rules of any route: it ends with
- * a Status ERROR of the rule `order`. A push without any id is INVALID_ARGUMENT.
+ * A push whose first message is not a header cannot be routed, so no route's rules apply: it ends with a
+ * Status ERROR of the rule `order`. A push without any id is INVALID_ARGUMENT.
  */
 export class Push {
   readonly peer: string
   readonly #context: StreamContext
   readonly #caller: PushCaller
-  /** The resume token of the call's metadata; undefined if the push begins a request. */
+  /** The resume token in the call's metadata; undefined if the push begins a request. */
   readonly #resumeToken: ResumeToken | undefined
   readonly #bearer: ReturnType<typeof hashToken>
   readonly #done = Promise.withResolvers<Status>()
   #beganMs: number
   #lastMessageMs: number
   #waitsForRoom = false
-  /** The header was received, or the log has it. */
+  /** Whether the header was received, now or in an earlier call. */
   #begun: boolean
   /** Undefined until the request has begun in the log. */
   #pushed: PushedRequest | undefined
   #span: Span | undefined
-  /** The end of the request for its consumers. */
+  /** The end of this call for the request: the end that consumers get, or `continued`. */
   #ended: WriterEnd | undefined
 
   /** @throws GrpcError INVALID_ARGUMENT for an invalid resume token in the metadata */
@@ -55,32 +55,35 @@ export class Push {
     this.#beganMs = context.clock.monotonicMs()
     this.#lastMessageMs = this.#beganMs
     this.#begun = this.#resumeToken !== undefined
-    // The answer of a disconnected producer has no other handler.
+    // Nothing else handles the rejection if the producer is disconnected.
     this.#done.promise.catch(() => {})
     if (this.#resumeToken !== undefined) this.#resume(this.#resumeToken)
   }
 
-  /** The status of the request; rejects with a `GrpcError` if the call was invalid. */
+  /** Resolves with the final status for the producer; rejects with a `GrpcError` if the call was invalid. */
   get done(): Promise<Status> {
     return this.#done.promise
   }
 
-  /** No more messages are accepted. */
+  /** Whether the push accepts no more messages. */
   get over(): boolean {
     return this.#ended !== undefined
   }
 
-  /** Undefined before the header. */
+  /** The request; undefined until it has begun in the log. */
   get request(): LoggedRequest | undefined {
     return this.#pushed?.request
   }
 
-  /** The messages so far; undefined before the header. */
+  /** The totals of received messages; undefined until the request has begun in the log. */
   get received(): ReceivedTotals | undefined {
     return this.#pushed?.received
   }
 
-  /** Accepts the next message. The caller awaits a returned promise before the message after it. */
+  /**
+   * Accepts the next message. If a promise is returned, the caller awaits it before it passes the next
+   * message.
+   */
   take(bytes: Uint8Array): Promise<void> | undefined {
     if (this.over) return undefined
     this.#lastMessageMs = this.#context.clock.monotonicMs()
@@ -95,7 +98,7 @@ export class Push {
     }
   }
 
-  /** The producer has sent everything. */
+  /** Called when the producer has sent everything. */
   halfClose(): void {
     if (this.over) return
     if (this.#isEarly) this.#rejectEarly()
@@ -107,8 +110,8 @@ export class Push {
   }
 
   /**
-   * The producer is disconnected, or its call was cut. A request whose producer has a resume token waits for
-   * it, unless the producer has cancelled the call itself.
+   * Called when the producer is disconnected, or its call was cut. If the producer has a resume token, the
+   * request waits for it, unless the producer has cancelled the call itself.
    */
   close(reason: GrpcError): void {
     if (this.over) return
@@ -131,13 +134,13 @@ export class Push {
     }
   }
 
-  /** The routes have changed, and may no longer accept the producer. */
+  /** Called when the routes have changed: ends the push if they no longer accept the producer. */
   recheck(): void {
     const rejection = this.#pushed?.findRejection()
     if (rejection !== undefined) this.#failWith(rejection)
   }
 
-  /** A producer that sends before the response cannot know the number of its next message. */
+  /** Whether a producer that continues sends before the response: it cannot know which message comes next. */
   get #isEarly(): boolean {
     return this.#pushed === undefined && this.#resumeToken !== undefined
   }
@@ -195,7 +198,7 @@ export class Push {
     this.#lastMessageMs = this.#context.clock.monotonicMs()
   }
 
-  /** The producer may return. */
+  /** Ends the call, but not the request: the producer may return. */
   #suspend(request: PushedRequest, reason: GrpcError): void {
     const graceSeconds = this.#context.limits.resumeGraceMs / 1000
     const end = lostWith(`${reason.message}, and it did not come back for ${graceSeconds} s`)
@@ -219,7 +222,7 @@ export class Push {
     this.#finish({ how, status }, status)
   }
 
-  /** Ends the request in the log, and answers the producer after that. */
+  /** Ends the request in the log, and then answers the producer. */
   #finish(end: WriterEnd, outcome: Status | GrpcError): void {
     if (this.over) return
     this.#ended = end

@@ -28,13 +28,13 @@ import {
 } from './resume-token.ts'
 import { findRoute, type StreamContext } from './stream-context.ts'
 
-/** The number of messages, including the header, and of their bytes. */
+/** The number of received messages, including the header, and of their bytes. */
 export interface ReceivedTotals {
   readonly messages: number
   readonly bytes: number
 }
 
-/** A violation in mode reject: reported with a Status, to producer and consumers. */
+/** A message breaks a rule in mode reject. The producer and the consumers get this as a Status. */
 export class RuleBroken extends ExpectedError {}
 
 interface PushedHeader {
@@ -46,8 +46,8 @@ interface PushedHeader {
 /**
  * Begins the request of a push with its first message.
  *
- * @throws GrpcError if it is not accepted, RuleBroken if a rule rejects it; there is no request in either
- *   case
+ * @throws GrpcError if the push is not accepted, RuleBroken if a rule rejects the message; no request begins
+ * then
  */
 export async function beginRequest(
   context: StreamContext,
@@ -73,7 +73,7 @@ export async function beginRequest(
     sourceServiceId,
     route: route.name,
     bearerHash: identifyProducer(ids, route, token),
-    // Messages may be slices of a larger buffer, and a header is kept for a long time.
+    // A message may be a part of a larger buffer, which the header would keep in memory for a long time.
     header: copyBytes(bytes),
     limits: ringLimits(route),
     traceparent,
@@ -109,7 +109,7 @@ export async function beginRequest(
 /**
  * Continues the request of a resume token, after the last message in the log.
  *
- * @throws GrpcError if it cannot be continued
+ * @throws GrpcError if the request cannot be continued
  */
 export async function continueRequest(
   context: StreamContext,
@@ -133,7 +133,7 @@ export async function continueRequest(
   rules.check(header, 0)
   rules.restore(start.rules)
   context.stats.route(route.name).counters.producers_resumed += 1
-  // A running request is not rejected because of requests that have begun in the meantime.
+  // Counted without a limit: a running request is not rejected because others have begun in the meantime.
   context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
   return new PushedRequest(context, {
     writer,
@@ -146,13 +146,13 @@ export async function continueRequest(
   })
 }
 
-/** The data with which another broker can continue to process the messages of a producer. */
+/** What another broker needs to continue with the messages of the producer. */
 interface Progress extends ReceivedTotals {
   readonly lastPart: Message['part']
   readonly rules: SavedRules
 }
 
-/** Copies the bytes into separate memory, which is not in Node's pool. */
+/** Copies the bytes into memory of their own, outside of Node's pool of buffers. */
 function copyBytes(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
@@ -171,13 +171,14 @@ interface PushedRequestOptions {
 
 /**
  * A request whose producer is connected to this process: its messages are checked against the rules of its
- * route and relayed to the log.
+ * route and passed to the log.
  */
 export class PushedRequest {
   readonly request: LoggedRequest
   readonly route: Route
   /**
-   * The token for the producer to continue the request in another call; undefined if this is not possible.
+   * The token with which the producer can continue the request in another call; undefined if resumption is
+   * disabled.
    */
   readonly resumeToken: string | undefined
   readonly #context: StreamContext
@@ -204,15 +205,15 @@ export class PushedRequest {
     this.#lastPart = start.lastPart
   }
 
-  /** The messages of the producer so far. */
+  /** The totals of the producer's messages so far. */
   get received(): ReceivedTotals {
     return this.#received
   }
 
   /**
-   * Relays the next message.
+   * Checks the next message and passes it to the log.
    *
-   * @returns false if the caller should await `ready` before the next one
+   * @returns false if the caller should await `ready` before the next message
    * @throws GrpcError for an invalid message, RuleBroken for a violation in mode reject
    */
   relay(bytes: Uint8Array): boolean {
@@ -234,8 +235,8 @@ export class PushedRequest {
   }
 
   /**
-   * Returns the answer to the producer, and the end of the request for its consumers, after the producer has
-   * sent everything.
+   * Called when the producer has sent everything. Returns the end of the request for its consumers, and the
+   * answer to the producer.
    */
   complete(): { readonly end: RequestEnd; readonly answer: Status } {
     const broken = this.#rules.end(this.#received.messages)
@@ -252,7 +253,7 @@ export class PushedRequest {
     return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
   }
 
-  /** Called once, at the end. Rejects with a `LogRejection`. */
+  /** Ends the request; called once. Rejects with a `LogRejection`. */
   async end(end: WriterEnd): Promise<void> {
     this.#context.requestsOfRoute.release(this.route.name)
     if (end.how === 'lost') this.#stats.counters.producers_lost += 1
@@ -262,7 +263,7 @@ export class PushedRequest {
 
   /**
    * Called instead of `end`: the request gets this end, unless its producer continues it within the grace
-   * period. It counts for its route until then.
+   * period. Until then, it counts as a running request of its route.
    */
   suspend(lost: RequestEnd): void {
     this.#stats.counters.producers_suspended += 1
@@ -274,7 +275,7 @@ export class PushedRequest {
     this.#writer.onEnded(listener)
   }
 
-  /** Returns the reason why the current routes do not accept the producer; undefined if they do. */
+  /** Returns the error why the current routes do not accept the producer; undefined if they do. */
   findRejection(): GrpcError | undefined {
     const route = findRoute(this.#context, this.request)
     return findRejection(route, 'push', this.#token)
@@ -318,7 +319,7 @@ function assertSize({ length }: Uint8Array, number: number, { limits }: Route): 
 }
 
 /**
- * Returns the warnings for consumers: the first of each rule.
+ * Checks a message. Returns the warnings for consumers: for each rule only its first violation.
  *
  * @throws RuleBroken for a violation in mode reject
  */
@@ -347,7 +348,10 @@ function countReceived({ counters }: RouteStats, { length }: Uint8Array): void {
   counters.bytes_in += length
 }
 
-/** Only a route that asks for tokens distinguishes its producers. */
+/**
+ * Returns the hash of the producer; empty if the route requires no tokens, so that it cannot tell producers
+ * apart.
+ */
 const identifyProducer = (ids: AnimationIds, { tokens }: Route, token: TokenHash) =>
   tokens.push.length === 0 ? '' : hashProducer(ids, token)
 
@@ -367,7 +371,10 @@ async function openOrReplaceLost(context: StreamContext, opening: Opening): Prom
   }
 }
 
-/** Ends the request with these ids, if its producer was lost and is the caller of this push. */
+/**
+ * Ends the request with these ids if its producer is lost and is the caller of this push; returns whether it
+ * did.
+ */
 async function replaceLost(
   { log, stats }: StreamContext,
   lost: Pick<Opening, 'ids' | 'bearerHash' | 'route'>,
@@ -380,8 +387,8 @@ async function replaceLost(
 }
 
 /**
- * For a route that rejects concurrent requests: an object of a stream has one request at a time, whatever its
- * pulls are. A lost request of the same producer ends.
+ * Rejects the push, for a route that allows one request at a time, if another request of the same stream and
+ * object is running. If that request is lost and has the same producer, it ends instead.
  */
 async function assertAlone(
   context: StreamContext,

@@ -5,11 +5,13 @@ import type { Resumption } from '../stream-log/stream-log.ts'
 import { type AnimationIds, idsKey } from '../wire/animation-ids.ts'
 import type { TokenHash } from './admission.ts'
 
-/** The metadata in which a producer sends its resume token, and gets it in the response. */
+/**
+ * The metadata in which the response gives a producer its resume token, and in which the producer sends it.
+ */
 export const resumeMetadata = 'tollway-resume'
 /**
- * Metadata of the response: the number of the message that the producer must send next; the header is message
- * 0.
+ * The metadata of the response with the number of the message that the producer must send next. The header is
+ * message 0.
  */
 export const nextMetadata = 'tollway-next'
 
@@ -18,7 +20,10 @@ const tokenForm = /^([\w.-]{1,100})\.(\d{1,9})\.([\w-]{43})$/
 
 export const newSecret = (): string => randomBytes(secretBytes).toString('base64url')
 
-/** Binds the secret to the bearer token of its producer: both are needed to continue the request. */
+/**
+ * Returns a hash of the secret and the bearer token of its producer, so that both are needed to continue the
+ * request.
+ */
 export function hashSecret(secret: string, bearer: TokenHash): string {
   return createHash('sha256')
     .update(secret)
@@ -27,19 +32,20 @@ export function hashSecret(secret: string, bearer: TokenHash): string {
 }
 
 /**
- * Identifies the producer of a request by its bearer token, so that only it may begin the request again when
- * it is lost. Empty without a token. The ids are hashed too: two requests of a producer do not look alike.
+ * Returns a hash by which a producer is recognized, so that nobody else can replace its request when it is
+ * lost. Empty without a bearer token. Includes the ids, so that two requests of a producer have different
+ * hashes.
  */
 export function hashProducer(ids: AnimationIds, bearer: TokenHash): string {
   if (bearer === undefined) return ''
   return createHash('sha256').update(idsKey(ids)).update(bearer).digest('hex')
 }
 
-/** `<run>.<uses>.<secret>`, where `uses` is the number of earlier continuations. */
+/** Returns `<run>.<uses>.<secret>`, where `uses` is the number of earlier continuations. */
 export const formatToken = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
 
 /**
- * The token of a push; undefined for a push that begins a request.
+ * Returns the token of a push; undefined for a push that begins a request.
  *
  * @throws GrpcError INVALID_ARGUMENT for a malformed token
  */

@@ -7,30 +7,30 @@ import type { RouteTable } from '../routes/route-table.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import type { KeyedCounter } from './keyed-counter.ts'
 
-/** The environment of a broker. */
+/** What a broker is created with. */
 export interface BrokerOptions {
   readonly log: StreamLog
   readonly routes: Pick<RouteTable, 'choose' | 'onChange'>
   readonly stats: BrokerStats
-  /** Called with each request whose push this broker has accepted. */
+  /** Called with each request that a push at this broker begins. */
   readonly onBegun: (request: LoggedRequest) => void
   readonly clock: Clock
   readonly limits: BrokerLimits
   /** Undefined if calls are not traced. */
   readonly tracing: Tracing | undefined
-  /** Creates the `traceparent` of a push that has none; empty if calls are not traced. */
+  /** Creates the `traceparent` for a push that has none; the result is empty if calls are not traced. */
   readonly newTraceparent: () => string
 }
 
-/** Shared by the pushes and pulls of one process. */
+/** What all pushes and pulls of one process share. */
 export interface StreamContext extends BrokerOptions {
-  /** Running pushes by the name of their route. */
+  /** The number of running pushes, by the name of their route. */
   readonly requestsOfRoute: KeyedCounter
-  /** Pulls by the key of the request that they serve. */
+  /** The number of pulls, by the key of the request that they serve. */
   readonly consumersOfRequest: KeyedCounter
 }
 
-/** The current route of a request. */
+/** Returns the route that now applies to the request. */
 export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: LoggedRequest): Route {
   const { streamId, targetObjectId } = ids
   return routes.choose({ sourceServiceId, streamId, targetObjectId })
@@ -38,16 +38,16 @@ export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: L
 
 /** The limits of this process, for all routes. */
 export interface BrokerLimits {
-  /** The maximum numbers of concurrent pushes and pulls. */
+  /** At most this many pushes run at the same time. */
   readonly pushes: number
   readonly pulls: number
-  /** The maximum time that a pull waits for a matching request; 0 for no limit. */
+  /** A pull waits for a matching request at most this long; 0 for no limit. */
   readonly pullIdleMs: number
-  /** The maximum time until the header of a push. */
+  /** The header of a push must arrive within this time. */
   readonly headerWaitMs: number
-  /** The maximum number of requests in the queue of one pull. */
+  /** At most this many requests wait in the queue of one pull. */
   readonly waitingRequests: number
-  /** The time that a request waits for a producer with a lost connection; 0 disables resumption. */
+  /** A request waits this long for a producer whose connection was lost; 0 disables resumption. */
   readonly resumeGraceMs: number
 }
 
@@ -58,13 +58,14 @@ export interface PullCaller {
 }
 
 export interface PushCaller extends PullCaller {
-  /** Sends the initial metadata of the response, once. */
+  /** Sends the initial metadata of the response; called at most once. */
   sendHeaders(metadata: Metadata): void
 }
 
 /**
- * Starts the span of a push, or of one request of a pull. The parent is that of the producer's call, so that
- * the spans of producer and consumers belong to one trace. Undefined if the request is not traced.
+ * Starts the span of a push, or of one request of a pull. Its parent is the `traceparent` of the push, so
+ * that the spans of producer and consumers belong to one trace. Returns undefined if the request is not
+ * traced.
  */
 export function startRequestSpan(
   { tracing }: Pick<StreamContext, 'tracing'>,

@@ -11,7 +11,7 @@ const createNotification = (run: string, what: 'begun' | 'ended'): Notification 
   ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },
 })
 
-/** Outcomes by attempt, over and over: (d)elivered, (f)ailed, (g)one. */
+/** The outcomes of attempts, repeated over and over: (d)elivered, (f)ailed, (g)one. */
 const outcomes = fc.array(fc.constantFrom('d', 'f', 'g'), { minLength: 1, maxLength: 20 })
 const requests = fc.array(fc.record({ queue: fc.nat(2), begins: fc.boolean() }), { maxLength: 30 })
 
@@ -28,7 +28,7 @@ test('each notification is delivered or dropped once, and ends after begins', as
         running -= 1
         const outcome = plan[attempts++ % plan.length]
         log.push(id)
-        // The last attempts succeed, so that every property ends.
+        // After many attempts all succeed, so that every run of the property ends.
         if (outcome === 'f' && attempts < 200) return { outcome: 'failed', retryAfterMs: 0 }
         if (outcome === 'g') return { outcome: 'rejected', reason: '' }
         settled.push(id)
@@ -116,7 +116,7 @@ test('after failures a queue pauses, and then drops what is too old without an a
   await waitFor('the attempt after the first pause', () => attempts > 4)
   assert.ok(performance.now() - beganMs > 90)
   nowMs = 100_001
-  // Those that wait for their own retry are dropped after it.
+  // Notifications that wait for a retry of their own are dropped only when it is due.
   await waitFor('the drops', () => dropped.length + attempts >= 20)
   assert.ok(attempts < 10, `${attempts} attempts`)
   queue.dropAll('the end')

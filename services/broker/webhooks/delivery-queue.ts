@@ -2,7 +2,7 @@ import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chass
 import type { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import type { Notification } from './notification.ts'
 
-/** The result of one attempt. `rejected`: no further attempt can succeed. */
+/** The result of one attempt. After `rejected`, no further attempt can succeed. */
 export type Attempt =
   | { readonly outcome: 'delivered' }
   | { readonly outcome: 'rejected'; readonly reason: string }
@@ -16,22 +16,22 @@ interface DeliveryQueueOptions {
   /** Limits the concurrent attempts of all queues. */
   readonly permits: Semaphore
   readonly monotonicMs: () => number
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   readonly timing: DeliveryTiming
 }
 
 export interface DeliveryTiming {
-  /** The delay after the first failed attempt; it doubles with each further one. */
+  /** The delay after the first failed attempt; it doubles with each further one, up to `maxRetryMs`. */
   readonly retryMs: number
   readonly maxRetryMs: number
-  /** A notification of this age is not attempted again. */
+  /** A notification that would be older than this is not attempted again. */
   readonly maxAgeMs: number
 }
 
 /** The measured memory of a notification besides its body. */
 const overheadBytes = 512
-/** Concurrent attempts of one route; only one while its receiver fails. */
+/** At most this many attempts of one route run at the same time; only one while its receiver fails. */
 const maxParallel = 4
 const noSuccess = 'no attempt was successful'
 
@@ -42,7 +42,10 @@ interface Waiting {
   readonly sinceMs: number
 }
 
-/** The undelivered notifications of one request, in their order: its end is attempted after its begin. */
+/**
+ * The undelivered notifications of one request, in their order: its end is attempted only after its begin was
+ * delivered or dropped.
+ */
 interface Run {
   readonly waiting: Waiting[]
   /** The delays between the attempts of the first notification; undefined before its first failure. */
@@ -56,7 +59,7 @@ export class DeliveryQueue {
   readonly #delays: BackoffOptions
   readonly #pause: FailurePause
   readonly #runs = new Map<string, Run>()
-  /** The runs that can be attempted now. */
+  /** The runs whose first notification can be attempted now. */
   readonly #ready = new Set<Run>()
   #running = 0
   #draining = false
@@ -93,7 +96,7 @@ export class DeliveryQueue {
     this.#pump()
   }
 
-  /** Ends all delays: each notification that waits is attempted once more at once. */
+  /** Ends all delays: each waiting notification is attempted at once, for the last time. */
   drain(): void {
     this.#draining = true
     this.#pause.cancel()
@@ -106,7 +109,7 @@ export class DeliveryQueue {
     this.#pump()
   }
 
-  /** Drops everything that is left. */
+  /** Drops all notifications that are left. */
   dropAll(reason: string): void {
     this.#pause.cancel()
     for (const run of this.#runs.values()) {
@@ -127,7 +130,7 @@ export class DeliveryQueue {
     this.#options.onSize(change)
   }
 
-  /** @param hasPermit whether a permit is held already, for the next attempt */
+  /** @param hasPermit whether a permit for the next attempt is already held */
   #pump(hasPermit = false): void {
     const { permits } = this.#options
     let isPermitted = hasPermit
@@ -157,7 +160,7 @@ export class DeliveryQueue {
   async #deliver(run: Run): Promise<void> {
     const [first] = run.waiting
     const result = first && (await this.#options.attempt(first.notification))
-    // It may have been dropped meanwhile.
+    // The notification may have been dropped meanwhile.
     if (first !== undefined && result !== undefined && run.waiting[0] === first)
       this.#settle(run, first, result)
     this.#running -= 1
@@ -218,8 +221,8 @@ export class DeliveryQueue {
 }
 
 /**
- * The pause of a queue after a failed attempt, which grows with each further failure, so that a receiver that
- * does not answer holds a permit only for a share of the time.
+ * The pause of a queue after a failed attempt, in which it makes no attempt. It grows with each further
+ * failure, so that a receiver that does not answer holds a permit only for a small share of the time.
  */
 class FailurePause {
   readonly #backoff: Backoff
@@ -237,12 +240,12 @@ class FailurePause {
     return this.#failing
   }
 
-  /** Whether no attempt may begin now. */
+  /** Whether the queue is in a pause, so that no attempt may begin. */
   get active(): boolean {
     return this.#timer !== undefined
   }
 
-  /** An attempt failed: the pause begins, if none is active. */
+  /** Begins a pause after a failed attempt, unless one is active. */
   failed(): void {
     if (this.#timer !== undefined) return
     this.#failing = true
@@ -253,7 +256,7 @@ class FailurePause {
     this.#timer.unref()
   }
 
-  /** The receiver has answered an attempt: the next pause is a short one. */
+  /** Resets the delays after an answer of the receiver, so that the next pause is short. */
   answered(): void {
     this.#failing = false
     this.#backoff.reset()

@@ -7,12 +7,15 @@ import {
 
 /** A message for the webhook of a route. */
 export interface Notification {
-  /** `RUN.begun` or `RUN.ended`: equal in each attempt and at each broker, to drop duplicates. */
+  /**
+   * `RUN.begun` or `RUN.ended`. It is the same in each attempt and at each broker, so that receivers can drop
+   * duplicates.
+   */
   readonly id: string
   readonly type: 'stream.begun' | 'stream.ended'
-  /** The request: the run that consumers resume. */
+  /** The key of the request, which is the name of the run that consumers resume. */
   readonly run: string
-  /** JSON; docs/reference/streams.md describes its fields. */
+  /** The JSON to post; docs/reference/streams.md describes its fields. */
   readonly body: string
 }
 
@@ -22,7 +25,7 @@ export function createBegunNotification(request: LoggedRequest): Notification {
 
 /**
  * @param endedMs in milliseconds since the epoch
- * @param progress undefined, and without `messages` and `bytes`, if this process does not know them
+ * @param progress has `messages` and `bytes` only if this process knows them
  */
 export function createEndedNotification(
   request: LoggedRequest,

@@ -30,7 +30,7 @@ const routeTo = (
   webhook: { url, secrets },
 })
 
-/** A notifier with quick retries, and its surroundings. */
+/** Starts a notifier with quick retries, and what it needs. */
 function start(
   t: TestContext,
   first: readonly Route[],

@@ -13,27 +13,30 @@ import { type Attempt, DeliveryQueue, type DeliveryTiming, measureNotification }
 import { createBegunNotification, createEndedNotification, type Notification } from './notification.ts'
 
 interface NotifierOptions {
-  /** Ends are those that this broker gave: exactly one broker posts the end of a request. */
+  /**
+   * Reports the ends that this broker gave to requests, so that exactly one broker posts the end of a
+   * request.
+   */
   readonly streamLog: Pick<StreamLog, 'onEnd'>
   readonly routes: Pick<RouteTable, 'routes' | 'onChange'>
   readonly stats: Pick<BrokerStats, 'route' | 'gauge'>
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly limits?: Partial<NotifierLimits>
 }
 
 interface NotifierLimits extends DeliveryTiming {
-  /** The maximum of one route, and of all; see `measureNotification`. */
+  /** The queued notifications of one route may have at most this many bytes; see `measureNotification`. */
   readonly routeBytes: number
   readonly allBytes: number
-  /** Concurrent attempts of all routes. */
+  /** At most this many attempts of all routes run at the same time. */
   readonly attempts: number
   readonly attemptMs: number
-  /** The interval between two log lines of the same message. */
+  /** A message of the log is repeated at the earliest after this time. */
   readonly logMs: number
 }
 
@@ -53,8 +56,8 @@ const defaultNotifierLimits: NotifierLimits = {
  *
  * Each route has its own queue and its own attempts, so that a receiver that fails does not delay the
  * notifications of other routes. The queues are bounded: notifications beyond a bound are dropped and
- * counted. The URL and the secrets are those of the route at the time of an attempt; a route without a
- * webhook loses its queue.
+ * counted. Each attempt uses the URL and the secrets that the route has at that time. If the route no longer
+ * has a webhook, its notifications are dropped.
  */
 export class Notifier {
   readonly #options: NotifierOptions
@@ -94,7 +97,7 @@ export class Notifier {
     return this.#queues.values().reduce((sum, { count }) => sum + count, 0)
   }
 
-  /** Attempts the queued notifications once more, drops the rest after a time, and ends. */
+  /** Attempts the queued notifications once more, and drops those that are left after the timeout. */
   async stop(timeoutMs: number): Promise<void> {
     this.#stopEnds()
     for (const queue of [...this.#queues.values()]) queue.drain()
@@ -141,7 +144,10 @@ export class Notifier {
     })
   }
 
-  /** Whether the queue has room. Beyond the limit of all routes, each may still have an equal share of it. */
+  /**
+   * Returns whether a queue has room. When all routes together exceed their limit, each may still have an
+   * equal share of it.
+   */
   #hasRoom(queue: DeliveryQueue, bytes: number): boolean {
     const { routeBytes, allBytes } = this.#limits
     const queuedBytes = queue.bytes + bytes
@@ -181,10 +187,10 @@ export class Notifier {
   }
 }
 
-/** 4xx answers that ask for a repetition: Request Timeout, Too Early, Too Many Requests. */
+/** The 4xx statuses after which a repetition may succeed: Request Timeout, Too Early, Too Many Requests. */
 const temporary4xx: ReadonlySet<number> = new Set([408, 425, 429])
 
-/** Whether the receiver rejects the message itself, so that no repetition can succeed. */
+/** Returns whether the receiver rejects the message itself, so that no repetition can succeed. */
 const isRejection = (status: number) => status >= 400 && status <= 499 && !temporary4xx.has(status)
 
 interface Posting extends Pick<NotifierOptions, 'policy' | 'resolve' | 'clock'> {
@@ -205,7 +211,10 @@ async function post(
   }
 }
 
-/** Logs a message at most once in an interval, with the number of lines omitted since the last one. */
+/**
+ * Returns a function that logs each message at most once in an interval, with the number of lines that were
+ * omitted since the last one.
+ */
 function limitWarnings(log: Log, { monotonicMs }: Clock, intervalMs: number) {
   const last = new Map<string, { atMs: number; omitted: number }>()
   return (message: string, fields: Readonly<Record<string, string>>) => {

@@ -1,16 +1,16 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** The ids of a request, its stream and its object. In a pull an empty field matches any value. */
+/** The ids of a request, its stream and its object. In a pull, an empty id matches any value. */
 export interface AnimationIds {
   /** One utterance: the unit that a controller can stop. */
   readonly requestId: string
   /** One session; several requests share it. */
   readonly streamId: string
-  /** The avatar or object that the data is for. */
+  /** The avatar or object for which the data is. */
   readonly targetObjectId: string
 }
 
-/** Whether a pull for `wanted` matches the request with these ids. */
+/** Returns whether a pull for `wanted` matches a request with these ids. */
 export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
   return (
     isWanted(wanted.streamId, ids.streamId) &&
@@ -19,7 +19,9 @@ export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
   )
 }
 
-/** Equal for equal ids only. All brokers of a Redis write it there. */
+/**
+ * Returns a text that is equal for equal ids only. All brokers that share a Redis store ids there in this form.
+ */
 export function idsKey({ streamId, requestId, targetObjectId }: AnimationIds): string {
   return JSON.stringify([streamId, requestId, targetObjectId])
 }
@@ -27,8 +29,9 @@ export function idsKey({ streamId, requestId, targetObjectId }: AnimationIds): s
 const isWanted = (wanted: string, found: string) => wanted === '' || wanted === found
 
 /**
- * The maximum length of each id and of a source service's name, in Unicode characters. Real pipelines
- * allow 50 to 100.
+ * An id, or the name of a source service, has at most this many Unicode characters. Real pipelines allow 50
+ * to
+ * 100.
  */
 export const maxIdCharacters = 100
 
@@ -40,7 +43,7 @@ export class IdTooLong extends ExpectedError {
   }
 }
 
-/** @throws IdTooLong */
+/** @throws IdTooLong if an id or the name of the source service has more than `maxIdCharacters` */
 export function assertIdsAreShort(ids: AnimationIds, sourceServiceId = ''): void {
   assertShort('animation_ids.request_id', ids.requestId)
   assertShort('animation_ids.stream_id', ids.streamId)
@@ -53,7 +56,10 @@ function assertShort(field: string, id: string): void {
   if (characters > maxIdCharacters) throw new IdTooLong(field, characters)
 }
 
-/** The number of Unicode characters; of UTF-16 units where even those are no more than `maxIdCharacters`. */
+/**
+ * Returns the number of Unicode characters. For a text of at most `maxIdCharacters` UTF-16 units it returns
+ * the number of units, which is enough to see that it is short.
+ */
 export function countCharacters(text: string): number {
   if (text.length <= maxIdCharacters) return text.length
   let characters = 0

@@ -16,7 +16,7 @@ const seed = Number(process.env['FC_SEED'] ?? (soak ? Date.now() % 2 ** 31 : 1))
 
 type Answer = Message | 'rejected' | 'id too long'
 
-/** Any other error is a crash. */
+/** Reads a message. Errors other than the two expected ones are crashes, and thrown. */
 function read(bytes: Uint8Array): Answer {
   try {
     return readMessage(bytes)
@@ -69,7 +69,8 @@ function strictly(bytes: Uint8Array) {
 }
 
 /**
- * The same message between other bytes, which would change the result of a reader that leaves the message.
+ * Puts other bytes before and behind the message. A reader that reads beyond the message then has another
+ * result.
  */
 function surround(bytes: Buffer, neighbour: number): Uint8Array {
   return Buffer.concat([Buffer.alloc(9, neighbour), bytes, Buffer.alloc(9, neighbour)]).subarray(9, -9)
@@ -94,7 +95,7 @@ function pick<Item>(items: readonly Item[], random: Random): Item {
 /** Bytes with a meaning: tags, lengths, groups, ends and continuations of varints. */
 const telling = [0x00, 0x01, 0x04, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x12, 0x1a, 0x7f, 0x80, 0xff]
 
-/** One to four changes. */
+/** Makes one to four random changes. */
 function mutate(original: Uint8Array, others: readonly Uint8Array[], random: Random): Buffer {
   let bytes: Buffer = Buffer.from(original)
   for (let changes = 1 + random(4); changes > 0; changes -= 1) bytes = change(bytes, others, random)
@@ -127,7 +128,7 @@ function change(bytes: Buffer, others: readonly Uint8Array[], random: Random): B
   }
 }
 
-/** Messages of real producers. */
+/** Returns messages as real producers send them. */
 function plainMessages(): Uint8Array[] {
   return [
     encodeHeader({

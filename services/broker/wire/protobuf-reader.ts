@@ -1,7 +1,7 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** The wire types in use: the lowest three bits of a tag. The bits above are the field's number. */
+/** The wire types in use: the lowest three bits of a tag. The higher bits are the number of the field. */
 export const varint = 0
 export const fixed64 = 1
 export const delimited = 2
@@ -12,16 +12,16 @@ const maxVarintBytes = 10
 const maxShortVarintBytes = 5
 
 /**
- * Reads an encoded protobuf message in place. It is strict: every decoder accepts the messages that it
- * accepts. A field must end within its message, tags and lengths have at most 32 bits, strings are UTF-8, and
- * groups, which proto3 does not have, are rejected. The depth is therefore that of the schema.
+ * Reads an encoded protobuf message in place. It is strict, so that every decoder accepts what it accepts: a
+ * field must end within its message, tags and lengths have at most 32 bits, strings are UTF-8, and groups,
+ * which proto3 does not have, are rejected. Without groups, the depth is that of the schema.
  *
  * Every method throws MalformedMessage for invalid bytes.
  */
 export class ProtobufReader {
   /** The position of the next byte. */
   at = 0
-  /** The end of the current message. */
+  /** The position behind the current message. */
   end: number
   readonly #bytes: Uint8Array
   #view: DataView | undefined
@@ -31,7 +31,7 @@ export class ProtobufReader {
     this.end = bytes.length
   }
 
-  /** Reads a tag: the field's number times 8, plus the wire type of the value. */
+  /** Reads a tag: the number of the field times 8, plus the wire type of the value. */
   tag(): number {
     const start = this.at
     const tag = this.#shortVarint('a tag')
@@ -39,7 +39,7 @@ export class ProtobufReader {
     return tag
   }
 
-  /** Enters the message that follows. Returns the end of the outer message, for `leave`. */
+  /** Enters the message that follows. Returns the end of the outer message, to be passed to `leave`. */
   enter(): number {
     const length = this.length()
     const outer = this.end
@@ -64,7 +64,7 @@ export class ProtobufReader {
     return length
   }
 
-  /** Reads the lower 32 bits of a varint; decoders read a longer uint32 in the same way. */
+  /** Reads the lower 32 bits of a varint, as decoders do for a uint32 that is encoded with more. */
   uint32(): number {
     const start = this.at
     let value = 0
@@ -107,10 +107,11 @@ export class ProtobufReader {
     return length / 4
   }
 
-  /** Skips a message of floats, a vector. */
+  /** Skips a vector: a message whose fields are floats. */
   passVector(): void {
     const outer = this.enter()
-    // A tag of one byte and its float, the usual encoding: a message of joints has hundreds of them.
+    // The usual encoding of a float in a vector, a tag of one byte and four bytes. It has a fast path because
+    // a message has hundreds of joints.
     while (this.end - this.at >= 5 && isShortFloatTag(this.#bytes[this.at])) this.at += 5
     while (this.at < this.end) this.skip(this.tag())
     this.leave(outer)
@@ -178,12 +179,12 @@ export class ProtobufReader {
   }
 }
 
-/** Whether it is the tag of a float with a field number from 1 to 15. */
+/** Returns whether this is the tag of a float with a field number from 1 to 15. */
 function isShortFloatTag(byte: number | undefined): boolean {
   return byte !== undefined && byte > 7 && (byte & 0x87) === fixed32
 }
 
-/** The bytes are no message of the schema; nothing of them may be relayed. */
+/** The bytes are no message of the schema, and must not be passed on. */
 export class MalformedMessage extends ExpectedError {
   /** The position of the first byte that cannot be read, from the start of the message. */
   readonly offset: number

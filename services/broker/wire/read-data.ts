@@ -81,7 +81,10 @@ function readSkelAnimation(reader: ProtobufReader, skel: SkelBuilder): void {
   reader.leave(outer)
 }
 
-/** Reads one array of a list and returns the list with it. Values are floats or vectors. */
+/**
+ * Reads one array of a list and returns the list including it. The values are floats if `floats`, else
+ * vectors.
+ */
 function readArray(
   reader: ProtobufReader,
   range: RangeBuilder,
@@ -153,7 +156,7 @@ function readAudio(reader: ProtobufReader, audio: { timeCode: number; bytes: num
   reader.leave(outer)
 }
 
-/** Reads the time codes of its four lists, whose entries have a time code and a vector or a float. */
+/** Reads the time codes of the camera's four lists. Each entry has a time code and a vector or a float. */
 function readCamera(reader: ProtobufReader, range: RangeBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

@@ -2,7 +2,10 @@ import { type AnimationIds, assertIdsAreShort } from './animation-ids.ts'
 import type { AudioHeader, HeaderMessage } from './message.ts'
 import { delimited, fixed64, ProtobufReader, varint } from './protobuf-reader.ts'
 
-/** Filled while the message is read: a repeated part is merged, and the later fields take precedence. */
+/**
+ * A part of a message while it is read. If the part occurs again, it is merged: later fields replace earlier
+ * ones.
+ */
 export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 export interface HeaderBuilder extends Mutable<HeaderMessage> {
@@ -90,7 +93,7 @@ function readAudioHeader(reader: ProtobufReader, audio: Mutable<AudioHeader>): v
     const tag = reader.tag()
     switch (tag) {
       case (1 << 3) | varint:
-        // The number of an enum is signed.
+        // Protobuf enums are signed.
         audio.format = reader.uint32() | 0
         break
       case (2 << 3) | varint:
@@ -129,7 +132,10 @@ function readSkelAnimationHeader(reader: ProtobufReader, header: HeaderBuilder):
   reader.leave(outer)
 }
 
-/** Skips the value, since producers use messages of different types there. */
+/**
+ * Returns the key of an entry of the metadata. Skips the value, since producers use values of different
+ * types.
+ */
 function readMetadataKey(reader: ProtobufReader): string {
   const outer = reader.enter()
   let key = ''
@@ -146,7 +152,7 @@ function readMetadataKey(reader: ProtobufReader): string {
  * Reads the encoded AnimationIds of a pull. The caller checks whether all three are empty.
  *
  * @throws MalformedMessage for bytes that are not such a message, or that have groups
- * @throws IdTooLong if one has more than `maxIdCharacters`
+ * @throws IdTooLong if one of the ids has more than `maxIdCharacters`
  */
 export function readAnimationIds(bytes: Uint8Array): AnimationIds {
   const ids = emptyIds()

@@ -14,7 +14,7 @@ import { readByGenerated } from './testing/wire-under-test.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2000)
 
-/** Reads a message in the form of `readByGenerated`. */
+/** Reads a message, with the result in the form of `readByGenerated`. */
 function read(bytes: Uint8Array) {
   try {
     return readMessage(bytes)
@@ -95,7 +95,7 @@ test('data are read, with arrays of different lengths and time codes that do not
   })
 })
 
-/** Bytes as hex, an arrow, and the result. */
+/** Each line has the bytes of a message in hex, an arrow, and the result. */
 const readings = `
                            -> none
   1a 00                    -> SUCCESS ""

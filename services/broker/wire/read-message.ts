@@ -10,13 +10,13 @@ type Building = HeaderBuilder | DataBuilder | StatusBuilder | EmptyMessage
 const none: EmptyMessage = { part: 'none' }
 
 /**
- * Reads an encoded AnimationDataStream in place. The last of several parts takes precedence, and a repeated
- * part is merged, as in protobuf. Unknown fields are skipped, also known ones with another wire type. All
- * known fields are checked except the values of the header's metadata: a message that is accepted does not
- * fail in a consumer's decoder.
+ * Reads an encoded AnimationDataStream in place. As in protobuf, the last of several parts takes precedence,
+ * and a part that is repeated is merged. Unknown fields are skipped, as are known fields with another wire
+ * type. All other known fields are checked except the values of the header's metadata, so that a message that
+ * is accepted does not fail in a consumer's decoder.
  *
  * @throws MalformedMessage for bytes that are not such a message, or that have groups
- * @throws IdTooLong if an id of its header has more than `maxIdCharacters`
+ * @throws IdTooLong if an id of the header has more than `maxIdCharacters`
  */
 export function readMessage(bytes: Uint8Array): Message {
   const message = readParts(bytes)

@@ -16,22 +16,24 @@ import { animationStatusCodes } from '../../wire/status.ts'
 import { encodeAnimationIds } from '../../wire/testing/encode-messages.ts'
 import { animationServices } from '../grpc-methods.ts'
 
-/** A producer on grpc-js, independent of the code under test. */
+/** The call of a producer on grpc-js, which shares no code with the broker. */
 export interface PushCall {
   write(bytes: Uint8Array): void
   /** Half-closes. */
   end(): void
   cancel(): void
-  /** `SUCCESS 3 messages`, or the name of a gRPC code and its text. */
+  /** Resolves with `SUCCESS 3 messages`, or with the name of a gRPC code and its text. */
   readonly answer: Promise<string>
-  /** The text values of the initial metadata of the response; never settles if there are none. */
+  /**
+   * Resolves with the text values of the initial metadata of the response; never settles if there are none.
+   */
   readonly headers: Promise<Readonly<Record<string, string>>>
 }
 
-/** A consumer on grpc-js. */
+/** The call of a consumer on grpc-js. */
 export interface PullCall {
   readonly messages: readonly Uint8Array[]
-  /** The messages in the form of `decodeText`. */
+  /** Returns the messages in the form of `decodeText`. */
   texts(): readonly string[]
   /** Resolves when the last message received so far has this text. */
   until(text: string): Promise<void>
@@ -39,7 +41,7 @@ export interface PullCall {
   stall(): void
   resume(): void
   cancel(): void
-  /** `OK`, or the name of a gRPC code and its text. */
+  /** Resolves with `OK`, or with the name of a gRPC code and its text. */
   readonly end: Promise<string>
 }
 
@@ -56,7 +58,7 @@ export interface ClientOptions {
 const identity = (bytes: Buffer) => bytes
 const codeName = (code: number) => grpcJsStatus[code] ?? String(code)
 
-/** A client with a connection of its own. */
+/** Opens a client with a connection of its own. */
 export function openAnimationClient(
   t: Cleanup,
   target: string,
@@ -143,7 +145,7 @@ function toMetadata(fields: Readonly<Record<string, string>>): Metadata {
   return metadata
 }
 
-/** The text of a bare Status, decoded with the generated code. */
+/** Returns the text of a Status, decoded with the generated code. */
 function statusText(bytes: Uint8Array): string {
   const { code, message } = fromBinary(StatusSchema, bytes)
   return `${animationStatusCodes[code]} ${message}`.trimEnd()

@@ -7,14 +7,16 @@ import type { RedisLogSetup } from './setup.ts'
 interface QueuedEntry {
   readonly bytes: Uint8Array
   readonly receivedMs: number
-  /** Undefined for an entry that belongs to the next one. */
+  /**
+   * The progress after this entry. Undefined for an entry that must reach Redis together with the next one.
+   */
   readonly progress: StoredProgress | undefined
 }
 
-/** The maximum that one script appends. */
+/** One script appends at most this much, unless a single entry is larger. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
-/** The maximum number of consecutive entries that belong to the next one. */
+/** At most this many consecutive entries without progress are kept together with the next one. */
 const maxTiedEntries = 8
 
 const measureEntry = ({ bytes }: QueuedEntry) => bytes.length + logEntryOverheadBytes
@@ -27,10 +29,10 @@ export class AppendQueue {
   readonly #stored: StoredEntries
   #entries: QueuedEntry[] = []
   #bytes = 0
-  /** The position of the first entry in the queue. */
+  /** The position, in the request, of the first queued entry. */
   #first: number
   #batchLength = 0
-  /** The position below which the last command drops entries. */
+  /** The last command has Redis drop the entries below this position; 0 for none. */
   #dropBelow = 0
 
   constructor(setup: RedisLogSetup, directoryEntry: DirectoryEntry, ring: Ring) {
@@ -54,7 +56,10 @@ export class AppendQueue {
     return this.#stored.bytes
   }
 
-  /** Redis stores enough entries that the ring has dropped to make `send` worth a command. */
+  /**
+   * Whether Redis stores so many entries that the ring has dropped that it is worth a command to drop them
+   * there.
+   */
   get isTrimDue(): boolean {
     return this.#stored.isTrimDue(this.#bytes)
   }
@@ -70,9 +75,9 @@ export class AppendQueue {
   }
 
   /**
-   * Sends the first batch, and drops the entries that the ring has dropped. Only one batch is in flight, so
-   * that a repeated batch cannot overtake the next. Returns `ok`, `missing`, `moved`, or the JSON of the
-   * request's end.
+   * Sends the first batch of the queue, and drops the entries in Redis that the ring has dropped. Only one
+   * batch is in flight, so that a repeated batch cannot overtake the next. Returns `ok`, `missing`, `moved`,
+   * or the JSON of the request's end.
    */
   async send(): Promise<string> {
     const { keys, commands } = this.#setup
@@ -92,7 +97,7 @@ export class AppendQueue {
     return String(reply)
   }
 
-  /** Redis has acknowledged the last batch. */
+  /** Removes the last batch from the queue: Redis has acknowledged it. */
   acknowledge(): void {
     for (const entry of this.#entries.splice(0, this.#batchLength)) {
       this.#count(-measureEntry(entry))
@@ -118,7 +123,7 @@ export class AppendQueue {
     return length + this.#measureTied(length)
   }
 
-  /** The number of entries after `length` that must not be separated from them. */
+  /** Returns the number of entries behind the first `length` ones that must be sent together with those. */
   #measureTied(length: number): number {
     let tied = 0
     while (tied < maxTiedEntries && length + tied < this.#entries.length) {
@@ -130,24 +135,24 @@ export class AppendQueue {
 }
 
 /**
- * Redis stores at most this share more than the ring, or this number of bytes, so that not every command
- * trims.
+ * Redis may store this share more than the ring, or this many bytes more, before entries are dropped there,
+ * so that not every command drops entries.
  */
 const trimShare = 1 / 16
 const minTrimBytes = 2 * 1024
 
 /**
- * The sizes of the entries that Redis stores. They are dropped after the ring has dropped them, when this is
- * worth a command.
+ * The sizes of the entries that Redis stores. An entry that the ring has dropped is dropped here, too, when
+ * `isTrimDue`.
  */
 class StoredEntries {
   readonly #ring: Ring
-  /** The sizes by position, oldest first. */
+  /** The size of each entry, oldest first. */
   readonly #sizes: number[] = []
   #first: number
   #bytes: number
 
-  /** @param ring whose entries Redis stores */
+  /** @param ring the ring whose entries Redis already stores */
   constructor(ring: Ring) {
     this.#ring = ring
     this.#first = ring.firstPosition
@@ -172,7 +177,7 @@ class StoredEntries {
     }
   }
 
-  /** @param queuedBytes of the entries that the ring may have and Redis has not acknowledged */
+  /** @param queuedBytes the bytes of entries that may be in the ring but are not acknowledged by Redis */
   isTrimDue(queuedBytes: number): boolean {
     const ring = this.#ring
     if (ring.firstPosition <= this.#first) return false

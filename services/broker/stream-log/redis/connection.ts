@@ -11,11 +11,11 @@ interface RedisConnectionOptions {
    * unix socket.
    */
   readonly url: string
-  /** The options of Node's TLS for `rediss://`, besides host and port. */
+  /** The TLS options for `rediss://`, in addition to host and port. */
   readonly tls?: TlsOptions
-  /** The timeout to connect, and for a pending reply without any data. */
+  /** The timeout to connect, and for a pending reply while Redis sends nothing, in milliseconds. */
   readonly stallMs: number
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
 }
 
@@ -23,8 +23,8 @@ const redisUrlForms =
   'redis://[user[:password]@]host[:port][/database], rediss://…, host:port or the absolute path of a unix socket'
 
 /**
- * One connection to Redis, re-established when it is lost. Commands are neither queued while it is down nor
- * repeated automatically: the caller decides whether to repeat a command.
+ * One connection to Redis, which is opened again when it is lost. Commands are neither queued while it is
+ * down nor repeated: the caller decides whether to repeat a command.
  */
 export class RedisConnection {
   readonly #redis: Redis
@@ -53,7 +53,7 @@ export class RedisConnection {
     this.#stopSilenceWatch = watchSilence(
       this.#redis,
       options.stallMs,
-      // The replies of the handshake are pending before the connection is ready.
+      // During the handshake, replies are pending before the connection is ready.
       () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
     )
     this.#redis.on('error', (error: Error) => {
@@ -78,7 +78,7 @@ export class RedisConnection {
     return this.#ready
   }
 
-  /** The reason for not being ready; empty if ready. */
+  /** Why the connection is not ready; empty if it is. */
   get problem(): string {
     return this.#problem
   }
@@ -94,7 +94,7 @@ export class RedisConnection {
     }
   }
 
-  /** Resolves when it is ready; rejects after `timeoutMs`, and when it is closed. */
+  /** Resolves when the connection is ready; rejects after `timeoutMs`, and when the connection is closed. */
   async whenReady(timeoutMs?: number): Promise<void> {
     if (this.#ready) return
     if (this.#closed) throw new Error('closed')
@@ -108,7 +108,7 @@ export class RedisConnection {
     if (!this.#ready) throw new Error(this.#problem)
   }
 
-  /** Called each time it becomes ready or stops being ready. */
+  /** Adds a listener that is called each time the connection becomes ready or stops being ready. */
   onChange(listener: (ready: boolean) => void): void {
     this.#listeners.push(listener)
   }
@@ -118,11 +118,11 @@ export class RedisConnection {
     this.#problem = 'closed'
     this.#stopSilenceWatch()
     this.#redis.disconnect()
-    // Notifies callers that wait for the next connection.
+    // Notifies callers of `whenReady`.
     this.#notify(false)
   }
 
-  /** Sends the commands of one turn of the event loop in one write. */
+  /** Collects the commands of one turn of the event loop into one write. */
   #gatherCommands(): void {
     const { stream } = this.#redis
     if (!this.#ready || stream.writableCorked > 0) return
@@ -145,15 +145,15 @@ export class RedisConnection {
 function openRedis(url: string, { tls, stallMs }: RedisConnectionOptions, backoff: Backoff): Redis {
   return new Redis(url, {
     lazyConnect: true,
-    // The replies of RESP3 have other types.
+    // RESP3 would return replies of other types.
     protocol: 2,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // The value 0 rejects commands in flight as soon as the connection is lost, not when the next one is
-    // ready.
+    // With 0, commands in flight are rejected as soon as the connection is lost, and not only when the next
+    // one is ready.
     maxRetriesPerRequest: 0,
     retryStrategy: () => backoff.nextMs(),
-    // The old primary is a replica after a failover; the address leads to the new one.
+    // After a failover the old primary is a replica; the address leads to the new primary.
     reconnectOnError: error => /^(READONLY|MASTERDOWN)/.test(error.message),
     connectTimeout: stallMs,
     disableClientInfo: true,
@@ -171,19 +171,20 @@ function isRedisUrl(url: string): boolean {
   return parsed !== null && /^rediss?:$/.test(parsed.protocol) && parsed.hostname !== ''
 }
 
-/** ioredis writes the bytes of a Buffer, but the text of the numbers of any other array. */
+/** Converts bytes to a Buffer: of any other array, ioredis writes the numbers as text. */
 function asIoredisArgument(argument: Argument): string | number | Buffer {
   if (typeof argument !== 'object') return argument
   return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength)
 }
 
-/** The number of checks within the timeout. */
+/** The number of checks within `stallMs`. */
 const checks = 4
 
 /**
- * Cuts a connection with a pending reply after `stallMs` without data, until the returned function is called.
- * Time is counted in checks: between two checks the process reads the received data. A process that was
- * paused, stopped or busy, sees a single late check, and does not count its own pause as silence of Redis.
+ * Cuts a connection on which a reply is pending when no data has arrived for `stallMs`, until the returned
+ * function is called. The time is counted in checks, because the process reads received data between two
+ * checks: a process that was paused or busy makes a single late check, and does not take its own pause for
+ * silence of Redis.
  */
 function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boolean): () => void {
   let silentChecks = 0
@@ -196,7 +197,7 @@ function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boole
   })
   const timer = setInterval(() => {
     silentChecks = isReplyPending() ? silentChecks + 1 : 0
-    // The first check may come just after the command was sent.
+    // One check more, because the first one may come right after the command was sent.
     if (silentChecks <= checks) return
     restart()
     redis.stream.destroy(new Error(`no reply for ${stallMs} ms`))
@@ -205,11 +206,12 @@ function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boole
   return () => clearInterval(timer)
 }
 
-/** The problem of a Redis that answers, but rejects writes because it has reached its `maxmemory`. */
+/** The problem when Redis answers but rejects writes, because it has reached its `maxmemory`. */
 export const outOfMemory = 'the log is out of memory'
 
 /**
- * Redis begins the error with `OOM`; an error from a script may have `ERR` and the script's name before it.
+ * Returns whether Redis is out of memory. The error begins with `OOM`; from a script it may have `ERR` and
+ * the script's name before it.
  */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && /\bOOM command not allowed/.test(error.message)

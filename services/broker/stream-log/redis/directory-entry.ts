@@ -1,18 +1,18 @@
 import type { AnimationIds } from '../../wire/animation-ids.ts'
 import type { RequestEnd, RingLimits } from '../stream-log.ts'
 
-/** The directory entry of a request in Redis, with all data that a broker needs to serve it. */
+/** The entry of a request in the directory in Redis: all data that a broker needs to serve the request. */
 export interface DirectoryEntry {
   readonly key: string
-  /** The first part of the ids of its messages. A later request has a greater epoch. */
+  /** The first part of the ids of the request's messages in Redis. A later request has a greater epoch. */
   readonly epoch: number
-  /** The broker of the producer. */
+  /** The broker to which the producer is connected, or was last. */
   readonly podId: string
   /**
-   * The number of brokers that the producer used before. Redis rejects messages and ends of earlier owners.
+   * How often the producer has moved to another broker. Redis rejects messages and ends from earlier owners.
    */
   readonly owner: number
-  /** The silence after which a request of a lost broker ends, if it is longer than the default. */
+  /** If this broker is lost, the request ends after this time, or after `lostMs` if that is longer. */
   readonly graceMs: number
   readonly ids: AnimationIds
   readonly sourceServiceId: string
@@ -21,19 +21,22 @@ export interface DirectoryEntry {
   /** The time by the clock of the producer's broker, in milliseconds since the epoch. */
   readonly openedMs: number
   readonly limits: RingLimits
-  /** Undefined while it is running. */
+  /** Undefined while the request is running. */
   readonly ended?: EndedAt
 }
 
 interface EndedAt {
   readonly end: RequestEnd
-  /** The broker that ended it; older versions of the broker do not write it. */
+  /** The broker that ended the request; undefined if that broker has an older version. */
   readonly by?: string
-  /** The time by the clock of the broker that ended it. */
+  /** The time by the clock of the broker that ended the request, in milliseconds since the epoch. */
   readonly atMs: number
 }
 
-/** An end in Redis, and the broker that wrote it; empty for older versions of the broker. */
+/**
+ * An end as it is stored in Redis. `by` is the broker that wrote it; empty if that broker has an older
+ * version.
+ */
 export interface StoredEnd {
   readonly end: RequestEnd
   readonly by: string
@@ -51,18 +54,18 @@ export const endedEntry = (entry: DirectoryEntry, stored: StoredEnd, atMs: numbe
   ended: { ...stored, atMs },
 })
 
-/** The directory entry without the epoch, which Redis adds. */
+/** Encodes an entry without its epoch, which a script in Redis puts before it. */
 export function encodeEntry(entry: Omit<DirectoryEntry, 'key' | 'epoch'>): string {
   const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = entry
   const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
   return JSON.stringify(named)
 }
 
-/** Undefined for an invalid value; brokers write no other values there. */
+/** Decodes `<epoch> <entry>`. Returns undefined for any other value, which no broker writes. */
 export function decodeEntry(key: string, value: string): DirectoryEntry | undefined {
   const space = value.indexOf(' ')
   try {
-    // Older versions of the broker write neither owner nor grace.
+    // Older versions of the broker write neither owner nor grace period.
     return {
       owner: 0,
       graceMs: 0,

@@ -9,8 +9,8 @@ import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 type Reply = readonly [horizon: Uint8Array, newest: Uint8Array, entries: readonly Uint8Array[]]
 
 /**
- * Synchronizes the known requests with Redis: each change when it is reported by the stream of changes, and
- * periodically all of them, to repair missed changes.
+ * Keeps the directory of this broker equal to that in Redis: it takes each change from the stream of changes,
+ * and periodically reads the whole directory, to repair missed changes.
  */
 export class DirectorySync implements FollowedStream {
   readonly streamKey: string
@@ -57,8 +57,8 @@ export class DirectorySync implements FollowedStream {
   }
 
   /**
-   * Ends a request for all brokers, unless it has ended; see `endRequest`. Resolves with whether it got
-   * this end.
+   * Ends a request for all brokers, unless it has ended; see `endRequest`. Resolves with true if this
+   * broker's end of this kind is the effective one.
    */
   async end(entry: DirectoryEntry, end: RequestEnd, who?: EndingBroker): Promise<boolean> {
     const answer = await endRequest(this.#setup, entry, end, who)
@@ -76,7 +76,10 @@ export class DirectorySync implements FollowedStream {
     if (entry.podId !== this.#setup.podId || entry.ended !== undefined) this.#directory.apply(entry)
   }
 
-  /** Ends a request that has no producer any more, and removes one that has expired. */
+  /**
+   * Ends a request that has no producer any more. Removes an ended request whose entries have expired in
+   * Redis.
+   */
   async #repair(entry: DirectoryEntry): Promise<void> {
     if (entry.ended !== undefined) {
       if (this.#directory.get(entry.key) === undefined) await removeExpired(this.#setup, entry)

@@ -13,9 +13,9 @@ import { type Hosted, SharedRequest } from './shared-request.ts'
 /**
  * The requests that this broker knows from the directory in Redis.
  *
- * Every source of changes calls `learn`: the stream of changes, the whole directory, a reply to a
- * producer, and the last entry that a reader gets. The directory passes the change to the request, and
- * reports it to watchers and listeners.
+ * Every source of changes calls `apply`: the stream of changes, the read of the whole directory, a reply to a
+ * producer's command, and the last entry that a reader gets. The directory passes the change to the request,
+ * and reports it to watchers and listeners.
  */
 export class Directory {
   readonly #setup: RedisLogSetup
@@ -23,9 +23,9 @@ export class Directory {
   readonly #requests = new Map<string, SharedRequest>()
   readonly #watchers = new Set<(request: LoggedRequest) => void>()
   readonly #endListeners = new Set<EndListener>()
-  /** The keys of requests that are about to run at this broker, with the work that leads to it. */
+  /** For each key, the work in progress that begins or continues its request at this broker. */
   readonly #beginning = new Map<string, Promise<unknown>>()
-  /** The ended requests of this broker's producers, which Redis stores within the budget. */
+  /** The ended requests of this broker's producers. What Redis stores of them is limited by the budget. */
   readonly #ended: EndedRequests
 
   constructor(setup: RedisLogSetup, loop: ReadLoop, reports: PositionReports) {
@@ -38,17 +38,20 @@ export class Directory {
     return this.#requests.get(key)
   }
 
-  /** Oldest first. */
+  /** All known requests, oldest first. */
   all(): readonly SharedRequest[] {
     return [...this.#requests.values()].sort((a, b) => a.entry.epoch - b.entry.epoch)
   }
 
-  /** The requests whose producers are at this broker. */
+  /** Returns the requests whose producers are at this broker and that have not ended. */
   running(): readonly LocalRequest[] {
     return [...this.#requests.values()].flatMap(({ running }) => running ?? [])
   }
 
-  /** Reports the known requests, oldest first, then each new one. */
+  /**
+   * Reports the known requests with these ids, oldest first, then each new one, until the returned function
+   * is called.
+   */
   watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void {
     const report = (request: LoggedRequest) => {
       if (matchesIds(wanted, request.ids)) onRequest(request)
@@ -64,8 +67,8 @@ export class Directory {
   }
 
   /**
-   * Reports a new request to the watchers, unless it ended too long ago; updates the owner and the end of
-   * a known one.
+   * Takes an entry of the directory. A new request is reported to the watchers, unless it ended too long ago;
+   * a known request gets the new owner or the end.
    */
   apply(entry: DirectoryEntry): void {
     const known = this.#requests.get(entry.key)
@@ -79,7 +82,7 @@ export class Directory {
     this.#reportEnd(known, entry.ended?.by, learned.end, learned.progress)
   }
 
-  /** Begins a request with its producer at this broker. */
+  /** Begins a request whose producer is at this broker. */
   host(entry: DirectoryEntry, hosted: Hosted): LogWriter {
     const known = this.#requests.get(entry.key)
     if (known !== undefined) return known.host(entry, hosted)
@@ -90,8 +93,8 @@ export class Directory {
   }
 
   /**
-   * Until the work is done, a request with this key that is about to run here is not treated as lost. One
-   * work at a time for each key.
+   * Runs work that begins or continues the request with this key at this broker. Works with the same key run
+   * one after the other. Until the work is done, `findUnstoredEnd` does not treat the request as lost.
    */
   async runExclusively<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#beginning.get(key) ?? Promise.resolve()
@@ -105,17 +108,17 @@ export class Directory {
   }
 
   /**
-   * Returns the end of a request that is running according to Redis, but no longer at this broker, its
-   * owner.
+   * Returns the end to store in Redis for a request that is running there, with this broker as its owner, but
+   * is no longer running here. Undefined if it is running, or about to run, at this broker.
    */
   findUnstoredEnd({ key }: DirectoryEntry): RequestEnd | undefined {
     if (this.#beginning.has(key)) return undefined
     const known = this.#requests.get(key)
-    // An unknown request began when the connection was lost, and has no producer.
+    // A request that is unknown here began while the connection was lost, so it has no producer.
     return known === undefined ? logUnavailableEnd : known.findUnstoredEnd()
   }
 
-  /** Redis has lost the request. The broker of its producer reports the end. */
+  /** Forgets a request that Redis has lost. The broker of its producer reports the end. */
   removeLost(key: string): void {
     const known = this.#requests.get(key)
     if (known === undefined) return
@@ -125,7 +128,7 @@ export class Directory {
     if (ended === undefined) this.#reportEnd(known, podId, end, progress)
   }
 
-  /** Takes the reports of another broker about its readers. */
+  /** Takes the positions of the readers at another broker. */
   takeReports(podId: string, reports: readonly PositionReport[]): void {
     for (const [key, position] of reports) {
       this.#requests.get(key)?.running?.readers.report(podId, position ?? undefined)
@@ -142,12 +145,12 @@ export class Directory {
     this.#ended.sweep()
   }
 
-  /** Ends the reading from other brokers, because Redis is unavailable. */
+  /** Ends the reading of other brokers' requests, because Redis is unavailable. */
   closeRemote(): void {
     for (const request of this.#requests.values()) request.closeRemote()
   }
 
-  /** Stops all reports of new requests. */
+  /** Stops the reports of new requests. */
   close(): void {
     this.#watchers.clear()
   }
@@ -163,7 +166,7 @@ export class Directory {
     request.forget()
   }
 
-  /** Reports the end to listeners, if this broker gave it. */
+  /** Reports the end to the listeners, if this broker (`by`) gave it to the request. */
   #reportEnd(
     request: SharedRequest,
     by: string | undefined,
@@ -174,8 +177,8 @@ export class Directory {
   }
 
   /**
-   * Adds the stored bytes of an ended request to the budget, and removes it from Redis when later ones need
-   * the room.
+   * Counts what Redis stores of an ended request in the budget. The request is removed from Redis early if
+   * later ones need the room.
    */
   #keep(request: SharedRequest, bytes: number): void {
     const { budget, clock } = this.#setup
@@ -190,7 +193,9 @@ export class Directory {
     })
   }
 
-  /** Messages that are not discarded expire a little later. */
+  /**
+   * Forgets the request and deletes its data in Redis. If a command fails, the data expires a little later.
+   */
   async #discard(request: SharedRequest): Promise<void> {
     const { keys, commands } = this.#setup
     const { key, entry } = request
@@ -200,7 +205,7 @@ export class Directory {
   }
 }
 
-/** Removes a request from the directory in Redis if its messages have expired there. */
+/** Removes a request from the directory in Redis if its entries have expired there. */
 export async function removeExpired({ keys, commands }: RedisLogSetup, entry: DirectoryEntry): Promise<void> {
   const { key, ids } = entry
   const names = [keys.entries(key), keys.requests, keys.running]

@@ -25,8 +25,9 @@ import { endScript } from './scripts.ts'
 import { endGraceMs, type RedisLogSetup } from './setup.ts'
 
 /**
- * The result of an attempt to end a request: the effective end, from this or an earlier attempt; `missing` if
- * Redis has lost the request; `moved` if another broker is its owner.
+ * The result of an attempt to end a request: the end that is effective, from this or an earlier attempt;
+ * `missing` if Redis has lost the request; `moved` if the producer has continued, so that this attempt is
+ * rejected.
  */
 export type EndAnswer = StoredEnd | 'missing' | 'moved'
 
@@ -36,8 +37,8 @@ export type EndingBroker = 'owner' | 'any' | { readonly uses: string }
  * Ends a request for all brokers. May be repeated: the first of several ends is effective. Rejects if Redis
  * does not answer.
  *
- * @param who the broker for which it ends: the owner in `entry`, or any; with `uses`, the owner while the
- *   producer has not continued
+ * @param who ends the request only if the owner in `entry` is still the owner (`owner`), or its producer has
+ * not continued it since the given number of uses (`uses`), or always (`any`)
  */
 export async function endRequest(
   setup: RedisLogSetup,
@@ -70,9 +71,10 @@ const pollMs = 50
 /**
  * Ends the running request of these ids if its producer is lost, at any broker; see `StreamLog.endLost`.
  *
- * A broker that has noticed the loss has recorded it. Another one is asked whether the producer is connected.
- * If it neither answers nor sends a heartbeat, it is lost itself, and its producers with it. Its time is
- * counted in replies of Redis, so that it is not lost because Redis or this process was paused.
+ * A broker that has noticed the loss has recorded it in Redis. Otherwise, the producer's broker is asked
+ * whether the producer is connected. If that broker neither answers nor sends a heartbeat within `answerMs`,
+ * it is lost, and its producers with it. The wait advances only with replies of Redis, so a pause of Redis or
+ * of this process does not make that broker seem lost.
  */
 export async function endLostRequest(
   setup: RedisLogSetup,
@@ -92,19 +94,19 @@ export async function endLostRequest(
   const entry = decodeEntry(run, String(value))
   if (entry === undefined || entry.podId === podId) return false
   if (!isLost && !(await isProducerLost(setup, run, entry.podId).catch(unavailable))) return false
-  // The directory of this broker may be older than the data that was read.
+  // This broker's directory may be older than what was just read.
   directory.apply(entry)
   return await sync.end(entry, restartedEnd, { uses }).catch(unavailable)
 }
 
-/** Resolves with whether the broker has lost the producer, or is lost. */
+/** Resolves with whether the broker has lost the producer, or the broker itself is lost. */
 async function isProducerLost(setup: RedisLogSetup, run: string, podId: string): Promise<boolean> {
   const { keys, commands, timings } = setup
   const first = await readHeartbeat(setup, podId)
   await commands.call('XADD', keys.inbox(podId), 'NOMKSTREAM', '*', '', '', 'ask', run)
   for (let waitedMs = 0; waitedMs < timings.answerMs; waitedMs += pollMs) {
     const { answers } = await readHeartbeat(setup, podId)
-    // A loss that was noticed before the answer is read after it.
+    // Read after the answers: a loss that the broker recorded before its answer is then seen.
     if ((await readProducer(setup, run)).isLost) return true
     if (answers !== first.answers) return false
     await pause(pollMs)
@@ -112,7 +114,7 @@ async function isProducerLost(setup: RedisLogSetup, run: string, podId: string):
   return (await readHeartbeat(setup, podId)).beats === first.beats
 }
 
-/** Brokers of earlier versions write no answers. */
+/** `answers` is undefined for a broker of an earlier version, which does not answer questions. */
 async function readHeartbeat({ keys, commands }: RedisLogSetup, podId: string) {
   const value = await commands.call('GET', keys.heartbeat(podId))
   const [beats, answers] = value instanceof Uint8Array ? String(value).split(' ') : []

@@ -16,16 +16,22 @@ const brokerLostEnd: RequestEnd = {
   how: 'lost',
   status: { code: 'ERROR', message: "the producer's broker was lost" },
 }
-/** The expiry of a running request in Redis is renewed this number of times before it passes. */
+/** The expiry of a running request in Redis is renewed this many times during its length. */
 const refreshesPerExpiry = 3
 
-/** The periodic work of a broker in Redis, and its health. */
+/**
+ * The periodic work of a broker in Redis: its heartbeat, the end of lost brokers' requests, and expiries.
+ * Also computes the health of the log.
+ */
 export class Heartbeat {
   readonly #options: HeartbeatOptions
   readonly #heartbeats: PodHeartbeats
   readonly #listeners = new Set<(healthy: boolean) => void>()
   readonly #stopTimers: readonly (() => void)[]
-  /** Redis supports the commands of the log. The next connection may lead to another server. */
+  /**
+   * Whether Redis was found to support the commands of the log. Reset with each connection, which may be to
+   * another server.
+   */
   #checked = false
   #unsupported = ''
   #synced = false
@@ -70,7 +76,7 @@ export class Heartbeat {
     return setup.commands.problem || reads.problem || this.#unsupported || notRead
   }
 
-  /** The required version if Redis is too old for the log; empty otherwise. */
+  /** The version that is required if Redis is too old for the log; empty otherwise. */
   get unsupported(): string {
     return this.#unsupported
   }
@@ -80,14 +86,14 @@ export class Heartbeat {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Returns the time since reads have failed; 0 if they work. */
+  /** Returns how long the read connection has been down, in milliseconds; 0 if it is ready. */
   readsUnavailableMs(): number {
     return this.#unavailableSinceMs === undefined
       ? 0
       : this.#options.setup.clock.monotonicMs() - this.#unavailableSinceMs
   }
 
-  /** The process was paused: all timeouts start again. */
+  /** Starts all timeouts again after the process was paused. */
   extendDeadlinesAfterStall(): void {
     const { setup, directory } = this.#options
     this.#resetDeadlines()
@@ -95,7 +101,7 @@ export class Heartbeat {
     if (this.#unavailableSinceMs !== undefined) this.#unavailableSinceMs = setup.clock.monotonicMs()
   }
 
-  /** Answers other brokers that the producer of a request is connected. */
+  /** Answers another broker's question: the producer that it asked about is connected. */
   answer(): void {
     this.#heartbeats.answer().catch(() => {})
   }
@@ -131,7 +137,7 @@ export class Heartbeat {
     this.#updateHealth()
   }
 
-  /** Renews the expiry of this broker's requests in Redis; without it they expire. */
+  /** Renews the expiry of the running requests of this broker in Redis, when it is due. */
   async #refreshExpiries(): Promise<void> {
     const { setup, directory } = this.#options
     const { keys, commands, clock, timings } = setup
@@ -144,7 +150,7 @@ export class Heartbeat {
     await Promise.all(names.map(name => commands.call('PEXPIRE', name, timings.orphanMs)))
   }
 
-  /** Returns a function that does not start the work while it is in progress. */
+  /** Returns a function that starts the work unless it is still in progress. */
   #oneAtATime(work: () => Promise<void>): () => void {
     let busy = false
     return () => {
@@ -175,16 +181,16 @@ export class Heartbeat {
 }
 
 /**
- * The expiry of a heartbeat as a multiple of the timeout for lost brokers; it removes heartbeats that no
- * broker reads.
+ * The expiry of a heartbeat as a multiple of `lostMs`. It removes the heartbeats of brokers that are gone.
  */
 const expiryFactor = 3
 
 /**
  * Sends the heartbeat of this broker, and detects lost brokers.
  *
- * A heartbeat is an increasing counter. The reader measures its silence with its own clock, and only over
- * reads that Redis has answered: neither a different clock nor an unavailable Redis makes a broker seem lost.
+ * A heartbeat is an increasing counter. Each reader measures, by its own clock, how long the counter has not
+ * changed, counting only reads that Redis has answered. Neither a difference between clocks nor an
+ * unavailable Redis makes a broker seem lost.
  */
 class PodHeartbeats {
   readonly #setup: RedisLogSetup
@@ -198,13 +204,14 @@ class PodHeartbeats {
   }
 
   /**
-   * Sends the heartbeat, and reads those of the other brokers. Returns how long each was silent, in
-   * milliseconds.
+   * Sends the heartbeat, and reads those of the other brokers. Resolves with the time for which each has not
+   * changed, in milliseconds.
    */
   async beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>> {
     const { clock, timings } = this.#setup
     await this.#send()
-    // A process that was paused may have read the heartbeats before the others were paused too.
+    // If the whole system was paused after the last read of the heartbeats, the others could not send any in
+    // that time.
     if (clock.monotonicMs() - this.#checkedMs > timings.lostMs / 2) this.resetDeadlines()
     this.#checkedMs = clock.monotonicMs()
     for (const other of this.#seen.keys()) if (!others.has(other)) this.#seen.delete(other)
@@ -212,12 +219,15 @@ class PodHeartbeats {
     return new Map(await Promise.all(silences))
   }
 
-  /** This broker could not read heartbeats for a while: all timeouts start again. */
+  /** Starts all timeouts again, because this broker could not read heartbeats for a while. */
   resetDeadlines(): void {
     this.#seen.clear()
   }
 
-  /** Shows others that this broker has answered their question. */
+  /**
+   * Sends a heartbeat with an increased number of answers. It tells the broker that asked that the producer
+   * is connected.
+   */
   async answer(): Promise<void> {
     this.#answers += 1
     await this.#send()
@@ -247,13 +257,13 @@ class PodHeartbeats {
   }
 }
 
-/** The first version with XADD NOMKSTREAM and XTRIM MINID. */
+/** The first version of Redis with XADD NOMKSTREAM and XTRIM MINID. */
 const neededVersion = '6.2'
 
 /**
  * Returns the requirement as text if Redis lacks the commands of the log; empty if it has them. It tests the
- * commands and not the version: other servers with the same protocol have versions of their own. Other
- * errors, such as that of a Redis that is out of memory, are ignored.
+ * commands and not the version, because other servers with the same protocol have versions of their own.
+ * Other errors, such as that of a Redis that is out of memory, are ignored.
  */
 async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
   try {

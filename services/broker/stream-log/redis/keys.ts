@@ -1,6 +1,6 @@
 /**
- * The names of the shared keys. All keys of one installation have the same hash tag, so that a script can
- * access a request and the directory in one step; a Redis Cluster stores all of them on one node.
+ * The names of the keys that brokers share. All keys of one installation have the same hash tag, so that a
+ * script can access a request and the directory in one step; a Redis Cluster stores all of them on one node.
  *
  * Every key has an expiry, which removes the keys of lost brokers.
  *
@@ -10,15 +10,18 @@ export function redisKeys(prefix: string) {
   const tag = `{${prefix}:broker}`
   return {
     /**
-     * Hash, the directory: key of a request -> its entry (see `DirectoryEntry`), for running and for kept
-     * ended requests. Brokers read all of it when they connect, and periodically.
+     * Hash, the directory: from the key of a request to its entry (see `DirectoryEntry`), for running
+     * requests and for ended ones that are kept. Brokers read all of it when they connect, and periodically.
      */
     requests: `${tag}:requests`,
-    /** Hash: the ids of a running request (see `idsKey`) -> its key. Prevents a second producer with the same ids. */
+    /**
+     * Hash: from the ids of a running request (see `idsKey`) to its key. Prevents a second producer with the
+     * same ids.
+     */
     running: `${tag}:running`,
-    /** String: the last epoch of a request; see `openScript`. */
+    /** String: the epoch of the latest request; see `openScript`. */
     epoch: `${tag}:epoch`,
-    /** Stream: each change of the directory. Every broker waits for its next entry. */
+    /** Stream: each change of the directory. Every broker follows it. */
     changes: `${tag}:news`,
     /** Never exists: for commands that must change nothing. */
     probe: `${tag}:probe`,
@@ -27,10 +30,10 @@ export function redisKeys(prefix: string) {
     /** String of one request: the bytes of its header, which is kept when entries are trimmed. */
     header: (request: string) => `${tag}:header:${request}`,
     /**
-     * Hash of one request: `bearer` is the hash of the producer's bearer token. Of a request that can be
-     * continued also: `owner` counts the brokers that its producer used before, `token` and `previous` are
-     * hashes of its resume tokens, `uses` counts their uses, `lost` is the value of `uses` at which the
-     * producer was lost, `progress` belongs to the last entry.
+     * Hash of one request: `bearer` is the hash of the producer's bearer token. A request that can be
+     * continued has more fields: `owner` counts the moves of the producer to another broker, `token` and
+     * `previous` are hashes of its resume tokens, `uses` counts the uses of tokens, `lost` is the value of
+     * `uses` at which the producer was lost, and `progress` belongs to the last entry.
      */
     producer: (request: string) => `${tag}:producer:${request}`,
     /**
@@ -38,9 +41,11 @@ export function redisKeys(prefix: string) {
      * questions of other brokers.
      */
     heartbeat: (podId: string) => `${tag}:heartbeat:${podId}`,
-    /** Stream of one broker: messages for it only, such as the positions of the readers of its requests. */
+    /**
+     * Stream of one broker: messages for that broker only, such as the positions of readers of its requests.
+     */
     inbox: (podId: string) => `${tag}:inbox:${podId}`,
-    /** String: while it exists, pushes of this request of this stream are rejected. */
+    /** String: while the key exists, pushes of this request of this stream are rejected. */
     interrupted: (streamId: string, requestId: string) =>
       `${tag}:interrupted:${JSON.stringify([streamId, requestId])}`,
   }
@@ -49,13 +54,14 @@ export function redisKeys(prefix: string) {
 export type RedisKeys = ReturnType<typeof redisKeys>
 
 /**
- * Replaces the position in the id of the end: the greatest value, so that Redis rejects all later entries.
+ * The position in the id of the end of a request: the greatest value, so that Redis rejects all later
+ * entries.
  */
 const endPosition = '18446744073709551615'
 
 /**
- * The id of an entry in the stream of its request: `<epoch>-<position>`. Positions are equal in all brokers,
- * so a consumer can continue at any of them.
+ * Returns the id of an entry in the stream of its request: `<epoch>-<position>`. Positions are the same at
+ * all brokers, so a consumer can continue at any of them.
  */
 export function entryId(epoch: number, position: number): string {
   return `${epoch}-${position}`
@@ -65,7 +71,7 @@ export function endId(epoch: number): string {
   return `${epoch}-${endPosition}`
 }
 
-/** The position in an id; undefined for the id of the end. */
+/** Returns the position in an id; undefined for the id of the end. */
 export function parsePosition(id: string): number | undefined {
   const position = id.slice(id.indexOf('-') + 1)
   return position === endPosition ? undefined : Number(position)

@@ -22,18 +22,21 @@ interface LocalRequestOptions {
   readonly entry: DirectoryEntry
   readonly header: Uint8Array
   readonly request: LoggedRequest
-  /** The ring of the request, for a producer that comes from another broker. */
+  /** The ring of the request, if its producer comes from another broker and this broker has readers of it. */
   readonly ring?: Ring
   readonly progress: StoredProgress
-  /** The number of continuations. */
+  /** How often the request was continued. */
   readonly uses: number
-  /** Called with the end in Redis, in reply to a command of this request; it calls `settle` in turn. */
+  /**
+   * Called with a directory entry that has the end, which Redis returned for a command of this request. In
+   * turn, `applyEnd` is called.
+   */
   readonly apply: (entry: DirectoryEntry) => void
 }
 
 /**
- * The limits of the queue for Redis, at which the producer waits: the limit of the request or its share of
- * the budget, within these bounds.
+ * The producer waits while the queue for Redis has more bytes than the request's limit or the request's share
+ * of the budget, whichever is lower. That bound is kept between these two.
  */
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
@@ -44,8 +47,8 @@ export const dataLostEnd = createLostEnd('the log has lost the request')
 const outOfMemoryEnd = createLostEnd(outOfMemory)
 
 /**
- * A request whose producer is at this broker. Its local consumers read the ring, in the turn in which a
- * message arrives. The entries of one turn are sent to Redis together; until Redis answers, the next batch is
+ * A request whose producer is at this broker. Local consumers read the ring in the turn in which a message
+ * arrives. The entries of one turn are sent to Redis together; until Redis answers, the next batch is
  * collected.
  */
 export class LocalRequest implements WritableRequest {
@@ -56,23 +59,26 @@ export class LocalRequest implements WritableRequest {
   readonly #options: LocalRequestOptions
   readonly #queue: AppendQueue
   readonly #command: RepeatedCommand
-  /** The only writer that may append; the previous one is `continued`. */
+  /** The only writer that may append. An earlier writer has ended with `continued`. */
   #writer: Writer
   #progress: StoredProgress
   #sending = false
-  /** Redis stores more than the ring, but no entries are queued: the next command only trims. */
+  /**
+   * Whether the next command only drops entries in Redis: it stores more than the ring, but none are queued.
+   */
   #trimsNext = false
-  /** No more entries are sent to Redis. */
+  /** Whether the request is no longer running at this broker: nothing more is sent to Redis. */
   #over = false
-  /** The producer has ended it. */
+  /** Set when the producer, or the shutdown of this broker, has ended the request. */
   #ending: { readonly end: RequestEnd; readonly done: PromiseWithResolvers<void> } | undefined
-  /** The producer is disconnected and may return. */
+  /** Set while the producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
   #uses: number
-  /** The loss of the producer is not stored in Redis yet. */
+  /** Whether the producer's loss still has to be stored in Redis. */
   #lossIsNew = false
   /**
-   * The producer did not return in time: Redis must store this end, unless another broker has prevented it.
+   * The end of a request whose producer did not return in time. Redis stores it, unless the producer has
+   * continued at another broker.
    */
   #overdue: RequestEnd | undefined
   #unstoredEnd: RequestEnd | undefined
@@ -97,27 +103,30 @@ export class LocalRequest implements WritableRequest {
     return this.#writer
   }
 
-  /** The progress of the last entry. */
+  /** The progress after the last entry. */
   get progress(): StoredProgress {
     return this.#progress
   }
 
-  /** The request is no longer running at this broker. */
+  /** Whether the request is no longer running at this broker. */
   get over(): boolean {
     return this.#over
   }
 
-  /** The end that Redis does not have, of a request that cannot continue; undefined while it is running. */
+  /**
+   * The end of a request that cannot continue, if Redis may not have it. Undefined while the request is
+   * running.
+   */
   get unstoredEnd(): RequestEnd | undefined {
     return this.#unstoredEnd
   }
 
-  /** The producer is disconnected, and may return. */
+  /** Whether the producer is disconnected and may return. */
   get isLost(): boolean {
     return this.#suspended !== undefined
   }
 
-  /** The producer must wait: the ring or the queue for Redis is full. */
+  /** Whether the producer must wait, because the ring or the queue for Redis is full. */
   get mustWait(): boolean {
     const { budget } = this.#options.setup
     const share = Math.min(this.entry.limits.bytes, maxQueuedBytes, budget.share)
@@ -125,8 +134,8 @@ export class LocalRequest implements WritableRequest {
   }
 
   /**
-   * Replaces the writer, for the producer that continues the request here; undefined if the request has
-   * ended.
+   * Replaces the writer, for the producer that continues the request here. Returns undefined if the request
+   * has ended.
    */
   resume(uses: number): Omit<ResumedRequest, 'uses'> | undefined {
     if (this.#over || this.#pendingEnd !== undefined) return undefined
@@ -140,7 +149,7 @@ export class LocalRequest implements WritableRequest {
     return { writer: this.#writer, header, progress: this.#progress }
   }
 
-  /** See `LogWriter.append`; only its writer calls it. */
+  /** See `LogWriter.append`. Only the current writer calls this. */
   append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean {
     if (this.#over || this.#ending !== undefined) return true
     const receivedMs = this.#options.setup.clock.nowMs()
@@ -151,14 +160,20 @@ export class LocalRequest implements WritableRequest {
     return !this.mustWait
   }
 
-  /** The producer is disconnected: the request has this end unless it returns within the grace period. */
+  /**
+   * Notes that the producer is disconnected: the request gets this end unless the producer returns within the
+   * grace period.
+   */
   suspend(end: RequestEnd): void {
     this.#suspended = { end, untilMs: this.#options.setup.clock.monotonicMs() + this.entry.graceMs }
     this.#lossIsNew = true
     this.#schedule()
   }
 
-  /** Ends the request if its producer is disconnected. Resolves with false if the producer has returned. */
+  /**
+   * Ends the request if its producer is disconnected. Resolves with false if the producer is connected, or
+   * has returned meanwhile.
+   */
   async endLost(end: RequestEnd): Promise<boolean> {
     if (this.#suspended === undefined) return false
     const { promise, resolve } = Promise.withResolvers<WriterEnd>()
@@ -179,7 +194,10 @@ export class LocalRequest implements WritableRequest {
     await this.#ending.done.promise
   }
 
-  /** Ends it like its producer, which is notified. Never rejects: `close` may come first. */
+  /**
+   * Ends the request for a broker that shuts down, and notifies the producer. Never rejects, even if `close`
+   * comes first.
+   */
   async shutDown(end: RequestEnd): Promise<void> {
     if (this.#over) return
     const isFirst = this.#ending === undefined
@@ -189,8 +207,8 @@ export class LocalRequest implements WritableRequest {
   }
 
   /**
-   * Redis has this end of the request, from its producer or from others. Returns the bytes that Redis
-   * stores.
+   * Takes the end that Redis has of the request, given by its producer or by others. Returns the bytes that
+   * Redis stores of the request.
    */
   applyEnd({ end }: StoredEnd): number {
     if (this.#over) return 0
@@ -199,8 +217,9 @@ export class LocalRequest implements WritableRequest {
   }
 
   /**
-   * Redis has no end of it, and the request cannot continue. The end of its producer is stored later only if
-   * Redis has all entries, so that no reader of another broker takes a truncated request for a complete one.
+   * Closes a request that has no end in Redis and cannot continue. The end that the producer gave is stored
+   * later only if Redis has all entries, so that no reader of another broker takes a truncated request for a
+   * complete one.
    */
   close(end: RequestEnd): void {
     if (this.#over) return
@@ -209,13 +228,13 @@ export class LocalRequest implements WritableRequest {
     this.#release(end, this.#ending === undefined, problem)
   }
 
-  /** The producer has continued the request at another broker, which is the new owner. */
+  /** Ends the writer: the producer has continued the request at another broker, which is the new owner. */
   moved(): void {
     if (this.#over) return
     this.#release({ how: 'continued' }, true, 'the producer has continued in another call')
   }
 
-  /** The process was paused, and may have an unread reply. */
+  /** Starts the timeout again after a pause of the process, which may have an unread reply. */
   extendDeadlinesAfterStall(): void {
     this.#command.extendDeadlineAfterStall()
   }
@@ -248,15 +267,15 @@ export class LocalRequest implements WritableRequest {
   /**
    * Releases the producer and stops sending to Redis. The ring may still have readers.
    *
-   * @param isNew whether the producer is notified of the end, because it has not ended the request itself
-   * @param problem the reason why Redis does not have the end of the producer
+   * @param isNew whether the producer is notified of the end: it has not given this end itself
+   * @param problem why Redis does not have the end that the producer gave
    */
   #release(end: WriterEnd, isNew: boolean, problem?: string): void {
     this.#over = true
     this.#command.cancel()
     this.#queue.clear()
     this.readers.clear()
-    // Releases the producer's call, which the callback refers to.
+    // Releases the producer's call, to which the callback refers.
     this.ring.onRoom(() => {})
     if (end.how !== 'continued') this.ring.finish(end)
     if (isNew) this.#writer.notifyEnd(end)
@@ -276,12 +295,12 @@ export class LocalRequest implements WritableRequest {
   }
 
   async #run(): Promise<void> {
-    // Collects the entries of this turn.
+    // Collects the entries of this turn of the event loop.
     await new Promise(setImmediate)
     try {
       await this.#sendAll()
     } catch {
-      // The log was closed: nothing will be sent any more.
+      // The log was closed: nothing more is sent.
       this.close(logUnavailableEnd)
       return
     }
@@ -289,7 +308,10 @@ export class LocalRequest implements WritableRequest {
     if (this.#queue.length > 0 || this.#lossIsNew || this.#pendingEnd !== undefined) this.#schedule()
   }
 
-  /** The end is sent in the turn in which the queue is found empty, so that no entry comes after it. */
+  /**
+   * Sends the queued entries and then the end or the loss. The end is sent in the turn in which the queue is
+   * found empty, so that no entry comes after it.
+   */
   async #sendAll(): Promise<void> {
     while (this.#queue.length > 0 || this.#trimsNext) if (!(await this.#sendBatch())) return
     const end = this.#pendingEnd
@@ -298,7 +320,7 @@ export class LocalRequest implements WritableRequest {
     if (answer !== undefined) this.#stop(answer)
   }
 
-  /** Other brokers learn that the producer is disconnected, after all its entries. */
+  /** Stores, behind all entries, that the producer is disconnected, so that other brokers learn it. */
   async #sendLoss(): Promise<void> {
     if (!this.#lossIsNew) return
     this.#lossIsNew = false
@@ -309,7 +331,7 @@ export class LocalRequest implements WritableRequest {
     if (String(answer) === 'moved') this.#stop('moved')
   }
 
-  /** Resolves with whether the next batch may follow. */
+  /** Resolves with true if Redis has taken the batch, and the next one may follow. */
   async #sendBatch(): Promise<boolean> {
     this.#trimsNext = false
     const answer = await this.#command.send(() => this.#queue.send())
@@ -332,10 +354,10 @@ export class LocalRequest implements WritableRequest {
 
 const retryMs = 100
 
-/** Repeats a command until Redis accepts it. One command at a time. */
+/** Sends one command at a time, and repeats it until Redis accepts it. */
 class RepeatedCommand {
   readonly #setup: RedisLogSetup
-  /** The time since which the reply is pending, by the monotonic clock. */
+  /** Since when a reply is pending, in monotonic milliseconds; undefined if none is. */
   #pendingSinceMs: number | undefined
   #full = false
   #cancelled = false
@@ -344,12 +366,12 @@ class RepeatedCommand {
     this.#setup = setup
   }
 
-  /** Redis rejected the last command because it has no memory. */
+  /** Whether Redis rejected the last command because it is out of memory. */
   get full(): boolean {
     return this.#full
   }
 
-  /** Redis has not replied for longer than it may. */
+  /** Whether Redis has not accepted the command within `unavailableMs`. */
   get isOverdue(): boolean {
     const { clock, timings } = this.#setup
     return (
@@ -357,7 +379,7 @@ class RepeatedCommand {
     )
   }
 
-  /** Resolves with the reply; undefined after `cancel`. Rejects if the log is closed. */
+  /** Resolves with the reply; with undefined after `cancel`. Rejects if the log is closed. */
   async send<T>(command: () => Promise<T>): Promise<T | undefined> {
     const { clock, commands } = this.#setup
     this.#pendingSinceMs = clock.monotonicMs()
@@ -381,7 +403,7 @@ class RepeatedCommand {
     this.#cancelled = true
   }
 
-  /** The process was paused, and may have an unread reply: the deadline starts again. */
+  /** Starts the timeout again after a pause of the process, which may have an unread reply. */
   extendDeadlineAfterStall(): void {
     if (this.#pendingSinceMs !== undefined) this.#pendingSinceMs = this.#setup.clock.monotonicMs()
   }

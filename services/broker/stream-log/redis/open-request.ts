@@ -38,7 +38,7 @@ export async function openRequest(
   })
 }
 
-/** Resolves with the answer of `openScript`. */
+/** Resolves with the reply of `openScript`. */
 async function storeOpening(
   { keys, commands, timings }: RedisLogSetup,
   key: string,
@@ -58,15 +58,15 @@ async function storeOpening(
 }
 
 /**
- * The number of changes of a request that are tolerated between two commands, because its token was used or
- * its producer moved.
+ * A continuation is tried at most this many times. A try fails if, between its two commands, another call has
+ * used the token or the producer has moved.
  */
 const maxTries = 5
 
 /**
- * Continues a request at this broker; see `StreamLog.resume`. If its producer was at another broker, this one
- * becomes the owner: Redis rejects later entries of that broker, and the request has all entries that Redis
- * accepted before.
+ * Continues a request at this broker; see `StreamLog.resume`. If its producer was at another broker, this
+ * broker becomes the owner: Redis rejects later entries from the previous owner, and the request keeps all
+ * entries that Redis accepted before.
  */
 export async function resumeRequest(
   setup: RedisLogSetup,
@@ -106,7 +106,7 @@ async function readStored({ keys, commands }: RedisLogSetup, run: string): Promi
   return { entry, header: new Uint8Array(header), owner: owner ?? '', tokens }
 }
 
-/** Undefined if the request has changed since it was read. */
+/** Resolves with undefined if the request has changed since it was read. */
 async function tryResume(
   setup: RedisLogSetup,
   directory: Directory,
@@ -116,7 +116,7 @@ async function tryResume(
   const { entry, header, owner, tokens } = await readStored(setup, resumption.run)
   const { uses } = useToken(tokens, resumption)
   if (entry.ended !== undefined) throw endedRejection(describeEnd(entry.ended.end))
-  // The directory of this broker may be older than the data that was read.
+  // This broker's directory may be older than what was just read.
   directory.apply(entry)
   const local = directory.get(entry.key)?.running
   const next = local === undefined ? { ...entry, podId, owner: Number(owner) + 1 } : entry
@@ -139,7 +139,10 @@ interface TokenUse {
   readonly isNew: boolean
 }
 
-/** Uses the token. Returns the progress in Redis, or undefined if the request has changed. */
+/**
+ * Replaces the token in Redis. Resolves with the progress of the last entry, or with undefined if the request
+ * has changed since it was read.
+ */
 async function useStoredToken(
   setup: RedisLogSetup,
   { resumption, owner, next, isNew }: TokenUse,

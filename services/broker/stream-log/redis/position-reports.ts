@@ -6,17 +6,17 @@ import type { RedisLogSetup } from './setup.ts'
 /** The readers of one request at this broker. */
 export interface ReportedReaders {
   readonly entry: DirectoryEntry
-  /** The position of the slowest reader that holds messages; undefined if there is none. */
+  /** The position of the slowest reader that holds messages; undefined if no reader does. */
   readonly slowestPosition: number | undefined
 }
 
 /**
- * A position in an inbox: the key of a request, and the position of its slowest reader, or null without
- * readers.
+ * A report in an inbox: the key of a request, and the position of its slowest reader at the sending broker;
+ * null if no reader there holds messages.
  */
 export type PositionReport = readonly [key: string, position: number | null]
 
-/** Decodes the content of an inbox message, after the id of the sending broker. */
+/** Decodes the reports in an inbox message, the field behind the id of the sending broker. */
 export function decodeReports(text: string): readonly PositionReport[] {
   return text === '' ? [] : JSON.parse(text)
 }
@@ -27,16 +27,16 @@ interface SentReport {
   readonly atMs: number
 }
 
-/** An unchanged position is repeated after this share of its timeout. */
+/** An unchanged position is reported again after this share of `lostMs`. */
 const repeatShare = 1 / 5
 
 /**
- * Reports the positions of local readers to the brokers of producers that wait for them: soon after good
- * progress, otherwise periodically. A broker that gets no report for `lostMs` stops waiting for the reader.
+ * Reports the positions of local readers to the brokers whose producers wait for them: soon after `update`,
+ * otherwise periodically. A broker that gets no report for `lostMs` stops waiting for the readers.
  */
 export class PositionReports {
   readonly #setup: RedisLogSetup
-  /** The readers that hold messages, with their last report. */
+  /** The readers that hold messages, with the report that was last sent about them. */
   readonly #last = new Map<ReportedReaders, SentReport | undefined>()
   #scheduled = false
 
@@ -45,8 +45,8 @@ export class PositionReports {
   }
 
   /**
-   * The position of the slowest reader has changed enough for a report, or no reader holds messages any
-   * more.
+   * Called when the position of the slowest reader has changed enough for a report, and when no reader holds
+   * messages any more.
    */
   update(readers: ReportedReaders): void {
     if (readers.slowestPosition === undefined) {
@@ -55,7 +55,7 @@ export class PositionReports {
     }
     if (!this.#last.has(readers)) this.#last.set(readers, undefined)
     if (this.#scheduled) return
-    // Other events of this turn go into the same reports.
+    // Waits for other events of this turn, which go into the same reports.
     this.#scheduled = true
     setImmediate(() => this.sendDue())
   }
@@ -91,15 +91,15 @@ export class PositionReports {
 
   #send(podId: string, reports: readonly PositionReport[]): void {
     const { keys, commands, podId: from } = this.#setup
-    // NOMKSTREAM: the inbox of a lost broker must not be created again. Lost reports are repeated.
+    // NOMKSTREAM: the inbox of a lost broker must not be created again. A report that is lost is repeated.
     const inbox = ['XADD', keys.inbox(podId), 'NOMKSTREAM', 'MAXLEN', '~', 1000, '*'] as const
     commands.call(...inbox, from, JSON.stringify(reports)).catch(() => {})
   }
 }
 
 /**
- * Makes a producer wait for readers at other brokers: a cursor in its ring for each broker, at the position
- * of the slowest reader there.
+ * Makes a producer wait for readers at other brokers: for each such broker, its ring has a cursor at the
+ * position of the slowest reader there.
  */
 export class RemoteReaders {
   readonly #setup: RedisLogSetup
@@ -111,7 +111,9 @@ export class RemoteReaders {
     this.#ring = ring
   }
 
-  /** Takes a report of a broker: the position of its slowest reader, or undefined without readers. */
+  /**
+   * Takes a report of a broker: the position of its slowest reader, or undefined if no reader holds messages.
+   */
   report(podId: string, position: number | undefined): void {
     if (position === undefined || this.#ring.end !== undefined) {
       this.#drop(podId)
@@ -124,14 +126,14 @@ export class RemoteReaders {
     pod.cursor.seek(position)
   }
 
-  /** Removes brokers without a report for too long. */
+  /** Removes the brokers that have sent no report for `lostMs`. */
   dropSilent(): void {
     const { clock, timings } = this.#setup
     const beforeMs = clock.monotonicMs() - timings.lostMs
     for (const [podId, { reportedMs }] of this.#pods) if (reportedMs < beforeMs) this.#drop(podId)
   }
 
-  /** This broker could not read reports: all timeouts start again. */
+  /** Starts all timeouts again, because this broker could not read reports. */
   resetDeadlines(): void {
     for (const pod of this.#pods.values()) pod.reportedMs = this.#setup.clock.monotonicMs()
   }

@@ -5,11 +5,11 @@ import type { RedisLogSetup } from './setup.ts'
 /** A stream in Redis that is read as it grows. */
 export interface FollowedStream {
   readonly streamKey: string
-  /** The id of the last entry that was taken. */
+  /** The id of the last entry that was taken: reading continues after it. */
   readonly after: string
-  /** False while it can take no more entries. */
+  /** False while the stream's reader can take no more entries. */
   readonly wanted: boolean
-  /** Called in order, once per entry. */
+  /** Called with each entry, in order, once. */
   take(id: string, fields: readonly Uint8Array[]): void
 }
 
@@ -18,26 +18,24 @@ export type StreamEntries = readonly (readonly [id: Uint8Array, fields: readonly
 
 type XreadReply = readonly (readonly [streamKey: Uint8Array, entries: StreamEntries])[]
 
-/**
- * The maximum number of entries of one stream per reply, so that a reply does not block the process for long.
- */
+/** A reply has at most this many entries of one stream, so that it does not block the process for long. */
 const maxEntries = 64
 /**
- * Entries that arrive within this time are read together: a command that waits for a thousand streams costs
- * Redis much more than the entries.
+ * Pause between two reads, so that entries that arrive meanwhile are read together: a command that waits for
+ * a thousand streams costs Redis much more than the entries.
  */
 const gatherMs = 2
 const retryMs = 100
-/** The maximum time of a blocking read is this share of the timeout of a pending reply. */
+/** A read blocks at most for this share of `stallMs`, the timeout of a pending reply. */
 const blockShare = 1 / 2
 
 /**
- * Waits for the next entries of all streams of this process with one command on one connection. Redis answers
- * as soon as any of them has grown.
+ * Reads the new entries of all followed streams of this process with one blocking command on one connection.
+ * Redis answers as soon as any of the streams has grown.
  */
 export class ReadLoop {
   readonly #setup: RedisLogSetup
-  /** Separate, because a blocking command delays the commands after it. */
+  /** Used for nothing else, because a blocking command delays the commands after it. */
   readonly #connection: RedisConnection
   readonly #streams = new Map<string, FollowedStream>()
   #waiting = false
@@ -60,8 +58,9 @@ export class ReadLoop {
   }
 
   /**
-   * Ends a blocking read, because a stream can take entries again: adds an empty message to the inbox of this
-   * broker, which is always followed. If the message is lost, the read ends a little later by its timeout.
+   * Ends a blocking read, so that the next one includes a stream that can take entries again: adds an empty
+   * message to the inbox of this broker, which is always followed. If the message is lost, the read ends a
+   * little later by its timeout.
    */
   interrupt(): void {
     if (!this.#waiting || this.#interrupted) return

@@ -28,7 +28,7 @@ import {
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
-/** The environment selects long runs. */
+/** The number of seeds; an environment variable sets it for long runs. */
 const seeds = Number(process.env['FC_RUNS'] ?? 3)
 
 describe('the log in Redis under faults', { skip, concurrency: false }, () => {
@@ -202,7 +202,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     await waitFor('the last entry', () => cursor.behind.entries === 10)
     const positions: number[] = []
     for (let entry = cursor.next(); entry; entry = cursor.next()) positions.push(entry.position)
-    // A ring cannot have a hole: for later readers, the entries before the lost ones also count as lost.
+    // A ring cannot have a hole, so for later readers the entries before the lost ones count as lost, too.
     assert.deepEqual(positions, [0, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30])
     assert.equal(cursor.takeGap(), 20)
   })
@@ -346,7 +346,7 @@ function standStill(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
-/** Faults by chance between both brokers and Redis, while a producer appends and a consumer reads. */
+/** Makes random faults between both brokers and Redis while a producer appends and a consumer reads. */
 async function storm(t: TestContext, redis: RedisServer, seed: number): Promise<void> {
   const random = seededRandom(seed)
   const [from, to] = [await openProxied(t, redis, seed), await openProxied(t, redis, seed + 1000)]

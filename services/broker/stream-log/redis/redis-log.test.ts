@@ -83,7 +83,7 @@ describe('the log in Redis', { skip }, () => {
       most = Math.max(most, Number(await redis.command('XLEN', entries)))
     }
     assert.ok(most >= 60, `${most} entries were the most`)
-    // The batch in flight is added.
+    // The limit of the ring, and the entries that Redis may have more, with those of the batch in flight.
     assert.ok(most <= 64 + 4 + 10, `${most} entries were the most`)
     await writer.end(success)
     const usage = Number(await redis.command('MEMORY', 'USAGE', entries))
@@ -207,7 +207,8 @@ describe('the log in Redis', { skip }, () => {
 
   test('a Redis before 6.2 is unhealthy with the required version; pushes are rejected', async t => {
     await redis.command('FLUSHALL')
-    // An older version reads the unknown option as an id; this one does the same under another option name.
+    // An older version of Redis reads the unknown option as an id. This Redis does the same with a misspelt
+    // option.
     const proxy = await startRenamingProxy(t, redis.port, 'NOMKSTREAM', 'NOMKSTREAX')
     const options = { clock: systemClock, repeat: systemRepeat, random: Math.random }
     const log = createRedisLog({ url: `redis://127.0.0.1:${proxy}`, podId: 'old', ...options })
@@ -234,8 +235,8 @@ describe('the log in Redis', { skip }, () => {
 })
 
 /**
- * A proxy to Redis that replaces a word in commands by another one of the same length. Resolves with its
- * port.
+ * Starts a proxy to Redis that replaces a word in commands by another one of the same length. Resolves with
+ * its port.
  */
 async function startRenamingProxy(t: TestContext, port: number, from: string, to: string): Promise<number> {
   const server = createServer(client => {

@@ -28,26 +28,33 @@ import { type FollowedStream, ReadLoop } from './read-loop.ts'
 import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './setup.ts'
 
 export interface RedisLogOptions {
-  /** The address in a form of `RedisConnectionOptions.url`. */
+  /** The address, in one of the forms of `RedisConnectionOptions.url`. */
   readonly url: string
-  /** The TLS options of a `rediss:` URL. */
+  /** The TLS options for a `rediss:` URL. */
   readonly tls?: TlsOptions
-  /** Unique among all processes ever: a request's key begins with it. */
+  /**
+   * The name of this broker, unique among all processes that ever ran: the keys of its requests begin with
+   * it.
+   */
   readonly podId: string
   readonly clock: Clock
   readonly repeat: Repeat
-  /** Uniform in [0, 1). */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /** Separates installations that share a Redis. */
   readonly keyPrefix?: string
   readonly timings?: Partial<RedisLogTimings>
-  /** The maximum bytes in the memory of this broker, and the same in Redis; see `ByteBudget`. */
+  /**
+   * At most this many bytes are kept in the memory of this broker, and as many in Redis; see `ByteBudget`.
+   */
   readonly maxKeptBytes?: number
 }
 
-/** Readers of other brokers' requests wait for Redis this many times as long as producers. */
+/**
+ * Readers of other brokers' requests wait for Redis this many times as long as producers (`unavailableMs`).
+ */
 const readersWaitFactor = 2
-/** The time for the last reports of a broker that shuts down. */
+/** A broker that shuts down waits this long for the ends of its requests to reach Redis. */
 const closeMs = 2_000
 
 /** @throws Error for an invalid URL */
@@ -69,15 +76,15 @@ export function createRedisLog(options: RedisLogOptions): StreamLog {
 }
 
 /**
- * A log that brokers share over one Redis, in its streams.
+ * A log that brokers share through one Redis, in its streams.
  *
- * Consumers of a producer's own broker read its ring, and never wait for Redis. Consumers of other brokers
+ * Consumers at a producer's own broker read its ring, and never wait for Redis. Consumers at other brokers
  * read a ring that is filled from Redis; after Redis was unavailable they continue at their position. A
- * request's entries and its end reach Redis within `unavailableMs`, or the request ends with an error; data that
- * Redis has lost is an error or a gap for its readers.
+ * request's entries and its end reach Redis within `unavailableMs`, or the request ends with an error. If
+ * Redis has lost data, its readers get an error or a gap.
  *
- * Data goes one way: the read loop passes each entry of a stream in Redis to the directory or to a ring,
- * and the directory passes changes to its requests.
+ * Data goes one way: the read loop passes each entry of a stream in Redis to the directory or to a ring, and
+ * the directory passes changes to its requests.
  */
 class RedisLog implements StreamLog {
   readonly budget: ByteBudget
@@ -166,7 +173,7 @@ class RedisLog implements StreamLog {
       pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
     ])
     await this.#heartbeat.close()
-    // Requests that Redis has not ended in time, and those that have begun meanwhile.
+    // Ends the requests whose end has not reached Redis in time, and those that have begun meanwhile.
     for (const local of this.#directory.running()) local.close(shutdownEnd)
     this.#reads.close()
     commands.close()
@@ -193,8 +200,8 @@ class RedisLog implements StreamLog {
 }
 
 /**
- * The stream of messages for this broker only: reports of readers at other brokers, and questions whether the
- * producer of a request is connected. Its heartbeat creates it.
+ * The stream of messages for this broker only: positions of readers at other brokers, and questions whether
+ * the producer of a request is connected. This broker's heartbeat creates the stream.
  */
 export class Inbox implements FollowedStream {
   readonly streamKey: string
@@ -203,7 +210,7 @@ export class Inbox implements FollowedStream {
   readonly #answer: () => void
   #after = '0-0'
 
-  /** @param answer called if the producer of an asked request is connected */
+  /** @param answer called if another broker asks about a request whose producer is connected */
   constructor({ keys, podId }: RedisLogSetup, directory: Directory, answer: () => void) {
     this.streamKey = keys.inbox(podId)
     this.#directory = directory
@@ -216,7 +223,7 @@ export class Inbox implements FollowedStream {
 
   take(id: string, [from, reports, , asked]: readonly Uint8Array[]): void {
     this.#after = id
-    // The loss of a connection in this turn of the event loop is noticed before the answer.
+    // Answers later, so that the loss of a connection in the same turn of the event loop is noticed before.
     if (asked !== undefined) setImmediate(() => this.#answerIfConnected(String(asked)))
     if (reports === undefined || reports.length === 0) return
     this.#directory.takeReports(String(from), decodeReports(String(reports)))

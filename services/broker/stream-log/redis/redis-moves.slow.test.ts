@@ -111,7 +111,7 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
     const { proxy, log: one } = await openProxied(t, redis)
     const two = await openPatient(t, redis.url)
     const { slow, move } = await moving(one, two)
-    // Both changes of the directory are in one reply to the first broker.
+    // Delayed, so that one reply to the first broker has both changes of the directory.
     await proxy.setFault({ kind: 'latency', ms: 100 })
     await waitFor('a delayed reply', () => proxy.struck() > 2)
     const { request, endedBy } = await move()
@@ -157,8 +157,8 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
 })
 
 /**
- * A request with a full ring and a slow reader at `one`, whose producer moves to `two`, appends the entry
- * `last` and ends.
+ * Opens a request with a full ring and a slow reader at `one`. Its producer then moves to `two`, appends the
+ * entry `last` and ends.
  */
 async function moving(one: StreamLog, two: StreamLog) {
   const limits = { bytes: 4000, keepMs: 200, whenFull: 'wait' } as const

@@ -20,7 +20,7 @@ import { SharedRequest } from './shared-request.ts'
 const away: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the log is away' } }
 const silent = { onReadable() {} }
 
-/** A request whose producer is at another broker, and the environment of a broker that reads it. */
+/** Begins a request at one broker, and opens the parts with which another broker reads it. */
 async function startRequest(t: TestContext) {
   const redis = await startRedis()
   t.after(() => redis.stop())

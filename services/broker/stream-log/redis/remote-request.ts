@@ -19,36 +19,38 @@ export interface RemoteRequestContext {
   readonly setup: RedisLogSetup
   readonly loop: ReadLoop
   readonly reports: PositionReports
-  /** Called with the end of the request when it is read; the directory may report it later. */
+  /** Called with the directory entry that has the end, when the end of a request is read. */
   readonly apply: (entry: DirectoryEntry) => void
 }
 
-/** The maximum number of entries in one reply. */
+/** One reply has at most this many entries. */
 const loadEntries = 256
-/** The share of the limit of a request after which a report to its producer's broker is due. */
+/** A report to the producer's broker is due when this share of the ring's limit was read. */
 const progressShare = 1 / 4
 
 /**
- * A request whose producer is at another broker: its ring, which is loaded from Redis and follows the
- * stream there. It exists while the ring has readers; after that it is closed, and the next reader needs
- * another one.
+ * A request whose producer is at another broker: a ring that is loaded from the stream in Redis and then
+ * follows that stream. It exists while the ring has readers. After that it is closed, and the next reader
+ * needs a new one.
  */
 export class RemoteRequest implements FollowedStream, ReportedReaders {
   readonly streamKey: string
   readonly #context: RemoteRequestContext
   readonly #loaded: Promise<void>
   #entry: DirectoryEntry
-  /** Undefined until the first entries are loaded, and when it is closed. */
+  /** Undefined until the first entries are loaded, and after `closed`. */
   #ring: Ring | undefined
-  /** The number of readers that wait for the load, and of those that will hold entries. */
+  /**
+   * The number of readers that wait until the ring is loaded, and of those among them that will hold entries.
+   */
   #expected = 0
   #expectedHolders = 0
   #readsToEnd = false
   #closed = false
-  /** The error of readers that come too late; undefined while it is open. */
+  /** Thrown to readers that come after the request was closed; undefined while it is open. */
   #rejection: LogRejection | undefined
 
-  /** @param ring of a former producer of this broker; without it, the entries are loaded from Redis */
+  /** @param ring the ring of a producer that was at this broker; without it, entries are loaded from Redis */
   constructor(context: RemoteRequestContext, entry: DirectoryEntry, ring?: Ring) {
     this.streamKey = context.setup.keys.entries(entry.key)
     this.#context = context
@@ -68,12 +70,14 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     return this.#closed
   }
 
-  /** Readers wait for entries from Redis, or for the end. */
+  /** Whether readers still wait for entries or the end from Redis. */
   get isReading(): boolean {
     return !this.#closed && this.#ring?.end === undefined
   }
 
-  /** The position of the slowest reader that holds entries; undefined if there is none, and after the end. */
+  /**
+   * The position of the slowest reader that holds entries; undefined if no reader does, and after the end.
+   */
   get slowestPosition(): number | undefined {
     if (this.#closed || this.#ring?.end !== undefined) return undefined
     return this.#expectedHolders > 0 ? 0 : this.#ring?.slowestPosition
@@ -125,19 +129,25 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     })
   }
 
-  /** The producer has moved to another broker. */
+  /** Takes the new entry: the producer has moved to another broker. */
   moved(entry: DirectoryEntry): void {
     this.#entry = entry
   }
 
-  /** The request has ended, and Redis will forget it: reads the remaining entries, even for slow readers. */
+  /**
+   * Reads all remaining entries even if readers are slow, because the request has ended and Redis will forget
+   * it.
+   */
   readToEnd(): void {
     const wasWanted = this.wanted
     this.#readsToEnd = true
     if (this.wanted && !wasWanted) this.#context.loop.interrupt()
   }
 
-  /** Redis will provide no more entries: readers get this end, or the rejection if they have no entry yet. */
+  /**
+   * Closes, because Redis will provide no more entries: for readers with a ring the request gets this end,
+   * and those that still wait for the ring are rejected.
+   */
   close(end: RequestEnd, rejection: LogRejection): void {
     this.#rejection = rejection
     this.#ring?.finish(end)
@@ -150,8 +160,8 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /**
-   * Rejects with a `LogRejection` `expired` if Redis stores no entry, and with another error if Redis does not
-   * answer.
+   * Loads the ring. Rejects with a `LogRejection` `expired` if Redis has no header of the request, and with
+   * another error if Redis does not answer.
    */
   async #load(): Promise<void> {
     const { setup } = this.#context
@@ -199,7 +209,10 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     }
   }
 
-  /** Works on the ring after it was loaded; until then it counts as used. */
+  /**
+   * Waits until the ring is loaded, and then runs the work with it. In the meantime the request counts as
+   * used.
+   */
   async #use<T>(holders: number, work: (ring: Ring) => T | Promise<T>): Promise<T> {
     this.#expected += 1
     this.#expectedHolders += holders

@@ -1,12 +1,12 @@
 /**
- * Atomic operations in Redis. The scripts are sent as text each time: Redis caches known texts, and a restart
- * or a failover needs no special handling. Each script uses only the keys in its arguments.
+ * Scripts that Redis runs atomically. They are sent as text each time: Redis caches known texts, and a
+ * restart or a failover needs no special handling. Each script uses only the keys in its arguments.
  */
 
 /**
- * Calls commands that need Redis 6.2 or later, and changes nothing.
+ * Calls the commands that need Redis 6.2 or later, without an effect: it fails if Redis lacks them.
  *
- * KEYS: one that never exists.
+ * KEYS: a key that never exists.
  */
 export const probeScript = `
 redis.call('XADD', KEYS[1], 'NOMKSTREAM', '1-1', 'a', 'b')
@@ -14,11 +14,11 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '1-1')
 `
 
 /**
- * Begins a request, unless its ids are running or interrupted.
+ * Begins a request, unless one with the same ids is running, or its ids were interrupted.
  *
- * Its epoch is greater than all previous ones. It is also not less than the time, so that a Redis that has
- * lost its data assigns no epoch twice. Every entry's id begins with it: requests are in order, and the
- * ids of two requests never overlap.
+ * The epoch of a request is greater than those of all earlier requests. It is also at least the time in
+ * milliseconds, so that a Redis that has lost its data assigns no epoch twice. The id of each entry begins
+ * with the epoch: requests are in order, and the entries of two requests never have the same id.
  *
  * KEYS: running, requests, epoch, changes, interrupted, entries, header, producer. ARGV: ids, request,
  * directory entry, header, expiry of the request, of the directory, hash of the resume token or empty,
@@ -51,15 +51,16 @@ return epoch
 /**
  * Drops the entries of a request below a position, and appends entries, oldest first.
  *
- * Redis rejects an id that is not greater than the last one. In this case either the command is repeated, and
- * the entry exists; or others ended the request, and its last entry has the end. A missing stream was lost,
- * and is not created again.
+ * Redis rejects an entry whose id is not greater than the last one. Either the entry exists, because the
+ * command is repeated; or another broker has ended the request, and its last entry is the end. A stream that
+ * Redis has lost is not created again.
  *
  * A broker that is no longer the owner cannot append. The first entry after a continuation shows that the
- * producer has the next resume token: the previous one is not needed any more.
+ * producer has received its new resume token, so the previous token becomes invalid.
  *
- * KEYS: entries, producer. ARGV: epoch, position of the first, drop below, owner, progress or empty, then
- * time and bytes of each. Returns `ok`, `missing`, `moved` or the end of the request.
+ * KEYS: entries, producer. ARGV: epoch, position of the first entry, position below which entries are dropped
+ * or 0, owner, progress or empty, then the time and the bytes of each entry. Returns `ok`, `missing`, `moved`
+ * or the end of the request.
  */
 export const appendScript = `
 local owner = redis.call('HGET', KEYS[2], 'owner')
@@ -85,7 +86,7 @@ return 'ok'
 `
 
 /**
- * Continues a request. If the producer comes to another broker, that broker becomes the owner, and later
+ * Continues a request. If the producer now calls another broker, that broker becomes the owner, and later
  * commands of the previous owner are rejected.
  *
  * KEYS: producer, requests, changes, entries, header. ARGV: request, owner as it was read, hash of the token,
@@ -110,9 +111,9 @@ return redis.call('HGET', KEYS[1], 'progress')
 `
 
 /**
- * Records that the producer is lost, unless it has continued since.
+ * Records that the producer is lost, unless it has continued its request in the meantime.
  *
- * KEYS: producer. ARGV: owner, number of uses. Returns `ok` or `moved`.
+ * KEYS: producer. ARGV: owner, number of uses. Returns `ok`, or `moved` if another broker is the owner.
  */
 export const lostScript = `
 local found = redis.call('HMGET', KEYS[1], 'owner', 'uses')
@@ -122,13 +123,13 @@ return 'ok'
 `
 
 /**
- * Ends a request; the first of several attempts is effective. A broker that is no longer the owner, or
- * that treats a previous owner as lost, cannot end it, and one that treats the producer as lost cannot end
- * it after the producer has continued.
+ * Ends a request; the first of several attempts is effective. Returns `moved` without an effect if the owner
+ * or the number of uses in the arguments is not the current one: the producer has then continued, at another
+ * broker or in another call.
  *
  * KEYS: entries, header, requests, running, changes, producer. ARGV: ids, request, id of the end, the end,
- * new directory entry, expiry, owner or empty for any, number of uses or empty for any. Returns `ok`, `missing`, `moved` or the earlier end of
- * the request.
+ * new directory entry, expiry, owner or empty for any, number of uses or empty for any. Returns `ok`,
+ * `missing`, `moved` or the earlier end of the request.
  */
 export const endScript = `
 if ARGV[7] ~= '' then
@@ -158,9 +159,10 @@ return 'ok'
 /**
  * Reads the directory.
  *
- * KEYS: requests, epoch, running, changes. ARGV: expiry of the directory. Returns the greatest possible
- * epoch of a request in the directory (a known request with at most this epoch that is missing was lost),
- * the id of the last change that it contains, and alternating keys and values.
+ * KEYS: requests, epoch, running, changes. ARGV: expiry of the directory. Returns three items: the greatest
+ * epoch that a request in the directory can have (Redis has lost a request that a broker knows with at most
+ * this epoch, but that is not in the directory); the id of the last change that the directory contains; and
+ * its keys and values, alternating.
  */
 export const directoryScript = `
 local time = redis.call('TIME')
@@ -186,9 +188,9 @@ return redis.call('HDEL', KEYS[2], ARGV[2])
 `
 
 /**
- * Writes the heartbeat of a broker, and renews the expiry of its inbox.
+ * Writes the heartbeat of a broker, and renews the expiry of the heartbeat and of the broker's inbox.
  *
- * KEYS: heartbeat, inbox. ARGV: count, expiry.
+ * KEYS: heartbeat, inbox. ARGV: value of the heartbeat, expiry.
  */
 export const heartbeatScript = `
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

@@ -4,9 +4,9 @@ import type { Repeat } from '../repeat.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisKeys } from './keys.ts'
 
-/** Shared by the parts of a log in Redis. */
+/** What all parts of a log in Redis share. */
 export interface RedisLogSetup {
-  /** Unique among all processes ever. */
+  /** The name of this broker, unique among all processes that ever ran. */
   readonly podId: string
   readonly keys: RedisKeys
   /** The connection for all commands that do not block. */
@@ -14,36 +14,38 @@ export interface RedisLogSetup {
   readonly clock: Clock
   readonly repeat: Repeat
   readonly timings: RedisLogTimings
-  /** The maximum bytes in this broker's memory, and in Redis for its producers' requests. */
+  /** The budget for the bytes in this broker's memory, and in Redis for the requests of its producers. */
   readonly budget: ByteBudget
 }
 
 export interface RedisLogTimings {
-  /** The interval in which a broker sends its heartbeat and checks those of the others. */
+  /** The interval in which a broker sends its heartbeat and reads those of the others. */
   readonly heartbeatMs: number
-  /** A broker without a heartbeat for this time is lost, and so are the requests of its producers. */
+  /**
+   * A broker whose heartbeat has not changed for this time is lost, and so are the requests of its producers.
+   */
   readonly lostMs: number
   /**
-   * A broker that was asked about a producer and sends neither an answer nor a heartbeat for this time is
-   * lost for a producer that begins its request again. Longer than `heartbeatMs`, since brokers of earlier
-   * versions do not answer.
+   * When a producer begins its request again, the broker to which it was connected is asked about it. A
+   * broker that sends neither an answer nor a heartbeat for this time counts as lost. Longer than
+   * `heartbeatMs`, since brokers of earlier versions do not answer.
    */
   readonly answerMs: number
   /** The interval in which the whole directory is read, to repair missed changes. */
   readonly directoryMs: number
   /**
-   * The maximum time for Redis to accept appended entries; then the request ends with an error. Readers of
+   * If Redis does not accept appended entries within this time, their request ends with an error. Readers of
    * other brokers' requests wait twice as long for Redis.
    */
   readonly unavailableMs: number
   /**
-   * The interval of reports to the brokers of waiting producers about the positions of local readers, if
-   * needed.
+   * The interval in which a broker reports the positions of its readers to the brokers of producers that wait
+   * for them.
    */
   readonly positionsMs: number
-  /** The timeout to connect, and for a pending reply without any data. */
+  /** The timeout to connect, and for a pending reply while Redis sends nothing. */
   readonly stallMs: number
-  /** The time that Redis keeps a request of a broker without a heartbeat. */
+  /** Redis keeps the requests of a broker without a heartbeat for this time. */
   readonly orphanMs: number
 }
 
@@ -58,8 +60,11 @@ export const defaultTimings: RedisLogTimings = {
   orphanMs: 60_000,
 }
 
-/** The directory and the epoch outlive requests, so that their order is kept; they expire without use. */
+/**
+ * The directory and the epoch expire when they are not used for this time. They outlive requests, so that
+ * later requests get a greater epoch.
+ */
 export const directoryExpiryMs = 3_600_000
 
-/** Redis keeps an ended request this much longer than `keepMs`, for brokers that still read it. */
+/** Redis keeps an ended request this much longer than `keepMs`, for brokers that are still reading it. */
 export const endGraceMs = 2_000

@@ -14,20 +14,20 @@ import { dataLostEnd, LocalRequest, logUnavailableEnd } from './local-request.ts
 import { RemoteRequest, type RemoteRequestContext } from './remote-request.ts'
 import { endGraceMs } from './setup.ts'
 
-/** The data of a request whose producer connects to this broker. */
+/** What is needed to begin or continue a request whose producer is at this broker. */
 export interface Hosted {
   readonly header: Uint8Array
   readonly progress: StoredProgress
-  /** The number of continuations. */
+  /** How often the request was continued. */
   readonly uses: number
 }
 
-/** The end of a request that this broker has learned. */
+/** The end of a request, as this broker has learned it. */
 interface AppliedEnd {
   readonly end: RequestEnd
-  /** The progress of the producer; undefined if it was not connected to this broker. */
+  /** The progress after the last entry; undefined if the producer was not at this broker. */
   readonly progress: StoredProgress | undefined
-  /** The bytes that Redis stores of a producer of this broker. */
+  /** The bytes that Redis stores of the request; 0 if the producer was not at this broker. */
   readonly storedBytes: number
 }
 
@@ -35,20 +35,28 @@ interface AppliedEnd {
  * A request of the directory in Redis. Its messages are in a ring while its producer is at this broker
  * (`LocalRequest`), or while it has readers at this broker (`RemoteRequest`).
  *
- * The directory passes each change of the entry to the request, and the request to its parts. A part that
- * reads the end in Redis reports it to the directory, and never calls the request.
+ * The directory passes each change of the directory entry to the request, which passes it to these parts. A
+ * part that reads the end in Redis reports it to the directory, and never calls the request.
  */
 export class SharedRequest implements LoggedRequest {
   readonly #context: RemoteRequestContext
   #entry: DirectoryEntry
-  /** Set while the producer is at this broker and has not ended it; after that Redis has all messages. */
+  /**
+   * Set while the producer is at this broker and the request has not ended. After the end, Redis has all
+   * messages.
+   */
   #local: LocalRequest | undefined
   #remote: RemoteRequest | undefined
-  /** The ring of a former local producer, while it has readers. */
+  /**
+   * The ring of a producer that was at this broker, after the end of the request, while the ring has readers.
+   */
   #endedRing: Ring | undefined
   #forgetAtMs: number
   #forgotten = false
-  /** The time since which this broker is the owner in Redis without a producer. */
+  /**
+   * Since when this broker has been the owner in Redis although the producer is not here, by the monotonic
+   * clock.
+   */
   #unhostedSinceMs: number | undefined
 
   constructor(context: RemoteRequestContext, entry: DirectoryEntry) {
@@ -94,14 +102,14 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * The time at which the retention of the ended request is over, in milliseconds since the epoch. Readers
-   * that still wait for messages from Redis have as long as Redis keeps them.
+   * When the request, after its end, is to be forgotten, in milliseconds since the epoch. Readers that still
+   * wait for messages from Redis get `endGraceMs` more, as long as Redis keeps them.
    */
   get forgetAtMs(): number {
     return this.#forgetAtMs + (this.#remote?.isReading === true ? endGraceMs : 0)
   }
 
-  /** The part with the producer, while it is running at this broker. */
+  /** The part with the producer, while the producer is at this broker and the request is running. */
   get running(): LocalRequest | undefined {
     return this.#local?.over === false ? this.#local : undefined
   }
@@ -111,7 +119,7 @@ export class SharedRequest implements LoggedRequest {
     return this.#local?.ring.read(reader) ?? (await this.#openRemote().read(reader))
   }
 
-  /** Begins or continues the request at this broker. */
+  /** Begins or continues the request at this broker. Returns the new writer. */
   host(entry: DirectoryEntry, hosted: Hosted & { readonly ring?: Ring }): LogWriter {
     const { setup, apply } = this.#context
     this.#entry = entry
@@ -122,8 +130,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Continues the request at this broker, which has become the owner of the entry. Rejects with a
-   * `LogRejection` as `StreamLog.resume` does.
+   * Continues the request at this broker, which is the owner in `entry`. Rejects with a `LogRejection` as
+   * `StreamLog.resume` does.
    */
   async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<LogWriter> {
     const ring = await this.#openRemote().handOver()
@@ -131,8 +139,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Takes a newer entry of the directory: another owner, or the end. Returns the end if this entry is the
-   * first with it.
+   * Takes a newer entry of the directory: it has another owner, or the end. Returns the end if no earlier
+   * entry had it.
    */
   update(entry: DirectoryEntry): AppliedEnd | undefined {
     if (this.#entry.ended !== undefined) return undefined
@@ -141,9 +149,9 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Returns the end of a request that is running according to Redis with its producer at this broker;
-   * undefined if it is running, or its producer may still continue it: Redis stored its last continuation,
-   * but the reply was lost.
+   * Returns the end to store in Redis for a request that is running there, with this broker as its owner, but
+   * is no longer running here. Undefined if it is running here. Also undefined for the grace period if it is
+   * not: Redis may have stored a continuation here whose reply was lost, and the producer may try again.
    */
   findUnstoredEnd(): RequestEnd | undefined {
     if (this.#local !== undefined) return this.#local.unstoredEnd
@@ -152,7 +160,7 @@ export class SharedRequest implements LoggedRequest {
     return nowMs - this.#unhostedSinceMs < this.#entry.graceMs ? undefined : logUnavailableEnd
   }
 
-  /** Redis has lost the request: ends and forgets it. */
+  /** Ends and forgets the request, because Redis has lost it. */
   discardLost(): Omit<AppliedEnd, 'storedBytes'> {
     const { unstoredEnd: end = dataLostEnd, progress } = this.#local ?? {}
     this.#local?.close(dataLostEnd)
@@ -161,8 +169,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Releases the messages, except those that readers hold. A reader that has not received all messages from
-   * Redis gets an error as the end.
+   * Releases the messages, except those that readers hold. For a reader that has not received all messages
+   * from Redis, the request ends with an error.
    */
   forget(): void {
     this.#forgotten = true
@@ -177,7 +185,7 @@ export class SharedRequest implements LoggedRequest {
     this.#remote?.sweep()
   }
 
-  /** Ends the reading from another broker, because Redis is unavailable. */
+  /** Ends the reading of another broker's request, because Redis is unavailable. */
   closeRemote(): void {
     this.#remote?.close(logUnavailableEnd, unreadableRejection())
   }
@@ -200,7 +208,7 @@ export class SharedRequest implements LoggedRequest {
       return
     }
     local.moved()
-    // A ring that this broker has ended gets no messages of the continued request.
+    // A ring in which this broker has ended the request cannot take the messages after the continuation.
     if (local.ring.cursors === 0 || local.ring.end !== undefined) local.ring.release()
     else this.#remote = new RemoteRequest(this.#context, entry, local.ring)
   }
@@ -219,7 +227,10 @@ export class SharedRequest implements LoggedRequest {
   }
 }
 
-/** The clocks of two brokers may differ: an end cannot be in the future. */
+/**
+ * Returns when the request is to be forgotten. The clock of the broker that ended it may be ahead: an end in
+ * the future counts as now.
+ */
 function findForgetTime({ ended, limits }: DirectoryEntry, nowMs: number): number {
   return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
 }

@@ -8,7 +8,7 @@ const success: RequestEnd = { how: 'completed' }
 const lost: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
 const graceMs = 300
 
-/** The ends that logs report: `r1 completed`, each behind the name of the log. */
+/** Returns the ends that the logs report, such as `memory: r1 completed`, as a list that grows. */
 export function reportedBy(logs: Readonly<Record<string, StreamLog>>): readonly string[] {
   const reported: string[] = []
   for (const [name, log] of Object.entries(logs)) {
@@ -20,7 +20,7 @@ export function reportedBy(logs: Readonly<Record<string, StreamLog>>): readonly 
   return reported
 }
 
-/** Both are the same log in memory, whose name is then `producers`. */
+/** Collects the reports of both logs. In memory both are the same log, whose name is `producers`. */
 const collectReports = ({ producers, consumers }: OpenedLogs) =>
   reportedBy(producers === consumers ? { producers } : { producers, consumers })
 
@@ -29,7 +29,7 @@ const allEnded = ({ producers, consumers }: OpenedLogs, count: number) =>
     [producers, consumers].every(log => log.list().filter(({ ended }) => ended).length === count),
   )
 
-/** Tests of the reports of ends. */
+/** The tests of the reports of ends. */
 export const endReportTests: Record<string, ContractTest> = {
   'an end is reported once, by the process that has given it': async logs => {
     const { producers, consumers } = logs

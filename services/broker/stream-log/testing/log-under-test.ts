@@ -18,7 +18,7 @@ export function createOpening(requestId: string, limits: Partial<RingLimits> = {
   }
 }
 
-/** A request that its producer may continue with the secret `0`. */
+/** Returns a request that its producer may continue, with the token hash of `createTokenHash(0)`. */
 export function createResumable(
   requestId: string,
   graceMs: number,
@@ -31,15 +31,15 @@ export function createResumable(
   }
 }
 
-/** The hash of the token in the response to use number `uses`. */
+/** Returns the hash of the token in the response to the continuation with this number. */
 export const createTokenHash = (uses: number): string => String(uses).padStart(64, '0')
 
-/** A use of the token from the previous response. */
+/** Returns the use of the token that the previous response had. */
 export function createResumption({ key }: LoggedRequest, uses = 0): Resumption {
   return { run: key, uses, tokenHash: createTokenHash(uses), nextTokenHash: createTokenHash(uses + 1) }
 }
 
-/** A reader that takes all available entries. */
+/** A reader that takes all available entries, and what it has taken. */
 export interface Collected {
   readonly cursor: RingCursor
   readonly texts: readonly string[]

@@ -10,7 +10,7 @@ import { systemRepeat } from '../repeat.ts'
 import type { LoggedRequest, LogWriter, StreamLog } from '../stream-log.ts'
 import { type Collected, toBytes } from './log-under-test.ts'
 
-/** Shorter than the defaults, so that tests wait less. */
+/** Shorter times than the defaults, so that tests wait less. */
 export const quickTimings = {
   heartbeatMs: 50,
   lostMs: 800,
@@ -22,7 +22,7 @@ export const quickTimings = {
   orphanMs: 20_000,
 }
 
-/** Faults are detected soon, but requests survive on a slow machine. */
+/** Times with which faults are still detected soon, but requests survive on a slow machine. */
 export const patientTimings = {
   ...quickTimings,
   lostMs: 30_000,
@@ -33,7 +33,7 @@ export const patientTimings = {
 
 let logs = 0
 
-/** A log on a reachable Redis; closed at the end of the test. */
+/** Opens a log on a Redis that is reachable; it is closed at the end of the test. */
 export async function openRedisLog(
   t: Pick<TestContext, 'after'>,
   url: string,
@@ -56,9 +56,9 @@ export async function openRedisLog(
   return log
 }
 
-/** A log with `quickTimings`. */
+/** Opens a log with `quickTimings`. */
 export const openQuick = (t: TestContext, url: string) => openRedisLog(t, url, { timings: quickTimings })
-/** A log with `patientTimings`. */
+/** Opens a log with `patientTimings`. */
 export const openPatient = (t: TestContext, url: string, timings: Partial<RedisLogTimings> = {}) =>
   openRedisLog(t, url, { timings: { ...patientTimings, ...timings } })
 
@@ -69,7 +69,7 @@ export async function serveRedis(t: TestContext, args: readonly string[] = []): 
   return redis
 }
 
-/** A log with `quickTimings`, between which and Redis a proxy has faults. */
+/** Opens a log with `quickTimings`, and a proxy between the log and Redis that makes faults. */
 export async function openProxied(t: TestContext, redis: RedisServer, seed = 1) {
   const proxy = await startBackendProxy({ targetPort: redis.port, seed })
   t.after(() => proxy.stop())
@@ -80,12 +80,12 @@ export async function openProxied(t: TestContext, redis: RedisServer, seed = 1) 
 export const requestAt = (log: StreamLog, requestId = 'r1'): Promise<LoggedRequest> =>
   waitFor(`the request ${requestId}`, () => log.list().find(({ ids }) => ids.requestId === requestId))
 
-/** Appends the numbers of positions, as texts. */
+/** Appends the numbers of these positions, as texts. */
 export function append(writer: LogWriter, from: number, to: number): void {
   for (let position = from; position <= to; position += 1) writer.append(toBytes(`${position}`))
 }
 
-/** The reader gets the entries of `append` up to this position, without a gap. */
+/** Checks that the reader gets the entries of `append` up to this position, without a gap. */
 export async function assertReads(reader: Collected, to: number): Promise<void> {
   await waitFor(
     () => `${to} entries, got ${reader.positions.at(-1)}`,
@@ -101,7 +101,7 @@ export async function waitForEnd(reader: Collected): Promise<string> {
   return end.how === 'completed' ? end.how : `${end.how}: ${end.status.code} ${end.status.message}`
 }
 
-/** The entries of a request in Redis, as redis-cli prints them. */
+/** Returns the entries of a request in Redis, as redis-cli prints them. */
 export async function readStream(redis: RedisServer, request: LoggedRequest): Promise<string> {
   return await redis.command('XRANGE', `{tollway:broker}:entries:${request.key}`, '-', '+')
 }

@@ -5,7 +5,7 @@ import { createOpening, toBytes } from './log-under-test.ts'
 import { quickTimings } from './redis-log-under-test.ts'
 
 /**
- * A process with a producer that the test kills: `node redis-producer-under-test.ts URL REQUEST_ID TEXT…`. It
+ * A program with a producer that the test kills: `node redis-producer-under-test.ts URL REQUEST_ID TEXT…`. It
  * appends the texts and does not end the request.
  */
 const [url = '', requestId = '', ...texts] = process.argv.slice(2)

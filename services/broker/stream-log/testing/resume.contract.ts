@@ -19,12 +19,12 @@ import { type ContractTest, findRejectionReason, follow, until } from './stream-
 
 const success = { how: 'completed' } as const
 const lost: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
-/** A time that is longer than a test. */
+/** A grace period that is longer than a test. */
 const long = 60_000
-/** A time that a test waits for. */
+/** A grace period whose end a test waits for. */
 const short = 300
 
-/** Appends numbered texts; the header has number 0. */
+/** Appends numbered texts with their progress; the header has number 0. */
 function append(writer: LogWriter, from: number, to: number): void {
   for (let number = from; number <= to; number += 1) {
     writer.append(toBytes(String(number)), { messages: number + 1 })
@@ -74,7 +74,7 @@ export const resumeTests: Record<string, ContractTest> = {
       await until(await follow(logs.consumers, { requestId: 'r1' }), numbers(3))
       const { writer, progress } = await logs.consumers.resume(createResumption(old.request))
       assert.deepEqual(progress, { messages: 4 })
-      // The producer repeats its messages: those that the old call got after the resumption are ignored.
+      // The producer repeats its messages: those that the old call appends after the resumption are ignored.
       append(old, 4, 6)
       append(writer, 4, 8)
       await until(reader, numbers(8))
@@ -148,7 +148,7 @@ export const resumeTests: Record<string, ContractTest> = {
     await inLog(request, consumers)
     const first = createResumption(request)
     await producers.resume(first)
-    // The response was lost with the connection: the producer has the same token.
+    // The response was lost with the connection, so the producer still has the previous token.
     const again = { ...first, nextTokenHash: createTokenHash(5) }
     const { writer } = await consumers.resume(again)
     assert.equal(await findRejectionReason(consumers.resume(createResumption(request, 1))), 'spent')

@@ -7,7 +7,7 @@ import { endReportTests } from './end.contract.ts'
 import { appendUntilFull, type Collected, collect, createOpening, toBytes, toText } from './log-under-test.ts'
 import { resumeTests } from './resume.contract.ts'
 
-/** Two logs with the same requests, like those of two processes; in memory both are the same log. */
+/** Two logs that share their requests, like those of two processes. In memory both are the same log. */
 export interface OpenedLogs {
   readonly producers: StreamLog
   readonly consumers: StreamLog
@@ -277,7 +277,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 }
 
-/** The limit of a log whose requests can keep little. */
+/** The limit of a log in the tests of the budget. */
 const maxKeptBytes = 100_000
 
 const budgetTests: Record<string, ContractTest> = {
@@ -336,7 +336,7 @@ const budgetTests: Record<string, ContractTest> = {
   },
 }
 
-/** Reads the oldest request until none of its entries is kept. */
+/** Reads the oldest request repeatedly, until none of its entries is kept. */
 async function waitForGone(log: StreamLog): Promise<void> {
   const known = new Map(log.list().map(request => [request.ids.requestId, request]))
   const oldest = known.get('r1')

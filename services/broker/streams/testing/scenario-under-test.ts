@@ -133,7 +133,10 @@ function fail(message: string): never {
   throw new Error(message)
 }
 
-/** `RESOURCE_EXHAUSTED slow` matches a text that begins with the code and contains `slow`. */
+/**
+ * Checks that a text begins with the code and contains the words that follow it in `expected`:
+ * `RESOURCE_EXHAUSTED slow`.
+ */
 function assertBegins(found: string | undefined, expected: string): void {
   const [code = '', ...words] = expected.split(' ')
   const holds = found?.split(' ')[0] === code && found.includes(words.join(' '))

@@ -38,33 +38,33 @@ export interface Simulation {
 }
 
 export interface Producer {
-  /** Each message is sent when the broker reads; texts are in the form of `decodeText`. */
+  /** Sends each message when the broker reads it; the texts are in the form of `decodeText`. */
   send(...texts: readonly string[]): void
   halfClose(): void
   cancel(): void
-  /** Its connection is lost. */
+  /** Cuts the connection of the producer. */
   lose(): void
   /** The initial metadata of the response; undefined before they arrive. */
   readonly headers: Metadata | undefined
   /** The number of messages that the broker has not read yet. */
   readonly unsent: number
-  /** `SUCCESS 3 messages`, or a gRPC code and its text; undefined while it runs. */
+  /** `SUCCESS 3 messages`, or a gRPC code and its text; undefined while the call runs. */
   readonly answer: string | undefined
 }
 
 export interface Consumer {
   /** The received messages, in the form of `decodeText`. */
   readonly texts: readonly string[]
-  /** It stops reading, and its sink is full after a few messages. */
+  /** Stops reading; the sink is full after a few messages. */
   stall(): void
   resume(): void
   cancel(): void
-  /** `OK`, or a gRPC code and its text; undefined while it runs. */
+  /** `OK`, or a gRPC code and its text; undefined while the call runs. */
   readonly end: string | undefined
 }
 
 const stream = 's'
-/** The number of messages in the full sink of a stalled consumer. */
+/** The sink of a stalled consumer is full with this many messages. */
 const sinkMessages = 2
 
 export function createSimulation(
@@ -261,7 +261,9 @@ function beginOrReport<T>(begin: () => T, tell: (outcome: string) => void): T | 
 const describeError = (error: unknown) =>
   error instanceof GrpcError ? `${statusName(error.code)} ${error.message}` : String(error)
 
-/** `header r1`, a number for data with that time code, `SUCCESS` and other statuses, or `junk`. */
+/**
+ * Encodes a message: `header`, a number for data with that time code, `SUCCESS` or another status, or `junk`.
+ */
 export function encodeText(text: string, requestId = ''): Uint8Array {
   if (text === 'header') {
     const animationIds = { streamId: stream, requestId, targetObjectId: 'avatar' }

@@ -2,12 +2,12 @@ import { createHmac } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A message as a receiver of webhooks gets it. */
+/** A request that a receiver of webhooks has received. */
 export interface ReceivedPost {
   readonly path: string
   readonly id: string
   readonly event: ReceivedEvent
-  /** Which of the receiver's secrets signed it, by their numbers: `0`, `0 1`; empty for none. */
+  /** The numbers of the receiver's secrets with which it was signed: `0`, `0 1`; empty for none. */
   readonly signedBy: string
 }
 
@@ -27,12 +27,12 @@ export const answerWith =
   (status: number, headers: Readonly<Record<string, string>> = {}): Answer =>
   response =>
     void response.writeHead(status, headers).end()
-/** Accepts the connection and never answers. */
+/** Accepts the request and never answers it. */
 export const hang: Answer = () => {}
 
 export const createSecret = (byte: number) => `whsec_${Buffer.alloc(24, byte).toString('base64')}`
 
-/** An HTTP server that verifies signatures as Standard Webhooks demands, and remembers every post. */
+/** Starts an HTTP server that verifies signatures as Standard Webhooks demands, and remembers every post. */
 export async function startReceiver(
   t: { after(work: () => unknown): void },
   secrets: readonly string[] = [createSecret(1)],

@@ -9,12 +9,12 @@ import type { AnimationIds } from '../animation-ids.ts'
 
 /** Encodes messages of clients with the generated code, for trial programs, examples and tests. */
 
-/** The request of a pull. */
+/** Encodes the request of a pull. */
 export function encodeAnimationIds(ids: AnimationIds): Uint8Array {
   return toBinary(AnimationIdsSchema, create(AnimationIdsSchema, ids))
 }
 
-/** The first message of a push. */
+/** Encodes the first message of a push. */
 export function encodeHeader(header: MessageInitShape<typeof AnimationDataStreamHeaderSchema>): Uint8Array {
   const value = create(AnimationDataStreamHeaderSchema, header)
   return toBinary(
@@ -23,7 +23,7 @@ export function encodeHeader(header: MessageInitShape<typeof AnimationDataStream
   )
 }
 
-/** A message of a push after the header. */
+/** Encodes a message of a push after the header. */
 export function encodeData(data: MessageInitShape<typeof AnimationDataSchema>): Uint8Array {
   const value = create(AnimationDataSchema, data)
   return toBinary(

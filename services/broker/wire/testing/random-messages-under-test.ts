@@ -4,7 +4,10 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import fc from 'fast-check'
 import { streamSchema } from './wire-under-test.ts'
 
-/** Encoded messages for tests: any number of their fields in any order, so that some come twice. */
+/**
+ * Generators of encoded messages. They have any number of their fields in any order, so that some fields
+ * occur twice.
+ */
 
 type Bytes = fc.Arbitrary<Uint8Array>
 

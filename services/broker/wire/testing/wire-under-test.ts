@@ -14,7 +14,9 @@ import { animationStatusCodes } from '../status.ts'
 
 export const streamSchema = AnimationDataStreamSchema
 
-/** The result of the generated decoder in the form of `readMessage`; `rejected` if it throws. */
+/**
+ * Returns the result of the generated decoder in the form of `readMessage`; `rejected` if the decoder throws.
+ */
 export function readByGenerated(bytes: Uint8Array): Message | 'rejected' | 'id too long' {
   let message: AnimationDataStream
   try {
@@ -116,21 +118,19 @@ function toList(arrays: readonly TimedArray[]): TimedList | undefined {
   }
 }
 
-/** The reader under test rejects these bytes although the generated decoder may accept them. */
+/** Thrown for bytes that the reader under test rejects although the generated decoder may accept them. */
 export class TooLoose extends Error {}
 
 export interface Strict {
   /** The fields of the schema, with the wire types of the schema. */
   readonly clean: Uint8Array
-  /**
-   * The reasons for which the generated decoder may read the bytes differently from `clean`; empty if there
-   * are none.
-   */
+  /** Why the generated decoder may read the bytes differently from `clean`; empty if both must agree. */
   readonly differences: readonly string[]
 }
 
 /**
- * Removes all intended differences from the generated decoder from the bytes, so that both must agree.
+ * Removes what the reader under test intentionally reads differently from the generated decoder, so that both
+ * must agree on the remaining bytes.
  *
  * @throws TooLoose for bytes that the reader under test always rejects
  */
@@ -162,7 +162,7 @@ function strictContent(field: DescField, content: Uint8Array, differences: strin
   return inner.clean
 }
 
-/** Keeps only the keys of metadata entries. */
+/** Removes the values of a metadata entry, and keeps the keys. */
 function strictEntry(content: Uint8Array, differences: string[]): Uint8Array {
   const writer = new BinaryWriter()
   for (const { no, wireType, content: inner } of strictFields(content)) {
@@ -190,7 +190,7 @@ function findWireTypes(field: DescField): readonly WireType[] {
 interface WireField {
   readonly no: number
   readonly wireType: WireType
-  /** The content without the preceding length. */
+  /** The content of the field without the length before it. */
   readonly content: Uint8Array
 }
 
