@@ -1,6 +1,6 @@
 /**
  * `node services/payments/admin.ts COMMAND` runs an administrative command on the database that the
- * environment names. `tollway payments` starts it.
+ * environment variables select. `tollway payments` starts this program.
  */
 import { runAdmin } from './admin/run-admin.ts'
 

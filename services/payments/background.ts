@@ -16,32 +16,34 @@ export interface BackgroundOptions {
   readonly payments: Payments
   readonly log: Log
   readonly intervalMs: number
-  /** Called at once with the outcome of instructions: acknowledged or failed by the processor. */
+  /** Called with the number of instructions that the processor has accepted (`taken`) or that failed. */
   readonly onInstructed: (outcome: InstructionOutcome, count: number) => void
   /**
-   * Called for each event of the processor that was booked or stored, and again when a waiting event is
-   * settled.
+   * Called for each event of the processor that was booked or stored, and again when an event no longer
+   * waits.
    */
   readonly onEvent: (outcome: EventOutcome) => void
-  /** Called for each authorisation without a payment that the sweep claimed. */
+  /** Called with the outcome of each attempt that `sweepAuthorisations` handled. */
   readonly onSwept: (outcome: SweepOutcome) => void
-  /** Additional tasks by their names in the log. */
+  /** Additional tasks, by name in the log. */
   readonly tasks?: Readonly<Record<string, Task>>
 }
 
 export const instructionOutcomes = ['taken', 'failed'] as const
 type InstructionOutcome = (typeof instructionOutcomes)[number]
 
-/** Resolves with whether there is more to do at once. */
+/** Does a part of the due work, and resolves with whether there is more to do now. */
 export type Task = () => Promise<boolean>
 
 const maxKeysAtOnce = 1_000
-/** The most exceptions of one round that get a separate log line. */
+/**
+ * At most this many exceptions of one call are logged separately; of the others, only the number is logged.
+ */
 const maxLogged = 10
 
 /**
- * Runs due tasks in intervals, and again at once while there is more to do. Every process does so; locks in
- * the database prevent conflicts.
+ * Runs each task now and again after each `intervalMs`, and again at once while the task has more to do. All
+ * processes run the tasks; locks in the database prevent conflicts.
  */
 export function startBackground(options: BackgroundOptions) {
   const { payments, log, intervalMs, tasks } = options
@@ -55,7 +57,7 @@ export function startBackground(options: BackgroundOptions) {
   }
   const running = Object.entries(all).map(([name, task]) => repeat(name, task, { log, intervalMs }))
   return {
-    /** Waits for running tasks. */
+    /** Starts no more tasks, and waits for the running ones. */
     async stop() {
       await Promise.all(running.map(stop => stop()))
     },

@@ -7,18 +7,24 @@ import { type CallLimitExceeded, type CallLimits, callRules, createLocalCallLimi
 import type { Metrics } from './metrics.ts'
 import type { Settings } from './settings.ts'
 
-/** Decides which calls of the API may run. */
+/** Limits the calls of the API by address and by key. */
 export interface CallGuard {
-  /** Counts a call before its key is looked up. @param apiKey null without one */
+  /**
+   * Counts a call before its key is looked up. Resolves with null if the call may run. @param apiKey null if
+   * there is none
+   */
   admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null>
-  /** Counts an unknown key. While the address is over that limit, `admit` rejects it. */
+  /**
+   * Counts a call with an unknown key. Above the limit of unknown keys, `admit` rejects the address for a
+   * time.
+   */
   countFailedKey(address: string): Promise<CallLimitExceeded | null>
   /**
-   * Runs a call that authenticates its key. Of one address, only a few calls with keys that this process
-   * has not authenticated run at once. The others wait, and are rejected when the address reaches its
-   * limit of unknown keys.
+   * Runs `work`, a call that looks up its API key. For each address, at most `maxUnprovenAtOnce` calls run at
+   * the same time with keys that this process has not authenticated yet. Others wait, and are rejected if the
+   * address exceeds the limit of unknown keys meanwhile.
    *
-   * @param isUnknown whether the result says that the key is unknown
+   * @param isUnknown returns whether the result means that the key is unknown
    */
   lookUp<T>(
     caller: { readonly address: string; readonly apiKey: string },
@@ -27,13 +33,16 @@ export interface CallGuard {
   ): Promise<T | CallLimitExceeded>
 }
 
-/** @param onRejected called for each call that is rejected */
+/** @param onRejected called for each rejected call */
 export function createCallGuard(
   limits: CallLimits,
   clock: Clock,
   onRejected: (rejection: CallLimitExceeded) => void = () => {},
 ): CallGuard {
-  /** Holds only blocks, so its own rate does not matter. */
+  /**
+   * The addresses that are rejected for a time. Only `cooldown` and `waitMs` are used, so the rate has no
+   * effect.
+   */
   const blocked = new KeyedRateLimiter(1, clock)
   const lookups = createKeyLookups(maxUnprovenAtOnce)
   const report = (rejection: CallLimitExceeded | null) => {
@@ -66,7 +75,7 @@ export function createCallGuard(
         async work() {
           const result = await work()
           const unknown = isUnknown(result)
-          // Counted before the next key of the address is looked up.
+          // Counts here, before the next waiting call of the address runs.
           return { result, unknown, rejection: unknown ? await countFailedKey(address) : null }
         },
         opened: ({ unknown }) => !unknown,
@@ -79,32 +88,35 @@ export function createCallGuard(
 }
 
 /**
- * The maximum number of concurrent calls of one address with keys that this process has not authenticated.
+ * The maximum number of simultaneous calls of one address with keys that this process has not authenticated.
  */
 const maxUnprovenAtOnce = 8
 const nameCharacters = 32
 
-/** Returns the name of a key for counters and the rate limit service. It differs from the stored hash. */
+/**
+ * Returns the name of a key in counters and in the rate limit service. It is a hash, but not the one that
+ * authenticates the key.
+ */
 function nameOfKey(apiKey: string): string {
   return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
 }
 
-/** Limits how many keys of one address are looked up at once. */
+/** Limits how many keys of one address are looked up at the same time. */
 interface KeyLookups {
   /**
-   * Runs a call that looks its key up, after a wait for other unproven keys of the address. Resolves with
-   * undefined if `isRejected` is true after the wait.
+   * Runs a call. If the key was not authenticated before, first waits until fewer than the maximum of such
+   * calls of the address run. Resolves with undefined if `isRejected` returns true after the wait.
    */
   run<T>(call: KeyLookup<T>): Promise<T | undefined>
 }
 
 interface KeyLookup<T> {
   readonly address: string
-  /** The name of the key, never the key. */
+  /** The result of `nameOfKey`, never the key itself. */
   readonly key: string
   readonly isRejected: () => boolean
   readonly work: () => Promise<T>
-  /** Whether the key opened something. */
+  /** Returns whether the key was authenticated. */
   readonly opened: (result: T) => boolean
 }
 
@@ -113,7 +125,9 @@ interface AddressLookups {
   readonly waiting: (() => void)[]
 }
 
-/** The maximum number of remembered proven keys. The oldest one is removed first. */
+/**
+ * At most this many authenticated keys are remembered; the one authenticated longest ago is removed first.
+ */
 const maxProven = 10_000
 
 function createKeyLookups(maxAtOnce: number): KeyLookups {
@@ -142,7 +156,7 @@ function createKeyLookups(maxAtOnce: number): KeyLookups {
 
   function leave(address: string, lookups: AddressLookups): void {
     lookups.running -= 1
-    // All waiting calls check again: their key may be proven now, or the address rejected.
+    // Wakes all waiting calls, because their key may be authenticated now, or the address rejected.
     for (const wake of lookups.waiting.splice(0)) wake()
     if (lookups.running === 0) addresses.delete(address)
   }
@@ -162,7 +176,7 @@ function createKeyLookups(maxAtOnce: number): KeyLookups {
   }
 }
 
-/** Opens the limits of API calls: by the rate limit service where one runs, else in this process. */
+/** Creates the limits of API calls: in the rate limit service if one is configured, else in this process. */
 export async function openCallGuard(
   settings: Settings,
   log: Log,
@@ -185,7 +199,7 @@ async function openLimits(settings: Settings, log: Log, metrics: Metrics): Promi
   const help = 'Failed calls of the rate limit service. The process limits API calls by itself meanwhile.'
   const count = metrics.counter('payments_rate_limit_failures_total', help)
   count({}, 0)
-  // Loaded only where it is used: the gRPC library takes memory.
+  // Loaded only if it is used, because the gRPC library needs memory.
   const { createServiceCallLimits } = await import('./service-call-limits.ts')
   return createServiceCallLimits({
     address: rateLimitAddress,

@@ -14,7 +14,7 @@ function ofRule(rule: CallRule): string {
   return `  - {key: ${rule}, rate_limit: {unit: year, requests_per_unit: ${perMinute[rule]}}}`
 }
 
-/** Windows that do not end during a test, and one that ends soon. */
+/** Limits whose windows do not end during a test, and the limit `short`, whose window is one second. */
 const configuration = `
 domain: tollway-payments-api
 descriptors:
@@ -36,7 +36,7 @@ after(async () => {
   for (const cleanup of cleanups) await cleanup()
 })
 
-/** A test on a loaded machine waits longer than a caller of the API does. */
+/** Creates the limits of the service. The timeout is long, because tests run on loaded machines. */
 function ofService({ timeoutMs = 5_000, domain = 'tollway-payments-api' } = {}): CallLimits {
   const limits = createServiceCallLimits({
     ...{ address: `127.0.0.1:${service.grpcPort}`, domain, timeoutMs, clock: systemClock },
@@ -132,7 +132,8 @@ test('a rule without a limit in the service is limited by the process', async ()
 test('while the service does not answer the process limits by itself, and asks once a second', async () => {
   const limits = ofService({ timeoutMs: 50 })
   const hits = [{ rule: 'key', value: someone() }] as const
-  // The first call opens the connection. In the second after a failure, the service is not called.
+  // Repeats the call until the service answers: the first call opens the connection, and for one second after
+  // a failure the service is not called.
   let failedMs = Number.NEGATIVE_INFINITY
   await waitFor('an answer of the service', async () => {
     const before = failures.length

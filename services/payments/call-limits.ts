@@ -1,34 +1,38 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 
-/** The rules that limit calls of the API. The rate limit service knows these names as descriptor keys. */
+/**
+ * The limits of API calls: by address, by API key, and by address for unknown keys. In the rate limit
+ * service, these names are descriptor keys.
+ */
 export const callRules = ['address', 'key', 'failed_key'] as const
 export type CallRule = (typeof callRules)[number]
 
-/** The calls a minute that one value of each rule may make. */
+/** The maximum number of calls a minute with one value, by rule. */
 export type CallsPerMinute = Readonly<Record<CallRule, number>>
 
 export interface CallHit {
   readonly rule: CallRule
-  /** Calls with the same value share a counter. Never an API key itself. */
+  /**
+   * The address, or the name of the API key, never the key itself. Calls with the same value count together.
+   */
   readonly value: string
 }
 
-/** The rule that rejects a call, and the wait before a retry. */
+/** A rejected call: the rule, and the wait until the next call is possible. */
 export interface CallLimitExceeded {
   readonly rule: CallRule
-  /** The time is above zero. */
+  /** Always above zero. */
   readonly waitMs: number
 }
 
-/** Limits the calls of the API. */
 export interface CallLimits {
-  /** Counts one hit of each. Resolves with a rejection when a hit is over its limit. Never rejects. */
+  /** Counts the hits. Resolves with the first limit that is exceeded, or null. The promise never rejects. */
   take(hits: readonly CallHit[]): Promise<CallLimitExceeded | null>
   close(): void
 }
 
-/** Limits calls in this process alone, in tables of a fixed size. */
+/** Counts calls in this process, in tables of a fixed size. */
 export function createLocalCallLimits(perMinute: CallsPerMinute, clock: Clock): CallLimits {
   const limits = {
     address: new KeyedRateLimiter(perMinute.address, clock),

@@ -18,7 +18,10 @@ import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/testing/api-under-test.ts'
 
-/** Approved, of each scheme; declined; asked for 3-D Secure; with a fraud and a dispute afterwards. */
+/**
+ * Card numbers to search for: approved ones of each scheme, a declined one, one with 3-D Secure, and those
+ * that a fraud alert and a dispute follow.
+ */
 const canaries = [
   ...['4100 0000 0000 0001', '4929 1378 4651 0279', '5500 0000 0000 0004', '4100 0000 0100 7005'],
   ...['4100 0000 0300 2004', '4100 0000 0400 1005', '4100 0000 0400 2003'],
@@ -73,7 +76,7 @@ function createClient(url: string, answers: string[]) {
     } as const
     const response = await fetch(url + path, init)
     const text = await response.text()
-    // A redirect's address stays in the history of the browser.
+    // Records the headers too, because the address of a redirect stays in the browser's history.
     answers.push(text.replace(numbersToTry, ''), JSON.stringify([...response.headers]))
     return text
   }
@@ -90,7 +93,7 @@ function createClient(url: string, answers: string[]) {
 
 type Client = ReturnType<typeof createClient>
 
-/** The page of a test account shows the numbers of test cards. */
+/** Matches the list of test cards, whose numbers the page of a test account shows on purpose. */
 const numbersToTry = /<details class="test-cards">.*?<\/details>/s
 
 const hiddenIn = (page: string, name: string) => new RegExp(`name="${name}" value="([^"]+)"`).exec(page)?.[1]
@@ -130,7 +133,7 @@ async function misplace(
   await client.call('POST', `/merchants`, `{"number": ${digits}`, { 'content-type': 'application/json' })
 }
 
-/** Returns all data that the database has written, in a dump and in its files. */
+/** Resolves with all data that the database has written: a dump and the files of the server. */
 async function writtenBy({ postgres }: Running): Promise<readonly (readonly [string, Buffer])[]> {
   await postgres.sql('CHECKPOINT')
   const dump = await promisify(execFile)(
@@ -181,7 +184,7 @@ test('card numbers and codes are in no log, table, log of the database, metric, 
 
   const texts = Buffer.from(`${answers.join('\n')}\n${running.program.output()}`)
   const written = await writtenBy(running)
-  // The searched places contain the stored marker.
+  // Shows that the search works: the stored marker is found in the searched places.
   const holders = written.filter(([, bytes]) => bytes.includes(marker)).length
   assert.ok(holders >= 3, `only ${holders} places have what was stored last`)
   for (const [place, bytes] of [
@@ -198,13 +201,13 @@ function folderOf({ folder }: Running): string {
   return join(folder, 'payments')
 }
 
-/** Asserts that the bytes contain the number in no spelling and in no usual encoding of bytes. */
+/** Asserts that the bytes do not contain the card number, with any separator or in hex or base64. */
 function assertAbsent(bytes: Buffer, place: string, number: string): void {
   const digits = number.replaceAll(' ', '')
   const spellings = [digits, ...['-', '+', '%20', '.', '\u00a0', ' '].map(gap => number.replaceAll(' ', gap))]
   const encoded = [
     Buffer.from(digits).toString('hex'),
-    // The middle of the digits, independent of the bytes before and after them.
+    // The middle of the number in base64, for each of the three positions that the first digit can have.
     ...[0, 1, 2].map(shift =>
       Buffer.from(`${'\0'.repeat(shift)}${digits}`)
         .toString('base64')

@@ -27,7 +27,7 @@ import { openMerchant, someId } from './storage/testing/payments-under-test.ts'
 const hourMs = 60 * 60 * 1000
 const secrets = [7, 8].map(fill => newWebhookSecret(count => new Uint8Array(count).fill(fill)))
 
-/** An event as a receiver got it. */
+/** A request that the receiver got. */
 interface Received {
   readonly path: string
   readonly id: string
@@ -41,7 +41,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
   let storage: Storage
   let merchant: Merchant
   let received: Received[] = []
-  /** The status of the next answers, or none at all. */
+  /** The status of the next answers; `silence` sends no answer. */
   let answer: number | 'silence' = 200
   const server = createServer(async (request, response) => {
     const { headers } = request
@@ -168,7 +168,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
       async transaction(work) {
         const found = await storage.transaction(work)
         looks += 1
-        // The second lookup finds nothing, and ends only after the first attempt.
+        // Delays the second lookup, which finds nothing, until the first attempt has ended.
         if (looks === 2) await waitFor('the first try to end', () => outcomes.length === 1)
         return found
       },
@@ -233,7 +233,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     const ids = await tell([...subjects, ...subjects, ...subjects, ...subjects])
     await waitFor('some', () => received.length > 4)
     await senders[0]?.end('SIGKILL')
-    // This has the effect of the end of the leases that the killed process had.
+    // Makes all deliveries due, as if the leases of the killed process had expired.
     await storage.transaction(tx => tx.query('UPDATE webhook_deliveries SET due = now()'))
     await waitFor('the rest', async () => {
       return (await storage.transaction(tx => waitingAt(tx, endpointId))).count === 0n

@@ -22,42 +22,48 @@ import type { Storage } from './storage/storage.ts'
 interface WebhookDelivererOptions {
   readonly storage: Storage
   readonly clock: Clock
-  /** Uniform in [0, 1); spreads tries. */
+  /** Returns a random number in [0, 1), which spreads the attempts. */
   readonly random: () => number
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
   readonly log: Log
-  /** The timeout of one try. */
+  /** The timeout of one attempt; by default 15 seconds. */
   readonly timeoutMs?: number
-  /** Certificates in PEM of additional trusted authorities; for tests. */
+  /** The certificates, in PEM, of additional trusted authorities, for tests. */
   readonly ca?: string
-  /** Called with the outcome of each try. */
+  /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: DeliveryOutcome) => void
 }
 
 export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled'
 
-/** The most concurrent tries of this process, and of one endpoint. */
+/** The maximum number of attempts that this process makes at the same time, in total and at one endpoint. */
 const maxInFlight = 32
 const maxPerEndpoint = 4
 const defaultTimeoutMs = 15_000
-/** Longer than a try and the storing of its outcome, so that no other process starts the same one. */
+/**
+ * How long a claimed delivery is reserved for this process. Longer than an attempt takes until its outcome is
+ * stored, so that no other process makes the same attempt.
+ */
 const deliveryLeaseMs = 60_000
-/** The longest wait of new events while all running attempts are slow. */
+/** `deliverDue` looks for new events at least this often while attempts run. */
 const maxIdleMs = 250
 
 const seconds = 1_000
 const hours = 60 * 60 * seconds
-/** The waits after each try, as the specification of Standard Webhooks proposes: four days in all. */
+/**
+ * The waits after the first, second and each further failed attempt, as the Standard Webhooks specification
+ * proposes: about four days in total.
+ */
 const waitsMs: readonly number[] = [
   ...[5 * seconds, 300 * seconds, 1_800 * seconds],
   ...[2 * hours, 5 * hours, 10 * hours, 14 * hours, 20 * hours, 24 * hours, 24 * hours],
 ]
 
 /**
- * Returns the wait before the next try, after the `attempts`-th has failed: up to a quarter longer than
- * planned, at random, and not before the time that the receiver requests, which counts up to 24 hours. Null
- * after the last try.
+ * Returns the wait after the attempt with the number `attempts` has failed: the wait in `waitsMs`, longer by
+ * up to a quarter at random, and at least the time that the receiver requests, of which at most 24 hours
+ * count. Returns null after the last attempt.
  */
 export function deliveryWaitMs(
   attempts: number,
@@ -71,12 +77,13 @@ export function deliveryWaitMs(
 }
 
 /**
- * Delivers each event at least once to each endpoint that subscribes to it. Any number of processes may do
- * this: a try belongs to one process until its lease ends, so that another process continues when it fails.
+ * Delivers each event at least once to each endpoint that subscribes to its type. Several processes can do
+ * this at the same time: a delivery is reserved for one process until `deliveryLeaseMs` have passed, and then
+ * another process can continue.
  */
 export class WebhookDeliverer {
   readonly #options: WebhookDelivererOptions
-  /** The endpoints of running attempts. */
+  /** The running attempts, each with the id of its endpoint. */
   readonly #running = new Map<Promise<void>, string>()
 
   constructor(options: WebhookDelivererOptions) {
@@ -84,8 +91,8 @@ export class WebhookDeliverer {
   }
 
   /**
-   * Starts due deliveries, up to the maximum of concurrent attempts, and waits until one ends or
-   * `maxIdleMs` have passed.
+   * Starts due deliveries until `maxInFlight` run, and waits until one of them ends or `maxIdleMs` have
+   * passed.
    *
    * @returns whether to call again at once
    */
@@ -106,13 +113,13 @@ export class WebhookDeliverer {
       const due = await storage.transaction(tx => claimDueDeliveries(tx, claim))
       for (const delivery of due) this.#start(delivery)
     }
-    // An attempt that ended during the query may have blocked the next one.
+    // If an attempt ended during the query, its next event may be due now, so the caller shall call again.
     if (running.size === 0) return wasRunning
     await Promise.race([...running.keys(), pause(maxIdleMs)])
     return true
   }
 
-  /** Waits until running attempts have ended. */
+  /** Resolves when all running attempts have ended. */
   async drain(): Promise<void> {
     await Promise.all(this.#running.keys())
   }
@@ -134,7 +141,10 @@ export class WebhookDeliverer {
   }
 }
 
-/** @throws StorageError when the outcome cannot be stored; the delivery is due again after its lease */
+/**
+ * @throws StorageError if the outcome cannot be stored; the delivery is then due again after
+ *   `deliveryLeaseMs`
+ */
 async function deliver(options: WebhookDelivererOptions, delivery: WebhookDelivery): Promise<void> {
   const { storage, clock, onOutcome, log } = options
   const { endpointId, eventId, attempts } = delivery

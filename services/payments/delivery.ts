@@ -18,12 +18,12 @@ interface DeliveryOptions {
   readonly metrics: Metrics
 }
 
-/** Outgoing deliveries: mail, webhooks and payouts. */
+/** Creates the background tasks that send mail, deliver webhooks and pay out merchants. */
 export function createDelivery({ settings, payments, log, metrics }: DeliveryOptions) {
   const { storage, clock, webhookPolicy: policy = strictPolicy } = payments
   const common = { storage, clock, random: Math.random, log }
   const countMail = metrics.counter('payments_mails_total', 'Tries to send mail by outcome.')
-  // Starts each counter at zero, so that its first count is an increase.
+  // Starts each counter at zero, so that Prometheus sees the first count as an increase.
   for (const outcome of ['sent', 'postponed', 'given-up']) countMail({ outcome }, 0)
   const countWebhook = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
   const webhooks = new WebhookDeliverer({
@@ -34,7 +34,7 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   })
   let transport: MailTransport | undefined
   return {
-    /** Background tasks by their names in the log. */
+    /** The background tasks, by name in the log. */
     tasks: {
       'send mail': async () => {
         transport ??= await openMailTransport(settings)
@@ -44,12 +44,15 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
       'deliver webhooks': () => webhooks.deliverDue(),
       'pay out merchants': createPayoutTask(settings, payments, log),
     },
-    /** Waits until running deliveries have ended. */
+    /** Resolves when all running deliveries of webhooks have ended. */
     drain: () => webhooks.drain(),
   }
 }
 
-/** Returns the configured transport. The SMTP module is loaded only if it is used. */
+/**
+ * Returns the transport of mail: the SMTP server, or a folder if none is configured. Loads the SMTP module
+ * only if it is used.
+ */
 async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<MailTransport> {
   if (mailSmtpUrl === null) return createFolderTransport(join(stateDir, 'mail'))
   const { createSmtpTransport } = await import('./mail/smtp-transport.ts')
@@ -57,7 +60,8 @@ async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<M
 }
 
 /**
- * Returns a task that runs payouts once a day in each process; the second process finds no balance to pay.
+ * Returns a task that pays out all merchants once a day, after the configured time. Each process runs it;
+ * those that come later find nothing to pay.
  */
 function createPayoutTask({ payoutTime }: Settings, payments: Payments, log: Log): Task {
   let paidPeriod = ''

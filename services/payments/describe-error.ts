@@ -1,6 +1,9 @@
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
-/** Returns an error with its stack for the log. Numbers that could be card numbers are removed. */
+/**
+ * Returns the text of an error for the log, with the stack. Replaces numbers of 12 digits or more, which
+ * could be card numbers.
+ */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
   return text.replace(longNumber, '(a long number)')

@@ -6,18 +6,22 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 const maxSecretBytes = 4_096
 
 interface FollowSecretOptions {
-  /** The secret that was read at the start. */
+  /** The secret at the start. */
   readonly first: string
-  /** The file of the secret, without a line feed at its end; undefined for a secret that does not change. */
+  /**
+   * The file of the secret, whose last line break is ignored; undefined for a secret that does not change.
+   */
   readonly path: string | undefined
-  /** Called with the reason why a changed file is not used, without the secret; once for each reason. */
+  /**
+   * Called with the reason why a changed file is not used, once until the reason changes. The text does not
+   * contain the secret.
+   */
   readonly onWarning: (text: string) => void
 }
 
 /**
- * Returns a function that returns the current secret. It reads the file at each call, so that a new secret
- * applies from the next request. While the file is missing, empty or unreadable, the last secret stays in
- * force.
+ * Returns a function that returns the present secret. It reads the file at each call, so that a new secret
+ * applies at once. While the file is missing, empty or unreadable, it returns the last valid secret.
  */
 export function watchSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
   if (path === undefined) return () => first
@@ -45,10 +49,10 @@ export function watchSecret({ first, path, onWarning }: FollowSecretOptions): ()
 const secretBytes = 32
 
 /**
- * Returns a secret of this service: that of the setting, or one that is created at the first start and
- * stored in the folder, for this user only.
+ * Returns the secret of the setting, or else the one in the file, which is created with a random secret at
+ * the first start. Only its owner can read the file.
  *
- * @param set empty without the setting
+ * @param set the value of the setting; empty if it is not set
  */
 export function readSecret(set: string, folder: string, fileName: string): Uint8Array {
   if (set !== '') return Buffer.from(set, 'utf8')

@@ -3,7 +3,8 @@ import { describeError } from './describe-error.ts'
 import { startService } from './service.ts'
 import { settings } from './settings.ts'
 
-// `payments verify` in a container of the service runs an administrative command, see `admin.ts`.
+// With arguments, such as `verify`, this program runs an administrative command and not the service; see
+// `runAdmin`.
 const command = process.argv.slice(2)
 if (command.length > 0) {
   const { runAdmin } = await import('./admin/run-admin.ts')
@@ -16,7 +17,7 @@ const settingFile = ({ name }: { readonly name: string }) => process.env[`${name
 
 await runService({
   settings,
-  // A new embedded database takes seconds, in which this thread does nothing else.
+  // Creating an embedded database blocks this thread for some seconds.
   startBlocks: true,
   describeError,
   start: (values, log) =>

@@ -7,17 +7,26 @@ import {
   sampleName,
 } from '@tollway/chassis/metrics/exposition-format.ts'
 
-/** The metrics of this process, in Prometheus' text format and as `name: value` lines. */
+/** The metrics of this process, which `/metrics` and `/stats` show. */
 export interface Metrics {
-  /** Returns a function that counts. There are few combinations of labels. */
+  /**
+   * Registers a counter and returns the function that increases it, by 1 by default. Use few combinations of
+   * labels: each one is kept for ever.
+   */
   counter(name: string, help: string): (labels?: Labels, by?: number) => void
-  /** Registers a gauge. `read` returns one value, or one for each set of labels. */
+  /**
+   * Registers a gauge. `read` is called for each report, and returns one value, or one for each set of
+   * labels.
+   */
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
-  /** Durations in milliseconds; exposed in seconds, the base unit of Prometheus. */
+  /**
+   * Registers a histogram of durations, and returns the function that records one. Reports seconds, the base
+   * unit of Prometheus.
+   */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void
-  /** The exposition in Prometheus' text format. */
+  /** Returns all metrics in the text format of Prometheus. */
   expose(): string
-  /** Every sample, sorted by name. */
+  /** Returns all samples, sorted by name. */
   entries(): readonly (readonly [name: string, value: number])[]
 }
 

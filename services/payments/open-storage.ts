@@ -5,17 +5,17 @@ import type { Settings } from './settings.ts'
 import { migrate, readMigrations } from './storage/engine/migrate.ts'
 import type { Storage } from './storage/storage.ts'
 
-/** Returns the folder of the service's data. */
+/** Returns the folder `payments` of STATE_DIR, with the embedded database and the files of the service. */
 export function dataFolder({ stateDir }: Pick<Settings, 'stateDir'>): string {
   return join(stateDir, 'payments')
 }
 
-/** Opens the configured database, without a migration. Only the module of that database is loaded. */
+/** Opens the configured database without a migration. Loads only the module of that database. */
 export function openDatabase(settings: Settings, log: Log): Promise<Storage> {
   return settings.databaseUrl === '' ? openEmbedded(settings, log) : openServer(settings, log)
 }
 
-/** Opens the configured database, migrated to the schema of this program. */
+/** Opens the configured database, and migrates it to the schema of this program. */
 export async function openStorage(settings: Settings, log: Log): Promise<Storage> {
   const storage = await openDatabase(settings, log)
   try {

@@ -59,7 +59,8 @@ test('waiting records are counted with their delay, and a failing database is re
     'outbox_waiting{outbox="processor"}': 2,
     'outbox_waiting{outbox="authorisations"}': 0,
     'outbox_overdue_seconds{outbox="mail"}': 60,
-    // The first event of the subject is retried later, and the second waits for it; the other one is due.
+    // The event of another subject is due. Of the first subject, the first event is due later, and the second
+    // one waits for it.
     'outbox_overdue_seconds{outbox="webhooks"}': 40,
     'outbox_overdue_seconds{outbox="processor"}': 0,
     'outbox_overdue_seconds{outbox="authorisations"}': 0,

@@ -7,8 +7,8 @@ import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 const lookMs = 15_000
 
 /**
- * Reads the outboxes every 15 seconds, and thereby checks whether the database answers. Each process reports
- * the same figures, since they are those of the database.
+ * Returns a task that reads the outboxes every 15 seconds and reports them as metrics, and whether the
+ * database answers. All processes report the same numbers, because they read the same database.
  */
 export function reportOutboxes(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,

@@ -2,20 +2,20 @@ import type { Task } from './background.ts'
 import type { Payments } from './operations/operation.ts'
 import { prunables, prune } from './storage/pruning.ts'
 
-/** The most rows that one transaction removes, so that other transactions wait only briefly. */
+/** The maximum number of rows that one transaction deletes, so that other transactions wait only briefly. */
 const maxPrunedAtOnce = 500
 const lookMs = 60_000
 
 interface Retention {
-  /** The retention of mail and deliveries. */
+  /** How long mails, deliveries and all other prunable rows except events are kept. */
   readonly deliveryMs: number
-  /** The retention of the log of events. */
+  /** How long events are kept. */
   readonly eventMs: number
 }
 
 /**
- * Removes each minute the rows that ended longer ago than their retention. Only one process removes at a
- * time.
+ * Returns a task that deletes, every minute, the rows whose retention is over; see `prune`. Only one process
+ * deletes at a time.
  */
 export function pruneExpired(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,

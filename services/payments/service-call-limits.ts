@@ -13,19 +13,22 @@ import {
 import type { CallHit, CallLimitExceeded, CallLimits } from './call-limits.ts'
 
 export interface ServiceCallLimitsOptions {
-  /** The gRPC port of a rate limit service, `host:port`. */
+  /** The gRPC address of a rate limit service, `host:port`. */
   readonly address: string
   readonly domain: string
-  /** The longest wait for its answer. */
+  /** The maximum wait for an answer of the service. */
   readonly timeoutMs: number
-  /** Decides while the service does not answer, and about what the service has no limit for. */
+  /**
+   * The limits of this process. They apply while the service does not answer, and to rules for which the
+   * service has no limit.
+   */
   readonly local: CallLimits
   readonly clock: Clock
-  /** Called when the service fails, at most once a second while it does. */
+  /** Called for each failed call of the service. After a failure, no call begins for `retryMs`. */
   readonly onFailure: (reason: string) => void
 }
 
-/** The time after a failure in which the service is not asked. */
+/** How long after a failure the service is not called. */
 const retryMs = 1_000
 const minWaitMs = 1
 const connectMs = 3_000
@@ -36,12 +39,12 @@ const codec: Codec<RateLimitResponse, RateLimitRequest> = {
   decode: bytes => fromBinary(RateLimitResponseSchema, bytes),
 }
 
-/** Limits calls by a rate limit service, so that all processes count together. */
+/** Counts calls in a rate limit service, so that all processes count together. */
 export function createServiceCallLimits(options: ServiceCallLimitsOptions): CallLimits {
   const { address, domain, timeoutMs, local, clock, onFailure } = options
   const client = createGrpcClient(address)
   let askAgainMs = 0
-  // Opens the connection, which can take longer than a caller should wait.
+  // Opens the connection in advance, because that can take longer than `timeoutMs`.
   ask([{ rule: 'address', value: 'start' }], connectMs).catch(() => {})
 
   async function ask(

@@ -42,27 +42,31 @@ import { verifyPaymentPage } from './verify-payment-page.ts'
 interface Service {
   readonly port: number
   readonly debugPort: number
-  /** Null when provisioning is disabled. */
+  /** Null if provisioning is not configured. */
   readonly provisionPort: number | null
   /**
-   * Stops being ready at once. After DRAIN_DELAY the service accepts no more requests, and running ones end.
+   * Reports at once that the service is not ready. After DRAIN_DELAY, accepts no more requests, waits for the
+   * running ones up to DRAIN_TIMEOUT, and closes everything.
    */
   stop(): Promise<void>
 }
 
 const dayMs = 86_400_000
-/** The timeout of a probe of the database. */
+/** The timeout of the statement with which `watchDatabase` probes the database. */
 const probeTimeoutMs = 2_000
 
-/** Files of secrets that are read again when they change. */
+/**
+ * The files of secrets, which are read again when they change; undefined for a secret that is not in a file.
+ */
 interface SecretFiles {
   readonly provisionTokenFile?: string | undefined
   readonly payPageSecretFile?: string | undefined
 }
 
 /**
- * Starts the whole service and resolves when it accepts requests. Rejects with unavailable ports and wrong
- * certificates first. Each part depends on the parts above it: storage, operations, servers, background work.
+ * Starts the service, and resolves when it accepts requests. Before anything else, rejects if ports are not
+ * free or certificates are invalid. Then starts the storage, the operations, the servers and the background
+ * work, each of which depends on the earlier ones.
  */
 export async function startService(
   settings: Settings,
@@ -74,8 +78,8 @@ export async function startService(
   const metrics = createMetrics()
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
-  // The storage answered at the start. Later failures of the database do not make the process unready,
-  // because all processes share it.
+  // A failure of the database after the start does not make the process unready: all processes share the
+  // database, so none would be ready.
   const health = createServiceHealth(isServing => (isServing ? '' : 'is starting'))
   const ready = async () => health.healthy()
   const backend = watchDatabase(settings, storage, log)
@@ -218,8 +222,8 @@ function createPages(settings: Settings, payments: Payments, log: Log, secrets: 
 }
 
 /**
- * Starts the server of commands for the embedded database, which only this process can open. Commands connect
- * to PostgreSQL directly.
+ * Starts the admin server if the embedded database is used, because no other process can open it. With
+ * PostgreSQL, returns undefined, because commands connect to the database themselves.
  */
 function startAdmin(
   settings: Settings,
@@ -261,7 +265,7 @@ function createProvision(
   return createProvisionServer({ ...shared, token, tls, demandsCertificate, clientName })
 }
 
-/** @throws Error with every problem of the certificate files */
+/** @throws Error if the certificate files are missing or invalid */
 function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; readonly provision?: TlsFiles } {
   const open = (cert: TlsFile, key: TlsFile, ca?: TlsFile) =>
     [cert, key, ca].some(file => file !== undefined && file.path !== '')
@@ -333,7 +337,10 @@ function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {
   }
 }
 
-/** Watches a database server, and reports its failures to the parent process and the log. */
+/**
+ * Probes PostgreSQL regularly, and reports failures to the parent process and in the log. Does nothing for
+ * the embedded database.
+ */
 function watchDatabase(
   { databaseUrl }: Settings,
   { transaction }: Storage,

@@ -5,7 +5,7 @@ import { parseRateTable, type RateTable } from './domain/money/exchange.ts'
 import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/money/fees.ts'
 import { isCurrency } from './domain/money/money.ts'
 
-/** Codes of ISO 4217, separated by commas. At least one. */
+/** A setting with at least one currency code of ISO 4217, separated by commas. */
 export const currencies: SettingKind<readonly string[]> = {
   allowed: 'currencies of ISO 4217 such as DKK,EUR',
   parse: value => {
@@ -14,7 +14,10 @@ export const currencies: SettingKind<readonly string[]> = {
   },
 }
 
-/** Exchange rates: the amount of each currency for one unit of the base currency. */
+/**
+ * A setting with exchange rates: how many major units of each currency one major unit of the base currency is
+ * worth.
+ */
 export const rateTable: SettingKind<RateTable> = {
   allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, with rates as strings of decimal numbers',
   parse: value => {
@@ -25,7 +28,7 @@ export const rateTable: SettingKind<RateTable> = {
   },
 }
 
-/** The cost of operations, by funding currency. */
+/** A setting with the fees, by funding currency and operation. */
 export const feeTable: SettingKind<FeeTable> = {
   allowed:
     'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, for capture, refund and dispute, ' +
@@ -38,7 +41,7 @@ export const feeTable: SettingKind<FeeTable> = {
   },
 }
 
-/** Minutes since midnight; null for an empty text. */
+/** A setting with a time of day, as minutes since midnight; null if the setting is empty. */
 export const timeOfDay: SettingKind<number | null> = {
   allowed: 'a time of day such as 04:30, or empty',
   parse: value => {

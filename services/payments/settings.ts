@@ -198,10 +198,7 @@ const storageSettings = settingsTable({
   },
 })
 
-/**
- * Sample rates for trials, without a date or a source. Installations with payouts must configure real
- * rates.
- */
+/** Invented exchange rates for trials. Installations that pay out must configure real rates. */
 const sampleRates = {
   base: 'EUR',
   rates: {
@@ -400,7 +397,7 @@ const deliverySettings = settingsTable({
   },
 })
 
-/** Every setting of the payments service. */
+/** All settings of the payments service. */
 export const settings = settingsTable({
   ...serverSettings,
   ...callSettings,

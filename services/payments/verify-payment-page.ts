@@ -10,14 +10,17 @@ const results = ['intact', 'changed', 'unreachable'] as const
 type Result = (typeof results)[number]
 
 interface VerifyPageOptions {
-  /** The address of a payment page as payers reach it; empty for no check. */
+  /** The public address of a payment page; empty for no check. */
   readonly address: string
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
 }
 
-/** Compares the payment page with its inventory every five minutes, and reports the result as a metric. */
+/**
+ * Returns a task that compares the payment page with the inventory every five minutes (see `checkPage`), logs
+ * the differences, and reports the result as a metric.
+ */
 export function verifyPaymentPage({ address, clock, log, metrics }: VerifyPageOptions): Task {
   let result: Result | undefined
   metrics.gauge(

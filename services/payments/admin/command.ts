@@ -9,7 +9,7 @@ import { parseWithSource, requireOption } from '@tollway/chassis/command-line/pa
 import { quote } from '@tollway/chassis/text.ts'
 import { maxAmount } from '../domain/money/money.ts'
 
-/** A request of an administrator. */
+/** What an administrator asks for, with the parsed arguments. */
 export type AdminRequest =
   | { readonly action: 'verify' | 'list exceptions' }
   | { readonly action: 'pay out'; readonly period: string | undefined; readonly merchant: string | undefined }
@@ -24,22 +24,22 @@ export type AdminRequest =
   | { readonly action: 'retry exception'; readonly id: string }
   | { readonly action: 'close exception'; readonly id: string; readonly note: string }
 
-/** A request with its arguments, for another process. */
+/** A request, with the arguments from which another process can parse it again. */
 export interface AdminCall {
   readonly request: AdminRequest
   readonly args: readonly string[]
-  /** The values of the options that select the service. */
+  /** The values of `AdminPerformer.options`. */
   readonly sourceValues: Readonly<Record<string, unknown>>
 }
 
-/** Runs a request in this process or in another one. */
+/** Performs requests, in this process or by another one. */
 interface AdminPerformer {
-  /** The options that select the service. */
+  /** Additional options of all subcommands, which select the service to which a request goes. */
   readonly options: Options
   perform(call: AdminCall, output: CommandOutput): Promise<number>
 }
 
-/** Returns the command `payments`. It imports no module of the service. */
+/** Returns the command `payments`. Of the service's modules, this file imports only `money.ts`. */
 export const createPaymentsCommand = (performer: AdminPerformer): Command => ({
   name: 'payments',
   summary: 'verify the books of the payments service, pay out, raise disputes',
@@ -133,7 +133,10 @@ const closeOptions = { note: value('TEXT', 'exception close: how the exception w
 
 type Texts<Name extends string> = Readonly<Record<Name, string | undefined>>
 
-/** Returns the action that has a request performed, with the texts of its own options and its operand. */
+/**
+ * Returns a subcommand that parses its options and its operand to a request, and passes the request to
+ * `perform`.
+ */
 function action<const Own extends Readonly<Record<string, ReturnType<typeof optionalText>>>>(
   { options, perform }: AdminPerformer,
   path: readonly string[],
@@ -170,7 +173,7 @@ function parseAmount(text: string): bigint {
   throw new UsageError(`--amount ${text}: must be a whole number of minor units from 1 to ${maxAmount}`)
 }
 
-/** Returns the end of that day in UTC. */
+/** Returns the last millisecond of a day in UTC. */
 function parseDay(text: string): number {
   const endMs = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T23:59:59.999Z`) : Number.NaN
   if (!Number.isNaN(endMs)) return endMs

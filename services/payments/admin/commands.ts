@@ -13,11 +13,11 @@ import { serialiseEvent } from '../storage/delivery/stored-journal.ts'
 import { type Storage, transact } from '../storage/storage.ts'
 import type { AdminRequest } from './command.ts'
 
-/** A manual command of an administrator, on a database that the caller has opened. */
+/** A command of an administrator on a database that the caller has opened. */
 export interface AdminCommand {
-  /** Whether the database is first migrated to this program's schema. */
+  /** `current`: the caller migrates the database to the schema of this program first. */
   readonly schema: 'as it is' | 'current'
-  /** Resolves with the exit code. */
+  /** Runs the command, and resolves with the exit code. */
   readonly run: (place: AdminContext, output: CommandOutput) => Promise<number>
 }
 
@@ -26,7 +26,6 @@ export interface AdminContext {
   readonly payments: () => Payments
 }
 
-/** Returns the command of a request. */
 export function createCommand(request: AdminRequest): AdminCommand {
   switch (request.action) {
     case 'verify':
@@ -48,14 +47,15 @@ export function createCommand(request: AdminRequest): AdminCommand {
 
 type Requested<Action extends AdminRequest['action']> = Extract<AdminRequest, { readonly action: Action }>
 
-/** The verification of a backup must not migrate it. */
+/** Verifies the books. Does not migrate the database, because it may be a backup. */
 const verifyCommand: AdminCommand = {
   schema: 'as it is',
   async run({ storage }, output) {
     const beganMs = Date.now()
     const verification = await verifyBooks(storage)
     output.print(describeVerification(verification))
-    // A standby accepts no writes, and a backup of an earlier version has no table for the result.
+    // Storing the result can fail: a standby accepts no writes, and a backup of an earlier version has no
+    // table for it.
     await storeResult(storage, verification, { beganMs, endedMs: Date.now() }).catch((error: Error) => {
       output.printError(`tollway payments: store the result for the console: ${error.message}\n`)
     })
@@ -63,7 +63,7 @@ const verifyCommand: AdminCommand = {
   },
 }
 
-/** Returns a command that changes the books. */
+/** Returns a command that changes the books, and so needs the current schema. */
 function change(run: (payments: Payments, output: CommandOutput) => Promise<number>): AdminCommand {
   return { schema: 'current', run: ({ payments }, output) => run(payments(), output) }
 }
@@ -141,7 +141,7 @@ function printOutcome<T>(outcome: Result<T>, output: CommandOutput, describe: (d
   return exitCodes.wrong
 }
 
-/** Returns a report for users, with amounts in minor units. */
+/** Returns the report of a verification as text, with amounts in minor units. */
 function describeVerification({ counts, balances, findings }: Verification): string {
   const replayed = Object.entries(counts).map(([kind, count]) => [kind, String(count)])
   const sums = balances.map(({ account, currency, amount }) => [account, currency, String(amount)])
@@ -164,7 +164,9 @@ function describePayouts(lines: readonly Line[]): string {
     .join('')
 }
 
-/** Pads the columns of a table. The last one is aligned to the right, for numbers. */
+/**
+ * Formats rows as a table with aligned columns. The last column, which has numbers, is aligned to the right.
+ */
 function table(rows: readonly (readonly string[])[]): string {
   const columns = rows[0]?.length ?? 0
   const widths = Array.from({ length: columns }, (_, i) => Math.max(...rows.map(row => row[i]?.length ?? 0)))
@@ -178,7 +180,7 @@ function table(rows: readonly (readonly string[])[]): string {
     .join('')
 }
 
-/** Returns a line for each exception, with its event as JSON below it. */
+/** Returns two lines for each exception: the id and the reason, then the event as JSON. */
 function describeExceptions(exceptions: readonly OpenException[]): string {
   if (exceptions.length === 0) return 'there are no open exceptions\n'
   const lines = exceptions.map(({ id, test, createdMs, outcome, reason, event }) => {

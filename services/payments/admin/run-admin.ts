@@ -19,7 +19,7 @@ import { type AdminCommand, createCommand } from './commands.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Resolves with the exit code, and never rejects. */
+/** Runs a command of `tollway payments`. Resolves with the exit code, and never rejects. */
 export function runAdmin(args: readonly string[], env: Environment, output: CommandOutput): Promise<number> {
   const command = createPaymentsCommand({ options: {}, perform: call => perform(call, env, output) })
   return executeCommand(command, 'tollway payments', args, output)
@@ -41,12 +41,15 @@ async function perform(
   }
 }
 
-/** Whether another process, usually the service, has the embedded database open. */
+/**
+ * Reports whether the error may mean that another process, usually the service, has the embedded database
+ * open.
+ */
 function isInUse(error: unknown, { databaseUrl }: Settings): boolean {
   return error instanceof StorageError && error.code === 'unavailable' && databaseUrl === ''
 }
 
-/** Explains what to do when the process that has the database runs no commands. */
+/** Returns the advice for the case that the process with the open database does not accept commands. */
 function adviceFor(read: Settings): string {
   return `Only one process can open the embedded database in ${dataFolder(read)}, and the one that has it takes
 no commands: stop the service, run this again, and start it. With PostgreSQL (DATABASE_URL) both work
@@ -74,8 +77,8 @@ async function runHere(command: AdminCommand, read: Settings, output: CommandOut
 const maxAddressBytes = 1_024
 
 /**
- * Sends the command to the service that has the embedded database open. There is no timeout: a
- * verification of large books takes minutes.
+ * Sends the command to the service that has the embedded database open, and prints the output. Has no
+ * timeout, because the verification of large books takes minutes.
  *
  * @returns the exit code; undefined if no service accepts commands
  * @throws Error if the connection is lost, so that the outcome is unknown
@@ -100,7 +103,7 @@ export async function askService(
   try {
     ;[response] = (await once(asking, 'response')) as [IncomingMessage]
   } catch (error) {
-    // The file of a service that was killed.
+    // The service was killed, and its file is still there.
     if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') return undefined
     throw new Error(
       `the service did not answer: ${(error as Error).message}; check the outcome before you repeat the command`,

@@ -30,7 +30,7 @@ test('text that a spreadsheet program would read as a formula is neutralised', (
   }
 })
 
-/** Reads one record as RFC 4180 says. */
+/** Returns the quoted cells of one record of RFC 4180. */
 function cellsOf(record: string): readonly string[] {
   assert.match(record, /\r\n$/)
   return [...record.slice(0, -2).matchAll(/(?:^|,)"((?:[^"]|"")*)"/g)].map(([, cell = '']) =>

@@ -2,13 +2,13 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { Line } from './ledger/ledger.ts'
 import type { Transaction } from './transaction/transaction.ts'
 
-/** A table of exported records: its columns by their names, in their order. */
+/** The columns of an export, in the order of the file. Each function returns the cell of a record. */
 type Columns<Item> = Readonly<Record<string, (item: Item) => Cell>>
 
 const isoDate = (ms: number) => new Date(ms).toISOString()
 const jsonOrNull = (value: JsonObject | null) => (value === null ? null : JSON.stringify(value))
 
-/** The columns of exported transactions. Amounts are in minor units of `currency`. */
+/** The amounts are in minor units of `currency`. */
 export const transactionColumns: Columns<Transaction> = {
   id: ({ id }) => id,
   created: ({ createdMs }) => isoDate(createdMs),
@@ -31,7 +31,7 @@ export const transactionColumns: Columns<Transaction> = {
   custom: ({ custom }) => jsonOrNull(custom),
 }
 
-/** The columns of exported lines. `balance` and `fee` are in the merchant's currency. */
+/** `balance` and `fee` are in the merchant's currency. */
 export const lineColumns: Columns<Line> = {
   id: ({ id }) => id,
   created: ({ createdMs }) => isoDate(createdMs),
@@ -45,23 +45,26 @@ export const lineColumns: Columns<Line> = {
   fee: ({ fee }) => fee.total,
 }
 
-/** A CSV document (RFC 4180): a header with the columns' names, then one record an item. */
+/** A CSV document (RFC 4180): a header with the columns' names, then one record for each item. */
 export function exportCsv<Item>(columns: Columns<Item>, items: readonly Item[]): string {
   const readers = Object.values(columns)
   const records = items.map(item => csvRecord(readers.map(read => read(item))))
   return csvRecord(Object.keys(columns)) + records.join('')
 }
 
-/** A value of a table. Text can come from a merchant or a payer; numbers and flags are the service's own. */
+/**
+ * The value of a cell; null is an empty cell. Only text can come from a merchant or a payer, so only text is
+ * made safe for spreadsheet programs.
+ */
 type Cell = string | bigint | number | boolean | null
 
 /**
- * Matches text that a spreadsheet program would run as a formula, also after white space and in full width.
- * An apostrophe in front of it marks it as text.
+ * Matches text that a spreadsheet program would run as a formula: `=`, `+`, `-` or `@` at the start, also in
+ * full width or after white space. An apostrophe that `csvCell` puts in front makes it plain text.
  */
 const formula = /^\s*[=+\-@＝＋－＠\t\r\n]/u
 
-/** A record of RFC 4180, with its line end. Text is always quoted. */
+/** Returns one record of RFC 4180, with CRLF at the end. Text is always quoted. */
 export function csvRecord(cells: readonly Cell[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }

@@ -7,8 +7,8 @@ const idBytes = 16
 const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /**
- * A new id of any record: a UUID of version 7 (RFC 9562, section 5.7) in its canonical text. Ids made in
- * different milliseconds sort by time, in text as in a `uuid` column.
+ * Returns a new id for a record of any kind: a UUID of version 7 (RFC 9562, section 5.7) in its canonical
+ * text. Ids made in different milliseconds sort by time, as text and in a `uuid` column.
  */
 export function newId(nowMs: number, random: RandomBytes): string {
   const bytes = Buffer.alloc(idBytes)
@@ -19,8 +19,8 @@ export function newId(nowMs: number, random: RandomBytes): string {
 
 /**
  * Derives the id of a record that another system names, such as a processor's dispute: the same name has the
- * same id, so that a repeated report is one record. It is a UUID of version 8 (RFC 9562, section 5.8) from a
- * SHA-256.
+ * same id, so that a repeated report is one record. The id is a UUID of version 8 (RFC 9562, section 5.8)
+ * made of the first 128 bits of a SHA-256.
  */
 export function derivedId(kind: string, name: string): string {
   const hash = createHash('sha256')
@@ -29,25 +29,31 @@ export function derivedId(kind: string, name: string): string {
   return uuid(hash.subarray(0, idBytes), 8)
 }
 
-/** The key of a merchant, which is public: a UUID of version 4, all of it random. */
+/**
+ * Returns a new key of a merchant: a random UUID of version 4. Unlike an id, it contains no time, because it
+ * is public.
+ */
 export function newPublicKey(random: RandomBytes): string {
   return uuid(Buffer.from(random(idBytes)), 4)
 }
 
-/** Reports whether a text from outside has the form of an id. Only such ids are looked up. */
+/** Reports whether a text from outside has the form of an id. Callers reject other text without a query. */
 export function isId(text: string): boolean {
   return idPattern.test(text)
 }
 
 const apiKeyBytes = 32
 
-/** A new API key of an app: 256 random bits behind a prefix that scanners for leaked secrets can look for. */
+/**
+ * Returns a new API key: 256 random bits in base64url after a prefix, by which scanners can find leaked keys.
+ */
 export function newApiKey(random: RandomBytes): string {
   return `tollway_${Buffer.from(random(apiKeyBytes)).toString('base64url')}`
 }
 
 /**
- * Returns the stored form of an API key, its SHA-256 in hex. 256 random bits need no salt and no slow hash.
+ * Returns the stored form of an API key: the SHA-256 in hex. A key of 256 random bits cannot be guessed, so
+ * it needs neither a salt nor a slow hash.
  */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')

@@ -12,15 +12,15 @@ import type { TrailEntry } from './transaction/trail.ts'
 import type { Transaction } from './transaction/transaction.ts'
 
 /**
- * Returns the API's JSON of a record, without the object that contains it: dates as text of ISO 8601 in UTC,
- * amounts as numbers of minor units. Each field is named, so that a new field of a record is not published by
- * accident.
+ * Returns the JSON of an app in answers of the API. In all functions of this file, times become text of ISO
+ * 8601 in UTC, and amounts become numbers of minor units. Each field is named, so that a new field of a
+ * record is not published by accident.
  */
 export function presentApp({ id, name }: App): JsonObject {
   return { id, name }
 }
 
-/** The only answer that has a key: that of creating the app. */
+/** Returns the answer to the creation of an app, the only answer that contains an API key. */
 export function presentNewApp(app: App, key: string): JsonObject {
   return { ...presentApp(app), key }
 }
@@ -47,9 +47,12 @@ export function presentUser({ id, email, createdMs }: User): JsonObject {
   return { id, email, created: isoDate(createdMs) }
 }
 
-/** The maximum number of trail entries in an answer. GET /transactions/<id>/trail has all of them. */
+/**
+ * At most this many trail entries, the newest, are in the answer with a transaction. GET
+ * /transactions/<id>/trail has all of them.
+ */
 export const maxShownTrail = 100
-/** The maximum number of trail entries in an event. */
+/** At most this many trail entries, the newest, are in an event. */
 const maxToldTrail = 10
 
 export function presentTransaction(transaction: Transaction, shownTrail = maxShownTrail): JsonObject {
@@ -78,12 +81,18 @@ export function presentTransaction(transaction: Transaction, shownTrail = maxSho
   }
 }
 
-/** Returns the transaction as an event contains it. Its size does not grow with the trail. */
+/**
+ * Returns the transaction for an event. Has at most `maxToldTrail` trail entries, so that the size is
+ * bounded.
+ */
 export function presentSnapshot(transaction: Transaction): JsonObject {
   return presentTransaction(transaction, maxToldTrail)
 }
 
-/** Returns the kind, and one of capture, refund, void and dispute, as in the public API. */
+/**
+ * Returns a trail entry. As in the public API, one of `capture`, `refund`, `void` and `dispute` is there: the
+ * dispute with id and outcome, the others with the value true.
+ */
 export function presentTrailEntry(entry: TrailEntry): JsonObject {
   return {
     id: entry.id,
@@ -142,7 +151,7 @@ export function presentDispute(dispute: Dispute): JsonObject {
   }
 }
 
-/** `capture` or `refund` is true where the line is one, as in the public API. */
+/** Returns a line. As in the public API, a capture has `capture: true`, and a refund has `refund: true`. */
 export function presentLine(line: Line): JsonObject {
   const { kind, amount, transactionId } = line
   return {
@@ -166,8 +175,8 @@ function presentProcessingError(code: ProcessingErrorCode): JsonObject {
 }
 
 /**
- * Returns the body of a rejection: a list of fields for a validation error, as the public client expects
- * it.
+ * Returns the body of the answer to a rejected request. For `invalid_request` it is a list of field errors,
+ * as the public client expects.
  */
 export function presentRejection({ code, message, fields, processingError: declined }: Rejection): Json {
   if (code === 'invalid_request') return fields.map(({ field, code, message }) => ({ field, code, message }))

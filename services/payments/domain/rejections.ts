@@ -5,7 +5,7 @@ import {
 } from './transaction/processing-errors.ts'
 
 /**
- * Every error of the API by its code, with the HTTP status and the message of its answer. Codes and
+ * The errors of the API by code, each with the HTTP status and the default message of the answer. Codes and
  * statuses are those of the public API.
  */
 export const rejections = {
@@ -49,7 +49,7 @@ export const rejections = {
 
 type RejectionCode = keyof typeof rejections
 
-/** Why a request is rejected, and the status of its answer. */
+/** Why a request is rejected, and the HTTP status of the answer. */
 export interface Rejection {
   readonly code: RejectionCode
   readonly status: number
@@ -58,11 +58,11 @@ export interface Rejection {
   readonly fields: readonly FieldError[]
   /** The cause of a `processing_error`; null for other codes. */
   readonly processingError: ProcessingError | null
-  /** The time after which the same request can succeed, if it is known. */
+  /** How long a client waits before the same request can succeed. Missing if that is not known. */
   readonly retryAfterMs?: number
 }
 
-/** What a function returns that can reject its input. */
+/** The result of a function that can reject its input: a value or a rejection. */
 export type Result<T> = Accepted<T> | Rejected
 
 interface Accepted<T> {
@@ -79,52 +79,51 @@ export function accept<T>(value: T): Accepted<T> {
   return { ok: true, value }
 }
 
-/** The result of a function that only has an effect. */
+/** The accepted result of a function that returns no value. */
 export const done: Result<void> = accept(undefined)
 
-/** Returns the result with its value converted. */
+/** Converts the value of an accepted result. Returns a rejection unchanged. */
 export function mapResult<T, U>(result: Result<T>, convert: (value: T) => U): Result<U> {
   return result.ok ? accept(convert(result.value)) : result
 }
 
-/** An invalid field. */
 export interface FieldError {
-  /** Its path, `company.country`. */
+  /** The path of the invalid field, such as `company.country`. */
   readonly field: string
   readonly code: FieldErrorCode
-  /** Names the found and the allowed value. */
+  /** States the found value and what is allowed. Omits values that could be secret, such as card numbers. */
   readonly message: string
 }
 
 export const fieldErrorCodes = [
   'required',
-  /** The value has another type. */
+  /** The value has the wrong type, such as a number instead of text. */
   'type',
-  /** The type is right, and the value does not have the form of the field. */
+  /** The value has the right type but not the form that the field requires. */
   'format',
   'too_small',
   'too_large',
   'too_long',
   'too_deep',
   'too_many',
-  /** The form is valid, such as that of a currency, but the value is not served here. */
+  /** The value is well formed but not supported, such as a currency without payouts. */
   'unsupported',
   /** The input has no such field. */
   'unknown',
-  /** The field cannot change after the record was created. */
+  /** An update sets a field that cannot change after the creation of the record. */
   'immutable',
-  /** The value does not match another record. */
+  /** The value does not fit the record that it concerns, such as a currency that is not the transaction's. */
   'mismatch',
   /** The authorisation has expired. */
   'expired',
   /** The text could contain a card number, which must not be stored. */
   'card_number',
-  /** Only one of several fields is allowed. */
+  /** The field excludes another field of the input: only one of them is allowed. */
   'exclusive',
 ] as const
 export type FieldErrorCode = (typeof fieldErrorCodes)[number]
 
-/** @param message replaces the message of the catalogue */
+/** @param message replaces the default message of the code */
 export function reject(
   code: RejectionCode,
   message: string = rejections[code].message,
@@ -134,7 +133,7 @@ export function reject(
   return { ok: false, rejection: { code, status, message, fields: [], processingError: null, ...details } }
 }
 
-/** Rejects one request too many. The next one can succeed after that time. */
+/** Rejects a request over a limit. Another one can succeed after `retryAfterMs`. */
 export function rejectFor(retryAfterMs: number, message?: string): Rejected {
   return reject('too_many_requests', message, { retryAfterMs })
 }

@@ -2,16 +2,16 @@ import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { presentRejection } from '../domain/present.ts'
 import type { Rejected } from '../domain/rejections.ts'
 
-/** The body of an answer: JSON in one line, or nothing. */
+/** An answer of the API: the status and the body. */
 export interface HttpAnswer {
   readonly status: number
-  /** Empty for an answer without a body. */
+  /** JSON, or a document of `type`. Empty for an answer without a body. */
   readonly body: string
   /** The media type of a body that is not JSON. */
   readonly type?: 'text/csv'
 }
 
-/** 200, or 201 for a new record. */
+/** Returns an answer with a JSON body. The status is 201 for a new record, else 200. */
 export function jsonAnswer(status: 200 | 201, body: JsonObject): HttpAnswer {
   return { status, body: JSON.stringify(body) }
 }
@@ -19,8 +19,8 @@ export function jsonAnswer(status: 200 | 201, body: JsonObject): HttpAnswer {
 export const noContent: HttpAnswer = { status: 204, body: '' }
 
 /**
- * Returns a list with one element per line, `[`, `{…},`, `{…}`, `]`: the public client parses line by
- * line.
+ * Returns a JSON list with one element on each line, and `[` and `]` on lines of their own, because the
+ * public client parses line by line.
  */
 export function answerList(items: readonly Json[]): HttpAnswer {
   const lines = items.map(item => JSON.stringify(item)).join(',\n')

@@ -7,20 +7,19 @@ import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency
 import type { Tx } from '../storage/storage.ts'
 import type { HttpAnswer } from './answer.ts'
 
-/** A request to an endpoint whose input is not parsed yet. */
+/** A request to an endpoint, before the endpoint has validated the input. */
 export interface EndpointCall {
   readonly payments: Payments
-  /** The parameters of the path. A text that is not an id matches no record. */
+  /** The parameters of the path, not validated. Operations reject text that is not an id as `not_found`. */
   readonly params: Readonly<Record<string, string>>
-  /** The query's fields, names with brackets as objects. */
+  /** The fields of the query, as `parseForm` returns them. */
   readonly query: unknown
   readonly body: unknown
   readonly encoding: Encoding
-  /** Whether the caller expects what it changed in the answer. */
+  /** Whether the answer to a change contains the changed record; otherwise it is 204 without a body. */
   readonly wantsChanged: boolean
 }
 
-/** A call with valid input. */
 export interface ParsedCall<Input extends object = object> extends EndpointCall {
   readonly input: Input
 }
@@ -34,23 +33,32 @@ interface Documented<Input extends object> {
   /** The path in the notation of OpenAPI: `/merchants/{merchantId}`. */
   readonly path: string
   readonly document: EndpointDocument
-  /** Parses the input before a transaction begins. Its errors are shown to authenticated callers only. */
+  /**
+   * Parses the input, before a transaction begins. `runEndpoint` shows the errors only to authenticated
+   * callers, except for a sign-up.
+   */
   parse?(call: EndpointCall): Result<Input>
 }
 
-/** An endpoint that runs in one transaction, which is rolled back if `act` returns a rejection. */
+/**
+ * An endpoint for apps, without calls to the processor. A GET runs in `Storage.read`; others run in one
+ * transaction, which is rolled back if `act` returns a rejection.
+ */
 export interface AppEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'app'
   act(tx: Tx, call: AppCall<Input>): Promise<Result<HttpAnswer>>
 }
 
-/** An endpoint that calls the processor, outside of transactions. */
+/**
+ * An endpoint for apps that calls the processor. `act` opens transactions itself, because none may be open
+ * during the call.
+ */
 export interface ProcessorEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'processor'
   act(call: AppCall<Input>, once: IdempotentRequest): Promise<Result<IdempotentResult>>
 }
 
-/** An endpoint without a key, whose answer is a secret. */
+/** An endpoint for callers without an API key, whose answer contains a secret. */
 export interface SignUpEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'sign-up'
   act(tx: Tx, call: ParsedCall<Input>): Promise<Result<HttpAnswer>>
@@ -58,20 +66,20 @@ export interface SignUpEndpoint<Input extends object = object> extends Documente
 
 export type PaymentsEndpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
-/** The description of an endpoint in the OpenAPI document. */
+/** What the OpenAPI document states of an endpoint besides method, path and errors. */
 interface EndpointDocument {
-  /** Unique. Generated clients use it as the name of the operation. */
+  /** A unique id, which generated clients use as the name of the operation. */
   readonly operationId: string
   readonly tag: string
   readonly summary: string
   readonly description?: string
   readonly query?: readonly QueryParameter[]
   readonly body?: Example & { readonly required: boolean }
-  /** The media type of success, where it is not JSON. Errors are JSON. */
+  /** The media type of a successful answer that is not JSON. Errors are always JSON. */
   readonly produces?: 'text/csv'
-  /** The answers of success by status; null for one without a body. */
+  /** The successful answers by status; null for an answer without a body. */
   readonly answers: Readonly<Record<number, Example | null>>
-  /** Whether a payment can be declined here: then a 400 may have a processing error. */
+  /** Whether the endpoint can decline a payment, so that the body of a 400 may be a processing error. */
   readonly declines?: boolean
 }
 
@@ -84,7 +92,7 @@ export interface QueryParameter {
   readonly name: string
   readonly description: string
   readonly required: boolean
-  /** `deepObject` for fields in brackets whose names the caller chooses. */
+  /** `deepObject` for an object whose field names the caller chooses: `filter[custom][order]=A-17`. */
   readonly style?: 'deepObject'
   readonly schema: JsonObject
 }

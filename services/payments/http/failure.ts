@@ -1,7 +1,7 @@
 import { type Rejected, reject } from '../domain/rejections.ts'
 import { StorageError } from '../storage/storage.ts'
 
-/** The rejections of requests that fastify or Node rejects before an endpoint runs. */
+/** The answers to requests that Fastify or Node rejects before an endpoint runs, by error code. */
 const serverRejections: Readonly<Record<string, Rejected>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: reject('body_too_large'),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: reject('unsupported_media_type'),
@@ -14,7 +14,7 @@ const serverRejections: Readonly<Record<string, Rejected>> = {
   ECONNRESET: reject('malformed_body', 'The connection was closed before the end of the body.'),
 }
 
-/** Carries a rejection out of a hook, which can only throw. */
+/** An error with a rejection, for a Fastify hook, which can end a request only by throwing. */
 export class RejectedError extends Error {
   readonly rejected: Rejected
 
@@ -25,8 +25,8 @@ export class RejectedError extends Error {
 }
 
 /**
- * Returns the rejection of an error of the caller or the database; undefined for a defect, which is logged
- * and answered with 500.
+ * Returns the answer to an error that the caller or the database caused. Returns undefined for any other
+ * error, which is a defect of the program: it is logged and answered with 500.
  */
 export function toRejection(error: unknown): Rejected | undefined {
   if (error instanceof RejectedError) return error.rejected

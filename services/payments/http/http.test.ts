@@ -19,5 +19,5 @@ import '../operations/testing/events.contract.ts'
 import '../operations/testing/hostile-events.contract.ts'
 import '../operations/testing/pay.contract.ts'
 
-/** Suites that need a database share one, and the API in front of it. */
+/** Closes the database and the API that all suites of this file share. */
 after(closeSharedApi)

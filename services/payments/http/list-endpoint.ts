@@ -7,15 +7,17 @@ import type { Tx } from '../storage/storage.ts'
 import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
 
-/** The maximum number of records of an export, whose page is in memory. */
+/**
+ * The maximum number of records in one export. It bounds the memory, because an export is read as one page.
+ */
 const maxExportItems = 1000n
 
 type ExportEndpoint<Filter, Item> = Omit<ListEndpoint<Filter, Item>, 'item' | 'present'> & {
-  /** A CSV document of these records. */
+  /** Returns a CSV document with these records. */
   readonly write: (items: readonly Item[]) => string
 }
 
-/** GET of a part of a list as CSV. */
+/** Returns the endpoint that exports a page of a list as CSV. */
 export function exportEndpoint<Filter, Item>(
   list: ExportEndpoint<Filter, Item>,
 ): AppEndpoint<PageInput<Filter>> {
@@ -50,13 +52,13 @@ interface ListEndpoint<Filter, Item> {
   readonly summary: string
   readonly filter: Reader<Filter>
   readonly item: Example
-  /** The merchant, or the identity, whose list it is. */
+  /** Returns the id of the merchant, app or transaction that the list belongs to. */
   readonly owner: (params: AppCall['params'], filter: Filter) => string
   readonly list: (tx: Tx, request: OwnListRequest<Filter>) => Promise<Result<readonly Item[]>>
   readonly present: (item: Item) => JsonObject
 }
 
-/** GET of a part of a list. */
+/** Returns the endpoint that answers with a page of a list as JSON. */
 export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): AppEndpoint<PageInput<Filter>> {
   const { path, operationId, tag, summary, filter, item } = list
   return {
@@ -77,7 +79,7 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
   }
 }
 
-/** Reads the part of the list that the call's query selects. */
+/** Reads the page of the list that the query of the call selects. */
 async function readItems<Filter, Item>(
   { owner, list }: Pick<ListEndpoint<Filter, Item>, 'owner' | 'list'>,
   tx: Tx,
@@ -86,10 +88,13 @@ async function readItems<Filter, Item>(
   return await list(tx, { app, owner: owner(params, input.filter), page: input })
 }
 
-/** The words of a form for true and false. */
+/** The schema of a boolean in a query, where it is one of these words. */
 const flagSchema = { enum: ['yes', 'no', 'y', 'n', 'true', 'false', '1', '0'] }
 
-/** Returns the parameters of a query: `filter[created][from]` for the field `from` of `created` of `filter`. */
+/**
+ * Converts the schema of a query to OpenAPI parameters. Nested fields become names with brackets, such as
+ * `filter[created][from]`.
+ */
 function listParameters(schema: JsonObject, name = '', isRequired = false): readonly QueryParameter[] {
   const { properties, required = [], description = '', ...own } = schema as QuerySchema
   if (properties === undefined) {

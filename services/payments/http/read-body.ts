@@ -2,14 +2,14 @@ import { parseForm } from '../domain/input/form.ts'
 import type { Encoding } from '../domain/input/record.ts'
 import { accept, type Result, reject } from '../domain/rejections.ts'
 
-/** The maximum size of a body. The upload of a larger one is aborted. */
+/** The maximum size of a request body in bytes. The server stops reading a larger one and answers 413. */
 export const maxRequestBytes = 1024 * 1024
 
 export interface Body {
   readonly encoding: Encoding
-  /** Undefined for no body. */
+  /** The parsed body; undefined if there is none. */
   readonly value: unknown
-  /** The body as it was received: equal requests have equal texts. */
+  /** The body as it was received. */
   readonly text: string
 }
 
@@ -20,12 +20,15 @@ const encodings: ReadonlyMap<string, Encoding> = new Map([
   ['application/x-www-form-urlencoded', 'form'],
 ])
 
-/** The names of UTF-8, and of its subset ASCII. */
+/** The accepted charsets: the names of UTF-8, and ASCII, which is a subset. */
 const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** Parses a body by its content type. Case, spaces and other parameters of the type are ignored. */
+/**
+ * Parses a body as JSON or a form, according to the content type, whose case and parameters other than
+ * `charset` are ignored. Rejects other types and charsets.
+ */
 export function parseBody(contentType: string | undefined, bytes: Uint8Array): Result<Body> {
   if (bytes.length === 0) return accept(noBody)
   const [type = '', ...parameters] = (contentType ?? '').split(';').map(part => part.trim().toLowerCase())
@@ -60,12 +63,12 @@ function fromJson(text: string): Result<Body> {
   return accept({ encoding: 'json', value: read.value, text })
 }
 
-/** The maximum nesting of lists and objects in a body. */
+/** The maximum number of nested levels of lists and objects in a body. */
 export const maxJsonDepth = 32
 
 /**
- * Parses JSON to its value, or returns the fault. It also rejects a name that an object has twice, because
- * two parsers may take two values for it (RFC 8259, section 4), and deep nesting.
+ * Parses JSON. Returns a fault for invalid JSON, for more than `maxJsonDepth` levels, and for a name that
+ * occurs twice in one object, because parsers differ in which value they take (RFC 8259, section 4).
  */
 export function readJson(text: string): { readonly value: unknown } | { readonly fault: string } {
   let value: unknown
@@ -78,10 +81,15 @@ export function readJson(text: string): { readonly value: unknown } | { readonly
   return fault === undefined ? { value } : { fault }
 }
 
-/** The names of an open object; null for a list. */
+/** The names found so far in an object whose end is not reached; null for a list. */
 type Open = Set<string> | null
 
-/** @param text valid JSON, in which only strings, brackets and commas matter */
+/**
+ * Returns the fault of a text for too many levels or a repeated name. Scans only strings, brackets and
+ * commas.
+ *
+ * @param text valid JSON
+ */
 function findFault(text: string): string | undefined {
   const open: Open[] = []
   let isName = false
@@ -105,7 +113,7 @@ function findFault(text: string): string | undefined {
   return undefined
 }
 
-/** Returns the index of the closing quote of the string that begins at `at`. */
+/** Returns the index of the closing quote of the string whose opening quote is at `at`. */
 function endOfString(text: string, at: number): number {
   let end = at + 1
   while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1
@@ -113,7 +121,7 @@ function endOfString(text: string, at: number): number {
 }
 
 function isSecond(names: Open | undefined, quoted: string): boolean {
-  // Two spellings of one name, `"a"` and `"\u0061"`, are the same name.
+  // Decodes escapes, because `"a"` and `"\u0061"` are the same name.
   const name: string = quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1)
   if (names?.has(name)) return true
   names?.add(name)

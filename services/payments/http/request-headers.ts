@@ -7,8 +7,9 @@ const longNumber = /(?:\d-?){13,}/g
 const maxCardDigits = 19
 
 /**
- * Returns the id for the log and the answer of a request: the caller's `x-request-id` if it is valid, else a
- * new one. A text that could be a card number is not valid, because it must not get into a log.
+ * Returns the id of a request, which the log and the answer contain: the caller's `x-request-id` if it is
+ * valid, else a new one. An id that could contain a card number is not valid, because it must not get into a
+ * log.
  */
 export function chooseRequestId(given: unknown, nowMs: number, random: RandomBytes): string {
   if (typeof given === 'string' && requestIdPattern.test(given) && !hasCardNumber(given)) return given
@@ -23,8 +24,8 @@ function hasCardNumber(text: string): boolean {
 const maxRanges = 50
 
 /**
- * Whether an Accept header (RFC 9110, section 12.5.1) accepts the media type. A missing header accepts
- * any.
+ * Reports whether an Accept header (RFC 9110, section 12.5.1) accepts the media type `type`. A missing header
+ * accepts all types.
  */
 export function accepts(type: string, accept: string | undefined): boolean {
   if (accept === undefined || accept.trim() === '') return true
@@ -43,8 +44,8 @@ function isZeroWeight(parameter: string): boolean {
 }
 
 /**
- * Whether an Authorization header has this bearer token (RFC 6750). Compares hashes, which have equal
- * lengths, in constant time.
+ * Reports whether an Authorization header has this bearer token (RFC 6750). Compares hashes in constant time,
+ * so that response times reveal nothing about the token.
  */
 export function hasBearerToken(authorization: string | undefined, token: string): boolean {
   const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []
@@ -55,8 +56,8 @@ export function hasBearerToken(authorization: string | undefined, token: string)
 const pattern = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i
 
 /**
- * Returns the API key of a request: the password of basic authorization (RFC 7617) with an empty user
- * name. Null without a key, or with a user name.
+ * Returns the API key of a request: the password of basic authorization (RFC 7617) with an empty user name.
+ * Returns null if there is no key, or if there is a user name.
  */
 export function readApiKey(authorization: string | undefined): string | null {
   const [, encoded] = pattern.exec(authorization ?? '') ?? []

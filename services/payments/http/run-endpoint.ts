@@ -18,10 +18,10 @@ import type {
 } from './endpoint.ts'
 import type { Body } from './read-body.ts'
 
-/** A request that is not validated yet. */
+/** A request to an endpoint. Only the body is parsed; nothing else is validated yet. */
 export interface EndpointRequest {
   readonly apiKey: string | null
-  /** Null when there is none. */
+  /** The Idempotency-Key header; null if there is none. */
   readonly idempotencyKey: string | null
   readonly params: Readonly<Record<string, string>>
   /** The query without the question mark. */
@@ -30,20 +30,24 @@ export interface EndpointRequest {
   readonly wantsChanged: boolean
 }
 
-/** The reply to a request. */
+/** The answer or rejection of a request. */
 export interface EndpointReply {
   readonly outcome: Result<HttpAnswer>
-  /** The answer was given before, to the first request with the key. */
+  /** True if the answer is the stored answer to an earlier request with the same Idempotency-Key. */
   readonly replayed?: boolean
 }
 
 const idempotencyKeyPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
-/** The length of the idempotency key of a request that has none and calls the processor. */
+/**
+ * The number of random bytes in the key that `runWithProcessor` creates for a request without an
+ * Idempotency-Key.
+ */
 const ownKeyBytes = 24
 
 /**
- * Reads the input and authenticates the caller before a transaction begins. A caller without a valid key
- * learns nothing about the faults of the request. The Idempotency-Key of a POST belongs to the app.
+ * Parses the input, authenticates the app, and runs the endpoint. Parsing and authentication come before the
+ * transaction. A caller without a valid API key is not told the errors of the input. An Idempotency-Key
+ * counts only for POST, and each app has its own keys.
  */
 export async function runEndpoint(
   payments: Payments,
@@ -72,7 +76,8 @@ async function runForApp(
 ): Promise<EndpointReply> {
   const act = async (tx: Tx) => (call.ok ? endpoint.act(tx, call.value) : call)
   if (endpoint.method === 'POST' && request.idempotencyKey !== null) {
-    // An answer that was given before is given again, also if its input is not valid any more.
+    // Looks for a stored answer first, so that a repeated request gets it even if the input is no longer
+    // valid.
     const identified = identify(endpoint, request, `app:${app.id}`, request.idempotencyKey)
     return toReply(await idempotency.runOnce(identified, act))
   }
@@ -81,8 +86,8 @@ async function runForApp(
 }
 
 /**
- * A request without an idempotency key gets a random one, so that the outcome of a lost commit can be looked
- * up.
+ * A request without an Idempotency-Key gets a random one, so that the service can find the outcome of a
+ * commit whose confirmation was lost.
  */
 async function runWithProcessor(
   endpoint: ProcessorEndpoint,
@@ -97,8 +102,8 @@ async function runWithProcessor(
 }
 
 /**
- * Runs an endpoint for callers without an account. Any of them may send the same idempotency key, so that an
- * answer with a secret is stored encrypted, and repeated only to a caller who can decrypt it.
+ * Runs an endpoint for callers without an API key. All of them share one scope of idempotency keys. The
+ * answer contains a secret, so it is stored encrypted with a key derived from the Idempotency-Key.
  */
 async function runSignUp(
   { storage, idempotency }: Payments,
@@ -112,7 +117,7 @@ async function runSignUp(
   return toReply(await idempotency.runOnce({ ...identified, secret: true }, act))
 }
 
-/** Parses the query and the input. */
+/** Parses the query as a form, then the input with the endpoint's `parse`. */
 function parse(
   payments: Payments,
   endpoint: PaymentsEndpoint,
@@ -138,7 +143,7 @@ function identify(
   return { scope, key, fingerprint, ...(earlierFingerprint !== fingerprint && { earlierFingerprint }) }
 }
 
-/** Returns a text that is equal for bodies of equal content: spaces and lines of JSON have no meaning. */
+/** Returns text that is equal for bodies of equal content. JSON is written anew, without white space. */
 function normalise({ encoding, value, text }: Body): string {
   return encoding === 'json' && value !== undefined ? JSON.stringify(value) : text
 }

@@ -1,10 +1,10 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 
-/** The text of a mail, before it is encoded as a message. */
+/** The subject and the text of a mail. */
 export interface MailText {
-  /** One line. */
+  /** A single line. */
   readonly subject: string
-  /** Plain text, its lines ended by a line feed. */
+  /** Plain text. Each line ends with a line feed. */
   readonly body: string
 }
 
@@ -41,9 +41,9 @@ denne mail. Kontoen kan til enhver tid ophæve dit medlemskab.
 }
 
 /**
- * Returns the invitation for its stored content. Anybody can create a merchant and invite anybody, so the
- * subject has no text of the merchant, and its name is reduced so that it can be neither a link nor a
- * message. The country decides the language: Danish in Denmark, Greenland and the Faroes, English elsewhere.
+ * Returns the text of an invitation. Anybody can create a merchant and invite anybody, so the subject
+ * contains nothing of the merchant, and `plainName` reduces the merchant's name so that it cannot contain a
+ * link. The text is Danish for merchants in Denmark, Greenland and the Faroes, else English.
  */
 export function invitation(content: JsonObject): MailText {
   return texts[chooseLanguage(content['country'])](plainName(content['merchantName']) || '–')
@@ -56,10 +56,13 @@ function chooseLanguage(country: unknown): MailLanguage {
 }
 
 const maxNameCharacters = 40
-/** Longer runs of digits may be telephone numbers. */
+/** Longer runs of digits are removed, because they may be telephone numbers. */
 const maxDigits = 4
 
-/** Letters, short numbers and the signs of company names, in one line. No dot and no slash, so no link. */
+/**
+ * Reduces a name to letters, short numbers, spaces and `&`, `'`, `’` and `-`, in one line. Without dots and
+ * slashes it cannot be a link.
+ */
 function plainName(value: unknown): string {
   if (typeof value !== 'string') return ''
   const words = value.toWellFormed().replace(/[^\p{L}\p{M}\p{N}&'’-]+/gu, ' ')

@@ -1,35 +1,39 @@
 import { mkdir, open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SettingKind } from '@tollway/chassis/settings.ts'
-/** A complete outgoing message. */
+/** A complete mail, ready to be sent. */
 export interface ComposedMail {
-  /** The id of its row. It is the same for each try. */
+  /** The id of the stored mail, which is the same for each attempt. */
   readonly id: string
   readonly createdMs: number
-  /** The addresses of the envelope (RFC 5321), without names. */
+  /** The sender's address in the envelope (RFC 5321), without a name; `to` is the recipient's. */
   readonly from: string
   readonly to: string
-  /** Header and body in the format of RFC 5322, with CRLF. */
+  /** The header and the body in the format of RFC 5322, with CRLF at the end of lines. */
   readonly bytes: Uint8Array
 }
 
-/** A destination of mail. */
+/** A way to send mail: an SMTP server or a folder. */
 export interface MailTransport {
   /**
-   * Resolves when the receiver has accepted responsibility for the mail. Settles within `sendDeadlineMs`.
+   * Resolves when the server has accepted the mail, or the file is written. Settles within `sendDeadlineMs`.
    *
    * @throws MailError
    */
   send(mail: ComposedMail): Promise<void>
 }
 
-/** The longest that one send may take, from the connection to the answer. */
+/** The maximum time to send one mail, from the connection to the answer. */
 export const sendDeadlineMs = 60_000
 
-/** A mail was probably not accepted. The message contains no secret. */
+/**
+ * Sending a mail failed. The server may have accepted the mail nevertheless. The message contains no secret.
+ */
 export class MailError extends Error {
   override readonly name = 'MailError'
-  /** Whether the server will never accept this mail (a reply of 500 and more, RFC 5321, section 4.2.1). */
+  /**
+   * Whether the server rejected the mail permanently, with a reply code from 500 (RFC 5321, section 4.2.1).
+   */
   readonly permanent: boolean
 
   constructor(message: string, permanent: boolean, options: ErrorOptions = {}) {
@@ -39,17 +43,17 @@ export class MailError extends Error {
 }
 
 /**
- * Writes each mail atomically into a separate file `<time>-<id>.eml`, for installations without a mail
- * server. A mail that is sent again replaces its file.
+ * Writes each mail atomically to a file `<time>-<id>.eml`, for installations without a mail server. A mail
+ * that is sent again replaces its earlier file.
  *
- * @param folder created if it is missing, with access for its owner only
+ * @param folder created if it is missing, accessible only to its owner
  */
 export function createFolderTransport(folder: string): MailTransport {
   return {
     async send({ id, createdMs, bytes }) {
       const time = new Date(createdMs).toISOString().replaceAll(':', '-')
       const path = join(folder, `${time}-${id}.eml`)
-      // Two processes can write the same mail at the same time.
+      // Contains the process id, because two processes can write the same mail at the same time.
       const draft = `${path}.${process.pid}.part`
       try {
         await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -72,24 +76,27 @@ async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** The sender of a mail. */
+/** An e-mail address with a display name, for the sender of mails. */
 export interface Mailbox {
-  /** Empty for none. */
+  /** The display name; empty for none. */
   readonly name: string
   readonly address: string
 }
 
 const maxAddressCharacters = 254
 const maxNameCharacters = 100
-/** A form without quotes, comments, lists or anything else that a header or a command could be cut at. */
+/**
+ * Matches addresses without quotes, comments, lists and spaces, with which a text could add to a header or an
+ * SMTP command.
+ */
 const addressPattern = /^[\w.!#$%&'*+/=?^{|}~-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i
 
-/** Whether text is a plain address. Other texts never reach a mail server. */
+/** Reports whether text is a plain address. Other texts are never sent to a mail server. */
 export function isPlainAddress(text: string): boolean {
   return text.length <= maxAddressCharacters && addressPattern.test(text)
 }
 
-/** `pay@example.com` or `Name <pay@example.com>`. */
+/** A setting with a mailbox: `pay@example.com` or `Name <pay@example.com>`. */
 export const mailbox: SettingKind<Mailbox> = {
   allowed: 'an address such as pay@example.com, or Name <pay@example.com>',
   parse: value => {
@@ -100,7 +107,7 @@ export const mailbox: SettingKind<Mailbox> = {
   },
 }
 
-/** Returns the domain of a mail's Message-ID. */
+/** Returns the domain of an address, which is also the domain of Message-IDs. */
 export function parseDomain({ address }: Mailbox): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }

@@ -22,43 +22,48 @@ import {
   sendDeadlineMs,
 } from './mail-transport.ts'
 
-/** The dependencies of sending mail. */
+/** What `sendDueMails` depends on. */
 interface Mailing {
   readonly storage: Storage
   readonly clock: Clock
-  /** Uniform in [0, 1); spreads tries. */
+  /** Returns a random number in [0, 1), which spreads the attempts. */
   readonly random: () => number
   readonly transport: MailTransport
   readonly from: Mailbox
   readonly log: Log
-  /** Called with the outcome of each mail. */
+  /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: MailOutcome) => void
 }
 
 export type MailOutcome = 'sent' | 'postponed' | 'given-up'
 
-/** The most mails that are sent at once. */
+/** At most this many mails are sent at the same time. */
 const maxMailsAtOnce = 8
-/** Longer than any send, so that no other process sends the same mail meanwhile. */
+/**
+ * How long a claimed mail is reserved for this process. Longer than an attempt can take, so that no other
+ * process sends the same mail meanwhile.
+ */
 export const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000
 /**
- * A permanent rejection counts after this number of attempts, because servers can be misconfigured for a
- * time.
+ * A mail that the server rejects permanently is given up only after this many attempts, because a server can
+ * be misconfigured for some time.
  */
 const maxRejections = 3
 /**
- * A mail that could not be sent within this time is given up, as mail servers do (RFC 5321, section 4.5.4.1).
+ * A mail of this age is given up after its next failed attempt, as mail servers do (RFC 5321, section
+ * 4.5.4.1).
  */
 const maxAgeMs = 5 * 24 * 60 * 60 * 1000
 
 /**
- * Sends due mails. A mail is marked as sent after the server has accepted it. If the process ends in between,
- * the mail is sent again under the same Message-ID after its lease. Any number of processes may do this.
+ * Sends due mails, at most `maxMailsAtOnce`. Marks a mail as sent after the server has accepted it. If the
+ * process ends in between, the mail is sent again after `mailLeaseMs`, with the same Message-ID. Several
+ * processes can send mails at the same time.
  *
- * @returns whether more mails may be due
+ * @returns whether more mails may be due now
  */
 export async function sendDueMails(mailing: Mailing): Promise<boolean> {
   const { storage, clock } = mailing
@@ -70,7 +75,7 @@ export async function sendDueMails(mailing: Mailing): Promise<boolean> {
   return mails.length === maxMailsAtOnce
 }
 
-/** @throws StorageError when the outcome cannot be stored; the mail is due again after its lease */
+/** @throws StorageError if the outcome cannot be stored; the mail is then due again after `mailLeaseMs` */
 async function sendOne(mailing: Mailing, mail: Mail): Promise<void> {
   const { storage, clock, onOutcome } = mailing
   const error = await trySending(mailing, mail)
@@ -103,20 +108,23 @@ async function trySending({ transport, from }: Mailing, mail: Mail): Promise<Mai
   }
 }
 
-/** Returns a wait that doubles after each try, up to an hour, reduced at random by up to half. */
+/**
+ * Returns the wait after a failed attempt: 15 seconds at first, doubled after each attempt up to an hour, and
+ * reduced at random by up to half.
+ */
 export function mailWaitMs(attempts: number, random: () => number): number {
   const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 30))
   return Math.round(waitMs * (1 - random() / 2))
 }
 
-/** The templates by the names in rows. */
+/** The functions that write the text of a mail, by the stored name of the template. */
 const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = { invitation }
 
 /**
- * Returns the message of a row. Its Message-ID and date are the row's, so that each try sends the same mail
- * and receivers can drop a duplicate (RFC 5322, section 3.6.4).
+ * Composes a stored mail. The Message-ID and the date come from the stored mail, so that each attempt sends
+ * the same mail and receivers can drop a duplicate (RFC 5322, section 3.6.4).
  *
- * @throws MailError, permanent, for a row from which no mail can be composed
+ * @throws MailErrorwith `permanent`, if the stored mail has an unknown template or an invalid recipient
  */
 export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMail> {
   const { id, createdMs, template, recipient, content } = mail

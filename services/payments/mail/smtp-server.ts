@@ -1,18 +1,21 @@
 import type { SettingKind } from '@tollway/chassis/settings.ts'
 
-/** A server that takes mail. */
+/** How to reach the SMTP server that sends the service's mail. */
 export interface SmtpServer {
   readonly host: string
   readonly port: number
-  /** TLS from the first byte; otherwise STARTTLS where the server offers it. */
+  /** Whether the connection uses TLS from the start. If not, STARTTLS is used if the server offers it. */
   readonly tls: boolean
-  /** The login. If there is one, nothing is sent before the connection is encrypted. */
+  /** The credentials; null for none. They and the mail are sent only over an encrypted connection. */
   readonly login: { readonly user: string; readonly password: string } | null
 }
 
 const ports: Readonly<Record<string, number>> = { 'smtp:': 587, 'smtps:': 465 }
 
-/** Empty, or `smtp://user:password@host:port`, `smtps://…`; a user or a password in percent encoding. */
+/**
+ * A setting with an SMTP server: empty, `smtp://user:password@host:port` or `smtps://…`, with user and
+ * password in percent encoding.
+ */
 export const smtpServer: SettingKind<SmtpServer | null> = {
   allowed:
     'smtp://user:password@host:port, or smtps:// for TLS from the start; user and password are optional',

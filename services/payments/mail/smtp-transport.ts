@@ -4,21 +4,24 @@ import { type ComposedMail, MailError, type MailTransport, sendDeadlineMs } from
 import type { SmtpServer } from './smtp-server.ts'
 
 export interface SmtpOptions {
-  /** The longest wait for the connection, the greeting, and each answer. */
+  /** The maximum wait for the connection, for the greeting and for each answer. */
   readonly stepTimeoutMs?: number
-  /** The longest time of the whole send. */
+  /** The maximum time to send one mail. */
   readonly deadlineMs?: number
 }
 
 const defaultStepTimeoutMs = 20_000
 
-/** Opens one connection for each mail: mails are few, and a kept connection may have broken meanwhile. */
+/**
+ * Creates a transport that opens a connection for each mail. There are few mails, and a connection that is
+ * kept open may break unnoticed.
+ */
 export function createSmtpTransport(server: SmtpServer, options: SmtpOptions = {}): MailTransport {
   const { stepTimeoutMs = defaultStepTimeoutMs, deadlineMs = sendDeadlineMs } = options
   return {
     async send(mail) {
       const socket = new Socket()
-      // A slow server can keep each step within its timeout; only closing the connection ends such a send.
+      // Limits the whole send, because a slow server can answer each step just within `stepTimeoutMs`.
       const deadline = setTimeout(() => socket.destroy(new Error('the deadline is over')), deadlineMs)
       try {
         await sendOver(socket, server, mail, stepTimeoutMs)
@@ -43,7 +46,8 @@ async function sendOver(
     port,
     socket,
     secure: tls,
-    // Without these, an attacker that strips STARTTLS or AUTH would get the password or the mail unencrypted.
+    // Without these options, an attacker who removes STARTTLS or AUTH from the server's answers would get the
+    // password or the mail unencrypted.
     requireTLS: login !== null && !tls,
     forceAuth: login !== null,
     ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),
@@ -59,7 +63,10 @@ async function sendOver(
 
 const maxMessageCharacters = 300
 
-/** Only errors about this mail can be permanent. A rejected login or greeting is an error of the server. */
+/**
+ * Converts an error of nodemailer. Only a rejection of the addresses or of the message can be permanent,
+ * since a rejected login or greeting says nothing about the mail.
+ */
 function toMailError(error: NodemailerError): MailError {
   const aboutMail = error.code === 'EENVELOPE' || error.code === 'EMESSAGE'
   const permanent = aboutMail && (error.responseCode ?? 0) >= 500

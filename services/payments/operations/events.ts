@@ -3,7 +3,7 @@ import { insertWebhookEvent } from '../storage/delivery/webhooks.ts'
 import type { Tx } from '../storage/storage.ts'
 import { generateId, type Payments } from './operation.ts'
 
-/** Every event type: when it is emitted, and the fields of `data`, for the documentation. */
+/** The event types, each with its meaning and the fields of `data`, for the documentation. */
 export const eventMeanings = {
   'merchant.created': { means: 'The merchant is created.', data: ['merchant'] },
   'merchant.updated': { means: 'The name, e-mail address or descriptor changes.', data: ['merchant'] },
@@ -32,21 +32,20 @@ export const eventMeanings = {
 
 export type EventType = keyof typeof eventMeanings
 
-/** The types of events that merchants can receive and list. */
 export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 
 interface EmittedEvent {
   readonly type: EventType
   readonly merchantId: string
-  /** The id of the record that changed. An endpoint receives the events of one subject in order. */
+  /** The id of the record that the event is about. An endpoint gets the events of one subject in order. */
   readonly subjectId: string
-  /** The record as the API presents it, under its name: `{transaction: {…}}`. */
+  /** The record as the API presents it, in a field with the name of its kind: `{transaction: {…}}`. */
   readonly data: JsonObject
 }
 
 /**
- * Adds an event to the merchant's log, in the transaction of the change: the event is published if and only
- * if the change commits. Locks the merchant's lists, and therefore has to be the last step.
+ * Adds an event to the merchant's log, in the transaction of the change, so that it is published only if the
+ * change commits. Call it last, because it locks the merchant's lists.
  */
 export function emitEvent(
   tx: Tx,

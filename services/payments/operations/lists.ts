@@ -27,7 +27,7 @@ import { ownMerchant, ownTransaction } from './accounts/access.ts'
 
 export interface OwnListRequest<Filter> {
   readonly app: App
-  /** The merchant or identity that the list belongs to. */
+  /** The id of the record that the list belongs to: a merchant, an app or a transaction. */
   readonly owner: string
   readonly page: PageInput<Filter>
 }
@@ -40,13 +40,14 @@ type ListItems<Filter, Item> = (
   filter: Filter,
 ) => Promise<ListPage<Item>>
 
-/** Returns an operation that reads a page of one of a merchant's lists. */
+/** Returns a function that reads a page of a merchant's list, for an app that has access to the merchant. */
 function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
   return async (tx: Tx, { app, owner, page }: OwnListRequest<Filter>): Promise<Result<readonly Item[]>> => {
     if (!isId(owner)) return reject('not_found')
     const found = await listItems(tx, list, { owner, page, appId: app.id }, items)
     if (found.ok && found.value.length > 0) return accept(found.value)
-    // Only an app that has the merchant learns that a page is empty or a cursor is invalid.
+    // Without access to the merchant, the app gets `not_found`, and not the information that the page is
+    // empty or a cursor is invalid.
     const merchant = await ownMerchant(tx, app, owner)
     return merchant.ok ? found : merchant
   }
@@ -58,7 +59,7 @@ interface OfTransaction {
   readonly transactionId: string | null
 }
 
-/** A record of a list whose owner is the merchant. */
+/** The filter of lists that belong to the merchant of the request. */
 interface OfMerchant extends OfTransaction {
   readonly merchantId: string
 }
@@ -72,7 +73,7 @@ export const listOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
   'transactions',
   listTransactions,
 )
-/** Exports transactions without their trails. */
+/** Lists transactions with empty trails, for exports. */
 export const exportOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
   'transactions',
   listWithoutTrails,
@@ -88,7 +89,7 @@ export const listOwnEvents = ofMerchant<EventFilter, WebhookEvent>('events', lis
 export const listOwnUsers = ofMerchant<NoFilter, User>('users', listMerchantUsers)
 export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
 
-/** Returns the trail of a transaction. The owner is the transaction's id. */
+/** Returns a page of the trail of a transaction. `owner` is the id of the transaction. */
 export async function listOwnTrail(
   tx: Tx,
   { app, owner, page }: OwnListRequest<NoFilter>,
@@ -97,7 +98,7 @@ export async function listOwnTrail(
   return transaction.ok ? listItems(tx, 'trail', { owner, page }, listTrail) : transaction
 }
 
-/** Returns the merchants of an identity, which can only be the caller. */
+/** Returns a page of the merchants of an app. `owner` must be the id of the calling app. */
 export async function listOwnMerchants(
   tx: Tx,
   { app, owner, page }: OwnListRequest<{ readonly test: boolean | null }>,
@@ -109,7 +110,7 @@ export async function listOwnMerchants(
 interface ListPart<Filter> {
   readonly owner: string
   readonly page: PageInput<Filter>
-  /** The app that must have the merchant, for a merchant's list. */
+  /** For a list of a merchant, the id of the app that must have access to the merchant. */
   readonly appId?: string
 }
 
@@ -125,7 +126,7 @@ async function listItems<Filter, Item>(
   return rejectField(found.unknownCursor, 'mismatch', 'not found in this list')
 }
 
-/** Replaces times in cursors by the elements that were created then. */
+/** Replaces cursors that are times with the ids of the elements next to these times. */
 async function toPageQuery(
   tx: Tx,
   list: List,
@@ -140,7 +141,8 @@ async function toPageQuery(
     limit,
     after: await idAt(after, lastUntil),
     before: await idAt(before, firstFrom),
-    // `after` reverses the order even if no element is older than its time.
+    // Set here, because a time as `after` becomes null if no element is older, and the order must still be
+    // the oldest first.
     order: order ?? (after === null ? 'newest' : 'oldest'),
   }
 }

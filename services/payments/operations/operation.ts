@@ -9,8 +9,8 @@ import type { Idempotency } from '../storage/idempotency/idempotency.ts'
 import type { Storage } from '../storage/storage.ts'
 
 /**
- * The dependencies of operations: functions `(tx, payments, input)` that read and write through `tx`
- * alone, and take locks in the order idempotency key, transaction, merchant.
+ * What operations depend on. An operation is a function `(tx, payments, input)` that reads and writes only
+ * through `tx`. To avoid deadlocks, it takes locks in the order idempotency key, transaction, merchant.
  */
 export interface Payments {
   readonly storage: Storage
@@ -21,45 +21,45 @@ export interface Payments {
   readonly pricing: Pricing
   readonly trailLimits: TrailLimits
   readonly invitationLimits: InvitationLimits
-  /** The currencies of payouts. */
+  /** The currencies that merchants can be paid out in. */
   readonly fundingCurrencies: readonly string[]
-  /** How long an authorisation can be captured. */
+  /** How long after an authorisation its amount can be captured. */
   readonly authorisationLifetimeMs: number
-  /** An authorisation without a payment is cancelled at the processor after this time. */
+  /** How long an authorisation can be without a stored payment before it is cancelled at the processor. */
   readonly authorisationSweepMs: number
-  /** The addresses that webhooks may use. Without it: public addresses by https. */
+  /** The addresses that webhooks may use. By default, only public addresses with https. */
   readonly webhookPolicy?: AddressPolicy
 }
 
-/** The invitations a day, each counted over all processes. */
+/** The maximum numbers of invitations in 24 hours, counted over all processes. */
 interface InvitationLimits {
   readonly perApp: number
   readonly perMerchant: number
   /**
-   * The invitations of one recipient by all merchants. Beyond the limit the person becomes a member without
-   * an e-mail.
+   * The e-mails to one recipient from all merchants. Above this limit, a person becomes a member without an
+   * e-mail.
    */
   readonly perRecipient: number
 }
 
 interface Processors {
   readonly test: CardProcessor
-  /** Null where payments of merchants that are not test accounts are not configured. */
+  /** The processor of merchants that are not for tests; null if none is configured. */
   readonly live: CardProcessor | null
 }
 
-/** Returns a new id that contains the current time. */
+/** Returns a new id at the current time; see `newId`. */
 export function generateId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomBytes'>): string {
   return newId(clock.nowMs(), randomBytes)
 }
 
-/** Returns the context of the domain's operations on a transaction of the merchant. */
+/** Returns what domain functions such as `captureTransaction` need for a transaction of the merchant. */
 export function operationContext(payments: Payments, merchant: Merchant): OperationContext {
   const { pricing, trailLimits, clock } = payments
   return { merchant, pricing, trailLimits, nowMs: clock.nowMs(), nextId: () => generateId(payments) }
 }
 
-/** Returns the processor of the merchant: test or live. Null when live payments are not configured. */
+/** Returns the processor for a test or a live merchant. Null if live payments are not configured. */
 export function chooseProcessor({ processors }: Payments, { test }: { readonly test: boolean }) {
   return test ? processors.test : processors.live
 }

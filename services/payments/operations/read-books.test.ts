@@ -34,7 +34,7 @@ async function openEmbedded(): ReturnType<OpenDatabase> {
   return { storage, close: () => storage.close() }
 }
 
-/** Stores a merchant of a resource, with 1.00 EUR of which 0.70 is captured. */
+/** Stores the merchant of a resource, with a transaction of 1.00 EUR of which 0.70 EUR are captured. */
 async function openShop(storage: Storage, uid: string | null) {
   const merchant = someMerchant()
   const transaction = someTransaction(merchant, 100n)
@@ -66,7 +66,7 @@ function booksTests(name: string, openDatabase: OpenDatabase, skip: string | fal
       const [one, other] = [await openShop(storage, 'one'), await openShop(storage, 'other')]
       await openShop(storage, null)
       const { merchants, verification } = await readBooks(storage, ['other', 'unknown', 'one'])
-      // 0.70 EUR are 5.22 DKK; the fee is 0.25 and 1.35 %.
+      // 0.70 EUR are 5.22 DKK. The fee is 0.25 DKK and 1.35 %.
       const money = {
         available: { currency: 'DKK', amount: 490n },
         pending: [{ currency: 'EUR', amount: 30n }],

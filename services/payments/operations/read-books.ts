@@ -5,11 +5,14 @@ import type { Storage } from '../storage/storage.ts'
 import { balancesOfMerchants } from '../storage/tables/ledger.ts'
 import { findMerchantsByProvisionUids, findProvisionUids } from '../storage/tables/merchants.ts'
 
-/** The balances of merchants of resources, and the result of the last proof of the books. */
+/**
+ * The balances of the merchants of Kubernetes resources, and the result of the last verification of the
+ * books.
+ */
 export interface BooksReport {
-  /** The merchants by the uids of the resources. A resource without a merchant is left out. */
+  /** The merchants by the uid of the resource. Resources without a merchant are missing. */
   readonly merchants: ReadonlyMap<string, BookOfMerchant>
-  /** Undefined if no proof has ended. */
+  /** Undefined if no verification has ended yet. */
   readonly verification: LastVerification | undefined
 }
 
@@ -22,11 +25,14 @@ export interface LastVerification extends Omit<StoredVerification, 'shown'> {
 }
 
 interface FindingOfResource extends BookFinding {
-  /** The uid of the resource of the merchant; null if there is none. */
+  /** The uid of the merchant's resource; null if the merchant has none. */
   readonly uid: string | null
 }
 
-/** Reads the balances of the merchants of these resources, and the result of the last proof of the books. */
+/**
+ * Reads the balances of the merchants of these resources, and the result of the last verification of the
+ * books.
+ */
 export function readBooks(storage: Storage, uids: readonly string[]): Promise<BooksReport> {
   return storage.read(async tx => {
     const merchants = await findMerchantsByProvisionUids(tx, uids)

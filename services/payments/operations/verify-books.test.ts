@@ -9,7 +9,10 @@ import type { Storage } from '../storage/storage.ts'
 import { openMerchant } from '../storage/testing/payments-under-test.ts'
 import { verifyBooks } from './verify-books.ts'
 
-/** A join in nested loops, or a list that is read from its begin for each part, takes minutes with these. */
+/**
+ * With this many rows, joins in nested loops, or lists that are read from the start for each part, take
+ * minutes.
+ */
 const rows = 20_000
 const tables = [
   'lines',
@@ -20,7 +23,7 @@ const tables = [
   'webhook_deliveries',
 ] as const
 
-/** The planner does not know the number of rows without statistics, as after a restore. */
+/** Without statistics, as after a restore, the planner does not know the number of rows. */
 describe('a large database without statistics', { skip: missingPostgres() }, () => {
   let server: PostgresServer
   let storage: Storage
@@ -45,7 +48,8 @@ describe('a large database without statistics', { skip: missingPostgres() }, () 
   async function readRows(table: (typeof tables)[number]): Promise<number> {
     const sql = `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
       WHERE relname = '${table}'`
-    // A server process reports its counts at the end of a transaction, at most once a second.
+    // Forces a server process to report its counts. By itself, it does so at the end of a transaction, at
+    // most once a second.
     await storage.transaction(tx => tx.query('SELECT pg_stat_force_next_flush()'))
     const total = Number(await server.sql(sql))
     await server.sql(`SELECT pg_stat_reset_single_table_counters('${table}'::regclass)`)
@@ -101,7 +105,10 @@ function fillBooks(merchantId: string): string {
     COMMIT;`
 }
 
-/** Returns statements that store events with a delivery each. The ids are of 1970, so that all are due. */
+/**
+ * Returns statements that store events with one delivery each. The ids have times in 1970, so that pruning
+ * deletes all.
+ */
 function fillEvents(merchantId: string): string {
   const endpoint = '00000009-0000-7000-8000-000000000001'
   return `INSERT INTO webhook_endpoints (id, merchant_id, created, position, url, events, secrets)

@@ -17,34 +17,38 @@ import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts
 import { listTransactionsInOrder } from '../storage/tables/transactions.ts'
 
 export interface Verification {
-  /** The number of replayed records. */
+  /** The number of all records, by kind. */
   readonly counts: RecordCounts
-  /** The sum of each account over all merchants, in minor units. */
+  /** The sum of each account in each currency, over all merchants, in minor units. */
   readonly balances: readonly Posting[]
-  /** The inconsistencies: at most `maxFindings` and a few. */
+  /** The inconsistencies. `maxBookFindings` limits them approximately. */
   readonly findings: readonly BookFinding[]
 }
 
-/** The maximum number of findings of the replay. The other checks can add a few. */
+/**
+ * After this many findings, `verify` is not called for further books. The other checks can still add
+ * findings.
+ */
 export const maxBookFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
 
 /**
- * Replays and verifies all records in one state of the database, while other processes continue. Each entry
- * balances, each line equals its posting, each transaction is the result of its trail, each balance is the
- * sum of its lines, and no record is an orphan. Reads part by part, and has only one part in memory.
+ * Verifies the books of all merchants in one snapshot of the database, while other processes continue.
+ * Applies `verify` to each merchant's book, the rules of `findLedgerProblems`, and checks that each balance
+ * is the sum of its lines and that every record belongs to a merchant. Reads part by part, with only one part
+ * in memory.
  */
 export function verifyBooks(storage: Storage): Promise<Verification> {
   const options = { isolation: 'repeatable read', statementTimeoutMs } as const
   return storage.transaction(verifyAll, options)
 }
 
-/** The maximum number of stored findings, and of characters of each. */
+/** At most this many findings are stored, and of each message this many characters. */
 const maxStored = 100
 const maxStoredCharacters = 300
 
-/** Stores the result of a verification as the last one. */
+/** Stores the result of a verification, with the first findings; see `storeVerification`. */
 export async function storeResult(
   storage: Storage,
   { counts, findings }: Pick<Verification, 'counts' | 'findings'>,
@@ -93,7 +97,10 @@ function nameMerchant({ merchantId, record, message }: BookFinding): BookFinding
   return { merchantId, record: `${record} of merchant ${merchantId}`, message }
 }
 
-/** Yields a merchant's book in complete parts: transactions with all their records, and payouts. */
+/**
+ * Yields a merchant's book in parts that can be verified separately: first transactions with all their
+ * records, then payouts.
+ */
 async function* readBookParts(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
   for await (const transactions of parts(after =>
     listTransactionsInOrder(tx, merchant.id, after, partSize),
@@ -136,7 +143,10 @@ async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readon
   return [{ merchantId: id, record: `merchant ${id}`, message }]
 }
 
-/** Returns a finding for each kind of record that the replay did not reach. */
+/**
+ * Returns a finding for each kind of which the database has more or fewer records than were verified: the
+ * records that were not reached belong to no existing merchant or transaction.
+ */
 function findOrphans(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
   return Object.entries(counts)
     .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])

@@ -3,21 +3,21 @@ import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 
 interface Attempt {
-  /** The payer's, as far as it is known. */
+  /** The IP address of the payer, or of a proxy that is not trusted. */
   readonly address: string
   readonly merchantId: string
 }
 
 export interface AttemptsPerMinute {
-  /** The limit of one address for all merchants together. */
+  /** The maximum for one address, with all merchants together. */
   readonly perAddress: number
-  /** The limit of one merchant for all addresses together. */
+  /** The maximum for one merchant, with all addresses together. */
   readonly perMerchant: number
 }
 
 /**
- * Limits the attempts of payments, because thieves of card numbers test them on payment pages with many small
- * payments.
+ * Limits the attempts to pay on the payment page, because criminals test stolen card numbers there with many
+ * small payments.
  */
 export class AttemptLimit {
   readonly #addresses: KeyedRateLimiter
@@ -29,9 +29,9 @@ export class AttemptLimit {
   }
 
   /**
-   * Counts one attempt. An address over its limit takes nothing from the others at the merchant.
+   * Counts one attempt. The attempts of an address above its limit do not count for the merchant.
    *
-   * @returns 0 when it may be made, else in how many milliseconds the next may
+   * @returns 0 if the attempt is allowed, else the milliseconds until the next one is
    */
   take({ address, merchantId }: Attempt): number {
     return this.#addresses.take(addressKey(address)) || this.#merchants.take(merchantId)

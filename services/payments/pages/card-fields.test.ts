@@ -9,7 +9,7 @@ import * as onServer from './card-fields.ts'
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const nowMs = Date.UTC(2026, 7, 31, 23, 59)
 
-/** The same functions as a browser gets them: from their source text, with nothing else around. */
+/** The functions as in a browser: evaluated from their source text, in an empty context. */
 const exported = ['checkNumber', 'checkExpiry', 'checkCode', 'groupNumber', 'groupExpiry', 'readExpiry']
 const inBrowser: Pick<
   typeof onServer,
@@ -68,7 +68,7 @@ test('the test card of the public service is a test card in test mode only', () 
   assert.equal(onServer.checkNumber('1000 0000 0000 0000', false), 'number-scheme')
 })
 
-// The caret is the bar; the action is before the arrow.
+// Each row has an action and the text of the field before and after formatting. `|` is the caret.
 const typed = `
   type 4|                      → 4|
   type 4100|                   → 4100|
@@ -150,7 +150,7 @@ test('a form without a card, or with other values than text, reports the missing
 
 test('in test mode only test cards are accepted', () => {
   for (const { number } of testCards) assert.equal(onServer.checkNumber(number, true), undefined, number)
-  // A number of Visa's own documentation stands for a real card.
+  // Public example numbers of the schemes stand for real cards.
   for (const number of ['4111 1111 1111 1111', '5555 5555 5555 4444', '2223 0031 2200 3222']) {
     assert.equal(onServer.checkNumber(number, true), 'number-real', number)
     assert.equal(onServer.checkNumber(number, false), undefined, number)

@@ -3,8 +3,8 @@ import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../
 import type { CardInput } from '../processor/processor.ts'
 
 /**
- * The errors of card fields that are found without a request. The same functions run on the server and in
- * the browser; browser-script.ts says what they may use.
+ * The errors of card fields that need no answer of the processor. The functions that find them run on the
+ * server and in the browser; see `browser-script.ts` for what they may use.
  */
 export const cardFieldErrors = [
   'number-missing',
@@ -26,8 +26,10 @@ export type CardField = (typeof cardFields)[number]
 export type CardErrors = Readonly<Partial<Record<CardField, CardFieldError>>>
 
 /**
- * @param isTest whether only test cards can be used: a real card must not be typed where no money moves. The
- *   test card of the public service fits no other check.
+ * Returns the error of a card number; undefined for a valid one.
+ *
+ * @param isTest whether the merchant is a test account, which accepts only test cards, so that nobody enters
+ *   a real card where no money moves
  */
 export function checkNumber(text: string, isTest: boolean): CardFieldError | undefined {
   const number = normaliseNumber(text.trim())
@@ -44,7 +46,10 @@ export function checkNumber(text: string, isTest: boolean): CardFieldError | und
   return isTest && !testPrefixes.includes(number.slice(0, 8)) ? 'number-real' : undefined
 }
 
-/** Parses `12 / 30`, and other usual forms: `12/2030`, `1-30`, `1230`. Undefined for other texts. */
+/**
+ * Parses an expiry date: `12 / 30`, `12/2030`, `1-30`, `1230` and the like. Returns undefined for other
+ * texts.
+ */
 export function readExpiry(text: string): CardExpiry | undefined {
   const parts = /^(\d{1,2})\s*[/.-]?\s*(20\d\d|\d\d)$/.exec(text.trim())
   if (parts === null) return undefined
@@ -64,15 +69,16 @@ export function checkCode(text: string): CardFieldError | undefined {
   return /^\d{3}$/.test(text.trim()) ? undefined : 'code-wrong'
 }
 
-/** A field's text as it is shown, and the position of its caret. */
+/** The formatted text of a field, and the new position of the caret in it. */
 export interface Typed {
   readonly text: string
   readonly caret: number
 }
 
 /**
- * Formats a card number in groups of four. The caret stays behind its digit: after typing it moves past the
- * following space, and after a deletion it stays before the space, so that the next key deletes a digit.
+ * Formats a card number in groups of four digits. The caret stays behind the same digit. If a space follows
+ * this digit, the caret moves behind the space after typing, and stays before it after a deletion, so that
+ * the next deletion removes a digit.
  */
 export function groupNumber(text: string, caret: number, isDeletion: boolean): Typed {
   const limit = detectScheme(text.replace(/\D/g, '')) === 'mastercard' ? 16 : 19
@@ -85,8 +91,8 @@ export function groupNumber(text: string, caret: number, isDeletion: boolean): T
 }
 
 /**
- * Formats an expiry date as `MM / YY`. A first digit above 1 is a whole month, and the caret moves to the
- * year. Years of four digits, as browsers fill them in, lose their century.
+ * Formats an expiry date as `MM / YY`. A first digit from 2 to 9 is completed to a month, such as `02`, and
+ * the caret moves to the year. A year of four digits, as browsers fill it in, is cut to two.
  */
 export function groupExpiry(text: string, caret: number, isDeletion: boolean): Typed {
   const before = text.slice(0, caret).replace(/\D/g, '').length
@@ -101,7 +107,7 @@ export function groupExpiry(text: string, caret: number, isDeletion: boolean): T
   return { text: `${month} / ${digits.slice(2)}`, caret: isPast ? position + 3 : position }
 }
 
-/** Reads the card of a posted form, or the error of each field. */
+/** Returns the card in a submitted form, or the errors by field. */
 export function readCardFields(
   body: Readonly<Record<string, unknown>>,
   options: { readonly isTest: boolean; readonly nowMs: number },

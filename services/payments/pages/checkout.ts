@@ -4,22 +4,25 @@ import type { CardInput } from '../processor/processor.ts'
 
 /** The operations of the payments service that the payment page needs. */
 export interface Checkout {
-  /** Finds a merchant by the public key of a link. A closed merchant is found too. */
+  /** Resolves with the merchant with this public key, even if the merchant is closed. */
   findMerchant(key: string): Promise<Merchant | undefined>
-  /** Whether the merchant has a card processor. Without one, the page does not ask for a card. */
+  /**
+   * Returns whether a card processor is configured for the merchant. If not, the page does not ask for a
+   * card.
+   */
   takesPayments(merchant: Merchant): boolean
-  /** Whether a payment in this currency can be captured in the merchant's currency. */
+  /** Returns whether a capture can exchange this currency to the merchant's currency. */
   acceptsCurrency(merchant: Merchant, currency: string): boolean
-  /** Passes the card to the processor; the service does not keep it. Authorises nothing. */
+  /** Sends the card to the processor; the service does not store it. Authorises nothing. */
   authenticate(request: PaymentDetails & { readonly card: CardInput }): Promise<AuthenticationOutcome>
-  /** Passes the payer's answer to a challenge to the processor. */
+  /** Tells the processor whether the payer confirmed the challenge. Resolves with the result. */
   answerChallenge(answer: ChallengeAnswer): Promise<AuthenticationOutcome>
   /**
-   * Makes a payment. Of all requests with one idempotency key, at most one is authorised, and the others get
-   * its outcome. A rejected promise means that the outcome is unknown; the same request can be repeated.
+   * Makes a payment. Requests with the same idempotency key make at most one payment, and all get its
+   * outcome. A rejected promise means that the outcome is unknown; the caller can repeat the request.
    */
   pay(request: AttemptDetails & { readonly authentication: string }): Promise<PaymentOutcome>
-  /** Finds a payment without making it. */
+  /** Resolves with the state of a payment. Does not call the processor. */
   find(request: AttemptDetails): Promise<FoundPayment>
 }
 
@@ -31,15 +34,15 @@ export interface PaymentDetails {
 }
 
 export interface AttemptDetails extends PaymentDetails {
-  /** The text of the link, for the merchant's own lists. */
+  /** The reference in the payment link, by which the merchant recognises the payment; null without one. */
   readonly reference: string | null
-  /** 144 random bits, one for each form that was shown. */
+  /** 144 random bits in base64url. Each card form that is shown has its own key. */
   readonly idempotencyKey: string
 }
 
 interface ChallengeAnswer {
   readonly merchant: Merchant
-  /** The processor's reference of the challenge. */
+  /** The processor's reference, from the outcome `challenge`. */
   readonly authentication: string
   readonly confirmed: boolean
 }
@@ -49,21 +52,27 @@ interface Declined {
   readonly error: ProcessingErrorCode
 }
 
-/** The merchant was closed since the link was opened. */
+/** The merchant was closed after the payer opened the link. */
 interface MerchantClosed {
   readonly kind: 'merchant-closed'
 }
 
 export type AuthenticationOutcome =
-  /** `challenge`: the payer's bank requires one. `authentication` is the processor's reference. */
+  /**
+   * `ready`: the payment can be authorised. `challenge`: the payer's bank requires a confirmation first.
+   * `authentication` is the processor's reference for the next call.
+   */
   { readonly kind: 'ready' | 'challenge'; readonly authentication: string } | Declined | MerchantClosed
 
 export type PaymentOutcome =
   | { readonly kind: 'approved'; readonly transactionId: string }
   | Declined
-  /** Another request with the same key is running. */
+  /** Another request with the same idempotency key is running. */
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | MerchantClosed
 
-/** `resumable`: `pay` resumes it. `none`: nothing was authorised, or the approval was voided. */
+/**
+ * `resumable`: the payment was interrupted, and `pay` continues it. `none`: nothing was authorised, or the
+ * authorisation was cancelled.
+ */
 type FoundPayment = Exclude<PaymentOutcome, MerchantClosed> | { readonly kind: 'resumable' | 'none' }

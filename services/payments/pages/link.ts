@@ -8,29 +8,31 @@ import { formatPayment } from './texts/money-text.ts'
 import { textsFor } from './texts/texts.ts'
 import { html, type Markup } from './views/html.ts'
 
-/** A payment link or point-of-sale link with an existing merchant and an accepted currency. */
+/**
+ * A valid payment link or point-of-sale link: the merchant exists and is open, and the currency is accepted.
+ */
 export interface Link {
   readonly merchant: Merchant
   readonly locale: Locale
-  /** Null if the payer chooses it: a point-of-sale link without a currency. */
+  /** Null if the payer chooses the currency, as with a point-of-sale link without one. */
   readonly currency: string | null
   /** The amount in minor units. Null if the payer enters it. */
   readonly amount: bigint | null
   readonly reference: string | null
   readonly text: string | null
-  /** An http or https URL. */
+  /** The http or https URL of the shop, to which the payer returns after the payment; null without one. */
   readonly redirect: URL | null
-  /** The payer chose the amount, and can choose it again. */
+  /** Whether the payer has chosen the amount on the page, and can change it. */
   readonly isPointOfSale: boolean
 }
 
-/** A link with an amount. Its currency defaults to the merchant's. */
+/** A link with an amount. If the link names no currency, it is the merchant's. */
 export interface PaymentLink extends Link, Money {
   readonly currency: string
   readonly amount: bigint
 }
 
-/** The faults of a link that the payer sees. */
+/** The faults of a link for which the page has a text. */
 const linkFaults = [
   'incomplete',
   'unknown-merchant',
@@ -46,17 +48,24 @@ export type LinkFault = (typeof linkFaults)[number]
 
 export interface FaultyLink {
   readonly fault: LinkFault
-  /** 404 if the merchant cannot be paid, 400 if the link is invalid. */
+  /** 404 if the merchant does not exist, is closed or has no processor; 400 for other faults. */
   readonly status: 400 | 404
   readonly locale: Locale
-  /** Details for the author of the link. */
+  /** The invalid fields of the link, for its author. */
   readonly details: readonly FieldError[]
 }
 
-/** Tollway's own parameter: the payer chooses the amount. */
+/**
+ * The parameter that the service adds to a link after the payer has chosen the amount. The public API does
+ * not define it.
+ */
 const pointOfSaleParameter = 'pos'
 
-/** @param query of the address, without its question mark */
+/**
+ * Reads and checks a link.
+ *
+ * @param query the query of the address, without the question mark
+ */
 export async function readLink(query: string, checkout: Checkout): Promise<Link | FaultyLink> {
   const fields = parseForm(query)
   if (!fields.ok) return faulty('malformed', 'en')
@@ -97,22 +106,25 @@ const faultsByField: Readonly<Record<string, LinkFault>> = {
   redirect: 'wrong-redirect',
 }
 
-/** Returns the fault of the first wrong field, for the payer. */
+/** Returns the fault of the first invalid field, which the page explains to the payer. */
 function chooseFault([first]: readonly FieldError[]): LinkFault {
   return faultsByField[first?.field ?? ''] ?? 'malformed'
 }
 
-/** The parts of an address that may differ between two pages of one link. */
+/** The parameters to replace in the address of a link. */
 interface LinkChange {
   readonly locale?: Locale
   readonly currency?: string | null
   readonly amount?: bigint | null
   readonly isPointOfSale?: boolean
-  /** The token of an outcome. */
+  /** The token that contains the outcome of the payment. */
   readonly outcome?: string
 }
 
-/** Returns the query of a link, with its question mark. It drops unknown parameters. */
+/**
+ * Returns the query of a link, with the question mark, after `change`. Parameters that the service does not
+ * know are omitted.
+ */
 export function toQuery(link: Link, change: LinkChange = {}): string {
   const { merchant, currency, amount, reference, text, redirect, locale, isPointOfSale } = {
     ...link,
@@ -133,19 +145,22 @@ export function toQuery(link: Link, change: LinkChange = {}): string {
   return `?${new URLSearchParams(given)}`
 }
 
-/** Returns the binding of tokens to a payment. It ignores the language, which may change. */
+/**
+ * Returns text that identifies the payment of a link. A token with this binding is valid only for this
+ * payment. The language is not a part of it, because the payer may change the language.
+ */
 export function bindToPayment({ merchant, currency, amount, reference, text, redirect }: Link): string {
   return JSON.stringify([merchant.id, currency, String(amount), reference, text, redirect?.href ?? null])
 }
 
-/** Returns the address for the payer's return to the shop: the link's, with the id of the transaction. */
+/** Returns the address of the shop, with the id of the transaction as a parameter. */
 export function shopReturnUrl(redirect: URL, transactionId: string): string {
   const address = new URL(redirect)
   address.searchParams.set('transactionId', transactionId)
   return address.href
 }
 
-/** How the merchant is called on the pages. */
+/** Returns the name of the merchant on the pages: the name, else the host of the website. */
 export function merchantName(merchant: Merchant): string {
   return merchant.name ?? websiteHost(merchant)
 }
@@ -154,7 +169,7 @@ function websiteHost({ website }: Merchant): string {
   return URL.parse(website)?.host ?? website
 }
 
-/** Longer ones are smaller, so that they fit a phone of 320 pixels in one line. */
+/** A longer amount is shown in a smaller font, so that it fits in one line on a phone with 320 pixels. */
 const maxLargeCharacters = 13
 
 function renderAmount(text: string): Markup {
@@ -163,7 +178,7 @@ function renderAmount(text: string): Markup {
     : html`<p class="amount">${text}</p>`
 }
 
-/** Returns the payee, the amount and the purpose of a link. */
+/** Renders the part of a page with the merchant, the amount, the text and the reference of a link. */
 export function linkSummary(link: Link): Markup {
   const texts = textsFor(link.locale)
   const { merchant, text, reference } = link

@@ -19,15 +19,15 @@ import type { PageOutcome } from './views/outcome-pages.ts'
 import { problemPage, unknownOutcomePage } from './views/problem-page.ts'
 
 /**
- * A page, or an address below the pages' folder for the browser to load. `error` is for the log of the
- * operator only, not for the page. It contains no card data.
+ * A page, or the address of the next page, relative to the folder of the pages. `error` is only for the log,
+ * and contains no card data.
  */
 export type PageAnswer =
   | {
       readonly status: number
       readonly page: string
       readonly error?: unknown
-      /** The delay before the same request may be repeated. */
+      /** How long the payer must wait before another attempt. */
       readonly retryAfterMs?: number
     }
   | { readonly location: string }
@@ -46,28 +46,30 @@ interface RejectedAmount {
   readonly currency: string | null
 }
 
-/** The number of random bytes of an idempotency key: 144 bits. */
+/** The number of random bytes in an idempotency key. */
 const idempotencyKeyBytes = 18
 
 export type PageAnswers = ReturnType<typeof createPageAnswers>
 
-/** Creates the answers that depend on a link and carry state in tokens. */
+/**
+ * Creates the functions that answer with a page of a link. The pages contain their state in encrypted tokens.
+ */
 export function createPageAnswers({ checkout, tokens, clock, randomBytes }: PageAnswersOptions) {
-  /** The browser loads the last page by itself, so that a reload sends no form again. */
+  /** Redirects to the page of the outcome, so that a reload of that page does not submit a form again. */
   function redirectToOutcome(link: PaymentLink, outcome: PageOutcome): PageAnswer {
     const token = tokens.encrypt(outcomeToken, bindToPayment(link), outcome)
     return { location: `outcome${toQuery(link, { outcome: token })}` }
   }
 
   return {
-    /** The card form, with a new idempotency key. */
+    /** Shows the card form, with a new idempotency key in the token. */
     askCard(link: PaymentLink, status: number, more: Omit<CardPage, 'token'> = {}): PageAnswer {
       const idempotencyKey = Buffer.from(randomBytes(idempotencyKeyBytes)).toString('base64url')
       const token = tokens.encrypt(formToken, bindToPayment(link), { idempotencyKey })
       return { status, page: cardPage(link, { token, ...more }) }
     },
 
-    /** The form of the point of sale. */
+    /** Shows the form in which the payer enters the amount, and chooses the currency if the link has none. */
     askAmount(link: Link, status: number, rejected?: RejectedAmount): PageAnswer {
       const currencies = currencyCodes.filter(code => checkout.acceptsCurrency(link.merchant, code))
       return {
@@ -81,7 +83,10 @@ export function createPageAnswers({ checkout, tokens, clock, randomBytes }: Page
       return { status: 200, page: challengePage(link, { token, card: state.card }) }
     },
 
-    /** The receipt, the decline, or the page of a closed merchant. `card` is the label of the card. */
+    /**
+     * Answers with the outcome: redirects to the receipt or the decline, or shows that the merchant is
+     * closed. `card` is the text of `cardLabel`.
+     */
     outcome(link: PaymentLink, card: string, outcome: KnownOutcome): PageAnswer {
       switch (outcome.kind) {
         case 'approved':
@@ -93,7 +98,7 @@ export function createPageAnswers({ checkout, tokens, clock, randomBytes }: Page
       }
     },
 
-    /** The page with which the payer asks for the outcome again. `error` is its cause, for the log. */
+    /** Shows the page with a button that asks for the outcome again. `error` is the cause, for the log. */
     unknownOutcome(link: PaymentLink, state: AttemptState, error?: unknown): PageAnswer {
       const token = tokens.encrypt(inquiryToken, bindToPayment(link), state)
       const page = unknownOutcomePage(link, token)
@@ -106,7 +111,7 @@ export function faultyLinkAnswer({ fault, status, locale, details }: FaultyLink)
   return { status, page: problemPage(fault, { locale, details }) }
 }
 
-/** Redirects to the first page of a link. */
+/** Redirects to the first page of the link. */
 export function startOver(link: Link): PageAnswer {
   return { location: toQuery(link) }
 }

@@ -25,7 +25,7 @@ test('a rotation in three steps loses no token, without a restart', () => {
     return new PageTokens({ secrets, nowMs: Date.now, randomBytes })
   }
   write(first)
-  // Two processes, which read the file at different moments.
+  // Stand for two processes, which read the file at different times.
   const [one, other] = [open(), open()]
   const opens = (token: string) => other.decrypt(purpose, '', token)?.n === 1
   const close = () => one.encrypt(purpose, '', { n: 1 })

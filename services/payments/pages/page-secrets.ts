@@ -4,21 +4,21 @@ import { readSecret, watchSecret } from '../follow-secret.ts'
 const minSecretBytes = 32
 
 interface PageSecretsOptions {
-  /** The setting; empty if the secret is stored in the folder. */
+  /** The value of the setting PAY_PAGE_SECRET. If empty, the secret is stored in `folder`. */
   readonly set: string
-  /** The file that the setting was read from; undefined where it was given as it is. */
+  /** The file that the setting was read from; undefined if the variable contains the value. */
   readonly path: string | undefined
   readonly folder: string
-  /** Receives, without the secret, why a changed file is not used. */
+  /** Called with the reason why a changed file is not used. The text does not contain the secret. */
   readonly onWarning: (text: string) => void
 }
 
 /**
- * The secrets of the payment page, one a line. The first encrypts, all of them decrypt. The file is read again when
- * it is used, so that a rotation needs no restart; while it has a line that is too short, the secrets before
- * stay in force.
+ * Returns a function that returns the present secrets of the payment page, one for each line of the setting.
+ * The first one encrypts tokens; all of them decrypt. Each call reads the file, so that a rotation needs no
+ * restart. While the file has a line that is too short, the previous secrets are returned.
  *
- * @throws RangeError when a secret is too short at the start
+ * @throws RangeError if a secret is too short at the start
  */
 export function watchPageSecrets(options: PageSecretsOptions): () => readonly Uint8Array[] {
   const { set, folder, onWarning } = options

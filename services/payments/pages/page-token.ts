@@ -2,18 +2,21 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import type { RandomBytes } from '../domain/ids.ts'
 import type { PageOutcome } from './views/outcome-pages.ts'
 
-/** The purpose of a token, which is valid for no other purpose. Values are JSON. */
+/**
+ * What a token is for, and how long it is valid. A token is not valid for another purpose. `T` is the type of
+ * the value, which must be JSON.
+ */
 export interface TokenPurpose<T> {
   readonly name: string
   readonly maxAgeMs: number
-  /** Carries only the type of the value. */
+  /** Never set. It only binds the type `T`. */
   readonly value?: T
 }
 
 export interface PageTokensOptions {
   /**
-   * Returns the current secrets, each of at least 32 bytes, and the same in all processes of the service. The
-   * first one encrypts; all of them decrypt, so that tokens from before a rotation stay valid.
+   * Returns the present secrets, each of at least 32 bytes. All processes of the service must have the same
+   * ones. The first one encrypts; all of them decrypt, so that tokens from before a rotation stay valid.
    */
   readonly secrets: () => readonly Uint8Array[]
   /** Milliseconds since the epoch. */
@@ -22,22 +25,22 @@ export interface PageTokensOptions {
 }
 
 const minSecretBytes = 32
-/** A longer text is not decrypted. Tokens have a few thousand characters at most. */
+/** Longer text is not decrypted. Valid tokens have at most a few thousand characters. */
 const maxTokenCharacters = 16_384
 const cipher = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
 
 /**
- * Encrypts and authenticates state that the browser keeps between two requests, so that any process can
- * answer the next request and none stores the state.
+ * Encrypts state that the browser returns with the next request, so that any process can answer that request
+ * without stored state. A browser can neither read nor change the state.
  */
 export class PageTokens {
   readonly #keys: () => readonly [Buffer, ...Buffer[]]
   readonly #nowMs: () => number
   readonly #randomBytes: RandomBytes
 
-  /** @throws RangeError for no secret, or one that is too short */
+  /** @throws RangeError if there is no secret, or one is too short */
   constructor({ secrets, nowMs, randomBytes }: PageTokensOptions) {
     this.#keys = createKeys(secrets)
     this.#keys()
@@ -55,7 +58,10 @@ export class PageTokens {
     return Buffer.concat([nonce, encryption.getAuthTag(), body]).toString('base64url')
   }
 
-  /** Returns undefined for a token that is too old, or was not made here for this purpose and binding. */
+  /**
+   * Returns the value in a token. Returns undefined if the token is too old, or was not encrypted with a
+   * present secret for this purpose and binding.
+   */
   decrypt<T>(purpose: TokenPurpose<T>, binding: string, token: unknown): T | undefined {
     if (typeof token !== 'string' || token.length > maxTokenCharacters) return undefined
     const bytes = Buffer.from(token, 'base64url')
@@ -68,7 +74,10 @@ export class PageTokens {
   }
 }
 
-/** The keys of the secrets, derived once for each secret that is in force. */
+/**
+ * Returns a function that returns the encryption keys of the present secrets. Derives the keys again only
+ * after the secrets have changed.
+ */
 function createKeys(secrets: () => readonly Uint8Array[]): () => readonly [Buffer, ...Buffer[]] {
   let known: readonly Uint8Array[] = []
   let keys: readonly Buffer[] = []
@@ -105,30 +114,33 @@ function additionalData({ name }: { readonly name: string }, binding: string): B
   return Buffer.from(JSON.stringify([name, binding]))
 }
 
-/** The state of an attempt, which the payer's browser keeps between two pages in a token. */
+/**
+ * The state of an attempt to pay. The page contains it in a token, which the browser sends with the next
+ * form.
+ */
 export interface AttemptState {
   readonly idempotencyKey: string
-  /**
-   * The processor's reference of the authentication, which represents the card. Empty without an
-   * authentication.
-   */
+  /** The processor's reference of the authentication, which stands for the card. Empty if there is none. */
   readonly authentication: string
-  /** The scheme and the last four digits. */
+  /** The scheme and the last four digits of the card, from `cardLabel`. */
   readonly card: string
 }
 
 const minuteMs = 60_000
 
-/** Limits the time to fill in the card form. Shorter than the time that idempotency keys are kept. */
+/** The token of the card form: valid for 1 hour, which must be shorter than idempotency keys are stored. */
 export const formToken: TokenPurpose<{ readonly idempotencyKey: string }> = {
   name: 'form',
   maxAgeMs: 60 * minuteMs,
 }
-/** Limits the time to answer a challenge. */
+/** The token of the page of a challenge, valid for 15 minutes. */
 export const challengeToken: TokenPurpose<AttemptState> = { name: 'challenge', maxAgeMs: 15 * minuteMs }
-/** Finds the outcome of a payment, for as long as idempotency keys are kept. */
+/**
+ * The token with which the payer asks for the outcome of a payment: valid for 24 hours, as long as
+ * idempotency keys are stored.
+ */
 export const inquiryToken: TokenPurpose<AttemptState> = { name: 'look', maxAgeMs: 24 * 60 * minuteMs }
-/** The token of processes of the previous version. Its card is not used: it only finds the payment. */
+/** The token that pages of the previous version contain. It serves only to find the payment. */
 export const previousVersionToken: TokenPurpose<{ readonly idempotencyKey: string }> = {
   name: 'step',
   maxAgeMs: 24 * 60 * minuteMs,

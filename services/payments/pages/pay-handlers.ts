@@ -33,19 +33,21 @@ export type FormFields = Readonly<Record<string, unknown>>
 export interface PayHandlersOptions {
   readonly checkout: Checkout
   readonly attempts: AttemptLimit
-  /** See `PageTokensOptions`. */
+  /** Returns the secrets of tokens, as in `PageTokensOptions`. */
   readonly secrets: PageTokensOptions['secrets']
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  /** The longest wait for a payment that is already running. Defaults to 15 s. */
+  /**
+   * How long a request waits for the outcome of another request that makes the same payment. By default 15 s.
+   */
   readonly settleTimeoutMs?: number
 }
 
 const defaultSettleTimeoutMs = 15_000
 
 /**
- * Creates the handlers of the pages' addresses, without a server. `query` is the query of the address,
- * without its question mark.
+ * Creates the functions that answer the requests of the payment page, independent of the HTTP server. `query`
+ * is the query of the address, without the question mark.
  */
 export function createPayHandlers(options: PayHandlersOptions) {
   const { checkout, clock, randomBytes, settleTimeoutMs = defaultSettleTimeoutMs } = options
@@ -62,17 +64,17 @@ export function createPayHandlers(options: PayHandlersOptions) {
     return 'fault' in link ? faultyLinkAnswer(link) : use(link)
   }
 
-  /** Redirects a link without an amount to its first page. */
+  /** Reads a link that must have an amount. Without one, redirects to the first page. */
   function withPayment(query: string, use: (link: PaymentLink) => PageAnswer | Promise<PageAnswer>) {
     return withLink(query, link => (hasAmount(link) ? use(link) : startOver(link)))
   }
 
   return {
-    /** The card form; before it, where the link has no amount, the form that asks for one. */
+    /** Answers a link: with the card form, or with the form for the amount if the link has none. */
     open: (query: string) =>
       withLink(query, link => (hasAmount(link) ? askCard(link, 200) : askAmount(link, 200))),
 
-    /** The form of the point of sale. */
+    /** Handles the form for the amount. */
     chooseAmount: (query: string, body: FormFields) =>
       withLink(query, link => {
         const { amount, typed, currency } = readAmount(link, body, checkout)
@@ -80,14 +82,14 @@ export function createPayHandlers(options: PayHandlersOptions) {
         return { location: toQuery(link, { amount, currency, isPointOfSale: true }) }
       }),
 
-    /** The card form. `address` is the payer's. */
+    /** Handles the card form. `address` is the IP address of the payer. */
     pay: (query: string, body: FormFields, address: string) =>
       withPayment(query, link => {
         const form = tokens.decrypt(formToken, bindToPayment(link), body['token'])
         if (form === undefined) return askCard(link, 400, { message: textsFor(link.locale).card.formExpired })
         const read = readCardFields(body, { isTest: link.merchant.test, nowMs: clock.nowMs() })
         if ('card' in read) {
-          // Later steps of this attempt, such as the answer to a challenge, are not counted again.
+          // Only this step counts, and not later ones of the attempt, such as the answer to a challenge.
           const retryAfterMs = options.attempts.take({ address, merchantId: link.merchant.id })
           if (retryAfterMs > 0) return tooManyAttempts(link, retryAfterMs)
           return attempts.begin(link, form.idempotencyKey, read.card)
@@ -96,7 +98,7 @@ export function createPayHandlers(options: PayHandlersOptions) {
         return askCard(link, 422, { errors: read.errors, message })
       }),
 
-    /** The answer to a challenge, or the request to ask for the outcome again. */
+    /** Handles the answer to a challenge, and the button that asks for the outcome again. */
     confirm: (query: string, body: FormFields) =>
       withPayment(query, link => {
         const answer = textIn(body, 'answer')
@@ -115,7 +117,7 @@ export function createPayHandlers(options: PayHandlersOptions) {
         return formExpired(link)
       }),
 
-    /** The receipt or the decline. */
+    /** Shows the receipt or the decline. */
     showOutcome: (query: string, token: string | null) =>
       withPayment(query, link => {
         const outcome = tokens.decrypt(outcomeToken, bindToPayment(link), token)
@@ -125,7 +127,10 @@ export function createPayHandlers(options: PayHandlersOptions) {
   }
 }
 
-/** Reads the form of the point of sale. The currency is null, and the amount undefined, if it is invalid. */
+/**
+ * Reads the form for the amount. An invalid amount is undefined. An invalid currency is null, and makes the
+ * amount undefined too.
+ */
 function readAmount(link: Link, body: FormFields, checkout: Checkout) {
   const typed = textIn(body, 'amount')
   const chosen = link.currency ?? textIn(body, 'currency')

@@ -25,7 +25,7 @@ function open(change: Partial<Merchant> = {}, attempts?: AttemptsPerMinute) {
       headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
       payload: new URLSearchParams(form).toString(),
     })
-  /** Loads the page of a link and sends its card form. */
+  /** Loads the page of a link and submits the card form. */
   async function pay(url: string, fields: Readonly<Record<string, string>> = card) {
     return post(url, { token: hiddenIn((await get(url)).body, 'token'), ...fields })
   }
@@ -46,7 +46,7 @@ function targetOf({ headers }: { headers: Record<string, unknown> }, from: strin
 
 const amount = { amount: '1250', currency: 'EUR' }
 
-/** Statements that a page makes only when it is certain. */
+/** Matches the statement that nothing was charged, which a page may make only if that is certain. */
 const claims = /Nothing was charged|Der er ikke trukket penge/
 
 const faulty = `
@@ -254,7 +254,7 @@ test('no answer, address or error contains the number or the code of a card', as
   for (const number of [cardNumber, ...numbers]) {
     assert.equal(everything.includes(number), false, number)
   }
-  // The code is searched as a separate value, since three digits in a row are found in any token.
+  // Searches for the code as a separate word, because any token can contain the same three digits.
   assert.equal(new RegExp(`\\b${securityCode}\\b`).test(everything), false)
 })
 
@@ -306,7 +306,7 @@ test('the outcome can be checked while it is kept, and the page of an unpaid one
   clock.aheadMs = 16 * 60_000
   const paid = await post(confirm, { ticket: hiddenIn(first.body, 'ticket'), answer: 'again' })
   assert.equal(titleOf((await get(targetOf(paid, link))).body), 'Payment complete')
-  // Meanwhile the sweep has voided the other attempt.
+  // As if the sweep had cancelled the other attempt meanwhile.
   checkout.find = async () => ({ kind: 'none' })
   const none = await post(confirm, { ticket: hiddenIn(second.body, 'ticket'), answer: 'again' })
   assert.equal(titleOf(none.body), 'No payment was made')

@@ -10,19 +10,20 @@ import type { PageProblem } from './texts/texts.ts'
 import { type ProblemPage, problemPage } from './views/problem-page.ts'
 
 interface PayPagesOptions extends PayHandlersOptions {
-  /** Called with errors whose details the payer does not see. They contain no card data. */
+  /** Called with errors that the page shows without details. They contain no card data. */
   readonly onError: (error: unknown, request: FastifyRequest) => void
 }
 
-/** A form has a card and a token of a few thousand characters. */
+/**
+ * The maximum size of a submitted form in bytes. A form has a card and a token of a few thousand characters.
+ */
 const maxBodyBytes = 32 * 1024
 
 /**
- * The payment page: payment links and point-of-sale links. A
- * plugin that is registered under a prefix, `{prefix: '/pay'}`; behind a proxy the pages may have another
- * path, for they name one another by relative addresses.
+ * Returns the Fastify plugin of the payment page, for payment links and point-of-sale links. Register it with
+ * a prefix, `{prefix: '/pay'}`. The pages use relative addresses, so a proxy may serve them at another path.
  *
- * @throws RangeError at the registration for a secret that is too short
+ * @throws RangeError at the registration if a secret is too short
  */
 export function payPages(options: PayPagesOptions): FastifyPluginAsync {
   return async scope => {
@@ -65,7 +66,7 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
   scope.get('/', async (request, reply) => {
     const path = request.url.split('?', 1)[0] ?? ''
     const query = queryIn(request)
-    // The pages name one another by addresses below their folder, which ends with a slash.
+    // The relative addresses in the pages need a path that ends with a slash.
     if (!path.endsWith('/')) return redirect(reply, `./${basename(path)}/${query === '' ? '' : `?${query}`}`)
     return answer(request, reply, await handlers.open(query))
   })
@@ -75,7 +76,7 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
       if (isForeign(request)) return sendProblem(request, reply, 403, 'foreign-form')
       return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}, request.ip))
     })
-    // A payer who loads the address of a form starts with the first page.
+    // A GET of the address of a form, for example after a reload, redirects to the first page.
     if (path !== '/') scope.get(path, (request, reply) => redirect(reply, `./?${queryIn(request)}`))
   }
   scope.get('/outcome', async (request, reply) => {
@@ -94,8 +95,8 @@ function addAssets(scope: FastifyInstance): void {
 }
 
 /**
- * Reports whether another site sent the form. There is no session to misuse, and a form needs a token of this
- * service. The remaining attack, a foreign card in the payer's name, needs no browser.
+ * Reports whether a page of another site submitted the form. This check is an addition: the service has no
+ * sessions that another site could misuse, and a form needs a token of the service.
  */
 function isForeign({ headers }: FastifyRequest): boolean {
   return headers['sec-fetch-site'] === 'cross-site'
@@ -113,7 +114,8 @@ function send(reply: FastifyReply, answer: PageAnswer): FastifyReply {
   return reply.code(answer.status).type('text/html; charset=utf-8').send(answer.page)
 }
 
-// 303: the next page is loaded by GET after any method (RFC 9110, section 15.4.4).
+// Uses status 303, after which browsers load the next page with GET, whatever the method was (RFC 9110,
+// section 15.4.4).
 function redirect(reply: FastifyReply, location: string): FastifyReply {
   return reply.code(303).header('location', location).send()
 }

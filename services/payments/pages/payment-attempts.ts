@@ -11,11 +11,14 @@ interface PaymentAttemptsOptions {
   readonly checkout: Checkout
   readonly answers: PageAnswers
   readonly clock: Clock
-  /** The longest wait for a payment that is already running. */
+  /** How long a request waits for the outcome of another request that makes the same payment. */
   readonly settleTimeoutMs: number
 }
 
-/** Creates the steps of a payer's attempt to pay. Each may be repeated: one attempt authorises once at most. */
+/**
+ * Creates the steps of an attempt to pay. Each step may be repeated, because an attempt authorises at most
+ * once.
+ */
 export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   const { checkout, answers, clock, settleTimeoutMs } = options
 
@@ -23,8 +26,8 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
     waitUntilFinished(() => checkout.find(attemptDetails(link, state)), clock, settleTimeoutMs)
 
   /**
-   * Authenticates the payer and authorises the payment, unless the attempt has an outcome: the same form
-   * may have paid already.
+   * Authenticates the payer and authorises the payment. If the attempt has an outcome already, because the
+   * form was submitted twice, answers with that outcome.
    */
   async function proceed(
     link: PaymentLink,
@@ -52,7 +55,10 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   }
 
   return {
-    /** Passes the card to the processor. The card is in memory until the processor has answered. */
+    /**
+     * Begins an attempt with the card that the payer entered. The card stays in memory until the processor
+     * has answered.
+     */
     begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer> {
       const state = { idempotencyKey, authentication: '', card: cardLabel(card) }
       return proceed(link, state, () => checkout.authenticate({ ...attemptDetails(link, state), card }))
@@ -63,7 +69,9 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
       return proceed(link, state, () => checkout.answerChallenge(answer))
     },
 
-    /** Finds the outcome. Resumes a payment that began and was not stored. */
+    /**
+     * Answers with the outcome of the attempt. Continues a payment that was interrupted before it was stored.
+     */
     async inquire(link: PaymentLink, state: AttemptState): Promise<PageAnswer> {
       const { card } = state
       try {
@@ -79,7 +87,10 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   }
 }
 
-/** Pays with the authentication of the state. The outcome is unknown until it is stored. */
+/**
+ * Authorises the payment with the authentication in `state`. After an error, answers that the outcome is
+ * unknown.
+ */
 async function authorise(
   { checkout, answers, clock, settleTimeoutMs }: PaymentAttemptsOptions,
   link: PaymentLink,
@@ -102,7 +113,7 @@ function attemptDetails(
   return { merchant, currency, amount, reference, idempotencyKey }
 }
 
-/** Repeats `ask` while another request of the attempt runs, so that two clicks get the same outcome. */
+/** Repeats `ask` while another request makes the same payment, so that two clicks get the same outcome. */
 async function waitUntilFinished<T extends { readonly kind: string }>(
   ask: () => Promise<T | { readonly kind: 'in-progress'; readonly retryAfterMs: number }>,
   clock: Clock,

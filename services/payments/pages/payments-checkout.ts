@@ -7,10 +7,10 @@ import { answerChallenge, authenticatePayer, findPayment, pay } from '../operati
 import { findMerchantByKey } from '../storage/tables/merchants.ts'
 import type { AttemptDetails, Checkout, PaymentDetails, PaymentOutcome } from './checkout.ts'
 
-/** How soon a payment that is being made is asked about again. */
+/** The wait before the next look at a payment that another request makes. */
 const retryAfterMs = 250
 
-/** The payment page's view of the service's operations. */
+/** Implements `Checkout` with the operations of the payments service. */
 export function paymentsCheckout(payments: Payments): Checkout {
   return {
     findMerchant: async key =>

@@ -1,18 +1,18 @@
 import type { AuthorisationAnswer } from './processor.ts'
 
-/** The first answer to an operation. */
+/** The stored answer to an authorisation, and whether the authorisation was cancelled. */
 export interface KeptAnswer {
   readonly answer: AuthorisationAnswer
   readonly cancelled: boolean
 }
 
-/** The answers of the test processor to authorisations, by their operation ids. */
+/** The answers of the test processor to authorisations, by operation id. */
 export interface AnswerStore {
-  /** Stores the answer unless there is one. Resolves with the one that is stored. */
+  /** Stores the answer, unless the operation has one already. Resolves with the stored answer. */
   keep(operationId: string, answer: AuthorisationAnswer, nowMs: number): Promise<KeptAnswer>
   /**
-   * Marks the answer as cancelled. Where there is none, stores `declined`, so that no approval follows.
-   * Resolves with the answer that is stored.
+   * Marks the operation as cancelled. If it has no answer yet, stores `declined`, so that no approval can
+   * follow. Resolves with the stored answer.
    */
   cancel(operationId: string, declined: AuthorisationAnswer, nowMs: number): Promise<KeptAnswer>
 }

@@ -8,10 +8,13 @@ import {
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from './processor.ts'
 
-/** The test card of the public service. It has no scheme's prefix and a wrong check digit. */
+/**
+ * The test card of the public service. `readCard` makes exceptions for it, because it has the prefix of no
+ * scheme and a wrong check digit.
+ */
 export const publicTestCard = '1000000000000000'
 
-/** The prefixes of the test cards. Other numbers may be those of real cards. */
+/** The prefixes of the test cards. A number with another prefix may be a real card. */
 export const testPrefixes = ['41000000', '55000000', '22210000']
 
 const numberPattern = /^\d{12,19}$/
@@ -22,7 +25,7 @@ export function normaliseNumber(text: string): string {
   return text.replace(/[ -]/g, '')
 }
 
-/** Visa begins with 4; Mastercard with 51 to 55 or 2221 to 2720. */
+/** Returns the scheme of a card number by prefix: Visa has 4, Mastercard has 51 to 55 or 2221 to 2720. */
 export function detectScheme(number: string): CardScheme | undefined {
   if (number === publicTestCard || number.startsWith('4')) return 'visa'
   const two = Number(number.slice(0, 2))
@@ -33,13 +36,16 @@ export function detectScheme(number: string): CardScheme | undefined {
 
 const lengths: Readonly<Record<CardScheme, readonly number[]>> = { visa: [13, 16, 19], mastercard: [16] }
 
-/** A plausible card: no part is missing, mistyped or expired. */
+/** A card that passed all checks of `readCard`. */
 interface ReadCard {
   readonly number: string
   readonly details: CardDetails
 }
 
-/** Returns the card of the input, or the processing error of the first problem. */
+/**
+ * Checks the card details, first for missing fields. Returns the card, or the processing error of the first
+ * problem.
+ */
 export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly error: ProcessingErrorCode } {
   const missing = missingIn(card)
   if (missing !== undefined) return { error: missing }
@@ -62,7 +68,7 @@ function missingIn({ number, expiryMonth, expiryYear, code }: CardInput): Proces
   return code === '' ? 20 : undefined
 }
 
-/** The accepted years of expiry; two digits are of this century. */
+/** The first and the last accepted year of expiry. A year of two digits means 2000 to 2099. */
 const firstYear = 2000
 const lastYear = 2099
 

@@ -7,11 +7,11 @@ import type { ProcessorEvent } from './processor.ts'
 
 const maxNameCharacters = 200
 const maxReasonCharacters = 500
-/** Dates of ECMAScript end here. */
+/** The latest time that a Date of ECMAScript can represent, in milliseconds since the epoch. */
 const maxTimeMs = 8.64e15
 const maxQuotedCharacters = 80
 
-/** Returns the problem of a value; undefined for a valid one. */
+/** Returns a message that describes what is wrong with a value; undefined for a valid value. */
 type Check = (value: unknown) => string | undefined
 
 const name: Check = value => textProblem(value, maxNameCharacters)
@@ -49,7 +49,7 @@ const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Ch
 }
 
 /**
- * Validates the types, lengths and ranges of an event, which comes from outside.
+ * Validates the types, lengths and ranges of the fields of an event that the processor reported.
  *
  * @returns the first error, as `field: found and allowed value`; undefined for a valid event
  */
@@ -65,7 +65,7 @@ export function findEventProblem(event: unknown): string | undefined {
   return undefined
 }
 
-/** The stored form of an invalid event: its id, and its first characters as text. */
+/** What is stored of an invalid event: the id and the start of the JSON. */
 export interface MalformedEvent {
   readonly kind: 'malformed'
   readonly id: string
@@ -74,7 +74,10 @@ export interface MalformedEvent {
 
 const maxStartCharacters = 1_000
 
-/** Returns a small record of any value. An id that cannot be stored is replaced by a hash of the value. */
+/**
+ * Returns a record of limited size for an invalid event of any form. Replaces an id that cannot be stored
+ * with a hash of the event.
+ */
 export function describeMalformed(event: unknown): MalformedEvent {
   const text = serialise(event)
   const id = (event as { readonly id?: unknown } | null)?.id
@@ -101,12 +104,15 @@ function textProblem(value: unknown, maxCharacters: number): string | undefined 
   if (value.length > maxCharacters) {
     return `${describeValue(value)} has ${value.length} characters; at most ${maxCharacters} are allowed`
   }
-  // PostgreSQL rejects the zero character and lone surrogates.
+  // PostgreSQL rejects the character U+0000 and unpaired surrogates.
   if (/\p{Cc}/u.test(value) || !value.isWellFormed()) return `${describeValue(value)} has a control character`
   return undefined
 }
 
-/** Returns the start of the value without control characters, which logs and terminals could interpret. */
+/**
+ * Describes a value for a message: text is cut, and quoted without control characters, which logs and
+ * terminals could interpret.
+ */
 function describeValue(value: unknown): string {
   if (value === null || typeof value === 'number' || typeof value === 'undefined') return `${value}`
   if (typeof value === 'bigint') return `${value}`.slice(0, maxQuotedCharacters)

@@ -1,17 +1,17 @@
 import type { ProcessorEvent } from './processor.ts'
 
-/** An event that is due from `dueMs` on. */
+/** An event that the test processor reports from `dueMs` on. */
 export interface DueEvent {
   /** Milliseconds since the epoch. */
   readonly dueMs: number
   readonly event: ProcessorEvent
 }
 
-/** Stores the future events of the test processor. To survive a restart, a journal has to be persistent. */
+/** Stores the future events of the test processor. Events survive a restart only in a persistent journal. */
 export interface EventJournal {
-  /** Appends events. An event whose id exists, or was removed, changes nothing. */
+  /** Appends events. Ignores an event whose id was appended before, even if the event was removed since. */
   append(events: readonly DueEvent[]): Promise<void>
-  /** Returns due events, ordered by their time. */
+  /** Resolves with at most `limit` due events, the earliest first. */
   due(nowMs: number, limit: number): Promise<readonly ProcessorEvent[]>
   remove(eventIds: readonly string[]): Promise<void>
 }

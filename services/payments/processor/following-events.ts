@@ -2,12 +2,12 @@ import type { DueEvent } from './event-journal.ts'
 import type { AuthorisationRequest, FollowUpRequest } from './processor.ts'
 import { findReferencedCard, type KeyedHashes } from './test-references.ts'
 
-/** The time in which a merchant can answer a dispute. */
+/** How long a merchant can answer a dispute. */
 const disputeAnswerMs = 14 * 24 * 60 * 60 * 1000
-/** The schemes' reason for fraudulent usage. */
+/** The code of 'fraudulent usage' in `fraudReasons`. */
 const fraudReason = 1
 
-/** The events that the test processor reports later, as its test cards define them. */
+/** Creates the events that follow an authorisation or a capture, as `later` of the test card states. */
 export class FollowingEvents {
   readonly #hashes: KeyedHashes
   readonly #now: () => number
@@ -15,7 +15,7 @@ export class FollowingEvents {
 
   /**
    * @param now milliseconds since the epoch
-   * @param delayMs the time between an event and its cause
+   * @param delayMs the time from the cause to the event
    */
   constructor(hashes: KeyedHashes, now: () => number, delayMs: number) {
     this.#hashes = hashes
@@ -23,7 +23,11 @@ export class FollowingEvents {
     this.#delayMs = delayMs
   }
 
-  /** @param reference the reference of the approved authorisation */
+  /**
+   * Returns the fraud alert that follows, if the test card defines one.
+   *
+   * @param reference the reference of the approved authorisation
+   */
   afterAuthorisation({ operationId }: AuthorisationRequest, reference: string): readonly DueEvent[] {
     if (findReferencedCard(reference)?.later !== 'fraud') return []
     const dueMs = this.#now() + this.#delayMs

@@ -4,46 +4,52 @@ import type { ProcessingErrorCode } from '../domain/transaction/processing-error
 import type { Tds } from '../domain/transaction/transaction.ts'
 
 /**
- * The interface to the company that moves the money of cards. Each call that changes something carries an
- * `operationId` of the service. A second call with the same id changes nothing and gets the first answer, so
- * that a call whose answer was lost can be repeated. A rejected promise means that the outcome is unknown,
- * and the same call has to be repeated; a decline is an answer.
+ * The interface to the card processor, the company that moves the money of card payments. The service gives
+ * each call that changes something an `operationId`. A second call with the same id changes nothing and gets
+ * the first answer, so that a call whose answer was lost can be repeated. A rejected promise means that the
+ * outcome is unknown, and the caller must repeat the call. A declined payment does not reject the promise.
  *
- * Card numbers and verification codes enter with `CardInput`. No answer, error or event contains them.
+ * Only `CardInput` contains card numbers and verification codes. No answer, error or event does.
  */
 export interface CardProcessor {
   /**
-   * Passes the payer's card, and resolves with whether the payer's bank requires a challenge. The processor
-   * keeps the card under the reference of the authentication; later calls need no card. Authorises nothing.
+   * Sends the payer's card to the processor, and resolves with whether the payer's bank requires a challenge.
+   * The processor keeps the card; later calls name it by the reference in the answer. Authorises nothing.
    */
   authenticate(request: AuthenticationRequest): Promise<Authentication>
-  /** Passes the payer's answer to a challenge of `authenticate`. */
+  /**
+   * Tells the processor whether the payer confirmed the challenge of `authenticate`. Resolves with the
+   * result.
+   */
   answerChallenge(authentication: string, confirmed: boolean): Promise<ChallengeResult>
-  /** Reserves an amount on a card. */
+  /** Reserves an amount on a card. Resolves with an answer whether the payment is approved or declined. */
   authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
   /**
-   * Cancels an authorisation of which only the operation id is known, because its answer was lost: releases
-   * the amount when it was approved, and makes sure that no approval follows under this id.
+   * Cancels an authorisation whose answer was lost, by the operation id. Releases the amount if it was
+   * approved, and ensures that no later call with this id is approved.
    */
   cancelAuthorisation(request: CancelRequest): Promise<CancelAnswer>
-  /** Captures a part of a reserved amount. */
+  /** Captures a reserved amount or a part of it. */
   capture(request: FollowUpRequest): Promise<void>
-  /** Refunds a part of a captured amount. */
+  /** Refunds a captured amount or a part of it. */
   refund(request: FollowUpRequest): Promise<void>
-  /** Releases a part of a reserved amount. */
+  /** Releases a reserved amount or a part of it, which can then not be captured. */
   void(request: FollowUpRequest): Promise<void>
   /**
-   * Returns events that no call caused, oldest first, until they are acknowledged. An adapter limits the
-   * size of the answer that it reads, and does not validate the fields: the caller does.
+   * Resolves with events that the processor reports by itself, such as disputes, the oldest first. Returns an
+   * event again until it is acknowledged. The implementation limits the size of the answer that it reads; the
+   * caller validates the fields.
    */
   pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
-  /** Acknowledges that these events are stored. Ignores unknown ids. */
+  /**
+   * Confirms that these events are stored, so that `pullEvents` no longer returns them. Ignores unknown ids.
+   */
   acknowledge(eventIds: readonly string[]): Promise<void>
 }
 
 /**
- * The payer's input. It is in memory during one request and is passed to the processor alone: never to a
- * log, a store, an answer or a browser.
+ * The card details that the payer entered. They stay in memory during one request and go only to the
+ * processor: never to a log, a database, an answer or a browser.
  */
 export interface CardInput {
   /** Digits, with or without spaces. */
@@ -52,7 +58,7 @@ export interface CardInput {
   readonly expiryMonth: number | null
   /** Four digits, or the last two of them. */
   readonly expiryYear: number | null
-  /** The card verification code. */
+  /** The card verification code, as the payer typed it. */
   readonly code: string
 }
 
@@ -67,14 +73,16 @@ export interface AuthenticationRequest extends Amount {
 }
 
 /**
- * `ready`: the payment can be authorised. `challenge`: the payer has to confirm first. The reference
- * represents this card, amount and currency, and contains no card number.
+ * `ready`: the payment can be authorised. `challenge`: the payer must confirm first. `authentication` is the
+ * reference for later calls. It is valid for this card, amount and currency, and contains no card number.
  */
 export type Authentication =
   | { readonly result: 'ready' | 'challenge'; readonly authentication: string }
   | { readonly result: 'declined'; readonly error: ProcessingErrorCode }
 
-/** A confirmed challenge has a new reference. */
+/**
+ * After a confirmed challenge, `authentication` is a new reference, with which the payment can be authorised.
+ */
 export type ChallengeResult =
   | { readonly result: 'ready'; readonly authentication: string }
   | { readonly result: 'failed'; readonly error: ProcessingErrorCode }
@@ -85,7 +93,10 @@ export interface AuthorisationRequest extends Amount {
   readonly source: AuthorisationSource
 }
 
-/** The reference of the payer's authentication, or a token for a recurring payment. */
+/**
+ * The card to charge: the reference of the payer's authentication, or the token of a card for a recurring
+ * payment.
+ */
 export type AuthorisationSource = { readonly authentication: string } | { readonly token: string }
 
 export type AuthorisationAnswer =
@@ -94,23 +105,23 @@ export type AuthorisationAnswer =
       /** The processor's reference of the authorisation, for all later calls. */
       readonly reference: string
       readonly tds: Tds | null
-      /** Null if a token was charged, whose card is known. */
+      /** Null if a token was charged: the service knows the card of a token. */
       readonly card: KnownCard | null
     }
   | {
       readonly approved: false
       readonly error: ProcessingErrorCode
-      /** Null if a token was charged, or if the details were not those of a card. */
+      /** Null if a token was charged, or if the payer's input was not a valid card. */
       readonly card: KnownCard | null
     }
 
-/** A cancellation, with the amount of the authorisation request. */
+/** The authorisation to cancel, with the amount and the `operationId` of the authorisation request. */
 interface CancelRequest extends Amount {
   readonly operationId: string
 }
 
 interface CancelAnswer {
-  /** Whether an amount was reserved on a card until now. */
+  /** Whether the authorisation had been approved, so that an amount was reserved on the card. */
   readonly wasApproved: boolean
 }
 
@@ -125,7 +136,10 @@ export interface FollowUpRequest extends Amount {
   readonly reference: string
 }
 
-/** `reference` is that of the authorisation. The id of an event is the same each time it is returned. */
+/**
+ * An event of the processor. `reference` is the reference of the authorisation. An event has the same `id`
+ * each time that `pullEvents` returns it.
+ */
 export type ProcessorEvent =
   | {
       readonly kind: 'fraud'

@@ -1,28 +1,34 @@
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 
-/** A card number with a defined outcome. Any future date and any code of 3 digits are valid with it. */
+/**
+ * A card number with a defined outcome. Any future date of expiry and any code of 3 digits are valid for it.
+ */
 export interface TestCard {
   /** The number in groups of four digits, as people type it. */
   readonly number: string
-  /** The prefix of its tokens and references. */
+  /** Identifies the test card in tokens and references. */
   readonly name: string
   readonly means: string
-  /** Why every payment with it is declined. */
+  /** The error of every payment with this card; missing if payments are not always declined. */
   readonly declines?: ProcessingErrorCode
-  /** Why recurring payments with it are declined. */
+  /** The error of recurring payments with this card. */
   readonly declinesRecurring?: ProcessingErrorCode
   readonly tds?: TestTds
-  /** The event that follows the charge. */
+  /** The event that the test processor reports later; missing for none. */
   readonly later?: LaterEvent
 }
 
 /**
- * `attempt`: the bank does not take part. `full`: the payer is challenged, and a recurring payment works
- * without. `required`: a payment without a challenge is declined. `failed`: the bank rejects every answer.
+ * How the card behaves with 3-D Secure. `attempt`: the bank does not take part. `full`: the payer is
+ * challenged; recurring payments need no challenge. `required`: a payment without a challenge is declined.
+ * `failed`: the bank rejects every answer to a challenge.
  */
 type TestTds = 'attempt' | 'full' | 'required' | 'failed'
 
-/** A fraud alert after the authorisation, or a dispute after each capture. */
+/**
+ * `fraud`: a fraud alert after the authorisation. Others: a dispute after each capture, which stays open, is
+ * won or is lost.
+ */
 type LaterEvent = 'fraud' | 'dispute-open' | 'dispute-won' | 'dispute-lost'
 
 function declined(code: ProcessingErrorCode, number: string, means: string): TestCard {
@@ -108,7 +114,7 @@ export const testCards: readonly TestCard[] = [
   },
 ]
 
-/** Represents every other number. */
+/** The outcome of all numbers that are not in `testCards`. */
 const otherCard: TestCard = { number: '', name: 'other', means: 'approved' }
 
 const byNumber: ReadonlyMap<string, TestCard> = new Map(
@@ -118,7 +124,11 @@ const byName: ReadonlyMap<string, TestCard> = new Map(
   [...testCards, otherCard].map(card => [card.name, card]),
 )
 
-/** @param number digits only */
+/**
+ * Returns the test card with this number; for other numbers, one that is always approved.
+ *
+ * @param number digits only
+ */
 export function findTestCard(number: string): TestCard {
   return byNumber.get(number) ?? otherCard
 }

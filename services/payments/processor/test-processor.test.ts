@@ -25,13 +25,13 @@ function card(number: string, change: Partial<CardInput> = {}): CardInput {
 const payment = { amount: 300n, currency: 'DKK' }
 
 let operations = 0
-/** Returns a new operation id for each payment: a repeated id gets the first answer. */
+/** Returns a new operation id, because a repeated one would get the first answer. */
 const nextOperation = () => {
   operations += 1
   return `operation ${operations}`
 }
 
-/** Authenticates the payer and authorises, without an answer to a challenge. */
+/** Authenticates the payer and authorises, without answering a challenge. */
 async function pay(
   processor: CardProcessor,
   input: CardInput,
@@ -76,7 +76,7 @@ test('each test card has a number and a name of its own, and a correct check dig
   for (const number of others) assert.ok(hasValidCheckDigit(number) && detectScheme(number), number)
 })
 
-/** The input, and the scheme or the processing error. */
+/** Card inputs, each with the expected scheme or processing error. */
 const typed: readonly (readonly [card: CardInput, expected: string | number])[] = [
   [card('1000 0000 0000 0000'), 'visa'],
   [card('4100-0000-0000-0001'), 'visa'],
@@ -282,7 +282,7 @@ test('no answer, event or error has a card number or a verification code', async
       clock.nowMs += 10_000
       const said = textOf([asked, answer, await processor.pullEvents(10)])
       assert.equal(said.includes(normaliseNumber(number)), false)
-      // The middle digits of the number, and the code as a value of its own.
+      // Searches also for the middle digits of the number, and for the code as a separate value.
       assert.equal(said.includes(normaliseNumber(number).slice(6, -1)), false)
       assert.equal(said.includes('"987"'), false)
     }),

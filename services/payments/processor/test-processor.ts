@@ -18,27 +18,30 @@ import { findTestCard, findTestCardByName, type TestCard } from './test-cards.ts
 import { createReference, KeyedHashes } from './test-references.ts'
 
 interface TestProcessorOptions {
-  /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
+  /** The secret key of the hashes in tokens, references and fingerprints. At least 16 bytes. */
   readonly key: Uint8Array
   readonly journal: EventJournal
-  /** The store of answers; in memory when left out. */
+  /** The store of answers to authorisations. By default, in memory. */
   readonly answers?: AnswerStore
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** The time between an event and its cause: a fraud alert, a dispute, and the end of that dispute. */
+  /**
+   * The time from the authorisation to a fraud alert, from the capture to a dispute, and from the dispute to
+   * its end.
+   */
   readonly eventDelayMs?: number
 }
 
 const defaultEventDelayMs = 1000
 const minKeyBytes = 16
-/** Transaction rejected: the error of an authorisation after it was cancelled. */
+/** Processing error 11, 'Transaction rejected': the error of a cancelled authorisation. */
 const cancelledError = 11
 const cancelledAnswer: AuthorisationAnswer = { approved: false, error: cancelledError, card: null }
 
 /**
  * A card processor that moves no money: the number of a card determines its answers (see `testCards`). Tokens
- * and references name the test card, so no card is stored. The first answer to an operation is kept, and a
- * repeated call gets it; future events are kept in the journal.
+ * and references contain the name of the test card, so that no card is stored. The first answer to each
+ * authorisation is stored for repeated calls. Future events are stored in the journal.
  */
 export function createTestProcessor(options: TestProcessorOptions): CardProcessor {
   const { key, journal, now, eventDelayMs = defaultEventDelayMs } = options
@@ -131,7 +134,7 @@ interface KnownToken {
   readonly expiry: CardExpiry
 }
 
-/** `test_<name of the test card>_<expiry as yyyymm>_<fingerprint>_<signature>`. */
+/** Returns `test_<name of the test card>_<expiry as yyyymm>_<fingerprint>_<signature>`. */
 function createToken(
   card: TestCard,
   { year, month }: CardExpiry,
@@ -156,10 +159,13 @@ function readToken(token: string, hashes: KeyedHashes): KnownToken | undefined {
   return { testCard, expiry: { year: Number(year), month: Number(month) } }
 }
 
-/** `asked`: the payer has not confirmed yet. */
+/**
+ * `none`: the card has no 3-D Secure. `asked`: the payer has not confirmed yet. `full`: the payer has
+ * confirmed. `attempt`: the bank does not take part.
+ */
 type AuthenticationState = 'none' | 'attempt' | 'asked' | 'full'
 
-/** The content of a reference of an authentication: enough to authorise, and less than a card. */
+/** The content of the reference of an authentication. It suffices to authorise, and has no card number. */
 interface KnownAuthentication {
   readonly testCard: TestCard
   readonly details: CardDetails
@@ -169,7 +175,7 @@ interface KnownAuthentication {
   readonly state: AuthenticationState
 }
 
-/** The parts of the authentication in this order, and their hash. */
+/** Returns the reference: the parts in this order and their hash, joined by underscores. */
 function createAuthentication(known: KnownAuthentication, hashes: KeyedHashes): string {
   const { testCard, details, fingerprint, amount, currency, state } = known
   const { bin, last4, scheme, expiry } = details

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { findTestCardByName, type TestCard } from './test-cards.ts'
 
-/** Returns `test_<name of the test card>_<hash of the operation>`. */
+/** Returns `test_<name of the test card>_<hash of the operation id>`. */
 export function createReference(card: TestCard, operationId: string, hashes: KeyedHashes): string {
   return ['test', card.name, hashes.sign('reference', operationId)].join('_')
 }
@@ -10,7 +10,10 @@ export function findReferencedCard(reference: string): TestCard | undefined {
   return findTestCardByName(reference.split('_')[1] ?? '')
 }
 
-/** Keyed hashes of texts, by which the test processor recognises its own tokens and references. */
+/**
+ * Keyed hashes of texts. With them, the test processor recognises the tokens and authentications that it
+ * issued.
+ */
 export class KeyedHashes {
   readonly #key: Uint8Array
 

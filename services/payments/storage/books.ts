@@ -4,7 +4,7 @@ import type { Row } from './table.ts'
 import { merchantTable } from './tables/merchants.ts'
 
 /**
- * Returns merchants for the verification of the books, part by part, in the order of their ids.
+ * Returns the next `limit` merchants, by id, for the verification of the books part by part.
  *
  * @param afterId the last id of the previous part; null for the first part
  */
@@ -21,7 +21,7 @@ export async function listAllMerchants(
 }
 
 const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const
-/** The number of records of each kind. */
+/** The number of records of each kind, for all merchants together. */
 export type RecordCounts = Readonly<Record<(typeof counted)[number], bigint>>
 
 export async function countBookRecords(tx: Tx): Promise<RecordCounts> {
@@ -31,7 +31,7 @@ export async function countBookRecords(tx: Tx): Promise<RecordCounts> {
   return onlyRow(await tx.query<RecordCounts>(`SELECT ${columns.join(', ')}`))
 }
 
-/** The sum of the balances of a merchant's lines, in minor units. */
+/** Returns the sum of `balance` of a merchant's lines, in minor units of the merchant's currency. */
 export async function sumOfLines(tx: Tx, merchantId: string): Promise<bigint> {
   const rows = await tx.query<{ total: bigint }>(
     'SELECT coalesce(sum(balance), 0)::bigint AS total FROM lines WHERE merchant_id = $1',

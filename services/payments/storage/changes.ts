@@ -9,8 +9,8 @@ import { appendTrail } from './tables/trail.ts'
 import { updateAmounts } from './tables/transactions.ts'
 
 /**
- * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it
- * holds the merchant, which other transactions of the same merchant wait for.
+ * Stores the result of an operation. The caller must have locked the transaction. The line is stored last,
+ * because storing a line locks the merchant's lists, for which other operations of the same merchant wait.
  */
 export function saveChange(tx: Tx, change: TransactionChange): void {
   const { transaction, trailEntry, ledgerEntry, line } = change
@@ -20,14 +20,14 @@ export function saveChange(tx: Tx, change: TransactionChange): void {
   if (line !== null) insertLine(tx, line)
 }
 
-/** Saves a change as `saveChange` does, with its dispute, which is inserted if it is open. */
+/** Stores a change as `saveChange` does, and the dispute: inserts an open one, updates a resolved one. */
 export async function saveDisputeChange(tx: Tx, change: DisputeChange): Promise<void> {
   saveChange(tx, change)
   if (change.dispute.status === 'open') await insertDispute(tx, change.dispute)
   else await updateDispute(tx, change.dispute)
 }
 
-/** Saves a payout. The caller must have locked the merchant before it read the balance. */
+/** Stores a payout. The caller must have locked the merchant before it read the balance. */
 export function savePayout(tx: Tx, { ledgerEntry, line }: Payout): void {
   postLedger(tx, ledgerEntry)
   insertLine(tx, line)

@@ -3,42 +3,43 @@ import { type SqlValue, type Tx, toDate } from './storage.ts'
 import type { RecordOf, Row, Table } from './table.ts'
 
 /**
- * The query of a page. Without cursors, it begins with the newest element. `before` selects elements older
- * than that id; `after` selects newer ones and reverses the order. Both select the elements between them.
+ * Which page of a list to read. Without cursors, the page begins with the newest element. `before` selects
+ * the elements older than the one with this id, the newest first. `after` selects the newer ones, the oldest
+ * first. With both, the elements between the two are selected.
  */
 export interface PageQuery {
-  /** The maximum number of elements. */
+  /** The maximum number of elements on the page. */
   readonly limit: number
   readonly after?: string | null
   readonly before?: string | null
-  /** The app that reads a merchant's list; the list is empty if the app does not have the merchant. */
+  /** The app that reads a list of a merchant. The page is empty if the app has no access to the merchant. */
   readonly appId?: string
-  /** The order, where the caller wants another than the cursors give. */
+  /** The order, if not the one that follows from the cursors. */
   readonly order?: 'newest' | 'oldest' | null
 }
 
 export type ListPage<Item> =
   | { readonly items: readonly Item[] }
-  /** The cursor is not an element of this list. */
+  /** No element of the list has the id of this cursor. */
   | { readonly unknownCursor: 'after' | 'before' }
 
-/** How the elements of one kind of list are read. */
+/** The parts of the SQL that reads a list of one kind, and the conversion of a row. */
 export interface ListSource<Row, Item> {
-  /** The columns of the SELECT. */
+  /** The columns to select, separated by commas. */
   readonly columns: string
-  /** A table, or a join. */
+  /** The table or join of the FROM clause. */
   readonly from: string
-  /** The columns of the list's owner and of the id that is the cursor. */
+  /** The column with the id of the list's owner; `id` is the column with the ids that cursors name. */
   readonly owner: string
   readonly id: string
-  /** The column that orders the list, or several of which the first decides. */
+  /** The column that orders the list, or several columns, as in ORDER BY. */
   readonly position: string | readonly string[]
-  /** Additional conditions of each element. */
+  /** Conditions that each element must meet, besides the owner. */
   readonly conditions?: readonly SqlCondition[]
   readonly item: (row: Row) => Item
 }
 
-/** Returns the list of a merchant's records. */
+/** Returns the source for lists of a merchant's records in `table`. */
 export function listOfMerchant<Defined extends ConstructorParameters<typeof Table>[1]>(
   table: Table<Defined>,
 ): ListSource<Row, RecordOf<Defined>> {
@@ -52,10 +53,13 @@ export function listOfMerchant<Defined extends ConstructorParameters<typeof Tabl
   }
 }
 
-/** A condition in SQL. `parameter` adds a value and returns its placeholder. */
+/**
+ * Returns a condition in SQL. `parameter` adds a value to the statement and returns its placeholder, such as
+ * `$3`.
+ */
 export type SqlCondition = (parameter: (value: SqlValue) => string) => string
 
-/** Returns the conditions of a range of time on a column. */
+/** Returns the conditions that the time in `column` is in the range. */
 export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly SqlCondition[] {
   return [
     ...(fromMs === null ? [] : [(of: Parameter) => `${column} >= ${of(toDate(fromMs))}`]),
@@ -65,12 +69,12 @@ export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly
 
 type Parameter = Parameters<SqlCondition>[0]
 
-/** Columns and the values that they must have; undefined and null filter nothing. */
+/** The value that each of these columns must have. Undefined and null do not filter. */
 type ListFilters = Readonly<Record<string, SqlValue | undefined>>
 
 /**
- * Reads a page. Positions follow the order of commits of one owner, so that paging in any direction
- * returns each element once, also while elements are inserted.
+ * Reads a page of a list. The positions in an owner's list follow the order of commits, so that paging in
+ * either direction returns each element once, even if elements are inserted meanwhile.
  */
 export async function listPage<Row, Item>(
   tx: Tx,
@@ -107,7 +111,7 @@ export async function listPage<Row, Item>(
        .join(', ')} LIMIT ${limit}`,
     params,
   )
-  // An unknown cursor selects nothing, so only an empty page needs the check.
+  // Only an empty page needs this check, because an unknown cursor selects nothing.
   const unknownCursor = rows.length === 0 ? await findUnknownCursor(tx, source, owner, page) : undefined
   return unknownCursor === undefined ? { items: rows.map(source.item) } : { unknownCursor }
 }
@@ -121,7 +125,7 @@ function positionColumns({ position }: Pick<CursorSource, 'position'>): readonly
   return [position].flat()
 }
 
-/** Selects the position of the owner's element whose id is that parameter. */
+/** Returns the SQL that selects the position of the owner's element with the id in `parameter`. */
 function selectPosition(place: CursorSource, parameter: string): string {
   const { from, owner, id } = place
   return `SELECT ${positionColumns(place).join(', ')} FROM ${from} WHERE ${owner} = $1 AND ${id} = ${parameter}`

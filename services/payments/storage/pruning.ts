@@ -1,16 +1,16 @@
 import { byIndex, type Tx, toDate } from './storage.ts'
 
 /**
- * Statements that delete the oldest `$2` rows that ended at `$1` or before, because they are useless some
- * time after their end. The records of the books are never removed.
+ * Statements that delete at most `$2` rows that are no longer needed since `$1` or before, the oldest first.
+ * The records of the books are never deleted.
  */
 const statements = {
-  /** Delivered, or given up. */
+  /** Deliveries that succeeded or were given up. */
   'webhook deliveries': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
       SELECT endpoint_id, event_id FROM webhook_deliveries WHERE coalesce(delivered, given_up) <= $1
       ORDER BY coalesce(delivered, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Deliveries that wait for an endpoint disabled or deleted at `$1` or before. */
+  /** Deliveries that wait for an endpoint that was disabled or deleted. */
   'webhook deliveries to disabled endpoints': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
       SELECT d.endpoint_id, d.event_id FROM webhook_endpoints e CROSS JOIN LATERAL (
         SELECT endpoint_id, event_id FROM webhook_deliveries
@@ -20,8 +20,9 @@ const statements = {
       WHERE e.disabled <= $1 LIMIT $2
     ) RETURNING 1 AS removed`,
   /**
-   * Endpoints without remaining deliveries: the next endpoint that has some is another one. In this form, an
-   * index answers it with any statistics.
+   * Deleted endpoints without deliveries. The subquery finds the first delivery with this or a higher
+   * endpoint id; if it has another endpoint id, this one has no delivery. In this form, the planner uses an
+   * index even without statistics.
    */
   'deleted webhook endpoints': `DELETE FROM webhook_endpoints WHERE id IN (
       SELECT id FROM webhook_endpoints e WHERE e.disabled <= $1 AND e.deleted <= $1
@@ -30,12 +31,12 @@ const statements = {
         )
       LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Mails that were sent, or failed for good. */
+  /** Mails that were sent or given up. */
   mails: `DELETE FROM mails WHERE id IN (
       SELECT id FROM mails WHERE coalesce(sent, given_up) <= $1
       ORDER BY coalesce(sent, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** The processor is not called again about events of this age. */
+  /** Events that the service has acknowledged. */
   'events of the test processor': `DELETE FROM test_processor_events WHERE id IN (
       SELECT id FROM test_processor_events WHERE told AND due <= $1
       ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -44,14 +45,13 @@ const statements = {
       SELECT operation_id FROM test_processor_answers WHERE created <= $1
       ORDER BY created LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Counts whose window is over. */
+  /** Counts whose window of 24 hours has ended. */
   'invitation counts': `DELETE FROM invitation_counts WHERE subject IN (
       SELECT subject FROM invitation_counts WHERE since <= $1::timestamptz - interval '1 day'
       ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
   /**
-   * Events, by id: an id begins with the time, so that no index is needed. The deliveries of an event are
-   * removed first.
+   * Events without deliveries. Selects by id, which begins with the time, so that no further index is needed.
    */
   events: `DELETE FROM webhook_events WHERE id IN (
       SELECT id FROM webhook_events e WHERE id < ${firstIdAfter('$1')} AND created <= $1
@@ -60,7 +60,7 @@ const statements = {
     ) RETURNING 1 AS removed`,
 } as const
 
-/** Returns an id below all UUIDs of version 7 made after that time. */
+/** Returns the SQL of an id that is above all UUIDs of version 7 made until `time`. */
 function firstIdAfter(time: string): string {
   const ms = `lpad(to_hex(ceil(extract(epoch FROM ${time}::timestamptz) * 1000)::bigint + 1), 12, '0')`
   return `rpad(${ms}, 32, '0')::uuid`
@@ -69,17 +69,17 @@ function firstIdAfter(time: string): string {
 export type Prunable = keyof typeof statements
 export const prunables = Object.keys(statements) as readonly Prunable[]
 
-/** Only one process at a time prunes, since pruning is not urgent. */
+/** Only one process prunes at a time. Other processes skip pruning, which is not urgent. */
 const lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('pruning', 3)) AS locked"
 
 interface PruneOptions {
-  /** Rows that ended later stay. */
+  /** Rows that became unnecessary later are kept. */
   readonly untilMs: number
   readonly limit: number
 }
 
 /**
- * @returns the number of removed rows; fewer than `limit` when no more are due, or 0 while another process
+ * @returns the number of deleted rows: fewer than `limit` if there are no more, and 0 while another process
  *   prunes
  */
 export async function prune(tx: Tx, what: Prunable, { untilMs, limit }: PruneOptions): Promise<number> {

@@ -1,17 +1,20 @@
 import type { Tx } from './storage.ts'
 
 /**
- * Plans for the two ways to read large tables. Without statistics, as after a restore, the planner expects
- * few rows everywhere, and chooses plans whose time grows with the square of the rows.
+ * The methods of the query planner to switch off for statements on large tables. Without statistics, as after
+ * a restore, the planner expects few rows, and chooses plans whose time grows with the square of the number
+ * of rows.
  */
 const excluded = {
-  /** Statements that read whole tables: a hash join or a merge join reads each table once. */
+  /**
+   * For statements that read whole tables: hash joins and merge joins, which read each table once, remain.
+   */
   'whole tables': ['enable_nestloop'],
-  /** Statements that read a part of a table: they walk an index from the begin of the part. */
+  /** For statements that read a part of a table: scans of an index from the start of the part remain. */
   'parts of tables': ['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin'],
 } as const
 
-/** Runs statements with plans for such reads. Other statements of the transaction are planned as before. */
+/** Runs `work` with the planner's methods for such reads. The settings end with `work`. */
 export async function planFor<T>(tx: Tx, reads: keyof typeof excluded, work: () => Promise<T>): Promise<T> {
   for (const method of excluded[reads]) await tx.query(`SET LOCAL ${method} = off`)
   const result = await work()

@@ -1,35 +1,34 @@
 import type { Rejected, Result } from '../domain/rejections.ts'
 
 /**
- * The storage of payments: a relational database behind one interface. All writes run inside `transaction`,
- * so related changes are stored together or not at all.
+ * The database of the payments service, behind one interface for PostgreSQL and PGlite. All writes run inside
+ * `transaction`, so that related changes are stored together or not at all.
  */
 export interface Storage {
   /**
-   * Runs `work` in one transaction and commits when it resolves. When it rejects, the transaction is rolled
-   * back and the error is rethrown unchanged.
+   * Runs `work` in one transaction and commits when `work` resolves. If `work` rejects, rolls the transaction
+   * back and rethrows the error unchanged.
    *
-   * `work` runs again, in a new transaction, when the database requires it (serialisation failures,
-   * deadlocks, lock timeouts) and when the connection is lost before the commit. It must therefore have no
-   * effect but through `tx`. It must not open another transaction: with one connection it would wait for
-   * itself.
+   * `work` runs again, in a new transaction, after a serialisation failure, a deadlock or a lock timeout, and
+   * if the connection is lost before the commit. So `work` must have no effect except through `tx`. It must
+   * not open another transaction, which could wait for the same connection for ever.
    *
-   * @throws StorageError with a code for the caller's decision.
+   * @throws StorageError whose code states what happened and whether to retry
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
-   * Runs `work`, which only reads, without a transaction: each statement sees the data committed when it
-   * began, as under read committed, and no call waits for a needless BEGIN and COMMIT. `work` runs again, on
-   * another connection, when the connection is lost.
+   * Runs `work`, which may only read, without BEGIN and COMMIT, which saves their round trips. Each statement
+   * sees the data that was committed when the statement began. `work` runs again, on another connection, if
+   * the connection is lost.
    *
-   * @throws StorageError as `transaction`; Error for a statement that could write or lock
+   * @throws StorageError as `transaction` does; Error for a statement that could write or lock
    */
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Waits for running transactions, then closes the connections. No transaction may begin afterwards. */
+  /** Waits for the running transactions, then closes the connections. Later transactions fail. */
   close(): Promise<void>
 }
 
-/** Carries a rejection out of a transaction, so that the transaction is rolled back. */
+/** An error with a rejection, which `transact` throws inside a transaction to roll it back. */
 class RollbackWithRejection extends Error {
   readonly rejected: Rejected
 
@@ -39,7 +38,10 @@ class RollbackWithRejection extends Error {
   }
 }
 
-/** Runs `work` in one transaction, which is rolled back if the work rejects. */
+/**
+ * Runs `work` in one transaction. If the result of `work` is a rejection, rolls back and returns the
+ * rejection.
+ */
 export async function transact<T>(
   storage: Pick<Storage, 'transaction'>,
   work: (tx: Tx) => Promise<Result<T>>,
@@ -57,52 +59,58 @@ export async function transact<T>(
 }
 
 /**
- * One transaction. Rows have the column names as written in the statement; `bigint` columns are bigint,
- * `timestamptz` are Date, `json` is parsed, `bytea` is Uint8Array. Statements run one after another, in the
- * order of the calls. Independent statements are best started together before any is awaited (`Promise.all`):
- * they are then sent together. After the first failure, the others fail with its error.
+ * The statements of one transaction or read. The fields of a row are the columns of the statement: `bigint`
+ * is bigint, `timestamptz` is Date, `json` is parsed, and `bytea` is Uint8Array. Statements run one after
+ * another, in the order of the calls. Start independent statements together (`Promise.all`), so that they are
+ * sent together. After a statement has failed, all later ones fail with the same error.
  */
 export interface Tx {
-  /** Runs one statement with `$1`-style parameters. @throws StorageError */
+  /** Runs one statement; `$1`, `$2` and so on stand for the parameters. @throws StorageError */
   query<Row>(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>
   /**
-   * Sends a statement without a result, and does not wait for it. If it fails, the whole transaction is
-   * rolled back. The commit follows the last statement without a wait either.
+   * Sends a statement whose result is not needed, and returns at once. If the statement fails, the commit
+   * fails with its error, and the transaction is rolled back.
    */
   send(sql: string, params?: readonly SqlValue[]): void
   /** Runs several statements without parameters, for migrations. @throws StorageError */
   script(sql: string): Promise<void>
 }
 
-/** JSON is passed as text. */
+/** The type of a parameter. JSON is passed as text. */
 export type SqlValue = string | number | bigint | boolean | Date | Uint8Array | readonly string[] | null
 
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable'
 
 export interface TransactionOptions {
-  /** Default: read committed. The caller then locks the rows that a decision depends on. */
+  /** By default `read committed`, under which the caller must lock the rows that a decision depends on. */
   readonly isolation?: Isolation
-  /** The longest time of one statement of this transaction. It replaces the storage's default. */
+  /** The maximum time of each statement of this transaction, instead of the storage's default. */
   readonly statementTimeoutMs?: number
 }
 
 /**
- * - `unavailable`: no connection can be had; nothing was done, and the caller can retry later.
- * - `contention`: conflicts with other transactions persisted until the limit of tries; nothing was done.
+ * - `unavailable`: there is no connection; nothing was done, and the caller can retry later.
+ * - `contention`: every attempt conflicted with other transactions; nothing was done.
  * - `timeout`: a statement took too long; nothing was done.
- * - `commit-unknown`: the connection was lost while the commit ran; the work is whole or absent, and only
+ * - `commit-unknown`: the connection was lost during the commit. Either all changes are stored or none; only
  *   a read of the data shows which.
  * - `constraint`: a constraint rejected the data; `constraint` is its name. Nothing was done.
- * - `refused`: the database rejected a statement for another reason, for example a text with a zero byte.
+ * - `refused`: the database rejected a statement for another reason, for example text with the character
+ *   U+0000.
  */
 type StorageErrorCode = 'unavailable' | 'contention' | 'timeout' | 'commit-unknown' | 'constraint' | 'refused'
 
 export class StorageError extends Error {
   override readonly name = 'StorageError'
   readonly code: StorageErrorCode
-  /** The name of the constraint, or of the trigger's rule, of a `constraint` error. */
+  /**
+   * The name of the violated constraint, or of the rule that a trigger reports. Undefined for other codes.
+   */
   readonly constraint: string | undefined
-  /** The five characters of PostgreSQL's Appendix A, if the database reported the error. */
+  /**
+   * The error code of PostgreSQL (Appendix A of the PostgreSQL manual); undefined if the database did not
+   * report the error.
+   */
   readonly sqlState: string | undefined
 
   constructor(code: StorageErrorCode, message: string, details: StorageErrorDetails = {}) {
@@ -119,13 +127,14 @@ interface StorageErrorDetails {
   readonly cause?: unknown
 }
 
-/** Returns whether the error is a violation of the constraint of that name. */
+/** Reports whether the error is a violation of the constraint with this name. */
 export function violates(error: unknown, constraint: string): boolean {
   return error instanceof StorageError && error.code === 'constraint' && error.constraint === constraint
 }
 
 /**
- * Returns the only row of a result. @throws Error for more or fewer rows, which is a defect of the program
+ * Returns the row of a result that has exactly one. @throws Error for more or fewer rows, which is a defect
+ * of the program
  */
 export function onlyRow<Row>(rows: readonly Row[]): Row {
   const [row] = rows
@@ -138,20 +147,20 @@ export function toDate(ms: number): Date {
 }
 
 /**
- * Returns the expression of the position of a list's element, for walking the list part by part. The
- * parameter is the element's id; null is the position before the first one. It is one value for the
- * statement, so that the index of the list is read from there.
+ * Returns the SQL of an element's position, for reading a list part by part. The parameter is the id of the
+ * last element read; null gives the position before the first one. The planner treats the result as one
+ * value, so that the index of the list is read from that position on.
  */
 export function positionAfter(table: string, parameter: string): string {
   return `coalesce((SELECT position FROM ${table} WHERE id = ${parameter}::uuid), -1)`
 }
 
-/** The lowest id. */
+/** The lowest UUID, which no record has. */
 export const firstId = '00000000-0000-0000-0000-000000000000'
 
 /**
- * Ends a subquery of EXISTS, which PostgreSQL then executes for each row through an index, instead of a
- * join: without statistics, as after a restore, the join would read the whole table for each row. A
- * preceding ORDER BY selects the index.
+ * Ends the subquery of an EXISTS, so that PostgreSQL executes the subquery for each row, through an index,
+ * and not as a join. Without statistics, as after a restore, the join would read the whole table for each
+ * row. An ORDER BY before it selects the index.
  */
 export const byIndex = 'OFFSET 0'

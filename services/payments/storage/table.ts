@@ -2,27 +2,27 @@ import { type SqlValue, toDate } from './storage.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 
-/** How a table stores a field of its records: in one or more columns. */
+/** How one field of a record is stored, in one or more columns. */
 export interface TableField<Value> {
   readonly columns: readonly string[]
-  /** Returns the values of the columns, in their order. */
+  /** Returns the values of `columns`, in the same order. */
   write(value: Value): readonly SqlValue[]
   read(row: Row): Value
 }
 
 type Fields = Readonly<Record<string, TableField<unknown>>>
 
-/** The record with these fields. */
+/** The type of the record that a table with these fields stores. */
 export type RecordOf<Defined extends Fields> = {
   readonly [Name in keyof Defined]: Defined[Name] extends TableField<infer Value> ? Value : never
 }
 
-/** A column whose values need no conversion. */
+/** A field in one column, whose values need no conversion. */
 export function valueColumn<Value extends SqlValue>(name: string): TableField<Value> {
   return { columns: [name], write: value => [value], read: row => row[name] as Value }
 }
 
-/** A time in milliseconds since the epoch. */
+/** A field with a time in milliseconds since the epoch, in a `timestamptz` column. */
 export function instantColumn(name: string): TableField<number> {
   return {
     columns: [name],
@@ -39,7 +39,7 @@ export function nullableInstantColumn(name: string): TableField<number | null> {
   }
 }
 
-/** A JSON value, which the database parses. */
+/** A field with any JSON value, in a JSON column. */
 export function jsonColumn<Value>(name: string): TableField<Value> {
   return {
     columns: [name],
@@ -48,7 +48,7 @@ export function jsonColumn<Value>(name: string): TableField<Value> {
   }
 }
 
-/** An object whose fields are columns. */
+/** A field that is an object. Each inner field has columns of its own. */
 export function columnGroup<Inner extends Fields>(fields: Inner): TableField<RecordOf<Inner>> {
   const entries = Object.entries(fields)
   return {
@@ -59,26 +59,28 @@ export function columnGroup<Inner extends Fields>(fields: Inner): TableField<Rec
   }
 }
 
-/** A statement whose first parameters are fields of a record. */
+/** A statement whose first parameters are the values of a record's fields. */
 interface RecordStatement<Shape> {
   readonly sql: string
-  /** The number of parameters of the record. */
+  /** The number of parameters that come from the record. */
   readonly count: number
   values(record: Shape): readonly SqlValue[]
 }
 
 /**
- * The columns of a table, and the record that each row is. Statements name columns only through it, so that a
- * new field is one line here and one in a migration.
+ * Maps the rows of a database table to records. Statements take the names of columns from the map, so that a
+ * new field needs only a line in the map and one in a migration.
  */
 export class Table<Defined extends Fields> {
   readonly name: string
-  /** All columns, as a SELECT or RETURNING lists them. */
+  /** The names of all columns, separated by commas, for SELECT and RETURNING. */
   readonly columns: string
   readonly #fields: Defined
   readonly #names: readonly string[]
 
-  /** @param fields in a list of an owner, the first is the owner's id */
+  /**
+   * @param fields the fields by name. For `insertAtNextPosition`, the first one must be the id of the owner
+   */
   constructor(name: string, fields: Defined) {
     this.name = name
     this.#fields = fields
@@ -86,19 +88,19 @@ export class Table<Defined extends Fields> {
     this.columns = this.#names.join(', ')
   }
 
-  /** Returns the columns for a statement that gives the table another name, or joins it. */
+  /** Returns the names of all columns with `alias` in front, for a statement that joins tables. */
   columnsWithAlias(alias: string): string {
     return this.#names.map(name => `${alias}.${name}`).join(', ')
   }
 
-  /** Returns the record of a row. */
+  /** Converts a row, with at least the columns of this table, to a record. */
   readonly read = (row: Row): RecordOf<Defined> => {
     const record: Record<string, unknown> = {}
     for (const name in this.#fields) record[name] = this.#fields[name]?.read(row)
     return record as RecordOf<Defined>
   }
 
-  /** @param more columns that the record does not have, whose values follow those of the record */
+  /** @param more further columns of the table, whose values the caller passes after those of the record */
   insert(more: readonly string[] = []): RecordStatement<RecordOf<Defined>> {
     const columns = [...this.#names, ...more]
     return {
@@ -109,15 +111,14 @@ export class Table<Defined extends Fields> {
   }
 
   /**
-   * Returns the statement that inserts an element at the next position of its owner's list. The owner is
-   * locked from then on, so that it belongs at the end of a transaction. The database rejects an owner
-   * without a list.
+   * Returns the statement that inserts a record at the next position of its owner's list. The statement locks
+   * the list until the end of the transaction, so run it last. The statement fails if the owner has no list.
    */
   insertAtNextPosition(): RecordStatement<RecordOf<Defined>> {
     return this.#insertAtNextPosition('', '')
   }
 
-  /** @param next inserts rows that depend on the inserted one, which it names `inserted` */
+  /** @param next the rest of the statement, which can read the inserted row from `inserted` */
   insertAtNextPositionWith(next: string): RecordStatement<RecordOf<Defined>> {
     return this.#insertAtNextPosition(', inserted AS (', ` RETURNING *) ${next}`)
   }
@@ -132,7 +133,7 @@ export class Table<Defined extends Fields> {
     }
   }
 
-  /** Returns the statement that updates these fields of the record with its id. */
+  /** Returns the statement that updates the fields `names` of the row with the record's id. */
   update<Name extends keyof Defined & string>(
     ...names: readonly Name[]
   ): RecordStatement<Pick<RecordOf<Defined>, Name | 'id'>> {
@@ -145,7 +146,7 @@ export class Table<Defined extends Fields> {
     }
   }
 
-  /** Returns the values of all columns, in their order. */
+  /** Returns the values of all columns of the table, in the order of `columns`. */
   values(record: RecordOf<Defined>): readonly SqlValue[] {
     return this.#write(record, Object.keys(this.#fields))
   }

@@ -1,13 +1,13 @@
 import { type Tx, toDate } from './storage.ts'
 
-/** A list whose cursors can be times. */
+/** A list whose cursors can be times: the FROM clause and the names of the columns. */
 interface TimedList {
   readonly from: string
   readonly owner: string
   readonly id: string
   readonly position: string
   readonly created: string
-  /** Whether an index has the owner's elements in the order of their creation. */
+  /** Whether an index has the elements of an owner in the order of creation. */
   readonly hasTimeIndex?: boolean
 }
 
@@ -52,12 +52,18 @@ export const timedLists = {
   },
 } as const satisfies Readonly<Record<string, TimedList>>
 
-/** Returns the id of the newest element that is not newer than the time, for the cursor `after`. */
+/**
+ * Returns the id of the newest element created at `timeMs` or before, as the cursor `after`; null if there is
+ * none.
+ */
 export function lastUntil(tx: Tx, list: TimedList, owner: string, timeMs: number): Promise<string | null> {
   return find(tx, list, { owner, condition: `${list.created} <= $2`, order: 'DESC', timeMs })
 }
 
-/** Returns the id of the oldest element that is not older than the time, for the cursor `before`. */
+/**
+ * Returns the id of the oldest element created at `timeMs` or later, as the cursor `before`; null if there is
+ * none.
+ */
 export function firstFrom(tx: Tx, list: TimedList, owner: string, timeMs: number): Promise<string | null> {
   return find(tx, list, { owner, condition: `${list.created} >= $2`, order: 'ASC', timeMs })
 }
@@ -70,8 +76,9 @@ interface TimeSearch {
 }
 
 /**
- * Orders by time if there is an index: in the order of positions, a list of 1,000,000 elements is read for
- * up to 0.5 s until one matches. Positions order elements of the same millisecond.
+ * Returns the first element that meets the condition. Orders by time if an index serves that; without it,
+ * reading a list of 1,000,000 elements takes up to 0.5 s. Elements of the same millisecond are ordered by
+ * position.
  */
 async function find(tx: Tx, list: TimedList, look: TimeSearch): Promise<string | null> {
   const { owner, condition, order, timeMs } = look

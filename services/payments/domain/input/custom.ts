@@ -4,9 +4,9 @@ import { hasCardNumber } from '../merchant/card.ts'
 import { rejectCardNumber } from './fields.ts'
 import { describeInput, type Reader, reader, rejectValue } from './record.ts'
 
-/** The maximum nesting of lists and objects. The custom object itself is the first level. */
+/** The maximum number of nested levels of lists and objects. The custom object itself is the first level. */
 export const maxCustomDepth = 8
-/** The maximum size of the object as JSON in UTF-8. */
+/** The maximum size of the custom object in bytes, as JSON in UTF-8. */
 export const maxCustomBytes = 8192
 
 const schema = {
@@ -16,8 +16,9 @@ const schema = {
 
 /**
  * Reads any JSON object within the limits. The service stores and returns it without interpreting its
- * content. It rejects values that databases and programs handle badly: the character U+0000, unpaired
- * surrogates, numbers that JSON cannot express, and the name `__proto__`.
+ * content. The reader rejects values that databases and programs handle badly: the character U+0000, unpaired
+ * surrogates, numbers that JSON cannot express, and a field named `__proto__`. The reader also rejects text
+ * that could contain a card number.
  */
 export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
   if (!isObject(value)) return rejectValue(place, 'type', `${describeInput(value)} is not an object`)

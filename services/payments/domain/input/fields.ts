@@ -13,7 +13,6 @@ import {
   rejectValue,
 } from './record.ts'
 
-/** The countries of ISO 3166-1, by their alpha-2 codes. */
 export const countryCodes: readonly string[] =
   `AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT
    BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH
@@ -32,13 +31,14 @@ export function isCountry(code: string): boolean {
 
 const pattern = /^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/
 
-/** Converts an IBAN in groups and small letters to its stored form. */
+/** Converts an IBAN to its stored form: without spaces, in capital letters. */
 export function normaliseIban(text: string): string {
   return text.replaceAll(' ', '').toUpperCase()
 }
 
 /**
- * Whether a normalised text has the form of ISO 13616 and its check digits are right (ISO 7064, mod 97-10).
+ * Reports whether a text is an IBAN: the form of ISO 13616 with correct check digits (ISO 7064, mod 97-10).
+ * The text must come from `normaliseIban`.
  */
 export function isIban(iban: string): boolean {
   if (!pattern.test(iban)) return false
@@ -48,7 +48,10 @@ export function isIban(iban: string): boolean {
   return BigInt(digits) % 97n === 1n
 }
 
-/** Reads a list of `min` to `max` elements, each by `read`. */
+/**
+ * Reads a list of `min` to `max` elements with `read`. Reports the errors of all elements, not only the
+ * first.
+ */
 export function list<T extends object | string>(
   read: Reader<T>,
   max: number,
@@ -70,11 +73,14 @@ export function list<T extends object | string>(
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048
 
-/** Control characters, which could harm a terminal, the header of a mail, or a database. */
+/**
+ * Matches control characters and line separators, which could harm a terminal, a mail header or a database.
+ */
 const controls = /[\p{Cc}\u2028\u2029]/u
 
 /**
- * The e-mail addresses of HTML (input type email) whose domain has a dot. Every part has a maximum length.
+ * Accepts the e-mail addresses that HTML accepts (input type email), if the domain has a dot. The part before
+ * the `@` has at most 64 characters, and each label of the domain at most 63.
  */
 const domainLabel = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const emailPattern = new RegExp(
@@ -103,7 +109,7 @@ export function textField(maxCharacters: number): Reader<string> {
   })
 }
 
-/** Reads text for people. A card number in it is rejected. */
+/** Reads text that is shown to people. Text that could contain a card number is rejected. */
 export function displayText(maxCharacters: number): Reader<string> {
   const read = textField(maxCharacters)
   return reader(read.schema, (value, place) => {
@@ -120,12 +126,17 @@ export function rejectCardNumber(place: FieldContext): InvalidInput {
   return rejectValue(place, 'card_number', 'could contain a card number, which must not be stored')
 }
 
-/** Whether text can be stored and shown: without control characters and unpaired surrogates. */
+/** Reports whether text can be stored and shown: it has no control characters and no unpaired surrogates. */
 export function isStorable(value: string): boolean {
   return value.isWellFormed() && !controls.test(value)
 }
 
-/** @param schema what a string that matches is, and its `maxLength` if that is not in the pattern */
+/**
+ * Creates a reader of text for which `matches` returns true. Other text is reported as "<text> is
+ * <expected>".
+ *
+ * @param schema the JSON Schema of the text, without `type`
+ */
 function matching(
   schema: JsonObject,
   maxCharacters: number,
@@ -140,7 +151,7 @@ function matching(
   })
 }
 
-/** Reads a whole number from `min` to `max`; in a form, its digits. */
+/** Reads a whole number from `min` to `max`. In JSON it is a number, in a form text of digits. */
 export function integerBetween(min: bigint, max: bigint): Reader<bigint> {
   const schema = { type: 'integer', minimum: Number(min), maximum: Number(max) }
   return reader(schema, (value, place) => {
@@ -160,7 +171,7 @@ function fromNumber(value: unknown): bigint | undefined {
   return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : undefined
 }
 
-/** An amount in minor units: a whole number from 1. */
+/** Reads an amount in minor units: a whole number from 1 to `maxAmount`. */
 export const amount = described(integerBetween(1n, maxAmount), 'The amount in minor units of the currency')
 
 const booleanWords: ReadonlyMap<unknown, boolean> = new Map([
@@ -168,7 +179,7 @@ const booleanWords: ReadonlyMap<unknown, boolean> = new Map([
   ...['no', 'n', 'false', '0'].map(word => [word, false] as const),
 ])
 
-/** Reads true or false; in a form yes or no, y or n, 1 or 0. */
+/** Reads true or false. A form can also have yes or no, y or n, 1 or 0. */
 export const booleanFlag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) => {
   const found = place.encoding === 'form' ? booleanWords.get(value) : value
   if (typeof found === 'boolean') return found
@@ -183,7 +194,7 @@ export const currency = matching(
   'not a currency of ISO 4217, such as DKK',
 )
 
-/** Reads a currency of payouts. */
+/** Reads the currency in which a merchant is paid out, one of `codes`. */
 export function fundingCurrency(codes: readonly string[]): Reader<string> {
   const description = 'The funding currency, one of the configured currencies'
   return reader({ ...currency.schema, description }, (value, place) => {
@@ -213,7 +224,7 @@ export const email = matching(
 
 export const id = matching({ format: 'uuid' }, 36, isId, 'not an id of this service')
 
-/** The text on a bank statement, as in the public API. */
+/** The text on the payer's bank statement, with the limits of the public API. It may be empty. */
 const descriptorPattern = /^[\x20-\x7E]{0,22}$/
 
 const descriptorSchema = {
@@ -231,7 +242,7 @@ export const descriptor: Reader<string> = reader(descriptorSchema, (value, place
   return rejectValue(place, 'format', `${describeInput(value)} has characters other than printable ASCII`)
 })
 
-/** An http or https URL, unchanged. */
+/** Reads an http or https URL without user name and password, and returns it unchanged. */
 export const webAddress = matching(
   { format: 'uri', maxLength: maxUrlCharacters },
   maxUrlCharacters,
@@ -257,7 +268,7 @@ export const iban: Reader<string> = reader({ type: 'string' }, (value, place) =>
     : rejectValue(place, 'format', 'is not an IBAN, or has a wrong digit')
 })
 
-/** Reads one of these texts. */
+/** Reads one of `values`. Any other input is reported with `code`. */
 export function enumeration<T extends string>(
   values: readonly T[],
   code: 'format' | 'unsupported' = 'unsupported',

@@ -1,7 +1,7 @@
 import { accept, type Rejected, type Result, reject } from '../rejections.ts'
 import { describeInput } from './record.ts'
 
-/** The maximum number of fields of a form, and of brackets of a name. */
+/** The maximum number of fields in a form, and of levels in the name of a field: `a[b][c]` has 3. */
 const maxFormFields = 500
 const maxFormDepth = 10
 
@@ -41,7 +41,10 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** `a[b][c]` to a, b and c. Undefined for `__proto__`, which would not become an own field. */
+/**
+ * Splits `a[b][c]` into a, b and c. Returns undefined for a name with wrong brackets or too many levels, and
+ * for one with `__proto__`, which would set the prototype of the object and not a field.
+ */
 function splitName(name: string): readonly string[] | undefined {
   const [, first, brackets = ''] = namePattern.exec(name) ?? []
   if (first === undefined) return undefined

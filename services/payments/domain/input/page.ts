@@ -14,25 +14,33 @@ import {
   requiredField,
 } from './record.ts'
 
-/** The maximum number of elements of a page. */
+/** The maximum `limit` of lists that set no other maximum. */
 const maxPageItems = 100n
 
-/** The query of a page of a list. */
+/** Which page of a list a request asks for. */
 export interface PageInput<Filter> {
   readonly limit: number
   readonly after: Cursor | null
   readonly before: Cursor | null
-  /** Null for the order that the cursors give. */
+  /**
+   * Null for the order that follows from the cursors: the oldest first with `after`, else the newest first.
+   */
   readonly order: Order | null
   readonly filter: Filter
 }
 
 type Order = 'newest' | 'oldest'
 
-/** The id of an element, or a time, which the public client sends for `since` and `until`. */
+/**
+ * A position in a list: the id of an element, or a time. The public client sends a time for `since` and
+ * `until`.
+ */
 export type Cursor = { readonly id: string } | { readonly timeMs: number }
 
-/** A time in the form of the public API's ids: seconds since the epoch in 8 hex digits, the rest zeros. */
+/**
+ * Matches a time that is written as an id of the public API: seconds since the epoch in 8 hex digits, the
+ * rest zeros.
+ */
 const timePattern = /^([0-9a-f]{8})0{16}$/
 
 const cursorForm = 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros.'
@@ -75,7 +83,9 @@ const sort = record({
   id: optionalField(described(order, 'The same as sort[created].')),
 })
 
-/** Reads the query of a list: limit (required), after, before, the order of creation, and filters. */
+/**
+ * Reads the query of a list: `limit` (required, at most `maxItems`), `before`, `after`, `sort` and `filter`.
+ */
 export function pageReader<Filter>(filter: Reader<Filter>, maxItems: bigint = maxPageItems) {
   return record({
     limit: requiredField(described(integerBetween(1n, maxItems), 'The most elements that come.')),
@@ -93,7 +103,7 @@ export function parsePage<Filter>(
   filter: Reader<Filter>,
   maxItems?: bigint,
 ): Result<PageInput<Filter>> {
-  // Reports the required field of the filter instead of a missing filter.
+  // Without a filter, the error names the required field in it, and not the filter as a whole.
   const complete = isObject(query) ? { filter: {}, ...query } : query
   const parsed = parseInput(pageReader(filter, maxItems), complete, 'form')
   if (!parsed.ok) return parsed

@@ -2,28 +2,31 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { accept, type FieldError, type FieldErrorCode, type Result, rejectFields } from '../rejections.ts'
 
-/** How an input was written: in a form every value is text. */
+/** The format of an input. In a form, every value is text, and empty text is a missing value. */
 export type Encoding = 'json' | 'form'
 
-/** Where a value is in an input, and the errors found so far. */
+/** The place of a value in an input, and the errors that were found in the input so far. */
 export interface FieldContext {
   readonly path: string
   readonly encoding: Encoding
   readonly errors: FieldError[]
 }
 
-/** The value of an invalid input, whose error is reported in the context. */
+/** The result of reading an invalid input. Its error is in `errors` of the context. */
 export const invalidValue = Symbol('invalid')
 export type InvalidInput = typeof invalidValue
 
-/** Converts an input to a value, or reports its error in the context. */
+/**
+ * Converts an input to a value. For an invalid input, adds an error to the context and returns
+ * `invalidValue`.
+ */
 type Read<T> = (value: unknown, place: FieldContext) => T | InvalidInput
 
-/** The JSON Schemas (2020-12) of a value, for the OpenAPI document. */
+/** The JSON Schemas (2020-12) of a value in the OpenAPI document. */
 interface Schemas {
-  /** The schema of the input in JSON. */
+  /** The schema of the value in the body or query of a request. */
   readonly schema: JsonObject
-  /** The schema of the value in an answer. */
+  /** The schema of the value in an answer, which differs if reading converts the value or adds a default. */
   readonly answerSchema: JsonObject
 }
 
@@ -33,33 +36,33 @@ export function reader<T>(schema: JsonObject, read: Read<T>, answerSchema = sche
   return Object.assign((value: unknown, place: FieldContext) => read(value, place), { schema, answerSchema })
 }
 
-/** Returns the reader with a description in its schema. */
+/** Returns a reader that reads the same, with the description in both schemas. */
 export function described<T>(read: Reader<T>, description: string): Reader<T> {
   return reader({ ...read.schema, description }, read, { ...read.answerSchema, description })
 }
 
 interface RecordField<T> extends Schemas {
-  /** The value of a missing field; `invalid` if the field is required. */
+  /** The value of a missing field. `invalidValue` makes the field required. */
   readonly absent: T | InvalidInput
   readonly read: Read<T>
 }
 
-/** The maximum number of field errors in one rejection. */
+/** At most this many field errors are reported in one rejection; later ones are dropped. */
 export const maxFieldErrors = 50
 
-/** The maximum length of a quoted input in a message. */
+/** Messages quote inputs up to this length, in characters. Of a longer text, they state only the length. */
 const maxQuoted = 60
 
 export function requiredField<T>(read: Reader<T>): RecordField<T> {
   return { absent: invalidValue, read, schema: read.schema, answerSchema: read.answerSchema }
 }
 
-/** A field that may be missing or null; both become null. */
+/** Creates a field that may be missing or null; both become null. */
 export function optionalField<T>(read: Reader<T>): RecordField<T | null> {
   return { absent: null, read, schema: orNull(read.schema), answerSchema: orNull(read.answerSchema) }
 }
 
-/** Returns the field for an update, in which a missing field and null become null. */
+/** Returns the field as a part of an update: it may be missing or null, and both become null. */
 export function optionalInUpdate<T>(field: RecordField<T | null>): RecordField<T | null> {
   if (field.absent === null) return field
   return { ...field, absent: null, schema: orNull(field.schema), answerSchema: orNull(field.answerSchema) }
@@ -79,12 +82,15 @@ export function rejectValue(place: FieldContext, code: FieldErrorCode, message: 
   return invalidValue
 }
 
-/** Matches text that could be the number of a card or an account, in groups or not. */
+/**
+ * Matches 12 digits or more, with or without single spaces or dashes between them: they could be the number
+ * of a card or an account.
+ */
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
 /**
- * Describes an input in a message: only its type if it is long or not a text. Omits long numbers, because
- * a card number in the wrong field must not reach an answer or a log.
+ * Describes an input for a message. Quotes short text, numbers and booleans, and names only the type of
+ * others. Replaces long numbers, because a card number in the wrong field must not reach an answer or a log.
  */
 export function describeInput(value: unknown): string {
   if (typeof value === 'string' && value.length > maxQuoted) return `a text of ${value.length} characters`
@@ -100,22 +106,21 @@ function withoutLongNumbers(text: string): string {
 }
 
 type Shape = Readonly<Record<string, RecordField<unknown>>>
-/** The record with these fields. */
+/** The type of the values that `record` reads for this shape. */
 export type RecordValues<S extends Shape> = {
   readonly [K in keyof S]: S[K] extends RecordField<infer T> ? T : never
 }
 
 interface RecordOptions {
   /**
-   * Called for each field that the record does not have. By default, such a field is rejected as
-   * `unknown`.
+   * Called for each input field that is not in the shape. By default, such a field is rejected as `unknown`.
    */
   readonly onUnknownField?: (place: FieldContext) => void
 }
 
 /**
- * Reads a record with these fields and no others: a misspelt field, or one that only the service sets, is
- * rejected and not ignored.
+ * Reads an object with the fields of `shape`. A field that is not in the shape is rejected, not ignored: it
+ * may be misspelt, or be one that only the service sets.
  */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<RecordValues<S>> {
   const { onUnknownField = place => rejectUnknown(place, Object.keys(shape)) } = options
@@ -168,7 +173,7 @@ function at(place: FieldContext, name: string): FieldContext {
   return { ...place, path: place.path === '' ? shown : `${place.path}.${shown}` }
 }
 
-/** Reads a whole input, and reports all of its errors together. */
+/** Reads a whole input. A rejection has all errors of the input, up to `maxFieldErrors`. */
 export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): Result<T> {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })

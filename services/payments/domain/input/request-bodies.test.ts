@@ -66,7 +66,7 @@ test('an object in a form is no flag, whatever its fields are called', () => {
   }
 })
 
-/** The merchant above with one change, and the rejected fields. */
+/** Changes of the valid merchant, each with the expected rejected fields. */
 const merchants: readonly (readonly [change: object, rejected: string])[] = [
   [{ name: 'x'.repeat(101) }, 'name too_long'],
   [{ name: 'a\u0000b' }, 'name format'],

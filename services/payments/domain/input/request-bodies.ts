@@ -34,7 +34,7 @@ import {
 } from './record.ts'
 
 const maxNotesCharacters = 1000
-/** The limit of the reference and of the text of a payment link. */
+/** The maximum length of the reference and of the text of a payment link, in characters. */
 export const maxLinkTextCharacters = 200
 
 export interface AppInput {
@@ -56,7 +56,7 @@ export interface SaveCardInput {
 export interface LinkInput {
   readonly key: string
   readonly currency: string | null
-  /** Null asks the payer for it: the point of sale. */
+  /** Null if the payer enters the amount on the payment page, as at a point of sale. */
   readonly amount: bigint | null
   readonly reference: string | null
   readonly text: string | null
@@ -69,12 +69,12 @@ export type Locale = (typeof locales)[number]
 
 const app = record({ name: optionalField(displayText(maxNameCharacters)) })
 
-/** The fields that can change. Each is optional in an update. */
+/** The fields of a merchant that an update can change, all of them optional. */
 const mutableFields = Object.fromEntries(
   mutableMerchantFields.map(name => [name, optionalInUpdate<string>(merchantFields[name])]),
 )
 
-/** The fields that a merchant can be without. */
+/** The fields that an update can remove with null, because a merchant may be without them. */
 const removable: ReadonlySet<string> = new Set(
   mutableMerchantFields.filter(name => merchantFields[name].absent === null),
 )
@@ -126,7 +126,8 @@ const link = record(
     redirect: optionalField(webAddress),
     locale: optionalField(textField(maxUrlCharacters)),
   },
-  // Mail programs and others add parameters to links, for example to count visits.
+  // Unknown parameters are allowed, because mail programs and others add some to links, for example to count
+  // visits.
   { onUnknownField: () => {} },
 )
 
@@ -149,12 +150,12 @@ export const bodySchemas = {
   CardInput: card.schema,
 }
 
-/** POST /apps. */
+/** Parses the body of POST /apps. */
 export function parseApp(body: unknown, encoding: Encoding): Result<AppInput> {
   return parseInput(app, body, encoding)
 }
 
-/** POST /merchants. The currency must be one of those that merchants are paid in. */
+/** Parses the body of POST /merchants. The currency of the merchant must be one of `fundingCurrencies`. */
 export function parseMerchant(
   body: unknown,
   encoding: Encoding,
@@ -163,7 +164,10 @@ export function parseMerchant(
   return parseInput(merchant(fundingCurrencies), body, encoding)
 }
 
-/** PUT /merchants/<id>. A field that is not there stays; one that may be missing is removed by null. */
+/**
+ * Parses the body of PUT /merchants/<id>. A missing field keeps its value. Null removes a field that a
+ * merchant may be without, and is ignored for others.
+ */
 export function parseMerchantUpdate(body: unknown, encoding: Encoding): Result<MerchantUpdate> {
   const parsed = parseInput(merchantUpdate, body, encoding)
   if (!parsed.ok) return parsed
@@ -172,17 +176,20 @@ export function parseMerchantUpdate(body: unknown, encoding: Encoding): Result<M
   return accept(Object.fromEntries(Object.entries(parsed.value).filter(isChange)))
 }
 
-/** POST /merchants/<id>/users. */
+/** Parses the body of POST /merchants/<id>/users. */
 export function parseMember(body: unknown, encoding: Encoding): Result<{ readonly email: string }> {
   return parseInput(member, body, encoding)
 }
 
-/** POST /merchants/<id>/apps. */
+/** Parses the body of POST /merchants/<id>/apps. */
 export function parseAssociation(body: unknown, encoding: Encoding): Result<{ readonly appId: string }> {
   return parseInput(association, body, encoding)
 }
 
-/** POST /merchants/<id>/transactions, from a previous transaction or from a saved card. */
+/**
+ * Parses the body of POST /merchants/<id>/transactions. Rejects it unless it has exactly one of
+ * `transactionId` and `cardId`.
+ */
 export function parseTransaction(body: unknown, encoding: Encoding): Result<TransactionInput> {
   const parsed = parseInput(transaction, body, encoding)
   const faults = findSourceErrors(body)
@@ -204,22 +211,26 @@ function findSourceErrors(body: unknown): readonly FieldError[] {
   return [{ field: 'transactionId', code: 'required', message }]
 }
 
-/** POST /transactions/<id>/captures. */
+/** Parses the body of POST /transactions/<id>/captures. */
 export function parseCapture(body: unknown, encoding: Encoding): Result<CaptureInput> {
   return parseInput(capture, body, encoding)
 }
 
-/** POST /transactions/<id>/refunds. Takes the currency as a guard too, as a capture does. */
+/**
+ * Parses the body of POST /transactions/<id>/refunds. The optional currency must be that of the transaction.
+ */
 export function parseRefund(body: unknown, encoding: Encoding): Result<RefundInput> {
   return parseInput(capture, body, encoding)
 }
 
-/** POST /transactions/<id>/voids. Takes the currency as a guard too, as a capture does. */
+/**
+ * Parses the body of POST /transactions/<id>/voids. The optional currency must be that of the transaction.
+ */
 export function parseVoid(body: unknown, encoding: Encoding): Result<VoidInput> {
   return parseInput(cancellation, body, encoding)
 }
 
-/** POST /merchants/<id>/cards. */
+/** Parses the body of POST /merchants/<id>/cards. */
 export function parseCard(body: unknown, encoding: Encoding): Result<SaveCardInput> {
   return parseInput(card, body, encoding)
 }
@@ -230,7 +241,7 @@ export function parseLink(query: unknown): Result<LinkInput> {
   return parsed.ok ? accept({ ...parsed.value, locale: parseLocale(parsed.value.locale) }) : parsed
 }
 
-/** Danish for da, da_DK or da-DK; English for anything else. */
+/** Returns the language of the pages: Danish for da, da_DK or da-DK, English for anything else. */
 export function parseLocale(text: string | null): Locale {
   return text !== null && /^da(?:[_-]|$)/i.test(text) ? 'da' : 'en'
 }

@@ -35,11 +35,11 @@ const instantSchema = {
     '^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2}))?$',
 }
 
-/** Reads a date, which is its start in UTC, or a time of RFC 3339, as milliseconds since the epoch. */
+/** Reads a date or a time of RFC 3339 as milliseconds since the epoch. A date stands for its start in UTC. */
 const instant: Reader<number> = reader(instantSchema, (value, place) => {
   const date = typeof value === 'string' ? instantPattern.exec(value)?.[1] : undefined
   const ms = date === undefined ? Number.NaN : Date.parse(value as string)
-  // Date.parse takes 2026-02-30 for the second of March.
+  // Compares the day, because Date.parse accepts 2026-02-30 and returns the second of March.
   const isDay = !Number.isNaN(ms) && new Date(`${date}T00:00:00Z`).toISOString().startsWith(`${date}`)
   if (isDay) return ms
   return rejectValue(
@@ -49,10 +49,12 @@ const instant: Reader<number> = reader(instantSchema, (value, place) => {
   )
 })
 
-/** Reads a search text, which must be storable. */
+/**
+ * Reads a name or a value to search for. Text that cannot be stored is rejected, because it cannot be found.
+ */
 const searched = textField(maxCustomCharacters)
 
-/** Fields of `custom` with the values that they must have. */
+/** The JSON Schema of the searched fields of `custom`: each field with the value that it must have. */
 const customSchema = {
   type: 'object',
   maxProperties: maxCustomFields,
@@ -123,7 +125,10 @@ const searchFields = record({
   created: optionalField(created),
 })
 
-/** The filter of a list of transactions. A search that no index serves needs the start of a range of time. */
+/**
+ * The filter of a list of transactions. A search by `custom` or `status` needs `created.from`, because no
+ * index serves it alone.
+ */
 export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.schema, (value, place) => {
   const found = searchFields(value, place)
   if (found === invalidValue) return invalidValue
@@ -132,12 +137,11 @@ export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.
   return bounded === invalidValue ? invalidValue : { reference, custom, status, ...bounded }
 })
 
-/** The filter of lists whose elements can belong to a transaction. */
+/** The filter by transaction, for lists whose elements can belong to one. */
 export const transactionId = described(id, 'Only records of this transaction.')
 
 const lineFields = record({ transactionId: optionalField(transactionId), created: optionalField(created) })
 
-/** The filter of a list of lines. */
 export const lineSearch: Reader<LineSearch> = reader(lineFields.schema, (value, place) => {
   const found = lineFields(value, place)
   if (found === invalidValue) return invalidValue
@@ -158,7 +162,7 @@ function timeRange(range: Range | null, isNeeded: boolean, place: FieldContext):
     if (!isNeeded && to === null) return { fromMs: null, toMs: null }
     return reject('from', 'required', 'is missing; a search by status, custom or created.to needs it')
   }
-  // Without an end, the range has the maximum length.
+  // Without `to`, the range has the maximum length.
   const latest = from + maxSearchDays * dayMs
   if (to === null) return { fromMs: from, toMs: latest }
   if (to <= from) return reject('to', 'too_small', 'is not later than created.from')

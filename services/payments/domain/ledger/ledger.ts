@@ -2,21 +2,21 @@ import type { Fee } from '../money/fees.ts'
 import type { Money } from '../money/money.ts'
 
 /**
- * The accounts of a merchant's book. A posting adds to an account what its owner is owed: a positive balance
- * of `merchant` is owed to the merchant, a negative one of `clearing` is owed by the processor.
+ * The accounts of a merchant's book. The sign of a balance states who owes: a positive balance of `merchant`
+ * is owed to the merchant, and a negative balance of `clearing` is owed by the processor.
  */
 const accounts = [
-  /** The merchant's balance, in its own currency only. */
+  /** The merchant's balance, only in the merchant's currency. */
   'merchant',
   /** Money at the card processor. */
   'clearing',
   /** The fees that merchants have paid. */
   'fees',
-  /** Money that is held while a dispute runs, in the transaction's currency. */
+  /** Money that is held until a dispute is won or lost, in the transaction's currency. */
   'disputes',
   /** Money on its way to, or at, the merchant's bank. */
   'payouts',
-  /** The account of exchanges between currencies. */
+  /** The other side of each exchange, so that the postings of each currency sum to zero. */
   'exchange',
 ] as const
 export type Account = (typeof accounts)[number]
@@ -31,7 +31,7 @@ export interface Posting {
 const entryKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'dispute-lost', 'payout'] as const
 export type EntryKind = (typeof entryKinds)[number]
 
-/** Postings that belong together. Their sum is zero in each currency. Never changed. */
+/** The postings of one operation. Their sum is zero in each currency. A stored entry never changes. */
 export interface LedgerEntry {
   readonly id: string
   readonly merchantId: string
@@ -41,22 +41,26 @@ export interface LedgerEntry {
   readonly kind: EntryKind
   /** Null for a payout. */
   readonly transactionId: string | null
-  /** The dispute of the entry; null if it belongs to none. */
+  /** Null if the entry belongs to no dispute. */
   readonly disputeId: string | null
-  /** The line that shows it; null for a lost dispute, which does not touch the merchant's balance. */
+  /**
+   * The line with the effect of this entry on the merchant's balance; null for a lost dispute, which has no
+   * effect.
+   */
   readonly lineId: string | null
   readonly postings: readonly Posting[]
 }
 
-/** One side of a transfer. Amounts are not negative. */
+/** One side of a transfer. Its amount is not negative. */
 interface Side {
   readonly account: Account
   readonly money: Money
 }
 
 /**
- * The postings that take `from` and give `to`. Between two currencies they go through `exchange`, so that
- * each currency balances by itself. In one currency both amounts must be the same.
+ * Returns the postings that subtract `from` from its account and add `to` to its account. Between two
+ * currencies, the postings go through `exchange`, so that each currency sums to zero. Within one currency,
+ * both amounts must be equal.
  */
 export function transfer(from: Side, to: Side): readonly Posting[] {
   const given = post(from.account, from.money.currency, -from.money.amount)
@@ -70,7 +74,6 @@ export function transfer(from: Side, to: Side): readonly Posting[] {
   ]
 }
 
-/** The postings of a fee that the merchant pays. */
 export function chargeFee(currency: string, amount: bigint): readonly Posting[] {
   const money = { currency, amount }
   return transfer({ account: 'merchant', money }, { account: 'fees', money })
@@ -80,12 +83,12 @@ function post(account: Account, currency: string, amount: bigint): readonly Post
   return amount === 0n ? [] : [{ account, currency, amount }]
 }
 
-/** The sum of the postings to an account, by currency. */
+/** Returns the sum of the postings to an account, by currency. */
 export function sumAccount(postings: Iterable<Posting>, account: Account): ReadonlyMap<string, bigint> {
   return sumByCurrency([...postings].filter(posting => posting.account === account))
 }
 
-/** Currencies whose postings do not sum to zero, with that sum. Empty for an entry that balances. */
+/** Returns the currencies whose postings do not sum to zero, each with its sum. Empty for a valid entry. */
 export function imbalances(postings: Iterable<Posting>): ReadonlyMap<string, bigint> {
   return new Map([...sumByCurrency(postings)].filter(([, sum]) => sum !== 0n))
 }
@@ -100,7 +103,8 @@ export const lineKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'payout
 export type LineKind = (typeof lineKinds)[number]
 
 /**
- * An entry of the history that makes up a merchant's balance. Derived from one ledger entry; never changed.
+ * A change of a merchant's balance, as the API shows it. Each line belongs to one ledger entry and never
+ * changes. The balance of a merchant is the sum of its lines.
  */
 export interface Line {
   readonly id: string
@@ -109,12 +113,18 @@ export interface Line {
   /** Milliseconds since the epoch. */
   readonly createdMs: number
   readonly kind: LineKind
-  /** The effect on the merchant's balance, in minor units of its currency: the sum of its postings there. */
+  /**
+   * The effect on the merchant's balance, in minor units of the merchant's currency: the sum of the postings
+   * to the account `merchant`.
+   */
   readonly balance: bigint
   readonly fee: Fee
   readonly description: string
   /** Null for a payout. */
   readonly transactionId: string | null
-  /** The captured, refunded, disputed or paid out amount, in its own currency. Never negative. */
+  /**
+   * The captured, refunded or disputed amount in the transaction's currency, or the amount paid out. Never
+   * negative.
+   */
   readonly amount: Money
 }

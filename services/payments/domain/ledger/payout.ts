@@ -10,10 +10,11 @@ export interface Payout {
 }
 
 /**
- * Sends a part of a merchant's balance to its bank account.
+ * Books a payout of a part of the balance to the merchant's bank account. Rejects a merchant without a bank
+ * account, and an amount below 1 or above the balance.
  *
- * @param balance the sum of the merchant's lines, in minor units of its currency
- * @param amount null for all of the balance, up to the largest amount of one operation
+ * @param balance the sum of the merchant's lines, in minor units of the merchant's currency
+ * @param amount null for the whole balance, at most `maxAmount`
  */
 export function payOut(
   balance: bigint,

@@ -6,14 +6,14 @@ import { type Account, imbalances, type LedgerEntry, type Line, sumAccount } fro
 
 /** An inconsistency of the books. */
 export interface BookFinding {
-  /** Null if it belongs to no known merchant. */
+  /** Null if the record belongs to no known merchant. */
   readonly merchantId: string | null
-  /** `transaction <id>`, `merchant <id>`, and the like. */
+  /** The kind and the id of the inconsistent record: `transaction <id>`, `line <id>`, and so on. */
   readonly record: string
   readonly message: string
 }
 
-/** All records of one merchant, or of a part of its book that is complete in itself. */
+/** All records of one merchant, or some of its transactions with all records that belong to them. */
 export interface Book {
   readonly merchant: Merchant
   readonly transactions: readonly Transaction[]
@@ -25,11 +25,10 @@ export interface Book {
 type Report = (record: string, message: string) => void
 
 /**
- * Proves a merchant's book: each entry balances by itself, each line is what its entry posted to the
- * merchant, and each transaction is what its trail, its disputes and its entries make of it when they are
- * replayed. A book can be proved in parts, each with some transactions and all that belongs to them.
+ * Verifies a merchant's book: the postings of each entry sum to zero, each line equals what its entry posted
+ * to the merchant, and the amounts of each transaction equal the sums of its trail, disputes and entries.
  *
- * @returns everything that does not add up; nothing for a sound book
+ * @returns all inconsistencies; empty for a correct book
  */
 export function verify(book: Book): readonly BookFinding[] {
   const findings: BookFinding[] = []
@@ -74,8 +73,8 @@ function verifyEntries({ merchant, entries }: Book, report: Report): void {
 }
 
 /**
- * Each line has one entry, each entry that changes the balance has one line, and both have the same
- * amounts.
+ * Verifies that each line has exactly one entry with the same amounts, and that each entry that changes the
+ * merchant's balance has a line.
  */
 function verifyLines({ merchant, lines, entries }: Book, report: Report): void {
   const entriesOf = Map.groupBy(entries, entry => entry.lineId)
@@ -151,7 +150,7 @@ function verifyAmounts(transaction: Transaction, report: ReportOne): void {
   }
 }
 
-/** Compares the amounts with the sums of the trail and the disputes. */
+/** Compares the amounts of a transaction with the sums of its trail and its disputes. */
 function verifyReplay({ transaction, disputes }: Records, report: ReportOne): void {
   const { trail, amount, error } = transaction
   const sum = (kind: TrailEntry['kind']) =>
@@ -176,7 +175,7 @@ function verifyReplay({ transaction, disputes }: Records, report: ReportOne): vo
   }
 }
 
-/** Compares the lines and entries of the merchant and the accounts with the amounts and the trail. */
+/** Compares the lines and ledger entries of a transaction with its amounts, its trail and its disputes. */
 function verifyMoney({ transaction, disputes, lines, entries }: Records, report: ReportOne): void {
   const reportTransaction: Report = (_, message) => report(message)
   const { currency, trail } = transaction
@@ -191,7 +190,7 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, report:
     total(lines.map(l => l.balance)),
     reportTransaction,
   )
-  // The amounts held for the excess of disputes were never refundable.
+  // The amount that is held for the excess of a dispute was never refundable, so it is added back.
   const excess = total([...open, ...lost].map(dispute => dispute.excessHeld))
   const value = total(lines.map(line => line.balance + line.fee.total)) + excess
   expect('', 'refundableValue', transaction.refundableValue, value, reportTransaction)
@@ -209,7 +208,10 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, report:
   verifyTrailLines(trail, lines, report)
 }
 
-/** The line that a capture or refund of the trail names has the same amounts. */
+/**
+ * Verifies that the line of each trail entry exists, and that the amounts of a capture or refund are those of
+ * its line.
+ */
 function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], report: ReportOne): void {
   const byId = new Map(lines.map(line => [line.id, line]))
   for (const { kind, lineId, amount, balance } of trail) {
@@ -222,7 +224,7 @@ function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], 
   }
 }
 
-/** Every line, entry and dispute belongs to an existing transaction. */
+/** Verifies that every line, entry and dispute belongs to a transaction of the book, or to none. */
 function verifyReferences({ transactions, disputes, lines, entries }: Book, report: Report): void {
   const known = new Set<string | null>(transactions.map(transaction => transaction.id)).add(null)
   const message = 'belongs to a transaction that is not there'

@@ -1,4 +1,4 @@
-/** The known details of a card. Only the processor has the number and the verification code. */
+/** What the service stores of a card. Only the processor has the whole number and the verification code. */
 export interface CardDetails {
   /** The first 6 digits of the number. */
   readonly bin: string
@@ -16,10 +16,13 @@ export interface CardExpiry {
   readonly month: number
 }
 
-/** The processor's reference of a card. It allows a further payment and does not contain the number. */
+/**
+ * The processor's reference of a card. Its token authorises further payments and does not contain the card
+ * number.
+ */
 export interface CardReference {
   readonly token: string
-  /** Equal for equal numbers, by a keyed hash. */
+  /** A keyed hash of the card number: the same card has the same fingerprint. */
   readonly fingerprint: string
 }
 
@@ -34,12 +37,14 @@ export interface SavedCard {
   readonly notes: string | null
 }
 
-/** The last millisecond in which a card is valid: the end of its month, in UTC. */
+/** Returns the last millisecond in which a card is valid: the end of the month of expiry, in UTC. */
 export function expiryMs({ year, month }: CardExpiry): number {
   return Date.UTC(year, month, 1) - 1
 }
 
-/** The check digit of ISO/IEC 7812-1, annex B, which finds any single wrong digit. */
+/**
+ * Reports whether the last digit is the check digit of ISO/IEC 7812-1, annex B. Any single wrong digit fails.
+ */
 export function hasValidCheckDigit(number: string): boolean {
   let sum = 0
   for (let index = 0; index < number.length; index++) {
@@ -50,11 +55,14 @@ export function hasValidCheckDigit(number: string): boolean {
   return sum % 10 === 0
 }
 
-/** Runs of digits in the length of card numbers, with at most one space, dash or dot between two. */
+/**
+ * Matches 14 to 19 digits, the lengths of card numbers, with at most one space, dash or dot between two
+ * digits.
+ */
 const runs = /(?<!\d)\d(?:[ .-]?\d){13,18}(?!\d)/g
 /**
- * The ranges of issued numbers, by beginning and length, so that few other numbers, such as those of
- * articles, match.
+ * The prefixes and lengths of the card numbers that are issued. They keep most other numbers, such as those
+ * of articles, from matching.
  */
 const issued = [
   // Visa
@@ -68,8 +76,8 @@ const issued = [
 ]
 
 /**
- * Whether a text has what could be the number of a card. Such a text must not get into fields that are stored
- * and shown (PCI DSS 4.0.1, 3.5.1).
+ * Reports whether a text contains a number that could be a card's. Fields that are stored and shown must not
+ * contain one (PCI DSS 4.0.1, 3.5.1).
  */
 export function hasCardNumber(text: string): boolean {
   return [...text.matchAll(runs)].some(([run]) => {

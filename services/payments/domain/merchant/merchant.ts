@@ -20,14 +20,14 @@ import {
 } from '../input/record.ts'
 import type { Money } from '../money/money.ts'
 
-/** The longest name of an app or a merchant, and company number, in characters. */
+/** The maximum length of the name of an app or a merchant, and of a company number, in characters. */
 export const maxNameCharacters = 100
 
 const name = displayText(maxNameCharacters)
 
 const account = record({ iban: optionalField(iban) })
 
-/** Reads a bank; without an IBAN it is null. */
+/** Reads the bank account of a merchant. An object without an IBAN becomes null. */
 const bank: Reader<{ readonly iban: string } | null> = reader(
   account.schema,
   (value, place) => {
@@ -39,20 +39,20 @@ const bank: Reader<{ readonly iban: string } | null> = reader(
 )
 
 /**
- * What a caller states of a merchant. From it follow the type, the parsers, the answers and the OpenAPI
- * document. A new field is a line here, one in `exampleMerchantInput`, one in `storage/tables/merchants.ts`,
- * a migration, and one in the Merchant of `crds/`.
+ * The fields of a merchant that a caller sets. The types, the parsers, the answers and the OpenAPI document
+ * are derived from them. A new field is a line here, one in `exampleMerchantInput`, one in
+ * `storage/tables/merchants.ts`, a migration, and one in the Merchant of `crds/`.
  */
 export const merchantFields = {
   name: optionalField(name),
   test: withDefault(booleanFlag, false),
   email: requiredField(email),
   website: requiredField(webAddress),
-  /** The text on the payer's bank statement, if a transaction or a capture has no text of its own. */
+  /** The text on the payer's bank statement, for transactions and captures without their own descriptor. */
   descriptor: requiredField(descriptor),
   company: requiredField(record({ country: requiredField(country), number: optionalField(name) })),
   bank: optionalField(bank),
-  /** The funding currency, which is the currency of the balance. */
+  /** The funding currency: the currency of the balance and of the payouts. */
   currency: requiredField(currency),
 }
 
@@ -60,7 +60,7 @@ export type MerchantInput = RecordValues<typeof merchantFields>
 
 export const merchantFieldNames = Object.keys(merchantFields) as readonly (keyof MerchantInput)[]
 
-/** The fields that a merchant can change. All others are fixed when it is created. */
+/** The fields that an update of a merchant can change. All others stay as they were at the creation. */
 export const mutableMerchantFields = [
   'name',
   'email',
@@ -69,7 +69,6 @@ export const mutableMerchantFields = [
 
 export type MerchantUpdate = Partial<Pick<MerchantInput, (typeof mutableMerchantFields)[number]>>
 
-/** The example in the documentation. */
 export const exampleMerchantInput: MerchantInput = {
   name: 'Coffee & Jane',
   currency: 'DKK',
@@ -81,29 +80,35 @@ export const exampleMerchantInput: MerchantInput = {
   bank: { iban: 'DK5000400440116243' },
 }
 
-/** An account that holds transactions and is paid out to one bank account, in one currency. */
+/** The account of a shop, with its transactions. It is paid out to one bank account, in one currency. */
 export interface Merchant extends MerchantInput {
   readonly id: string
-  /** Public: names the merchant in links and on the payment page, and opens nothing. */
+  /** Names the merchant in payment links and on the payment page. It is public and gives no access. */
   readonly key: string
   /** Milliseconds since the epoch. */
   readonly createdMs: number
-  /** A closed merchant accepts nothing new; what it has stays readable. */
+  /**
+   * When the merchant was closed; null for an open merchant. A closed merchant accepts no payments and no
+   * captures, and its records stay readable.
+   */
   readonly closedMs: number | null
 }
 
 /** The balances of a merchant, in minor units. */
 export interface Balances {
   /**
-   * The sum of its lines, in its funding currency: captures and won disputes, less refunds, disputes, fees
-   * and payouts. The next payout takes all of it. Negative when the merchant owes money.
+   * The sum of the merchant's lines, in the funding currency: captures and won disputes, less refunds,
+   * disputes, fees and payouts. The next payout takes all of it. Negative when the merchant owes money.
    */
   readonly available: Money
-  /** The amounts that can still be captured or voided, by currency of the transactions. Never zero. */
+  /**
+   * The total that can still be captured or voided, for each currency of the transactions in which it is not
+   * zero.
+   */
   readonly pending: readonly Money[]
 }
 
-/** A machine identity. It has complete access to the merchants that it is associated with. */
+/** A program that uses the API. It has full access to the merchants that it is associated with. */
 export interface App {
   readonly id: string
   readonly name: string | null
@@ -111,10 +116,10 @@ export interface App {
   readonly createdMs: number
 }
 
-/** One key of an app. An app has two of them while they are rotated. */
+/** One API key of an app. During a rotation an app has two keys. */
 export interface AppKey {
   readonly appId: string
-  /** See `hashApiKey`. The key itself is not stored. */
+  /** The hash from `hashApiKey`. The key itself is not stored. */
   readonly hash: string
   readonly createdMs: number
   /** The time from which the key is rejected; null for a key that does not expire. */
@@ -126,14 +131,14 @@ export function isInForce(key: AppKey, nowMs: number): boolean {
 }
 
 /**
- * Returns the first descriptor that is not empty: of the operation, of the transaction, or of the
- * merchant.
+ * Returns the first candidate that is not empty. Callers pass the descriptors of the operation, of the
+ * transaction and of the merchant, in this order.
  */
 export function chooseDescriptor(...candidates: readonly (string | null)[]): string {
   return candidates.find(candidate => candidate !== null && candidate !== '') ?? ''
 }
 
-/** A person, who is a member of merchants by invitation. */
+/** A person who was invited to be a member of a merchant. A user can be a member of several. */
 export interface User {
   readonly id: string
   readonly email: string

@@ -15,7 +15,7 @@ function tableOf(rates: Readonly<Record<string, string>>): RateTable {
 
 const rates = tableOf({ DKK: '7.4604', JPY: '163.27', KWD: '0.3349', USD: '1.0875' })
 
-/** `amount from = amount to`. */
+/** Each row has an amount and the expected amount in the other currency, in minor units. */
 const conversions = `
   100 EUR = 746 DKK
   746 DKK = 100 EUR

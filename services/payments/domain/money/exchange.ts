@@ -1,20 +1,23 @@
 import { quote } from '@tollway/chassis/text.ts'
 import { findExponent, isCurrency, type Money, parseDecimal, type Ratio, scale } from './money.ts'
 
-/** How many major units of each currency one major unit of the base is worth. The base itself is 1. */
+/**
+ * For each currency, `rates` has the number of major units that one major unit of `base` is worth. The rate
+ * of `base` is 1.
+ */
 export interface RateTable {
   readonly base: string
   readonly rates: ReadonlyMap<string, Ratio>
 }
 
-/** Whether money of one currency can become money of the other. One currency needs no rate to itself. */
+/** Reports whether `exchange` can convert between the currencies: they are equal, or both have a rate. */
 export function canExchange({ rates }: RateTable, from: string, to: string): boolean {
   return from === to || (rates.has(from) && rates.has(to))
 }
 
 /**
- * Returns the value of an amount in another currency, in minor units of that currency; undefined without a
- * rate. The result is exact up to one rounding at the end, half to even.
+ * Returns the value of an amount in another currency, in minor units of that currency; undefined if one of
+ * two different currencies has no rate. Rounds once, at the end, half to even.
  */
 export function exchange(table: RateTable, money: Money, to: string): bigint | undefined {
   if (money.currency === to) return money.amount
@@ -33,7 +36,7 @@ function minorUnits(currency: string): bigint {
 
 /**
  * Parses the rate table of the configuration: `{"base": "EUR", "rates": {"DKK": "7.4604"}}`. Rates are
- * decimal numbers as text, because a JSON number is not exact. All problems are reported.
+ * decimal numbers as text, because a JSON number is not exact. Returns all problems, not only the first.
  */
 export function parseRateTable(
   base: string,

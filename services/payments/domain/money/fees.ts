@@ -1,12 +1,12 @@
 import { quote } from '@tollway/chassis/text.ts'
 import { isCurrency, parseDecimal, type Ratio, scale } from './money.ts'
 
-/** The cost of an operation for the merchant, in minor units of its currency. */
+/** The cost of an operation for the merchant, in minor units of the merchant's currency. */
 export interface Fee {
   readonly flat: bigint
-  /** The part that is in proportion to the amount. */
+  /** The part of the fee that is proportional to the amount. */
   readonly rate: bigint
-  /** flat + rate. */
+  /** The sum of `flat` and `rate`. */
   readonly total: bigint
 }
 
@@ -18,7 +18,7 @@ type FeeOperation = (typeof feeOperations)[number]
 interface FeeRule {
   /** The amount in minor units of the merchant's currency. */
   readonly flat: bigint
-  /** The share of the amount in the merchant's currency. */
+  /** The share of the amount, from 0 to 1. */
   readonly rate: Ratio
 }
 
@@ -26,11 +26,12 @@ interface FeeRule {
 export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation, FeeRule>>>>
 
 /**
- * The rate is rounded for all operations of a kind on one transaction together, so that parts cost what the
- * whole costs.
+ * Returns the fee of an operation, in minor units of `currency`, the funding currency of the merchant. The
+ * proportional part is rounded for the total of the operations of this kind on the transaction, so that
+ * several partial operations cost what one operation on the whole costs.
  *
  * @param amount in minor units of the funding currency, after the exchange
- * @param before the sum of the amounts of the operations of this kind before
+ * @param before the sum of the amounts of the earlier operations of this kind on the transaction
  */
 export function calculateFee(
   table: FeeTable,
@@ -45,13 +46,16 @@ export function calculateFee(
   return { flat: rule.flat, rate, total: rule.flat + rate }
 }
 
-/** A rule as it is configured: `{"flat": "25", "rate": "0.0135"}`, each "0" when it is not there. */
+/** A fee rule in the configuration: `{"flat": "25", "rate": "0.0135"}`. A missing field is "0". */
 export interface FeeRuleText {
   readonly flat?: string
   readonly rate?: string
 }
 
-/** A fee table as it is configured: `{"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}`. */
+/**
+ * Parses the fee table of the configuration: `{"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}`.
+ * Returns all problems, not only the first.
+ */
 export function parseFeeTable(
   configured: Readonly<Record<string, Readonly<Partial<Record<string, FeeRuleText>>>>>,
 ): { readonly table: FeeTable } | { readonly problems: readonly string[] } {

@@ -1,6 +1,6 @@
 import { quote } from '@tollway/chassis/text.ts'
 
-/** The currencies of ISO 4217 that people pay with, by the number of digits of their minor unit. */
+/** The currencies of ISO 4217 that people pay with, by the number of decimal places of the minor unit. */
 const byExponent: readonly (readonly [exponent: number, codes: string])[] = [
   [0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF'],
   [
@@ -25,17 +25,16 @@ export function isCurrency(code: string): boolean {
   return exponents.has(code)
 }
 
-/** Returns the digits of the minor unit: 2 for DKK, 0 for JPY, 3 for KWD. Throws for an unknown currency. */
+/** Returns the number of decimal places: 2 for DKK, 0 for JPY, 3 for KWD. Throws for an unknown currency. */
 export function findExponent(currency: string): number {
   const exponent = exponents.get(currency)
   if (exponent === undefined) throw new RangeError(`${quote(currency)} is not a currency of ISO 4217`)
   return exponent
 }
 
-/** A number as a fraction, so that nothing is lost before the one rounding at the end. Never negative. */
+/** An exact fraction, so that a calculation rounds only once, at the end. Never negative. */
 export interface Ratio {
   readonly numerator: bigint
-  /** The denominator is above zero. */
   readonly denominator: bigint
 }
 
@@ -52,8 +51,8 @@ export function parseDecimal(text: string): Ratio | undefined {
 }
 
 /**
- * amount × numerator ÷ denominator, rounded half to even, which is the rule for all money here: a long run of
- * roundings favours neither side. For an amount that is not negative.
+ * Returns amount × numerator ÷ denominator, rounded half to even. All money is rounded in this way, because
+ * many roundings then favour neither side. The amount must not be negative.
  */
 export function scale(amount: bigint, { numerator, denominator }: Ratio): bigint {
   const product = amount * numerator
@@ -63,27 +62,27 @@ export function scale(amount: bigint, { numerator, denominator }: Ratio): bigint
   return up ? quotient + 1n : quotient
 }
 
-/** An amount in minor units of its currency: 100 of DKK is one krone, 100 of JPY is a hundred yen. */
+/** An amount in minor units of `currency`: 100 of DKK is one krone, 100 of JPY is a hundred yen. */
 export interface Money {
   readonly currency: string
   readonly amount: bigint
 }
 
 /**
- * The largest amount of one operation. Its value in another currency stays within the integers that a JSON
- * number represents exactly; `fitsJson` checks that too.
+ * The largest amount of one operation, in minor units. It leaves room for a larger value in another currency;
+ * operations check that value with `fitsJson`.
  */
 export const maxAmount = 1_000_000_000_000n
 
-/** The largest amount that every reader of JSON gets exactly. */
+/** The largest amount that every JSON parser reads exactly. */
 export const maxJsonAmount = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** Whether every JSON reader gets this number as it is. */
+/** Reports whether every JSON parser reads this number exactly. */
 export function fitsJson(amount: bigint): boolean {
   return amount <= maxJsonAmount && amount >= -maxJsonAmount
 }
 
-/** An amount as a JSON number. Throws for one that would not arrive as it is. */
+/** Converts an amount to a JSON number. Throws if JSON parsers may not read it exactly. */
 export function toJsonNumber(amount: bigint): number {
   if (!fitsJson(amount)) throw new RangeError(`${amount} is too large for a JSON number`)
   return Number(amount)

@@ -1,27 +1,30 @@
 import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
 
 /**
- * The value of the refundable amount in the merchant's balance. The books move whole minor units. The
- * remaining fraction is stored too, so that roundings do not accumulate.
+ * The value of the refundable amount in the merchant's currency. The books move whole minor units; the
+ * fraction that rounding leaves is stored as well, so that rounding errors do not accumulate.
  */
 export interface RefundableValue {
-  /** The value in minor units of the merchant's currency. */
+  /** The value in whole minor units of the merchant's currency. */
   readonly refundableValue: bigint
-  /** The rest in units of 10⁻¹⁸ of a minor unit, half a minor unit at most. */
+  /**
+   * The exact value less `refundableValue`, in units of 10⁻¹⁸ of a minor unit: at most half a minor unit up
+   * or down.
+   */
   readonly refundableRest: bigint
 }
 
 const unit = 10n ** 18n
 /**
- * A value this close below a half counts as a half: it is one whose divisions were rounded to units. The
- * distance of other values from a half is larger, since amounts are at most 10¹².
+ * A fraction that is at most this far below a half is rounded up like a half: it is a half that earlier
+ * divisions rounded down. All other fractions are further from a half, since amounts are at most 10¹².
  */
 const tolerance = 1_000n
 
 /**
- * Takes the value of a part of the refundable amount: its share of the exact value. The value of any number
- * of parts together differs from the exact one by half a minor unit at most, and the parts of the whole
- * amount take the whole value.
+ * Takes a part of the refundable amount and returns its share of the value. The values of several parts
+ * together differ from the exact value by at most half a minor unit. Parts that make up the whole amount take
+ * the whole value.
  *
  * @param amount in minor units of the transaction's currency, at most the refundable amount
  * @returns the taken value, never negative, and the remaining one
@@ -36,7 +39,8 @@ export function takeValue(
   const exact = refundableValue * unit + refundableRest
   const exactLeft = exact < 0n ? 0n : (exact * (refundable - amount)) / refundable
   const rounded = (exactLeft + unit / 2n + tolerance) / unit
-  // A process of the version before changes the value and not its rest.
+  // Limited, because the stored rest can be out of date: the previous version changes the value but not the
+  // rest.
   const valueLeft = rounded < refundableValue ? rounded : refundableValue
   return {
     taken: refundableValue - valueLeft,
@@ -44,7 +48,7 @@ export function takeValue(
   }
 }
 
-/** Adds a whole value, such as that of a capture. */
+/** Adds a value in whole minor units, such as the value of a capture, to the refundable value. */
 export function addValue(transaction: Transaction, value: bigint): RefundableValue {
   const { refundableValue, refundableRest } = transaction
   return {

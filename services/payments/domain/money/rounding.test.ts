@@ -75,7 +75,7 @@ test('partial refunds and disputes take the same as one refund, between all curr
   }
 })
 
-/** A rate from 0.00001 to 100,000. */
+/** Generates a rate from 0.00001 to 99,999, as decimal text. */
 const anyRate = fc
   .tuple(fc.integer({ min: 1, max: 99_999 }), fc.integer({ min: -5, max: 0 }))
   .map(([digits, exponent]) => (digits * 10 ** exponent).toFixed(5))
@@ -95,7 +95,7 @@ test('the parts of an amount are worth the same as the whole, between any curren
         for (const amount of amounts) operate(history, 0, 'capture', amount)
         const worth = exchange(pricing.rates, { currency: from, amount: total }, to)
         assert.ok(worth !== undefined)
-        // Captures beyond the largest balance are rejected, which the next test shows.
+        // Skips captures above the largest balance, which are rejected; the next test covers them.
         fc.pre(worth <= maxJsonAmount)
         assert.equal(balanceOf(history), worth, `${total} ${from} in ${to}`)
         for (const amount of amounts) operate(history, 0, 'refund', amount)
@@ -106,7 +106,7 @@ test('the parts of an amount are worth the same as the whole, between any curren
   }
 })
 
-/** The exact value of what is refundable, as a fraction. */
+/** The exact value of the refundable amount, as a fraction. */
 interface Exact {
   readonly numerator: bigint
   readonly denominator: bigint
@@ -139,7 +139,7 @@ test('operations in any order keep the value within half a minor unit of the exa
         const [before] = history.transactions
         if (before === undefined) continue
         const refundable = refundableAmount(before)
-        // Another rule applies to a dispute above the refundable amount.
+        // Skips disputes above the refundable amount, for which another rule applies.
         if (operation === 'dispute' && amount > refundable) continue
         const outcome = operate(history, 0, operation, amount)
         if (outcome === undefined || !outcome.ok) continue
@@ -163,7 +163,7 @@ test('the dispute fees of the parts sum up to that of the whole', () => {
   const history = createHistory(merchantUnderTest, pricingUnderTest({ DKK: { dispute: { rate: '0.004' } } }))
   authorise(history, 100n, 'DKK')
   operate(history, 0, 'capture', 100n)
-  // Each by itself would be rounded to 1 of 100, or to nothing.
+  // Separately, the fee of each dispute would be rounded, for a wrong total.
   for (let part = 0; part < 10; part += 1) operate(history, 0, 'dispute', 100n)
   assert.equal(
     history.disputes.reduce((sum, { fee }) => sum + fee.total, 0n),
@@ -181,7 +181,7 @@ test('many refunds of one yen take the same as one refund', () => {
   authorise(history, 200n, 'JPY')
   operate(history, 0, 'capture', 200n)
   for (let count = 0; count < 77; count += 1) operate(history, 0, 'refund', 1n)
-  // 77 of 200 yen, which are worth 123 cents: 47 cents, and not 77.
+  // 200 yen are worth 123 cents, so 77 yen are worth 47 cents. One cent for each yen would be 77.
   assert.equal(balanceOf(history), 123n - 47n)
 })
 

@@ -25,7 +25,7 @@ import {
 import { processingErrorCodes } from '../transaction/processing-errors.ts'
 import type { Transaction } from '../transaction/transaction.ts'
 
-/** A merchant's whole book in memory, changed by the domain's operations only. Of tests. */
+/** A merchant's whole book in memory, for tests. Only operations of the domain change it. */
 export interface History {
   readonly merchant: Merchant
   readonly context: () => OperationContext
@@ -58,7 +58,7 @@ export function pricingUnderTest(
   return { fees: feeTable.table, rates: rateTable.table }
 }
 
-/** Higher than any test's history is long. */
+/** Limits that no test reaches. */
 const trailLimits = { captures: 1_000, refunds: 1_000, voids: 1_000 }
 
 export function createHistory(
@@ -79,7 +79,7 @@ export function createHistory(
   return history
 }
 
-/** @param error the processing error of a declined one, or null */
+/** @param error the processing error of a declined authorisation; null for an approved one */
 export function authorise(
   history: History,
   amount: bigint,
@@ -109,8 +109,8 @@ export const operations = ['capture', 'refund', 'void', 'dispute', 'win', 'lose'
 export type Operation = (typeof operations)[number]
 
 /**
- * Applies one operation to a transaction and keeps its result. `win` and `lose` end its newest open dispute;
- * they return undefined without one, as `expire` does if there is nothing to expire.
+ * Applies an operation to the transaction at `index`, and stores the result in the history. `win` and `lose`
+ * resolve the newest open dispute. Returns undefined if there is no open dispute, or nothing to expire.
  */
 export function operate(
   history: History,

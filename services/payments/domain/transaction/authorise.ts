@@ -8,10 +8,10 @@ import type { ProcessingErrorCode } from './processing-errors.ts'
 import { noTrail } from './trail.ts'
 import type { Tds, Transaction } from './transaction.ts'
 
-/** How long an authorisation can be captured: the usual time of the card schemes. */
+/** How long after an authorisation its amount can be captured: 7 days, as usual with the card schemes. */
 export const authorisationLifetimeMs = 7 * 24 * 60 * 60 * 1000
 
-/** The data of a new transaction, from any caller. */
+/** The data of a new transaction that come from the caller: the payment page or an app. */
 export interface AuthorisationInput {
   readonly currency: string
   readonly amount: bigint
@@ -19,7 +19,6 @@ export interface AuthorisationInput {
   readonly custom: JsonObject | null
 }
 
-/** The card to charge. */
 export interface CardSource {
   readonly card: CardDetails
   readonly cardReference: CardReference
@@ -39,16 +38,19 @@ export interface Authorisation {
   readonly input: AuthorisationInput
   readonly source: CardSource
   readonly result: AuthorisationResult
-  /** Whether the server made it from an earlier transaction or a saved card, which is without 3-D Secure. */
+  /**
+   * True if an app created the transaction from an earlier transaction or a saved card, without the payer.
+   * Such a transaction cannot have 3-D Secure.
+   */
   readonly recurring: boolean
-  /** The text of a payment link; null for a transaction without one. */
+  /** The reference in the payment link; null for a transaction without one. */
   readonly reference: string | null
   readonly lifetimeMs?: number
 }
 
 /**
- * Returns the rejections that need no answer of the processor: a closed merchant, and a currency that cannot be
- * exchanged to the merchant's at the capture (processing error 1).
+ * Rejects an authorisation before the processor is called: for a closed merchant, and for a currency that a
+ * capture could not exchange to the merchant's currency (processing error 1).
  */
 export function checkAuthorisation(
   merchant: Merchant,
@@ -60,8 +62,8 @@ export function checkAuthorisation(
 }
 
 /**
- * Returns the card that a recurring transaction charges: that of an earlier transaction, or a saved card. A
- * source of another merchant is rejected as if it did not exist, and so is a transaction that was declined.
+ * Returns the card of an earlier transaction or a saved card, which a recurring transaction charges. A record
+ * of another merchant is rejected as if it did not exist. A declined transaction is rejected too.
  */
 export function recurringSource(merchant: Merchant, earlier: Transaction | SavedCard): Result<CardSource> {
   const isTransaction = 'cardReference' in earlier
@@ -75,8 +77,8 @@ export function recurringSource(merchant: Merchant, earlier: Transaction | Saved
 }
 
 /**
- * Returns the transaction of an authorisation. The whole amount of a declined one is voided, so that it
- * can never be captured.
+ * Returns the transaction of an authorisation. A declined transaction has its whole amount voided, so that
+ * nothing of it can be captured.
  */
 export function recordAuthorisation(authorisation: Authorisation): Transaction {
   const { id, nowMs, merchant, input, source, result, recurring, reference } = authorisation

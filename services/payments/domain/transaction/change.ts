@@ -24,14 +24,14 @@ import {
   withEntry,
 } from './transaction.ts'
 
-/** What an operation depends on besides its transaction. */
+/** What an operation needs besides the transaction and the input. */
 export interface OperationContext {
   readonly merchant: Merchant
   readonly pricing: Pricing
   readonly trailLimits: TrailLimits
   /** Milliseconds since the epoch. */
   readonly nowMs: number
-  /** A new id at each call. */
+  /** Returns a new id at each call. */
   readonly nextId: () => string
 }
 
@@ -40,30 +40,33 @@ export interface Pricing {
   readonly rates: RateTable
 }
 
-/** The result of an operation. All of it is stored in one database transaction. */
+/** The result of an operation on a transaction. All its records are stored in one database transaction. */
 export interface TransactionChange {
   /** The transaction after the operation, with the new entry in its trail. */
   readonly transaction: Transaction
-  /** Null if the trail has no entry, as when a dispute begins. */
+  /** Null for a dispute that is raised: the trail gets an entry only when the dispute is resolved. */
   readonly trailEntry: TrailEntry | null
-  /** Null where the merchant's balance is not touched. */
+  /** Null if the merchant's balance does not change. */
   readonly line: Line | null
-  /** Null where no money moves. */
+  /** Null for a void, which moves no money. */
   readonly ledgerEntry: LedgerEntry | null
 }
 
-/** The change of one operation that moved money to or from the merchant's balance. */
+/** An operation that moves money to or from the merchant's balance: the input of `book`. */
 export interface Movement {
   readonly kind: EntryKind & LineKind
   readonly postings: readonly Posting[]
-  /** The amount in the transaction's currency. */
+  /** The amount in the transaction's currency; for a payout, in the merchant's. */
   readonly amount: Money
   readonly fee: Fee
   readonly description: string
   readonly disputeId: string | null
 }
 
-/** Returns a ledger entry and its line. The balance of the line is the amount posted to the merchant. */
+/**
+ * Returns a new ledger entry with its line. `balance` of the line is the sum that the entry posts to the
+ * merchant.
+ */
 export function book(
   movement: Movement,
   transactionId: string | null,
@@ -88,7 +91,7 @@ export function book(
   return { line, ledgerEntry: { id: nextId(), ...shared, disputeId, lineId: line.id, postings } }
 }
 
-/** Books a movement of a transaction, and adds it to the trail. */
+/** Books a movement of a transaction, and returns the trail entry for it too. */
 function bookInTrail(
   transaction: Transaction,
   movement: Movement & { readonly kind: TrailKind },
@@ -105,7 +108,7 @@ function bookInTrail(
   return { trailEntry: createTrailEntry(transaction, note, context), line, ledgerEntry }
 }
 
-/** The fields of an entry of the trail that depend on the operation. */
+/** The fields of a trail entry that depend on the operation. */
 interface TrailFields {
   readonly kind: TrailKind
   readonly amount: bigint
@@ -135,15 +138,16 @@ export function createTrailEntry(
 
 export interface CaptureInput {
   readonly amount: bigint
-  /** A guard: must be the transaction's. */
+  /** If not null, must equal the currency of the transaction; otherwise the operation is rejected. */
   readonly currency: string | null
   readonly descriptor: string | null
 }
 
 /**
- * Captures a part of the pending amount, or all of it, to the merchant's balance: converted to its currency
- * at the present rate, less the fee. The captures together never exceed the transaction's amount. Their value
- * is rounded in total: at one rate, the parts have the value of the whole.
+ * Captures the pending amount, or a part of it. The amount is converted at the present rate and added to the
+ * merchant's balance, less the fee. All captures together never exceed the transaction's amount. The value of
+ * all captures is rounded together, so that at one rate several captures are worth as much as one of the
+ * whole amount.
  */
 export function captureTransaction(
   transaction: Transaction,
@@ -196,7 +200,10 @@ export function captureTransaction(
   return accept({ transaction: after, ...booked })
 }
 
-/** Converts a further part of the amount to the merchant's currency. Undefined without an exchange rate. */
+/**
+ * Converts `amount` to the merchant's currency, as the difference that it makes to the value of all captures.
+ * Returns undefined without an exchange rate.
+ */
 function convert(
   { currency, capturedAmount }: Transaction,
   amount: bigint,
@@ -210,16 +217,16 @@ function convert(
 
 export interface RefundInput {
   readonly amount: bigint
-  /** A guard: must be the transaction's. */
+  /** If not null, must equal the currency of the transaction; otherwise the operation is rejected. */
   readonly currency: string | null
   readonly descriptor: string | null
 }
 
 /**
- * Returns a part of the captured amount to the payer, from the merchant's balance, which may become negative.
- * Converts at the average rate of the captures that it takes from, and never at that of the day: refunding
- * everything takes exactly the amount that the captures added. The captured amount stays; refunds and
- * disputes together never exceed it.
+ * Returns a part of the captured amount to the payer. The amount is taken from the merchant's balance, which
+ * may become negative. Converts at the average rate of the captures, not at the present rate, so that refunds
+ * of everything subtract exactly what the captures added before fees. A refund does not lower
+ * `capturedAmount`; refunds and disputes together cannot exceed it.
  */
 export function refundTransaction(
   transaction: Transaction,
@@ -258,11 +265,11 @@ export function refundTransaction(
 
 export interface VoidInput {
   readonly amount: bigint
-  /** A guard: must be the transaction's. */
+  /** If not null, must equal the currency of the transaction; otherwise the operation is rejected. */
   readonly currency: string | null
 }
 
-/** Cancels a part of the pending amount, or all of it. No money moves. */
+/** Cancels the pending amount or a part of it, which can then not be captured. No money moves. */
 export function voidTransaction(
   transaction: Transaction,
   { amount, currency }: VoidInput,
@@ -279,7 +286,10 @@ function hasExpired(transaction: Transaction, nowMs: number): boolean {
   return transaction.pendingAmount > 0n && nowMs >= transaction.expiresMs
 }
 
-/** Voids the pending amount of an expired authorisation. Returns undefined if nothing is pending. */
+/**
+ * Voids the pending amount of an expired authorisation. Returns undefined if the authorisation has not
+ * expired, or if no amount is pending.
+ */
 export function expireTransaction(
   transaction: Transaction,
   context: OperationContext,

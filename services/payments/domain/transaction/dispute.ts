@@ -13,7 +13,7 @@ import {
 } from './change.ts'
 import { refundableAmount, type Transaction, withEntry } from './transaction.ts'
 
-/** A claim of a payer's bank for money that was captured, such as a chargeback. */
+/** A claim of the payer's bank to take captured money back, such as a chargeback. */
 export interface Dispute {
   readonly id: string
   readonly merchantId: string
@@ -25,19 +25,22 @@ export interface Dispute {
   readonly currency: string
   readonly status: DisputeStatus
   readonly reason: string | null
-  /** The time until which the merchant can answer it, if that is known. */
+  /** The end of the time in which the merchant can answer; null if that time is not known. */
   readonly dueMs: number | null
-  /** The amount held from the merchant's balance, without the fee, in minor units of its currency. */
+  /**
+   * The amount taken from the merchant's balance until the dispute is resolved, without the fee, in minor
+   * units of the merchant's currency.
+   */
   readonly held: bigint
-  /** The part of the amount above what could be refunded when it was raised. */
+  /** The part of `amount` above the refundable amount at the time when the dispute was raised. */
   readonly excess: bigint
-  /** The part of `held` that is for the excess. */
+  /** The part of `held` for `excess`. */
   readonly excessHeld: bigint
-  /** The cost of the dispute itself, won or lost. */
+  /** The fee of the dispute, which stays paid after a win too. */
   readonly fee: Fee
-  /** The line that took it from the balance. */
+  /** The line that took `held` and the fee from the balance. */
   readonly lineId: string
-  /** When it was won or lost. */
+  /** When the dispute was won or lost; null while it is open. */
   readonly resolvedMs: number | null
 }
 
@@ -47,12 +50,15 @@ export const disputeOutcomes = ['won', 'lost'] as const satisfies readonly Dispu
 export type DisputeOutcome = (typeof disputeOutcomes)[number]
 
 interface DisputeInput {
-  /** One derived from the processor's name of the dispute; without it, the dispute gets a new one. */
+  /** The id of the dispute, which `derivedId` derives from the processor's id. By default, a new id. */
   readonly id?: string
   readonly amount: bigint
   readonly reason: string | null
   readonly dueMs: number | null
-  /** All disputes of the transaction before: what parts cost and take is rounded for all of them together. */
+  /**
+   * All earlier disputes of the transaction. The fees and the amounts held are rounded for all disputes
+   * together.
+   */
   readonly earlier: readonly Dispute[]
 }
 
@@ -61,13 +67,13 @@ export interface DisputeChange extends TransactionChange {
 }
 
 /**
- * Opens a dispute: its amount leaves the merchant's balance, with the fee, and is held until the dispute is
- * won or lost. The trail gets an entry only then.
+ * Opens a dispute. Its amount and the fee are taken from the merchant's balance; the amount is held until the
+ * dispute is won or lost. The trail gets an entry only when the dispute is resolved.
  *
- * The payer's bank does not know of refunds, so a dispute may exceed the refundable and the captured amount.
- * It is booked in full: the excess leaves the balance too, which may become negative, and cannot be refunded
- * after a win. The excess converts at the average rate of the captures, or at the present rate if there are
- * none.
+ * A dispute may exceed the refundable and even the captured amount, because the payer's bank does not know of
+ * refunds. Such a dispute is booked in full: the excess is taken from the balance too, which may become
+ * negative. After a win, the excess cannot be refunded. The excess is converted at the average rate of the
+ * captures, or at the present rate if nothing was captured.
  */
 export function raiseDispute(
   transaction: Transaction,
@@ -136,8 +142,8 @@ export function raiseDispute(
 }
 
 /**
- * Returns the value that is held for a further part above the refundable amount. Undefined if nothing was
- * captured and there is no rate.
+ * Returns the amount to hold for `part`, the excess of a new dispute, in minor units of the merchant's
+ * currency. Returns undefined if nothing was captured and there is no exchange rate.
  */
 function calculateExcessHeld(
   transaction: Transaction,
@@ -154,7 +160,7 @@ function calculateExcessHeld(
       : scale(amount, { numerator: totals.captures.value, denominator: capturedAmount })
   if (value === undefined) return undefined
   const before = total(earlier.filter(({ status }) => status !== 'won').map(one => one.excessHeld))
-  // Captures in between can lower the average rate.
+  // The difference can be negative, because captures after the earlier disputes can lower the average rate.
   return value > before ? value - before : 0n
 }
 
@@ -163,9 +169,9 @@ function total(values: readonly bigint[]): bigint {
 }
 
 /**
- * Ends a dispute. If it is won, the held amount returns to the merchant's balance and can be refunded again;
- * if it is lost, the payer keeps it. The fee stays paid. The trail's entry has the effect of the whole
- * dispute on the balance.
+ * Ends a dispute. After a win, the held amount returns to the merchant's balance, and all but the excess can
+ * be refunded again. After a loss, the payer keeps the amount. The fee is not returned. The new trail entry
+ * states the effect of the whole dispute on the balance.
  */
 export function resolveDispute(
   transaction: Transaction,
@@ -218,7 +224,10 @@ function release({ id, amount, currency, held, transactionId }: Dispute, context
   return book(movement, transactionId, context)
 }
 
-/** The merchant's balance is not touched by a loss, since it was when the dispute began. */
+/**
+ * Returns the entry of a lost dispute. It does not change the merchant's balance, which paid when the dispute
+ * was raised.
+ */
 function surrender(dispute: Dispute, { merchant, nowMs, nextId }: OperationContext): LedgerEntry {
   const money = { currency: dispute.currency, amount: dispute.amount }
   return {

@@ -1,17 +1,17 @@
-/** A report by a scheme or a bank that a transaction was fraudulent. */
+/** A report by a card scheme or a bank that a transaction was fraudulent. */
 export interface FraudAlert {
   readonly id: string
   readonly merchantId: string
   readonly transactionId: string
   /** Milliseconds since the epoch. */
   readonly createdMs: number
-  /** When the payer's bank reported it, if that is known. */
+  /** When the payer's bank reported the fraud; null if that is not known. */
   readonly reportedMs: number | null
-  /** An index of `fraudReasons`, if one was given. */
+  /** An index of `fraudReasons`; null if no reason was given. */
   readonly reason: number | null
 }
 
-/** The reasons that schemes give, by their codes. */
+/** The reasons that card schemes give. The code of a reason is its index. */
 const fraudReasons = [
   'miscellaneous',
   'fraudulent usage',

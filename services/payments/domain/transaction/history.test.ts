@@ -16,8 +16,9 @@ import {
 import { authorisationLifetimeMs } from './authorise.ts'
 
 /**
- * Steps with one transaction of a merchant in DKK, and their results: its amounts that are not zero, and the
- * merchant's balance. A rejected step shows `field code` in brackets, or the code alone.
+ * Each row has steps with one transaction of a merchant in DKK, and the result: the amounts that are not
+ * zero, and the merchant's balance. A rejected step shows the field and the code in brackets, or the code
+ * alone.
  *
  * One EUR is 7.4604 DKK; one JPY is 7.4604 / 163.27 DKK, so 100 JPY are 4.57 DKK.
  */
@@ -97,7 +98,7 @@ const free = `
   authorise 100 DKK; payout                      -> [amount too_small] pending 100
 `
 
-/** The same with fees: 1.35 % + 25 øre a capture, 10 øre a refund, 150 kr. a dispute. */
+/** Rows with fees: 1.35 % + 25 øre for a capture, 10 øre for a refund, and 150 kr. for a dispute. */
 const withFees = `
   authorise 10000 DKK; capture 10000             -> captured 10000, balance 9840
   authorise 10000 DKK; capture 10; capture 10    -> pending 9980 captured 20, balance -30
@@ -128,13 +129,13 @@ for (const [name, { rows, pricing }] of Object.entries(tables)) {
   })
 }
 
-/** The result may be on a separate line. */
+/** Returns the rows of a table. The result of a row may be on the next line. */
 function rowsOf(rows: string): readonly string[] {
   const joined = rows.replaceAll(/\n\s+->/g, ' ->')
   return joined.split('\n').filter(line => line.includes('->'))
 }
 
-/** @returns what was rejected */
+/** @returns the rejections of the step; empty if it was accepted */
 function take(history: History, step: string): string[] {
   const [verb, amount = '0', currency = null, , error = null] = step.split(' ')
   if (verb === 'authorise') {

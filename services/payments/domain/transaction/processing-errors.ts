@@ -1,12 +1,12 @@
-/** Why a payment was declined or could not be made, by the public API's codes. */
+/** Why a payment was declined or could not be made, with a code of the public API. */
 export interface ProcessingError {
   readonly code: ProcessingErrorCode
   readonly message: string
-  /** The text for the payer. */
+  /** The text for the payer, in English. */
   readonly client: string
-  /** The text for the merchant. */
+  /** The text for the merchant, in English. */
   readonly merchant: string
-  /** Whether the same payment can succeed later without anybody changing anything. */
+  /** Whether the same payment can succeed later, with the same card and data. */
   readonly retry: boolean
 }
 
@@ -37,7 +37,10 @@ function misused(message: string, merchant: string): Texts {
   return { message, client: shopError, merchant, retry: false }
 }
 
-/** Every processing error, by its code. The codes are the public API's, the texts our own. */
+/**
+ * The texts of the processing errors, by code. The codes are those of the public API; the texts are this
+ * service's own.
+ */
 const texts = {
   1: misused('Invalid currency', 'The currency does not exist, or there is no rate for it.'),
   2: mistyped('Invalid card details', 'The card details are not those of a card.'),

@@ -4,7 +4,10 @@ import type { DisputeOutcome } from './dispute.ts'
 export const trailKinds = ['capture', 'refund', 'void', 'dispute'] as const
 export type TrailKind = (typeof trailKinds)[number]
 
-/** An operation on a transaction. The trail is in the order of time and never changes. */
+/**
+ * A record of one operation on a transaction. The trail of a transaction is all its entries in the order of
+ * time. An entry never changes.
+ */
 export interface TrailEntry {
   readonly id: string
   readonly transactionId: string
@@ -15,15 +18,17 @@ export interface TrailEntry {
   readonly createdMs: number
   /** The amount in minor units of the transaction's currency. */
   readonly amount: bigint
-  /** The effect on the merchant's balance after fees and exchange, in minor units of its currency. */
+  /**
+   * The effect on the merchant's balance after fees and exchange, in minor units of the merchant's currency.
+   */
   readonly balance: bigint
   readonly fee: Fee
   readonly descriptor: string
-  /** The line with that effect; null for a void, which has none. */
+  /** The line of the operation; null for a void, which has none. */
   readonly lineId: string | null
 }
 
-/** The sums of the whole trail of a transaction. */
+/** Counts and sums of all entries of a transaction's trail, also of those that were not read. */
 export interface TrailTotals {
   readonly entries: number
   readonly captures: KindTotal
@@ -33,7 +38,10 @@ export interface TrailTotals {
 
 interface KindTotal {
   readonly count: number
-  /** The sum of what these entries moved on the merchant’s balance, before fees and without a sign. */
+  /**
+   * The sum by which these entries changed the merchant's balance before fees, as a positive number, in minor
+   * units of the merchant's currency.
+   */
   readonly value: bigint
 }
 
@@ -56,7 +64,7 @@ export function addToTotals(totals: TrailTotals, entry: TrailEntry): TrailTotals
   }
 }
 
-/** The maximum number of entries of each kind that callers may add to a transaction. */
+/** The maximum number of captures, refunds and voids of one transaction that callers may make. */
 export interface TrailLimits {
   readonly captures: number
   readonly refunds: number

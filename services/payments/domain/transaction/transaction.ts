@@ -18,50 +18,55 @@ export interface Transaction extends RefundableValue {
   readonly currency: string
   readonly amount: bigint
   readonly descriptor: string
-  /** Can be captured or voided. */
+  /** The amount that can still be captured or voided. */
   readonly pendingAmount: bigint
-  /** All that was ever captured; a refund does not lower it. */
+  /** The sum of all captures. Refunds do not lower it. */
   readonly capturedAmount: bigint
   readonly refundedAmount: bigint
-  /** The amount that can never be captured. All of a declined transaction. */
+  /**
+   * The amount that was cancelled and can never be captured. For a declined transaction, the whole amount.
+   */
   readonly voidedAmount: bigint
-  /** The amount in disputes that run or were lost. One that is won leaves it. */
+  /** The sum of the open and the lost disputes, without the won ones. */
   readonly disputedAmount: bigint
-  /** The part of the disputed amount above what could be refunded when the disputes were raised. */
+  /** The sum of `excess` of the open and the lost disputes. */
   readonly excessDisputedAmount: bigint
   readonly card: CardDetails
-  /** The processor's reference of the card, for a further payment or a saved card. */
+  /** The processor's reference of the card, which authorises recurring payments. A saved card gets a copy. */
   readonly cardReference: CardReference
-  /** Null where the merchant gave none. */
   readonly custom: JsonObject | null
-  /** The text of a payment link, shown in the dashboard. */
+  /** The reference in the payment link, shown in the dashboard; null for a transaction without one. */
   readonly reference: string | null
   readonly tds: Tds | null
-  /** Whether the server made it from a saved card or an earlier transaction. */
+  /**
+   * Whether an app created the transaction from a saved card or an earlier transaction, without the payer.
+   */
   readonly recurring: boolean
-  /** Why it was declined; null for a successful one. */
+  /** Why the transaction was declined; null for a successful one. */
   readonly error: ProcessingErrorCode | null
-  /** The time at which the pending amount becomes void. */
+  /** The time from which the pending amount can no longer be captured, in milliseconds since the epoch. */
   readonly expiresMs: number
-  /** The processor's name of the authorisation; null for a declined one. */
+  /** The processor's reference of the authorisation; null if it was declined. */
   readonly processorReference: string | null
-  /** The newest entries of the trail, or all of them, as they were read. In the order of time. */
+  /** The trail entries that were read, in the order of time: the newest ones or all, as the reader asked. */
   readonly trail: readonly TrailEntry[]
-  /** The sums of the whole trail. */
   readonly totals: TrailTotals
 }
 
-/** 3-D Secure: the bank did not take part, or did. */
+/** The results of 3-D Secure. `attempt`: the payer's bank did not take part. `full`: the payer confirmed. */
 export const tdsResults = ['attempt', 'full'] as const
 export type Tds = (typeof tdsResults)[number]
 
-/** Returns the amount that can be refunded. */
+/**
+ * Returns the captured amount less refunds and disputes, where disputes count without their excess.
+ * `checkRefundable` allows less, because it also subtracts the excess.
+ */
 export function refundableAmount(transaction: Transaction): bigint {
   const { capturedAmount, refundedAmount, disputedAmount, excessDisputedAmount } = transaction
   return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
 }
 
-/** Returns the trail and its totals with a further entry. */
+/** Returns the trail and its totals with `entry` added. */
 export function withEntry(
   { trail, totals }: Transaction,
   entry: TrailEntry,
@@ -69,7 +74,7 @@ export function withEntry(
   return { trail: [...trail, entry], totals: addToTotals(totals, entry) }
 }
 
-/** Rejects one more entry of a kind of which the trail has as many as it may have. */
+/** Rejects an operation if the trail has reached the limit of entries of its kind. */
 export function checkTrail(
   { totals }: Transaction,
   kind: keyof TrailLimits,
@@ -86,14 +91,16 @@ export function checkTrail(
   )
 }
 
-/** Rejects the request if it names another currency than the transaction has. */
+/** Rejects a currency that is not the transaction's. Accepts null. */
 export function checkCurrency(transaction: Transaction, currency: string | null): Rejected | undefined {
   if (currency === null || currency === transaction.currency) return undefined
   const message = `${currency} is not the currency of the transaction, ${transaction.currency}`
   return rejectField('currency', 'mismatch', message)
 }
 
-/** Rejects an amount above the pending one, and any amount after the authorisation has expired. */
+/**
+ * Rejects an amount below 1 or above the pending amount, and any amount after the authorisation has expired.
+ */
 export function checkPending(
   transaction: Transaction,
   amount: bigint,
@@ -109,8 +116,8 @@ export function checkPending(
 }
 
 /**
- * Checks the amount of a refund: at most the captured amount less refunds and disputes. A dispute also counts
- * when it came before the capture.
+ * Rejects a refund below 1, or above the captured amount less refunds and disputes. Disputes count in full,
+ * also those that were raised before the capture.
  */
 export function checkRefundable(transaction: Transaction, amount: bigint): Rejected | undefined {
   const { capturedAmount, refundedAmount, disputedAmount } = transaction
@@ -124,7 +131,7 @@ function checkAtMost(amount: bigint, available: bigint, verb: string): Rejected 
   return rejectField('amount', 'too_large', `${amount} is more than the ${available} that can be ${verb}`)
 }
 
-/** The longest range of time that one search covers. */
+/** The longest range of time that one search covers, in days. */
 export const maxSearchDays = 366
 
 /**
@@ -137,28 +144,28 @@ export const transactionStatuses = [
   'refunded',
   'voided',
   'disputed',
-  /** Declined: none of the others. */
+  /** The whole transaction was declined. It has no other status. */
   'declined',
 ] as const
 export type TransactionStatus = (typeof transactionStatuses)[number]
 
-/** A range of time by which a list is filtered. Null filters nothing. */
+/** The times between which the elements of a list were created. Null sets no limit. */
 export interface TimeRange {
   /** Milliseconds since the epoch, inclusive. */
   readonly fromMs: number | null
-  /** Exclusive. At most `maxSearchDays` after `fromMs`. */
+  /** Milliseconds since the epoch, exclusive. At most `maxSearchDays` after `fromMs`. */
   readonly toMs: number | null
 }
 
-/** The filters of a search for transactions. Null filters nothing. */
+/** The filters of a search for transactions. A filter that is null matches all. */
 export interface TransactionSearch extends TimeRange {
   readonly reference: string | null
-  /** Fields of `custom`, at its first level, with their values as text. */
+  /** Fields at the first level of `custom`, with the values that they must have, as text. */
   readonly custom: Readonly<Record<string, string>> | null
   readonly status: TransactionStatus | null
 }
 
-/** The filters of a search for lines. Null filters nothing. */
+/** The filters of a search for lines. A filter that is null matches all. */
 export interface LineSearch extends TimeRange {
   readonly transactionId: string | null
 }

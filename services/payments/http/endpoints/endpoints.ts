@@ -7,7 +7,7 @@ import { merchantEndpoints } from './merchants.ts'
 import { transactionEndpoints } from './transactions.ts'
 import { webhookEndpoints } from './webhooks.ts'
 
-/** Every endpoint of the API. The server and the OpenAPI document are made from this list alone. */
+/** All endpoints of the API. The routes of the server and the OpenAPI document come from this list. */
 export const paymentsEndpoints: readonly PaymentsEndpoint[] = [
   ...appEndpoints,
   ...merchantEndpoints,

@@ -69,7 +69,7 @@ const create: ProcessorEndpoint<TransactionInput> = {
   },
 }
 
-/** The public client sends `cardId: false` beside every transactionId. */
+/** Parses the body. Ignores `cardId: false`, which the public client sends with every transactionId. */
 function parseCreation({ body, encoding }: EndpointCall): Result<TransactionInput> {
   if (!isObject(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
   const { cardId, ...rest } = body

@@ -45,12 +45,12 @@ function presentWebhook({ id: webhookId, merchantId, createdMs, url, events, dis
   } satisfies JsonObject
 }
 
-/** The newest secret, which is shown in this answer and in no other. */
+/** Returns a webhook with the newest secret. Only the answers to a creation and a rotation contain it. */
 function presentWithSecret(endpoint: WebhookEndpoint): JsonObject {
   return { ...presentWebhook(endpoint), secret: endpoint.secrets[0] ?? '' }
 }
 
-/** Returns the body of the event, as it is delivered. */
+/** Returns an event as webhooks deliver it. */
 function presentEvent({ body }: WebhookEvent): JsonObject {
   return JSON.parse(body) as JsonObject
 }

@@ -1,6 +1,6 @@
 import { exampleMerchantInput } from '../../domain/merchant/merchant.ts'
 
-/** The examples of the OpenAPI document. Tests validate them by the schemas. */
+/** The examples of the OpenAPI document. Tests validate them with the schemas. */
 export const exampleIds = {
   app: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01',
   merchant: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a02',
@@ -134,7 +134,7 @@ export const webhookExample = {
   disabled: null,
 }
 
-/** A secret of the right form, which is public. */
+/** An example of a valid webhook secret. Nobody may use this secret, because it is public. */
 export const webhookSecretExample = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 export const eventExample = {

@@ -16,7 +16,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   })),
 )
 
-/** Every endpoint that clients of the public API rely on. */
+/** The endpoints of the public API, which the document must contain. */
 const specified = `
   POST /apps
   GET /me

@@ -4,13 +4,13 @@ import type { Example, PaymentsEndpoint, QueryParameter } from '../endpoint.ts'
 import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { ref, schemas } from './schemas.ts'
 
-/** The version of the API, which changes with the API. */
+/** The version of the API in the OpenAPI document. It is not the version of the service. */
 const apiVersion = '1.0.0'
 
-/** The path of the document. */
+/** The path at which the server returns the OpenAPI document. */
 export const openapiPath = '/openapi.json'
 
-/** The OpenAPI 3.1 document of the API, made from the same list as its routes. */
+/** Creates the OpenAPI 3.1 document from `paymentsEndpoints`, as the routes of the server. */
 export function createOpenapiDocument(): JsonObject {
   const paths: Record<string, Record<string, JsonObject>> = {}
   for (const endpoint of paymentsEndpoints) {
@@ -123,7 +123,7 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
   return { description: 'Done.', headers, content: { [type]: { ...answer } } }
 }
 
-/** Returns the errors by status. The codes in the bodies have the details. */
+/** Returns the error answers of an endpoint, by status. The `code` in a body states the exact error. */
 function describeErrors(
   method: PaymentsEndpoint['method'],
   kind: PaymentsEndpoint['kind'],

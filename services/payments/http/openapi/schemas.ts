@@ -15,7 +15,7 @@ import { tdsResults } from '../../domain/transaction/transaction.ts'
 import { webhookSchemas } from '../../operations/accounts/webhooks.ts'
 import { eventTypes } from '../../operations/events.ts'
 
-/** JSON Schemas (2020-12) of requests and answers, by their names in the OpenAPI document. */
+/** This file has the JSON Schemas (2020-12) of requests and answers in the OpenAPI document. */
 const date = { type: 'string', format: 'date-time' }
 const flag = { type: 'boolean' }
 const text = { type: 'string' }
@@ -41,12 +41,12 @@ function object(properties: Readonly<Record<string, JsonObject>>): JsonObject {
   }
 }
 
-/** A reference to one of the schemas. */
+/** Returns a reference to the schema with this name in `schemas`. */
 export function ref(schema: string): JsonObject {
   return { $ref: `#/components/schemas/${schema}` }
 }
 
-/** `{transaction: {…}}`. */
+/** Returns the schema of an object with a single field, such as `{transaction: {…}}`. */
 export function wrapped(field: string, schema: JsonObject): JsonObject {
   return object({ [field]: schema })
 }

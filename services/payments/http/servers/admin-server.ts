@@ -17,19 +17,19 @@ import {
 } from './server.ts'
 
 /**
- * The file with the address and the token, readable by this user alone, in the folder of the embedded
- * database.
+ * The name of the file with the port and the token of the admin server. It is in the folder of the embedded
+ * database, and only its owner can read it.
  */
 export const adminFile = 'admin.json'
 export const adminPath = '/commands'
 
-/** The content of the file. */
+/** The content of `adminFile`. */
 export interface AdminAddress {
   readonly port: number
   readonly token: string
 }
 
-/** The output of a command, in order, and its exit code. */
+/** The result of a command: the exit code, and the output in order. */
 export interface AdminAnswer {
   readonly code: number
   readonly output: readonly { readonly to: 'print' | 'printError'; readonly text: string }[]
@@ -40,8 +40,9 @@ const tokenBytes = 32
 const maxArguments = 16
 
 /**
- * Starts the server that runs the commands of `tollway payments` on the embedded database, which only this
- * process can open. It listens on the loopback address, and the token is in the folder of the database.
+ * Starts the server that runs the commands of `tollway payments` in this process, because no other process
+ * can open the embedded database. It listens only on the loopback address, and requires the token in
+ * `adminFile`.
  */
 export async function startAdminServer(
   options: JsonServerOptions & AdminContext & { readonly folder: string },
@@ -61,7 +62,7 @@ export async function startAdminServer(
   const address: AdminAddress = { port: await server.listen({ host, port: 0 }), token }
   const file = join(options.folder, adminFile)
   mkdirSync(options.folder, { recursive: true, mode: 0o700 })
-  // The file of a killed process may be readable by others.
+  // Deletes the file of a killed process first, because its permissions would stay.
   rmSync(file, { force: true })
   writeFileSync(file, JSON.stringify(address), { flag: 'wx', mode: 0o600 })
   return {

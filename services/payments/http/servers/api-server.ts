@@ -21,26 +21,26 @@ import {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The API key of the caller, not authenticated yet. It is read once a request. */
+    /** The API key in the Authorization header, which is not authenticated yet; null without one. */
     apiKey: string | null
   }
 }
 
 interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
-  /** The limit by address; null if the API creates no apps. */
+  /** The limit of sign-ups for each address; null if sign-up is closed. */
   readonly signUps: Pick<KeyedRateLimiter, 'take'> | null
-  /** Null where calls are not limited. */
+  /** The limits of calls; null if calls are not limited. */
   readonly guard: CallGuard | null
-  /** Whether the database answers, and the process is not about to end. */
+  /** Resolves with true if the database answers and the process is not shutting down. */
   readonly ready: () => Promise<boolean>
-  /** Called for each answer that repeats an earlier one. */
+  /** Called for each answer that was stored for an earlier request with the same Idempotency-Key. */
   readonly onReplay: () => void
-  /** Adds what else is served on the port, such as the payment page. */
+  /** Adds further routes to the server, such as the payment page. */
   readonly extend?: (app: FastifyInstance) => void
 }
 
-/** Returns the server of the API: every endpoint, its document, and the pages of liveness and readiness. */
+/** Creates the server of the API, with all endpoints, the OpenAPI document, `/healthz` and `/readyz`. */
 export function createApiServer(options: ApiServerOptions): JsonServer {
   const server = createJsonServer(options)
   const { app } = server
@@ -63,18 +63,21 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
   for (const url of ['/healthz', '/readyz', openapiPath]) paths.set(url, new Set(['GET', 'HEAD', 'OPTIONS']))
   app.setNotFoundHandler((request, reply) => answerNotFound(request, reply, [...paths]))
   app.addHook('onRequest', async (request, reply) => {
-    // Fastify checks the content type of QUERY before it reports a missing route.
+    // Answers QUERY here, because Fastify would otherwise check the content type before it reports a missing
+    // route.
     if (request.is404 && request.method === 'QUERY') return answerNotFound(request, reply, [...paths])
   })
   return server
 }
 
-/** `/merchants/{merchantId}` as fastify writes it. */
+/** Converts a path of OpenAPI, `/merchants/{merchantId}`, to Fastify's notation, `/merchants/:merchantId`. */
 function toRoute(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
-/** Checks limits, the Accept header and the presence of a key, before the body is received. */
+/**
+ * Checks the limits of calls, the Accept header and the presence of an API key, before the body is received.
+ */
 async function authorizeRequest(
   { kind, document }: PaymentsEndpoint,
   request: FastifyRequest,
@@ -133,7 +136,8 @@ function read(request: FastifyRequest): EndpointRequest {
     params: request.params as Readonly<Record<string, string>>,
     query: question === -1 ? '' : url.slice(question + 1),
     body: readParsedBody(request),
-    // The public client accepts JSON in every request and cannot take any from a PUT. It sends this header.
+    // The public client, which sends `x-client`, always accepts JSON but cannot parse a body in the answer to
+    // a PUT.
     wantsChanged: headers.accept !== undefined && headers['x-client'] === undefined,
   }
 }
@@ -152,7 +156,10 @@ function addServicePages({ app }: JsonServer, { ready }: ApiServerOptions): void
   })
 }
 
-/** Names the methods of a known path. OPTIONS does the same, and allows no other origin. */
+/**
+ * Answers a request without a route: 404 for an unknown path, else 405 with the allowed methods. Answers
+ * OPTIONS with 204 and the allowed methods, without CORS headers.
+ */
 function answerNotFound(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -8,9 +8,9 @@ import type { Metrics } from '../../metrics.ts'
 interface MonitorServerOptions {
   readonly metrics: Metrics
   readonly ready: () => Promise<boolean>
-  /** Whether the service accepts requests, also when it is shutting down. */
+  /** Whether the service accepts requests. Unlike `ready`, it stays true for a while during the shutdown. */
   readonly accepts: () => boolean
-  /** Returns the cause of a failure of the database; empty when it answers. */
+  /** Returns why the database fails; empty if it answers. */
   readonly backendProblem: () => string
 }
 
@@ -19,8 +19,8 @@ type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: 
 const requestTimeoutMs = 10_000
 
 /**
- * The pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` (`?draining=ok`) and
- * `/backend`.
+ * Creates the server with the pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`,
+ * `/readyz` (`?draining=ok`) and `/backend`.
  */
 export function createMonitorServer(options: MonitorServerOptions) {
   const { metrics, ready, accepts, backendProblem } = options
@@ -53,7 +53,7 @@ export function createMonitorServer(options: MonitorServerOptions) {
   server.requestTimeout = requestTimeoutMs
   server.headersTimeout = requestTimeoutMs
   return {
-    /** @throws Error of the system when the address cannot be had */
+    /** @throws Error of the operating system if the server cannot listen on the address */
     listen: (address: PortAddress) => listenHttp(server, address),
     close: () => closeHttp(server, 0),
   }

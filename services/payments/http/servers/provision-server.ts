@@ -23,19 +23,21 @@ import {
 interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /**
-   * Returns the bearer token (RFC 6750) of callers, read at each request; null if callers are identified by
-   * their certificate.
+   * Returns the bearer token (RFC 6750) that callers must send. Called for each request. Null if callers need
+   * no token, because they need a client certificate.
    */
   readonly token: (() => string) | null
-  /** The DNS name that a caller's certificate must be for, where callers show one; any will do without. */
+  /**
+   * The DNS name that the client certificate of a caller must have. If empty or missing, no name is required.
+   */
   readonly clientName?: string
 }
 
 const path = '/provision/merchants/:uid'
 
 /**
- * Returns the server through which the operator provisions merchants: on a separate port, with a token or a
- * client certificate.
+ * Creates the server through which the Kubernetes operator provisions merchants. It has its own port, and
+ * requires a token, a client certificate or both.
  */
 export function createProvisionServer(options: ProvisionServerOptions): JsonServer {
   const { payments, token, clientName = '' } = options
@@ -91,15 +93,16 @@ async function close(payments: Payments, text: string): Promise<Result<HttpAnswe
   )
 }
 
-/** Whether the verified certificate of the caller is for that DNS name. */
+/** Reports whether the client certificate, which TLS has verified, has this DNS name. */
 function isFor(socket: Socket, name: string): boolean {
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
   return certificate?.checkHost(name, { subject: 'never' }) !== undefined
 }
 
 /**
- * Presents the answer of POST /provision/books. Amounts are texts of minor units, since the sum of many
- * payments can exceed what a JSON number represents exactly; `exponent` has the digits of the minor unit.
+ * Presents the answer of POST /provision/books. Amounts are text in minor units, because the sum of many
+ * payments can exceed the integers that a JSON number represents exactly. `exponent` is the number of decimal
+ * places of the currency.
  */
 function presentBooks({ merchants, verification }: BooksReport): JsonObject {
   const shown = [...merchants].map(([uid, { merchantId, available, pending }]) => {

@@ -14,31 +14,37 @@ import { RejectedError, toRejection } from '../failure.ts'
 import { type Body, maxRequestBytes, noBody, parseBody } from '../read-body.ts'
 import { chooseRequestId } from '../request-headers.ts'
 
-/** The options of a JSON server. Request ids, limits, errors and shutdown are the same for all of them. */
+/**
+ * The options of `createJsonServer`. All JSON servers have the same request ids, limits, errors and shutdown.
+ */
 export interface JsonServerOptions {
   readonly log: Log
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  /** Called for every answer. `route` is the pattern of the path, never the path. */
+  /** Called after each answer. `route` is the pattern of the path, such as `/merchants/:merchantId`. */
   readonly onAnswer: (answer: AnsweredRequest) => void
-  /** Certificate files, followed when they change; plain HTTP without. */
+  /**
+   * The certificate files, which are read again when they change. Without them, the server uses plain HTTP.
+   */
   readonly tls?: TlsFiles | undefined
   readonly timeouts?: Timeouts
-  /** The proxies whose `X-Forwarded-For` is used. The header of other clients is ignored. */
+  /** The proxies whose `X-Forwarded-For` header is used. In requests of others, the header is ignored. */
   readonly trustedProxies?: readonly Cidr[]
-  /** Whether clients need a certificate of the CA among the TLS files. */
+  /** Whether TLS rejects clients without a certificate that the CA in `tls` has issued. */
   readonly demandsCertificate?: boolean
 }
 
-/** The time in which a request must arrive, so that slow requests do not occupy connections. */
+/** How long a client may take to send a request, so that slow clients do not occupy connections. */
 interface Timeouts {
   readonly requestMs: number
   readonly headersMs: number
-  /** The interval of the search for slow requests. */
+  /** The interval in which Node checks for requests that take too long. */
   readonly lookMs: number
 }
 
-/** An incomplete request is closed within 25 s, including the search interval. */
+/**
+ * The connection of an incomplete request is closed after at most 25 s: `requestMs` and `lookMs` together.
+ */
 const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
 
 interface AnsweredRequest {
@@ -50,20 +56,22 @@ interface AnsweredRequest {
 
 export interface JsonServer {
   /**
-   * The application, to which routes are added before it listens. Handlers throw `RejectedError`, or send by
-   * `sendOutcome`.
+   * The Fastify application. Add routes before `listen`. Handlers throw `RejectedError`, or use `sendAnswer`
+   * or `sendRejection`.
    */
   readonly app: FastifyInstance
-  /** @throws Error of the system when the address cannot be had */
+  /** @throws Error of the operating system if the server cannot listen on the address */
   listen(address: { readonly host: string; readonly port: number }): Promise<number>
-  /** Accepts no more connections. Running requests have this time to end. */
+  /**
+   * Accepts no more connections, and waits for running requests. Closes their connections after `timeoutMs`.
+   */
   close(timeoutMs: number): Promise<void>
 }
 
 const keepAliveTimeoutMs = 65_000
 const maxHeaderBytes = 16 * 1024
 const maxParamCharacters = 200
-/** A connection is closed after this many requests, so that connections spread over new processes. */
+/** A connection is closed after this many requests, so that clients also connect to new processes. */
 const maxRequestsPerConnection = 10_000
 
 const unknownRoute = 'none'
@@ -84,11 +92,11 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     routerOptions: {
       ignoreTrailingSlash: true,
       maxParamLength: maxParamCharacters,
-      // The query is parsed with the request body, by `runEndpoint`.
+      // Fastify does not parse the query, because `runEndpoint` does.
       querystringParser: () => ({}),
     },
     genReqId: request => chooseRequestId(request.headers['x-request-id'], clock.nowMs(), randomBytes),
-    // `answerClientErrors` answers them.
+    // Does nothing, because `answerClientErrors` answers these errors.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
       sendError(reply, request, error, log)
@@ -159,8 +167,8 @@ function contextOptions(tls: TlsFiles) {
 }
 
 /**
- * Warns that all clients behind an untrusted proxy share one address and its limits. It warns once, because
- * any client can send the header.
+ * Logs a warning when a request has X-Forwarded-For from a proxy that is not trusted: all its clients then
+ * share one address and the limits of that address. Warns only once, because any client can send the header.
  */
 function warnOfUntrustedProxies(app: FastifyInstance, log: Log): void {
   let hasWarned = false
@@ -175,7 +183,7 @@ function warnOfUntrustedProxies(app: FastifyInstance, log: Log): void {
   })
 }
 
-/** New connections use the new certificate; existing ones keep the old one. */
+/** Uses changed certificate files for new connections. Returns a function that ends this. */
 function followCertificates(server: Server, tls: TlsFiles | undefined): () => void {
   if (tls === undefined) return () => {}
   return tls.onChange(() => {
@@ -184,7 +192,7 @@ function followCertificates(server: Server, tls: TlsFiles | undefined): () => vo
   })
 }
 
-/** Returns the body of a request with any method. */
+/** Returns the parsed body of a request; `noBody` if there is none. */
 export function readParsedBody(request: FastifyRequest): Body {
   return (request.body as Body | undefined) ?? noBody
 }
@@ -195,10 +203,13 @@ export function sendAnswer(reply: FastifyReply, { status, body, type }: HttpAnsw
   return reply.header('content-type', `${type ?? 'application/json'}; charset=utf-8`).send(body)
 }
 
-/** RFC 6797. Subdomains are for their owners to decide. */
+/**
+ * The value of Strict-Transport-Security (RFC 6797): one year, without subdomains, which can have other
+ * owners.
+ */
 const hsts = `max-age=${365 * 24 * 60 * 60}`
 
-/** The default Retry-After of a temporary rejection. */
+/** The Retry-After of a 429 or 503 whose wait is not known. */
 const defaultRetrySeconds = 1
 
 export function sendRejection(reply: FastifyReply, rejected: Rejected): FastifyReply {
@@ -210,7 +221,7 @@ export function sendRejection(reply: FastifyReply, rejected: Rejected): FastifyR
 }
 
 function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
-  // Hooks do not run for a path that cannot be decoded.
+  // Set here too, because Fastify runs no hooks for a path that it cannot decode.
   reply.header('x-request-id', request.id)
   const rejected = toRejection(error)
   if (rejected !== undefined) {

@@ -16,7 +16,7 @@ import { createProvisionServer } from './provision-server.ts'
 
 const skip = missingProgram('openssl')
 
-/** The test does not reach handlers: it concerns the handshake. */
+/** `payments` is empty, because the tests concern only the TLS handshake. */
 const shared = {
   payments: {} as Payments,
   log: silentLog,
@@ -40,7 +40,7 @@ function handshake(port: number, options: object = {}): Promise<TLSSocket> {
   })
 }
 
-/** Resolves with the response of the health page; empty if the connection ends instead. */
+/** Resolves with the response of `/healthz`; empty if the connection ends without one. */
 async function ask(port: number, options: object = {}): Promise<string> {
   const socket = await handshake(port, options)
   let answer = ''

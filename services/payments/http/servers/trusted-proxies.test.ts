@@ -7,7 +7,8 @@ import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import { createJsonServer } from './server.ts'
 
 /**
- * The client address that the server uses for a request with these headers; all requests come from 127.0.0.1.
+ * Each row has TRUSTED_PROXIES, X-Forwarded-For and X-Forwarded-Proto, and the expected client address and
+ * protocol. All requests come from 127.0.0.1.
  */
 const cases = `
                            |                           | http  → 127.0.0.1 http

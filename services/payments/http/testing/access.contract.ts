@@ -8,7 +8,7 @@ import { type ApiUnderTest, basic, openShop, payAt, sharedApi, type TestShop } f
 
 let api: ApiUnderTest
 let shop: TestShop
-/** The ids of records of the shop, by the parameter of a path that names them. */
+/** The ids of the shop's records, by the name of the path parameter. */
 let ids: Readonly<Record<string, string>>
 
 before(async () => {
@@ -44,7 +44,7 @@ before(async () => {
   }
 })
 
-/** A request with ids of the shop, and with a body or a query that is accepted. */
+/** Returns a valid request to the endpoint, with the ids of the shop's records. */
 function requestFor({ method, path, document }: PaymentsEndpoint): readonly [string, object] {
   const query = document.query?.some(({ name }) => name === 'filter[merchantId]')
   const filter = query ? `&filter[merchantId]=${ids['merchantId']}` : ''
@@ -59,9 +59,9 @@ function requestFor({ method, path, document }: PaymentsEndpoint): readonly [str
 }
 
 const guarded = paymentsEndpoints.filter(({ kind }) => kind !== 'sign-up')
-/** Operations that concern the caller, or that create a record of the caller. */
+/** Operations that need no access to a merchant: they read the caller, or create a merchant of the caller. */
 const ofTheCaller = new Set(['getIdentity', 'createMerchant'])
-/** Such an operation removes what the others need. */
+/** Whether an operation must run after the others, because it deletes a record that they need. */
 const isLast = ({ method }: PaymentsEndpoint) => method === 'DELETE'
 
 test('requests without a valid key get 401 without any data', async () => {
@@ -99,7 +99,7 @@ test('records of other apps are not found, and not changed', async () => {
     const { status, text } = await api.call(endpoint.method, path, { ...content, key: other.key })
     assert.equal(status, 404, `${endpoint.method} ${path}: ${text}`)
   }
-  // A foreign record below an own one is unknown, too.
+  // Records of another merchant in the body are rejected as unknown too.
   const foreign = [
     [`/merchants/${other.merchantId}/cards`, { transactionId: ids['transactionId'] }],
     [`/merchants/${other.merchantId}/transactions`, { cardId: ids['cardId'], currency: 'DKK', amount: 1 }],
@@ -118,7 +118,7 @@ test('the owner may call every endpoint', async () => {
   for (const endpoint of [...guarded].sort((a, b) => Number(isLast(a)) - Number(isLast(b)))) {
     const [path, content] = requestFor(endpoint)
     const { status, text } = await api.call(endpoint.method, path, { ...content, key: shop.key })
-    // It is the last app of its merchant.
+    // 409, because the app is the last one of the merchant.
     const isExpected = endpoint.document.operationId === 'revokeApp' ? status === 409 : status < 300
     assert.ok(isExpected, `${endpoint.method} ${path}: ${status} ${text}`)
   }

@@ -17,7 +17,7 @@ import {
 
 let api: ApiUnderTest
 let shop: TestShop
-/** The placeholders in braces of the tables. */
+/** The values of the placeholders in the tables, such as `{merchantId}`. */
 let names: Readonly<Record<string, string>>
 
 before(async () => {
@@ -50,7 +50,10 @@ before(async () => {
 
 const almost = 'email required, website required, descriptor required, company required, currency'
 
-/** `POST /path json {…} → 400 amount too_large`; fields that are wrong, or the code of the error. */
+/**
+ * Sends the request of each row, and compares the answer: `POST /path json {…} → 400 amount too_large`. After
+ * the status, a row has the wrong fields with their codes, or the code of the error.
+ */
 async function runTable(table: string): Promise<void> {
   for (const line of table.trim().split('\n')) {
     const row = line.trim().replace(/\{(\w+)\}/g, (whole, name: string) => names[name] ?? whole)
@@ -311,7 +314,7 @@ async function rawCall(
   return rawBytes(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
 }
 
-/** Resolves with all bytes until the connection is closed. */
+/** Sends bytes to the API, and resolves with all bytes that it answers until the connection is closed. */
 async function rawBytes(bytes: string): Promise<string> {
   const socket = connect(api.port, '127.0.0.1')
   let answer = ''

@@ -26,10 +26,10 @@ import { createApiServer } from '../servers/api-server.ts'
 import type { JsonServerOptions } from '../servers/server.ts'
 import { assertConforms } from './conformance-under-test.ts'
 
-/** A time at which the usual dates of test cards are not past. */
+/** The start time of tests, at which the test cards have not expired. */
 export const startMs = Date.UTC(2026, 6, 10, 8, 30)
 
-/** A clock that runs, and that a test can advance. */
+/** A running clock that a test can move forward. */
 export interface TestClock extends Clock {
   elapse(ms: number): void
 }
@@ -48,9 +48,9 @@ export function createTestClock(): TestClock {
 export interface PaymentsUnderTest {
   readonly payments: Payments
   readonly clock: TestClock
-  /** The storage, for SQL that no operation runs. */
+  /** The storage, in which tests can run SQL. */
   readonly storage: Storage
-  /** Runs the due background work once. */
+  /** Runs all due background tasks once. */
   settle(): Promise<void>
   close(): Promise<void>
 }
@@ -58,7 +58,10 @@ export interface PaymentsUnderTest {
 const rates = { DKK: '7.5', USD: '1.1', JPY: '160', KWD: '0.33', GBP: '0.85' }
 const fees = { DKK: { capture: { flat: '25', rate: '0.0135' }, dispute: { flat: '10000' } } }
 
-/** Starts operations on a separate database: PostgreSQL if it is installed, else the embedded one. */
+/**
+ * Creates a new database, PostgreSQL if it is installed, else the embedded one, and the dependencies of
+ * operations on it.
+ */
 export async function startPayments(): Promise<PaymentsUnderTest> {
   const clock = createTestClock()
   const { storage, remove } = await openDatabase(clock)
@@ -79,7 +82,7 @@ export async function startPayments(): Promise<PaymentsUnderTest> {
   }
 }
 
-/** Operations on a storage that has the schema, with the test processor. */
+/** Returns the dependencies of operations on a migrated storage, with the test processor. */
 export function paymentsOn(storage: Storage, clock: Clock): Payments {
   const rateTable = parseRateTable('EUR', rates)
   const feeTable = parseFeeTable(fees)
@@ -122,19 +125,19 @@ async function openDatabase(
 export interface ApiUnderTest extends PaymentsUnderTest {
   readonly url: string
   readonly port: number
-  /** The log at its most detailed level. */
+  /** Returns the lines logged so far, at the level debug. */
   readonly logged: () => string
   call(method: string, path: string, request?: TestRequest): Promise<TestResponse>
 }
 
 export interface TestRequest {
   readonly key?: string
-  /** Sent as JSON. */
+  /** The body, which is sent as JSON. */
   readonly json?: unknown
-  /** The body, sent unchanged as a form. */
+  /** The body, which is sent unchanged as a form. */
   readonly form?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** The body, sent unchanged; the content type is among the headers. */
+  /** The body, which is sent unchanged. The content type must be in `headers`. */
   readonly body?: string | Uint8Array
 }
 
@@ -142,7 +145,7 @@ export interface TestResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The parsed body; text that is not JSON is unchanged. */
+  /** The body, parsed if it is JSON, else as text. */
   readonly json: unknown
 }
 
@@ -185,8 +188,8 @@ export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUn
 let shared: Promise<ApiUnderTest> | undefined
 
 /**
- * Returns one API for all suites of a process, since creating a database takes long. Suites make shops of
- * their own.
+ * Returns one API for all suites of a process, because creating a database takes long. Each suite creates its
+ * own shops.
  */
 export function sharedApi(): Promise<ApiUnderTest> {
   shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, lookMs: 100 } })
@@ -236,7 +239,7 @@ export interface TestShop {
   readonly key: string
   readonly appId: string
   readonly merchantId: string
-  /** The merchant's public key. */
+  /** The public key of the merchant. */
   readonly publicKey: string
 }
 

@@ -13,7 +13,7 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** A balance, which is compared with the lines and transactions that the API lists. */
+/** An amount of a balance in the API. The tests compare balances with the listed lines and transactions. */
 interface Money {
   readonly currency: string
   readonly amount: number
@@ -43,7 +43,7 @@ interface Payment {
   readonly pendingAmount: number
 }
 
-/** Resolves with the sums of the lists of the API. */
+/** Resolves with the balance that follows from the listed lines and transactions. */
 async function sumOf(shop: TestShop): Promise<Balance> {
   const lines = await get<readonly { balance: number }[]>(shop, 'lines?limit=100')
   const payments = await get<readonly Payment[]>(shop, 'transactions?limit=100')

@@ -16,7 +16,7 @@ before(async () => {
 
 const plenty = { address: 1_000, key: 1_000, failed_key: 1_000 }
 
-/** Calls of GET /me, each from an address and with a key; a call without a key has ''. */
+/** Calls GET /me from each address with the key, or without one for ''. Resolves with the outcomes. */
 async function callAll(
   limits: Partial<CallsPerMinute>,
   calls: readonly (readonly [address: string, key: string])[],
@@ -102,7 +102,7 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
   lookedUp = 0
   const wrong = await Promise.all(Array.from({ length: 300 }, (_, index) => call(`tollway_wrong_${index}`)))
   assert.equal(wrong.filter(status => status === 401).length, 20)
-  // Look-ups that run when the limit is reached continue.
+  // Up to 8 look-ups more, because those that run when the limit is reached continue.
   assert.ok(lookedUp <= 20 + 8, `${lookedUp} keys were looked up`)
 })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { createOpenapiDocument } from '../openapi/openapi.ts'
 
-/** The OpenAPI document as tests read it. */
+/** The parts of the OpenAPI document that the tests use. */
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly components: { readonly schemas: Readonly<Record<string, unknown>> }
@@ -22,7 +22,7 @@ export interface Media {
 
 export const document = createOpenapiDocument() as unknown as Document
 
-/** The validator of JSON Schema that fastify brings; nothing but these tests needs it. */
+/** The JSON Schema validator that is a dependency of Fastify. Only tests use it. */
 interface Ajv {
   addFormat(name: string, format: RegExp | ((text: string) => boolean)): void
   addSchema(schema: object): void
@@ -49,19 +49,19 @@ ajv.addSchema({ $id: documentId, ...document })
 
 const compiled = new Map<object, Validate>()
 
-/** Fails with the problems that the schema of the document finds in the value. */
+/** Asserts that the value is valid by the schema. The error lists the problems. */
 export function assertValid(schema: object, value: unknown, what: string): void {
   const validate = compiled.get(schema) ?? ajv.compile(absolute(schema))
   compiled.set(schema, validate)
   assert.ok(validate(value), `${what}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value)}`)
 }
 
-/** Returns the schema with references to the whole document. */
+/** Returns the schema with references that name the document, so that it can be compiled separately. */
 function absolute(schema: object): object {
   return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', `"$ref":"${documentId}#/`))
 }
 
-/** Compares an answer of a documented endpoint with the document. */
+/** Asserts that the document describes this answer. Ignores requests to unknown endpoints. */
 export function assertConforms(method: string, path: string, status: number, body: unknown): void {
   const operation = operationAt(method, path)
   if (operation === undefined || method === 'HEAD') return

@@ -3,7 +3,6 @@ import { before, test } from 'node:test'
 import { payByCard } from '../../operations/testing/pay-under-test.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
-/** The export of transactions and lines as CSV. */
 let api: ApiUnderTest
 let shop: TestShop
 before(async () => {

@@ -6,7 +6,7 @@ import { paymentsEndpoints } from '../endpoints/endpoints.ts'
 import { type ApiUnderTest, basic, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 const runs = Number(process.env['FUZZED_REQUESTS'] ?? process.env['FC_RUNS'] ?? 1_000)
-/** Requests that run at once; each run of the property is one batch. */
+/** The number of requests that are sent at the same time. One run of the property sends one batch. */
 const batch = 20
 
 let api: ApiUnderTest
@@ -105,7 +105,7 @@ const jsonValue = () =>
   )
 const record = () => fc.array(fc.tuple(name, jsonValue()), { maxLength: 6 })
 
-/** Written by hand, so that names can come twice. */
+/** Generates the text of a JSON object. Not with JSON.stringify, because a name may occur twice. */
 const jsonText = () =>
   record().map(fields => {
     const members = fields.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value) ?? 'null'}`)
@@ -130,7 +130,7 @@ function safeEncode(value: string): string {
   return encodeURIComponent(value.toWellFormed())
 }
 
-/** Encodes only what a request line cannot carry. */
+/** Encodes only the characters that a request line cannot contain. */
 function encodeLoosely(value: string): string {
   return encodeURI(value.toWellFormed()).replace(/[?#]/g, '')
 }
@@ -158,7 +158,7 @@ function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
     const placeholders = path.split(/(\{\w+\})/)
     const parts = placeholders.map(part => {
       if (!part.startsWith('{')) return fc.constant(part)
-      // A deleted webhook is missing for all later requests.
+      // Does not delete the known webhook, which later requests need.
       return verb === 'DELETE' && part === '{webhookId}' ? idPart() : knownIdOr(part)
     })
     const query = fc.option(fc.oneof(fc.constant('limit=5'), formText().map(encodeLoosely)))
@@ -189,7 +189,7 @@ function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
   })
 }
 
-/** Mostly returns the id of an existing record, so that requests are not rejected early. */
+/** Generates mostly the id of an existing record, so that most requests are not rejected as `not_found`. */
 function knownIdOr(placeholder: string): fc.Arbitrary<string> {
   const { merchantId, appId } = shop
   const known = {
@@ -213,7 +213,7 @@ test(`no request of ${runs} causes an error of the server`, { timeout: 86_400_00
     }),
     { numRuns: Math.ceil(runs / batch), ...(runs > 1_000 ? {} : { seed: 20_260_710 }), endOnFailure: true },
   )
-  // The requests reach different results.
+  // Shows that the requests have different results, if there are enough of them.
   const expected = runs < 1_000 ? [] : [200, 201, 400, 404]
   for (const status of expected) assert.ok(statuses.has(status), `no ${status} among them`)
 })

@@ -4,7 +4,10 @@ import fc from 'fast-check'
 import { payByCard } from '../../operations/testing/pay-under-test.ts'
 import { type ApiUnderTest, openShop, sharedApi, startMs, type TestShop } from './api-under-test.ts'
 
-/** Filters of lists, searches and exports with values of an attacker, and cells that would be formulas. */
+/**
+ * The number of runs of each property. The tests send filters with values of an attacker, and export cells
+ * that a spreadsheet could run as formulas.
+ */
 const runs = Number(process.env['FC_RUNS'] ?? 300)
 
 let api: ApiUnderTest
@@ -32,7 +35,7 @@ function get(list: string, query: string) {
   return api.call('GET', `/merchants/${shop.merchantId}/${list}?limit=50&${query}`, { key: shop.key })
 }
 
-/** Returns the number of records in the answer, in JSON or CSV. */
+/** Resolves with the number of records in the answer, which is JSON or CSV. */
 async function found(list: string, query: string): Promise<number> {
   const { status, json, text } = await get(list, query)
   assert.equal(status, 200, `${query}: ${text}`)
@@ -63,7 +66,7 @@ test('values with SQL, patterns and JSON are compared as text', async () => {
     for (const value of injections) {
       const text = encodeURIComponent(value)
       const { status, json } = await get(list, `filter[reference]=${text}`)
-      // A reference that no link can have is rejected.
+      // The filter rejects a reference that no link can have.
       if (status !== 400) assert.equal(await found(list, `filter[reference]=${text}`), 0, value)
       else assert.match(JSON.stringify(json), /filter\.reference/)
       assert.equal(await found(list, `${from}&filter[custom][note]=${text}`), 0, value)
@@ -76,7 +79,7 @@ test('values with SQL, patterns and JSON are compared as text', async () => {
   }
 })
 
-/** Rejected queries, each with the field that the rejection names, or with its code. */
+/** Queries that are rejected, each with the field or the code of the rejection. */
 const rejected: readonly (readonly [string, string])[] = [
   [`filter[created][from]=9${'9'.repeat(400)}`, 'filter.created.from'],
   ['filter[created][from]=2026-02-30', 'filter.created.from'],

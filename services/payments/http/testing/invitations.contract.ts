@@ -70,7 +70,7 @@ test('an answer reveals nothing of the invitations of other merchants', async ()
     }
     assert.equal(user.email, email)
     assert.ok(Date.parse(user.created) >= startMs, user.created)
-    // The id is a UUID of version 7, which begins with its time.
+    // The id begins with the time of its creation, because it is a UUID of version 7.
     assert.ok(Number.parseInt(user.id.replace('-', '').slice(0, 12), 16) >= startMs, user.id)
     assert.ok(!elsewhere.text.includes(user.id))
     users.push(user)

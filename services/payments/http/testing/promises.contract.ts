@@ -23,7 +23,7 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** Fields of a record; the tests concern promises of the API across several operations. */
+/** A record in an answer of the API. */
 type Fields = Readonly<Record<string, unknown>> & { readonly id: string }
 
 let api: ApiUnderTest
@@ -142,7 +142,7 @@ test('a charge in another currency is exchanged at the capture, and the trail na
   const { transaction } = await call('GET', `/transactions/${id}`)
   assert.ok(transaction)
   const [captured, refunded] = transaction['trail'] as readonly Fields[]
-  // 7.5 kroner a euro, less 25 and 1.35 %.
+  // 1000 euro cents are 7500 øre at the rate 7.5; the fee is 25 øre and 1.35 %.
   assert.deepEqual(
     [captured?.['amount'], captured?.['balance'], captured?.['fee'], captured?.['descriptor']],
     [1_000, 7_374, { flat: 25, rate: 101, total: 126 }, 'Beans'],

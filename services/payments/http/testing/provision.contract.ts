@@ -181,7 +181,7 @@ test('a merchant is adopted with one of its keys, and by one resource only', asy
   const next = await provision('PUT', newUid(), inputWith(newKey(), adopt(hashApiKey(key))))
   assert.deepEqual([next.status, next.json['merchantId']], [200, shop.merchantId])
   assert.notEqual(next.json['appId'], taken.json['appId'])
-  // The previous resource has no merchant any more, gets no other, and closes none.
+  // The previous resource no longer has a merchant: it gets no other one, and its deletion closes none.
   for (const more of [{}, adopt(own)]) {
     const before = await provision('PUT', uid, inputWith(key, more))
     assert.deepEqual([before.status, before.json['code']], [409, 'merchant_closed'])

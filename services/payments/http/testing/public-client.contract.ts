@@ -10,7 +10,7 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** The public client, `paylike` 2.0.2 of npm, as its README and its own tests use it. */
+/** The types of the public client, the npm package `paylike` 2.0.2. The tests use it as its README does. */
 interface Cursor {
   limit(limit?: number): Cursor
   filter(filter: object): Cursor

@@ -84,7 +84,7 @@ test('answers and events have a maximum size, and a long trail has pages', async
   assert.deepEqual(told, whole[0])
   assert.deepEqual(transaction['trail'], shown.trail.slice(-10))
   assert.ok(JSON.stringify(event).length < 8_000, `${JSON.stringify(event).length} characters`)
-  // Fees and refunds depend on the part of the trail that was not read.
+  // A refund is right although its fee depends on trail entries that were not read.
   assert.equal((await change(id, 'refunds', 120)).status, 201)
   assert.deepEqual((await verifyBooks(api.storage)).findings, [])
 })

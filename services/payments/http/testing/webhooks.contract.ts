@@ -119,7 +119,10 @@ test('a merchant has at most 20 webhooks, also after simultaneous requests', asy
   ])
 })
 
-/** Starts a receiver on this machine, to which the API accepts no webhook. */
+/**
+ * Starts a receiver of webhooks on this machine. The API rejects its address for webhooks, so `pointTo`
+ * stores the address in the database.
+ */
 async function startReceiver(status: () => number) {
   const received: string[] = []
   const signed: SignedEvent[] = []

@@ -1,6 +1,6 @@
 /**
  * Sends due mail in a loop until it is killed: `node mail-sender.ts DATABASE_URL SMTP_PORT [after-send]`.
- * With `after-send` it stops after a send and before its record, and prints a line.
+ * With `after-send`, it prints a line and waits after a mail is sent, before that is stored.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
@@ -22,6 +22,6 @@ const transport = {
 }
 const from = { name: 'Tollway', address: 'pay@example.com' }
 const mailing = { storage, clock: systemClock, random: Math.random, transport, from, log: silentLog }
-// Without a timer, a process that waits for nothing but a promise ends.
+// Keeps the process running, because Node ends a process that only waits for a promise.
 setInterval(() => {}, 60_000)
 for (;;) if (!(await sendDueMails(mailing))) await pause(20)

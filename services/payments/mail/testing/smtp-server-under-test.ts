@@ -1,23 +1,23 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 
-/** The server's behaviour for the next mails. */
+/** How the server behaves for the next mails. */
 export type SmtpFault =
   | 'none'
-  /** Answers the greeting, the recipient or the data with this status. */
+  /** The server answers this step with this status. */
   | 'greeting 421'
   | 'recipient 451'
   | 'recipient 550'
   | 'data 452'
   | 'data 554'
-  /** Accepts the data and never answers. */
+  /** The server accepts the data and never answers. */
   | 'hang'
-  /** Closes the connection in the middle of the data. */
+  /** The server closes the connection while it receives the data. */
   | 'cut'
 
 export interface SmtpServerUnderTest {
   readonly port: number
-  /** The accepted mails, unchanged. */
+  /** The mails that the server has accepted, as they were received. */
   readonly taken: readonly string[]
   setFault(fault: SmtpFault): void
   close(): Promise<void>
@@ -49,7 +49,7 @@ export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
       })
     },
   })
-  // The server reports connections that a test closes as errors.
+  // Ignores errors: the server emits one when a test closes a connection.
   server.on('error', () => {})
   await new Promise<void>(resolve => {
     server.listen(0, '127.0.0.1', resolve)
@@ -68,7 +68,7 @@ function connectionsOf(server: SMTPServer): Iterable<{ readonly _socket: Socket 
   return (server as unknown as { connections: Set<{ _socket: Socket }> }).connections
 }
 
-/** Starts a server that sends a line of its greeting every few milliseconds, and never the last one. */
+/** Starts a server that sends a line of the greeting every 5 milliseconds and never ends the greeting. */
 export async function startTricklingServer(): Promise<{ readonly port: number; close(): void }> {
   const sockets = new Set<Socket>()
   const server = createServer(socket => {

@@ -17,13 +17,13 @@ import { findMerchantOfApp, findMerchantOfTransaction } from '../../storage/tabl
 import { findTransactionOfApp, lockTransaction } from '../../storage/tables/transactions.ts'
 import type { Payments } from '../operation.ts'
 
-/** The maximum length of an API key. */
+/** A longer API key, in characters, is rejected without a query. */
 const maxKeyCharacters = 256
 
 /**
- * Returns the app that the key authenticates now.
+ * Returns the app with this API key. Rejects a missing, unknown or expired key as `unauthorized`.
  *
- * @param key null when the request has none
+ * @param key null if the request has none
  */
 export async function authenticate(
   tx: Tx,
@@ -36,8 +36,8 @@ export async function authenticate(
 }
 
 /**
- * The functions below return a record only to an app that has its merchant. Other apps get `not_found`, as
- * for an invalid id, so that guessing ids reveals nothing.
+ * Returns a merchant to an app that has access to it. This function and all below reject a record of another
+ * merchant as `not_found`, like an id that does not exist, so that guessing ids reveals nothing.
  */
 export async function ownMerchant(tx: Tx, app: App, merchantId: string): Promise<Result<Merchant>> {
   if (!isId(merchantId)) return reject('not_found')
@@ -45,7 +45,7 @@ export async function ownMerchant(tx: Tx, app: App, merchantId: string): Promise
   return merchant === undefined ? reject('not_found') : accept(merchant)
 }
 
-/** Returns the merchant if it is open: a closed merchant accepts nothing new. */
+/** Returns the merchant as `ownMerchant` does, but rejects a closed one. */
 export async function ownOpenMerchant(tx: Tx, app: App, merchantId: string): Promise<Result<Merchant>> {
   const merchant = await ownMerchant(tx, app, merchantId)
   if (!merchant.ok) return merchant
@@ -57,7 +57,7 @@ interface OwnTransaction {
   readonly merchant: Merchant
 }
 
-/** Locks the record: it cannot change until the end of `tx`. */
+/** Also locks the record, so that no other transaction can change it until `tx` ends. */
 export async function lockOwnTransaction(tx: Tx, app: App, id: string): Promise<Result<OwnTransaction>> {
   if (!isId(id)) return reject('not_found')
   const [transaction, merchant] = await Promise.all([
@@ -77,7 +77,10 @@ export async function ownTransaction(tx: Tx, app: App, id: string): Promise<Resu
 
 type Find<T> = (tx: Tx, id: string) => Promise<T | undefined>
 
-/** Returns a function that finds a record of a merchant by its id, for an app that has the merchant. */
+/**
+ * Returns a function that finds a record by id, and rejects it if the app has no access to the record's
+ * merchant.
+ */
 function own<T extends { readonly merchantId: string }>(find: Find<T>) {
   return async (tx: Tx, app: App, id: string): Promise<Result<T>> => {
     const found = isId(id) ? await find(tx, id) : undefined
@@ -92,6 +95,6 @@ export const ownLine = own(findLine)
 export const ownFraud = own(findFraud)
 export const ownDispute = own(findDispute)
 export const ownWebhook = own(findWebhookEndpoint)
-/** Locks the record: it cannot change until the end of `tx`. */
+/** Also locks the record, so that no other transaction can change it until `tx` ends. */
 export const lockOwnWebhook = own(lockWebhookEndpoint)
 export const ownEvent = own(findWebhookEvent)

@@ -7,11 +7,11 @@ import { generateId, type Payments } from '../operation.ts'
 
 interface CreatedApp {
   readonly app: App
-  /** Returned only once. The database has its hash. */
+  /** The API key. Only the answer to the creation contains it; the database stores a hash. */
   readonly key: string
 }
 
-/** Creates an app with its first key. */
+/** Creates an app and an API key that does not expire. */
 export async function createApp(tx: Tx, payments: Payments, { name }: AppInput): Promise<CreatedApp> {
   const createdMs = payments.clock.nowMs()
   const app = { id: generateId(payments), name, createdMs }

@@ -21,12 +21,11 @@ interface OfMerchant {
   readonly merchantId: string
 }
 
-/** The template of the invitation. */
 const invitationTemplate = 'invitation'
 
 /**
- * Makes a person a member, and enqueues an e-mail if the person was not a member before. The response does
- * not depend on the person's other memberships, nor on whether an e-mail is sent.
+ * Makes a person a member of the merchant, and enqueues an invitation by e-mail if the person is a new
+ * member. The answer reveals neither other memberships of the person nor whether an e-mail is sent.
  */
 export async function inviteUser(
   tx: Tx,
@@ -47,7 +46,7 @@ export async function inviteUser(
   return accept(member)
 }
 
-/** Adds a member like `inviteUser`, for provisioning: limits per app and per merchant do not apply. */
+/** Adds a member for provisioning, as `inviteUser` does, but without the limits for each app and merchant. */
 export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
   const { isNew } = await addMember(tx, payments, merchant, email)
   if (isNew) await sendInvitation(tx, payments, merchant, email)
@@ -69,12 +68,12 @@ async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, em
     createdMs: nowMs,
     template: invitationTemplate,
     recipient: email,
-    // Pods of the previous version need the website.
+    // `website` is only for pods of the previous version, which need it.
     content: { merchantId, merchantName: name, website, country: company.country },
   })
 }
 
-/** Ends a person's access. */
+/** Ends a person's membership of the merchant. */
 export async function removeUser(
   tx: Tx,
   { app, merchantId, userId }: OfMerchant & { readonly userId: string },
@@ -85,7 +84,7 @@ export async function removeUser(
   return removed ? done : reject('not_found')
 }
 
-/** Gives another app complete access to the merchant. */
+/** Gives another app full access to the merchant. Changes nothing if the app has access already. */
 export async function associateApp(
   tx: Tx,
   { app, merchantId, appId }: OfMerchant & { readonly appId: string },
@@ -99,8 +98,8 @@ export async function associateApp(
 }
 
 /**
- * Ends an app's access, which may be the caller's own. The last app cannot be removed: without an app, the
- * merchant would be unreachable.
+ * Ends the access of an app, which can be the caller. Rejects the removal of the last app, because nobody
+ * could reach the merchant afterwards.
  */
 export async function dissociateApp(
   tx: Tx,
@@ -109,7 +108,7 @@ export async function dissociateApp(
   const merchant = await ownMerchant(tx, app, merchantId)
   if (!merchant.ok) return merchant
   if (!isId(appId)) return reject('not_found')
-  // This lock serialises two apps that revoke each other at the same time.
+  // Without this lock, two apps could remove each other at the same time.
   await lockMerchant(tx, merchantId)
   const apps = await listMerchantApps(tx, merchantId, { limit: 2 })
   if ('items' in apps && apps.items.length === 1 && apps.items[0]?.id === appId) {

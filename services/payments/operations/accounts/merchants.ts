@@ -21,7 +21,7 @@ interface MerchantUpdateRequest {
   readonly update: MerchantUpdate
 }
 
-/** Changes the mutable fields of a merchant. */
+/** Changes the fields of `update` in a merchant. Rejects a closed merchant. */
 export async function updateOwnMerchant(
   tx: Tx,
   payments: Payments,
@@ -35,7 +35,11 @@ export async function updateOwnMerchant(
   return accept(await saveUpdate(tx, payments, locked, update))
 }
 
-/** @param merchant the current merchant, locked by the caller */
+/**
+ * Stores an update and emits `merchant.updated`, unless nothing changes.
+ *
+ * @param merchant the current merchant, locked by the caller
+ */
 export async function saveUpdate(
   tx: Tx,
   payments: Payments,
@@ -50,7 +54,10 @@ export async function saveUpdate(
   return updated
 }
 
-/** Creates a merchant, associated with the app. Without a card processor, a live merchant is rejected. */
+/**
+ * Creates a merchant, and gives the app access to it. Rejects a live merchant if no live card processor is
+ * configured.
+ */
 export async function createMerchant(
   tx: Tx,
   payments: Payments,
@@ -64,7 +71,12 @@ export async function createMerchant(
   return accept(merchant.value)
 }
 
-/** @param path the prefix of the merchant's fields in the request */
+/**
+ * Returns a new merchant, which is not stored yet. Rejects a live merchant if no live card processor is
+ * configured.
+ *
+ * @param path the prefix of the merchant's fields in error messages, such as `merchant.`
+ */
 export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Result<Merchant> {
   if (chooseProcessor(payments, input) === null) {
     const message = 'no card processor is configured here, so only test accounts (true) can be created'

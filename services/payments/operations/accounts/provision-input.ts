@@ -18,43 +18,47 @@ import { eventTypes } from '../events.ts'
 import { eventType } from './webhooks.ts'
 
 /**
- * The desired state of a resource: a merchant, an app with complete access to it, its members and webhooks.
+ * The desired state of a Merchant resource of Kubernetes: a merchant, an app with full access to the
+ * merchant, members and webhooks.
  */
 export interface ProvisionInput {
   readonly merchant: MerchantInput
   readonly app: { readonly name: string | null }
-  /** SHA-256 in hex of an API key that the caller has made and keeps. */
+  /** The SHA-256, in hex, of an API key that the caller has created and stored. */
   readonly keyHash: string
-  /** The app's other keys expire after this time. Null does not change them. */
+  /** How long the other keys of the app stay valid. Null does not change them. */
   readonly otherKeysExpireInMs: number | null
-  /** E-mail addresses of people to invite. Provisioning removes no member. */
+  /** The e-mail addresses of people to invite. Members who are not in the list keep their membership. */
   readonly users: readonly string[]
-  /** All webhooks of the resource. Other webhooks that the resource had are disabled. */
+  /**
+   * All webhooks of the resource. Webhooks that were in an earlier state and are not in this list are
+   * disabled.
+   */
   readonly webhooks: readonly WebhookInput[]
-  /** An existing merchant that the resource adopts. Null creates a merchant. */
+  /** An existing merchant to use for the resource. Null creates a merchant. */
   readonly adopt: Adoption | null
 }
 
 interface Adoption {
   readonly merchantId: string
   /**
-   * The hash of a key of an app that has the merchant, which proves the right to adopt it. Null permits only
-   * a merchant that was adopted before.
+   * The SHA-256 of a key of an app that has access to the merchant, which proves the right to adopt. Null is
+   * accepted only if the resource has adopted the merchant already.
    */
   readonly keyHash: string | null
 }
 
 export interface WebhookInput {
   readonly url: string
-  /** Types of events; empty for all. */
+  /** The types of the events to deliver; empty for all. */
   readonly events: readonly string[]
-  /** The secrets of signatures, newest first. */
+  /** The secrets that sign events, the newest first. */
   readonly secrets: readonly string[]
 }
 
 const maxUsers = 100
 const maxWebhooks = 20
-/** A rotation needs two secrets. */
+/** The present secret and the previous one, for a rotation. */
 const maxSecrets = 2
 const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
@@ -68,7 +72,7 @@ const milliseconds: Reader<number> = reader({ type: 'integer' }, (value, place) 
   return rejectValue(place, 'type', `is not a whole number of milliseconds from 0 to ${maxGraceMs}`)
 })
 
-/** An error message never quotes the secret. */
+/** Reads a webhook secret. Error messages never quote it. */
 const secret: Reader<string> = reader({ type: 'string' }, (value, place) => {
   const fault = typeof value === 'string' ? findWebhookSecretProblem(value) : 'is not a string'
   if (typeof value === 'string' && fault === undefined) return value
@@ -81,7 +85,7 @@ const webhook = record({
   secrets: requiredField(list(secret, maxSecrets, 1)),
 })
 
-/** The parser of merchants validates the value. */
+/** Accepts any value; `parseMerchant` validates it. */
 const anything: Reader<unknown> = reader({}, value => value)
 
 const provision = record({
@@ -94,7 +98,7 @@ const provision = record({
   adopt: optionalField(record({ merchantId: requiredField(id), keyHash: optionalField(hash) })),
 })
 
-/** Parses the body of PUT /provision/merchants/<uid>. A rejection lists every problem. */
+/** Parses the body of PUT /provision/merchants/<uid>. A rejection has all errors, not only the first. */
 export function parseProvision(body: unknown, fundingCurrencies: readonly string[]): Result<ProvisionInput> {
   const parsed = parseInput(provision, body, 'json')
   const merchant = parseMerchant(isObject(body) ? body['merchant'] : undefined, 'json', fundingCurrencies)
@@ -106,17 +110,20 @@ export function parseProvision(body: unknown, fundingCurrencies: readonly string
 
 const uidPattern = /^[\w.:-]{1,128}$/
 
-/** The most resources whose books are read at a time. */
+/** The maximum number of resources in one request for books. */
 const maxBooks = 100
 
 const books = record({ uids: requiredField(list(textField(128), maxBooks)) })
 
-/** Parses the body of POST /provision/books. A rejection lists every problem. */
+/** Parses the body of POST /provision/books. A rejection has all errors, not only the first. */
 export function parseBooks(body: unknown): Result<{ readonly uids: readonly string[] }> {
   return parseInput(books, body, 'json')
 }
 
-/** The uid of a resource: 1 to 128 letters, digits, `.`, `_`, `:` and `-`. */
+/**
+ * Parses the uid of a resource: 1 to 128 letters, digits, `.`, `_`, `:` and `-`. Rejects others as
+ * `not_found`.
+ */
 export function parseUid(text: string): Result<string> {
   return uidPattern.test(text) ? accept(text) : reject('not_found')
 }

@@ -50,15 +50,15 @@ interface Provisioned {
 }
 
 interface ProvisionRequest {
-  /** The uid of the resource. A uid identifies one merchant for ever. */
+  /** The uid of the Kubernetes resource, which never identifies another merchant later. */
   readonly uid: string
   readonly input: ProvisionInput
 }
 
 /**
  * Creates or updates the merchant, the app and the webhooks of a resource. A repeated call changes nothing
- * and returns the same answer. The call has the hash of the API key, never the key: the caller stores the key
- * before the call, so that a crash in between cannot lose it.
+ * and returns the same answer. The caller creates the API key, stores it, and passes only the hash, so that a
+ * crash cannot lose the key.
  */
 export async function provisionMerchant(
   tx: Tx,
@@ -88,8 +88,7 @@ export async function provisionMerchant(
 }
 
 /**
- * Returns the id of the resource's app. It derives from the uid alone, so that repeated calls return the same
- * id.
+ * Returns the id of the resource's app, which is derived from the uid, so that each call gives the same id.
  */
 function deriveAppId(uid: string): string {
   return derivedId('provisioned app', uid)
@@ -110,10 +109,9 @@ async function createProvisioned(
 }
 
 /**
- * Returns the merchant that the resource adopts, if it adopts one. The caller proves its right with the hash
- * of a key of an app that has the merchant. Such an app has complete access anyway, and other callers learn
- * nothing about the merchant. A merchant can thus continue under another resource after its resource is
- * deleted or its cluster is lost.
+ * Assigns an existing merchant to the resource, and returns the merchant; undefined if the input names none.
+ * The caller must prove the right with the hash of a key of an app that has access to the merchant. In this
+ * way a merchant can continue with a new resource after the old resource or its cluster is gone.
  */
 async function adopt(
   tx: Tx,
@@ -153,7 +151,7 @@ async function updateProvisioned(
 
 const mutable: ReadonlySet<string> = new Set(mutableMerchantFields)
 
-/** Returns an error for each changed field of the resource that cannot change in a merchant. */
+/** Returns an error for each field that differs from the stored merchant and cannot change. */
 function immutableChanges(merchant: Merchant, input: MerchantInput): readonly FieldError[] {
   const message = 'cannot change after the merchant was created'
   return merchantFieldNames
@@ -162,7 +160,10 @@ function immutableChanges(merchant: Merchant, input: MerchantInput): readonly Fi
     .map(field => ({ field, code: 'immutable', message }))
 }
 
-/** Returns the paths of the values that differ. Null has none of the fields of an object. */
+/**
+ * Returns the paths of the values that differ. Compares null with an object as if it were an object without
+ * fields.
+ */
 function changedPaths(before: unknown, after: unknown, path: string): readonly string[] {
   if (before === after) return []
   if (!isObject(before) && !isObject(after)) return [path]
@@ -188,7 +189,7 @@ async function addKey(
   return undefined
 }
 
-/** The most endpoints of one merchant that are read, newest first. */
+/** At most this many webhook endpoints of a merchant are checked, the newest first. */
 const maxEndpoints = 1_000
 
 interface Webhooks {
@@ -198,7 +199,9 @@ interface Webhooks {
 }
 
 /**
- * Creates, updates and disables endpoints. The id of an endpoint derives from the resource's uid and the URL.
+ * Creates and updates the wanted endpoints, and disables other endpoints of the resource. The id of an
+ * endpoint is derived from the resource's uid and the URL, so endpoints that were created through the API are
+ * not touched.
  */
 async function updateWebhooks(
   tx: Tx,
@@ -221,8 +224,8 @@ async function updateWebhooks(
 }
 
 /**
- * Closes the merchant of a deleted resource: the keys of its app become invalid, and the merchant accepts
- * nothing new. Its existing records stay. A repeated call changes nothing.
+ * Closes the merchant of a deleted resource: the keys of the resource's app expire, and the merchant accepts
+ * no more payments and captures. The records stay. A repeated call changes nothing.
  */
 export async function closeProvisionedMerchant(
   tx: Tx,

@@ -44,9 +44,9 @@ import { type EventType, eventTypes } from '../events.ts'
 import { generateId, type Payments } from '../operation.ts'
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 
-/** The maximum number of webhooks of a merchant. Each event is sent to all of them. */
+/** The maximum number of webhooks of a merchant. The maximum bounds the deliveries of an event. */
 const maxWebhooks = 20
-/** A new secret and its predecessor, which both sign until the next rotation. */
+/** The newest secret and the previous one, which both sign events until the next rotation. */
 const maxSecrets = 2
 
 interface OfWebhook {
@@ -54,7 +54,7 @@ interface OfWebhook {
   readonly webhookId: string
 }
 
-/** Creates an endpoint with a new secret. */
+/** Creates an endpoint with a new secret. Rejects it if the merchant has `maxWebhooks` already. */
 export async function createWebhook(
   tx: Tx,
   payments: Payments,
@@ -66,7 +66,7 @@ export async function createWebhook(
 ): Promise<Result<WebhookEndpoint>> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
   if (!merchant.ok) return merchant
-  // Concurrent requests count one after another.
+  // The lock keeps concurrent requests from exceeding the maximum together.
   await lockMerchant(tx, merchantId)
   const known = await listWebhookEndpoints(tx, merchantId, { limit: maxWebhooks })
   if ('items' in known && known.items.length >= maxWebhooks) {
@@ -89,7 +89,7 @@ interface WebhookState {
   readonly waiting: Waiting
 }
 
-/** Reads a webhook, with what waits to be delivered to it. */
+/** Returns a webhook, with the number of events that wait for delivery and the error of the oldest one. */
 export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promise<Result<WebhookState>> {
   const endpoint = await ownWebhook(tx, app, webhookId)
   return endpoint.ok
@@ -97,7 +97,9 @@ export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promis
     : endpoint
 }
 
-/** Updates a webhook. When it is enabled again, waiting events are delivered. */
+/**
+ * Updates the fields of a webhook that are not null. After `disabled: false`, waiting events are delivered.
+ */
 export async function updateWebhook(
   tx: Tx,
   { clock }: Payments,
@@ -125,7 +127,10 @@ export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebh
   return done
 }
 
-/** Adds a secret. The previous one also signs, so that the receiver can switch. */
+/**
+ * Adds a new secret. The previous one signs as well until the next rotation, so that the receiver has time to
+ * switch.
+ */
 export async function rotateSecret(
   tx: Tx,
   { randomBytes }: Payments,
@@ -139,7 +144,7 @@ export async function rotateSecret(
   return accept(updated)
 }
 
-/** Makes all undelivered events due, and enables the endpoint. */
+/** Enables the endpoint, and makes all undelivered events due now, also those that were given up. */
 export async function retryWebhook(
   tx: Tx,
   { clock }: Payments,
@@ -153,7 +158,7 @@ export async function retryWebhook(
   return accept(updated)
 }
 
-/** Sends an event of the merchant's log to the endpoint, also if it was delivered before. */
+/** Makes an event of the merchant's log due at the endpoint, even if it was delivered before. */
 export async function redeliver(
   tx: Tx,
   { clock }: Payments,
@@ -170,18 +175,18 @@ export async function redeliver(
 
 export interface NewWebhookInput {
   readonly url: string
-  /** Types of events; empty for all. */
+  /** The types of the events to deliver; empty for all. */
   readonly events: readonly EventType[]
 }
 
-/** A null field does not change. */
+/** The changes of a webhook. A field that is null is not changed. */
 export interface WebhookUpdate {
   readonly url: string | null
   readonly events: readonly EventType[] | null
   readonly disabled: boolean | null
 }
 
-/** Public addresses by https only. */
+/** The default policy for webhooks: only https, and only public addresses. */
 export const strictPolicy: AddressPolicy = new AddressPolicy([], false)
 
 export const eventType: Reader<EventType> = enumeration(eventTypes)
@@ -191,7 +196,7 @@ const typeList = described(
   'The types of events to deliver. Empty means all. In a form, they are separated by commas',
 )
 
-/** A list; in a form, the types separated by commas. */
+/** Reads a list of event types. In a form, it can be one text with commas between the types. */
 const types: Reader<readonly EventType[]> = reader(typeList.schema, (value, place) => {
   const isText = place.encoding === 'form' && typeof value === 'string'
   return typeList(isText ? value.split(',') : value, place)
@@ -219,13 +224,13 @@ const updateBody = (policy: AddressPolicy) =>
     disabled: optionalField(booleanFlag),
   })
 
-/** The JSON Schemas of the bodies. */
+/** The JSON Schemas of the bodies, by name in the OpenAPI document. */
 export const webhookSchemas = {
   WebhookInput: webhookBody(strictPolicy).schema,
   WebhookUpdate: updateBody(strictPolicy).schema,
 }
 
-/** POST /merchants/<id>/webhooks. */
+/** Parses the body of POST /merchants/<id>/webhooks. The URL must comply with the policy. */
 export function parseWebhook(
   body: unknown,
   encoding: Encoding,
@@ -234,7 +239,7 @@ export function parseWebhook(
   return parseInput(webhookBody(policy), body, encoding)
 }
 
-/** PUT /webhooks/<id>. */
+/** Parses the body of PUT /webhooks/<id>. The URL must comply with the policy. */
 export function parseWebhookUpdate(
   body: unknown,
   encoding: Encoding,

@@ -22,11 +22,15 @@ import { emitEvent } from '../events.ts'
 import { operationContext, type Payments } from '../operation.ts'
 import { saveDispute } from '../transactions/disputes.ts'
 
-/** The time for which an event waits for the record that it depends on. */
+/**
+ * How long an event waits for the transaction or dispute that it names. After this time, the outcome is
+ * `unknown`.
+ */
 const maxUnknownMs = 60 * 60 * 1000
 
 /**
- * `recorded`: booked now. `exceeded`: booked now, for more than could be refunded. `known`: booked before.
+ * `recorded`: the event was booked now. `exceeded`: a dispute was booked now, for more than could be
+ * refunded. `known`: the event was booked before.
  */
 const bookedOutcomes = ['recorded', 'exceeded', 'known'] as const
 export const eventOutcomes = [...bookedOutcomes, ...storedOutcomes] as const
@@ -54,19 +58,19 @@ export function unbooked(outcome: StoredOutcome, reason: string): Unbooked {
   return { isBooked: false, outcome, reason }
 }
 
-/** An event that passed `findEventProblem`. */
+/** An event in which `findEventProblem` found no problem. */
 export interface ReceivedEvent {
   readonly event: ProcessorEvent
-  /** Whether the processor of test accounts sent it. */
+  /** Whether the event comes from the processor of test merchants. */
   readonly test: boolean
-  /** When it was first received. */
+  /** When the event was first received, in milliseconds since the epoch. */
   readonly seenMs: number
 }
 
 /**
- * Books an event. Changes nothing unless the result says that it is booked. Ids derive from those of the
- * processor, and the transaction is locked, so that a repeated event, or one that two processes receive,
- * has one effect.
+ * Books an event. Changes nothing unless `isBooked` of the result is true. A repeated event, or one that two
+ * processes receive, has one effect, because ids are derived from the processor's ids and the transaction is
+ * locked.
  */
 export async function bookEvent(
   tx: Tx,
@@ -90,8 +94,9 @@ export async function bookEvent(
 }
 
 /**
- * Returns `waiting` while the record that the event depends on may still be booked. The time of the event
- * does not count: after an outage of the processor all of its events are old.
+ * Returns `waiting` until `maxUnknownMs` after the event was first received, because the record that it names
+ * may still be booked; then `unknown`. The event's own time does not count, because all events are old after
+ * an outage of the processor.
  */
 function withoutCause({ clock }: Payments, seenMs: number, reason: string): BookingResult {
   return unbooked(clock.nowMs() - seenMs < maxUnknownMs ? 'waiting' : 'unknown', reason)

@@ -4,13 +4,13 @@ import { listExpiredTransactions, lockTransaction } from '../../storage/tables/t
 import { operationContext, type Payments } from '../operation.ts'
 import { storeChange } from '../transactions/change-transaction.ts'
 
-/** The most authorisations that one sweep reads. */
+/** At most this many expired authorisations are handled in one call. */
 export const maxExpiredAtOnce = 100
 
 /**
  * Voids the pending amounts of expired authorisations, each in a separate transaction.
  *
- * @returns the number of expired authorisations; if it is `maxExpiredAtOnce`, there may be more
+ * @returns the number of expired authorisations; with `maxExpiredAtOnce`, there may be more
  */
 export async function expireAuthorisations(payments: Payments): Promise<number> {
   const { storage, clock } = payments
@@ -20,7 +20,7 @@ export async function expireAuthorisations(payments: Payments): Promise<number> 
       const transaction = await lockTransaction(tx, id)
       const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
       if (transaction === undefined || merchant === undefined) return
-      // Another process can capture or void the transaction between the query and the lock.
+      // Undefined if another process has captured or voided the amount between the query and the lock.
       const change = expireTransaction(transaction, operationContext(payments, merchant))
       if (change !== undefined) storeChange(tx, payments, change, 'transaction.expired')
     })

@@ -6,21 +6,22 @@ import {
 } from '../../storage/delivery/processor-instructions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 
-/** The most instructions that one round claims. */
+/** At most this many instructions are claimed in one call. */
 export const maxInstructionsAtOnce = 50
 /**
- * The lease of claimed instructions. If a process ends before it removes them, they are due again after this
- * time.
+ * How long claimed instructions are reserved for this process. If the process ends before the instructions
+ * are removed, they are due again after this time.
  */
 const leaseMs = 60_000
 const firstWaitMs = 1_000
 const maxWaitMs = 300_000
 
 /**
- * Sends the recorded instructions to the processor, at least once, and for each transaction in the order of
- * its trail. A failed instruction is retried after waits that double.
+ * Sends due instructions to the processor: each at least once, and those of one transaction in the order of
+ * the trail. Retries a failed instruction after 1 second, then after twice the previous wait, up to 5
+ * minutes.
  *
- * @returns the number of due instructions, and the failures
+ * @returns the number of claimed instructions, and the failures
  */
 export async function instructProcessor(
   payments: Payments,
@@ -32,7 +33,8 @@ export async function instructProcessor(
   )
   const results = await Promise.all(due.map(instruction => sendInstruction(payments, instruction)))
   const told = due.filter((_, index) => results[index] === undefined)
-  // If this transaction fails, the instructions are sent again under the same operation ids.
+  // If this transaction fails, the instructions are sent again with the same operation ids, which changes
+  // nothing.
   if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
   return { due: due.length, failures: results.filter(result => result !== undefined) }
 }

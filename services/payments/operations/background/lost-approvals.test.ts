@@ -27,9 +27,9 @@ interface Bench {
   readonly clock: TestClock
   readonly payments: Payments
   readonly request: CardPayment
-  /** The operation ids under which the processor was asked, in order. */
+  /** The operation ids of the calls to the processor, in order. */
   readonly asked: readonly string[]
-  /** The numbers of approvals at the processor, and of payments in the books. */
+  /** Resolves with the number of approvals at the processor and of payments in the books. */
   approvals(): Promise<{ readonly approved: number; readonly payments: number }>
 }
 
@@ -87,7 +87,7 @@ const made = async (outcome: ReturnType<typeof payByCard>): Promise<string> => {
   return found.value.id
 }
 
-/** Makes every attempt to store fail while the fault lasts. */
+/** Makes all attempts to store a transaction fail until `end` is called. */
 type Fault = (storage: Storage) => Promise<{ readonly end: () => Promise<void> }>
 
 function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>): void {
@@ -223,7 +223,7 @@ describe('approvals without a payment in PostgreSQL', { skip: missingPostgres() 
     }
   }
 
-  /** Another session locks the table. */
+  /** Locks the table in another session. */
   const lockTransactions: Fault = async () => {
     const held = Promise.withResolvers<void>()
     const release = Promise.withResolvers<void>()
@@ -266,7 +266,7 @@ describe('approvals without a payment in PGlite', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  /** PGlite has no other session that could hold a lock, so the table is renamed. */
+  /** Renames the table, because PGlite has no second session that could lock it. */
   const hideTransactions: Fault = async storage => {
     const run = (sql: string) => storage.transaction(tx => tx.script(sql))
     await run('ALTER TABLE transactions RENAME TO hidden')

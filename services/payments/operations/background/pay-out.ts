@@ -10,15 +10,15 @@ import { hasPayout, insertPayout, listMerchantsToPay } from '../../storage/table
 import { emitEvent } from '../events.ts'
 import { generateId, type Payments } from '../operation.ts'
 
-/** The most merchants that one query returns. */
+/** The maximum number of merchants that one query returns. */
 const maxMerchantsAtOnce = 100
 
 /**
- * Pays a merchant's whole balance to its bank account, once a period, as a line and a ledger entry. A closed
- * merchant gets its remaining balance.
+ * Books the payout of a merchant's balance, up to `maxAmount`, to the bank account, once for each period. A
+ * closed merchant is paid out too.
  *
  * @param period any name, such as a date
- * @returns the line; rejected as `conflict` when the merchant was already paid for the period
+ * @returns the line; a rejection as `conflict` if the merchant was paid out for the period already
  */
 export async function payOutMerchant(
   tx: Tx,
@@ -47,10 +47,10 @@ export async function payOutMerchant(
 }
 
 /**
- * Pays all merchants that have a balance to be paid, each in a separate transaction. If a run is interrupted,
- * the next run for the period pays the rest. Any number of processes may run it at once.
+ * Pays out all merchants with a bank account and a balance above zero, each in a separate transaction. After
+ * an interruption, the next call for the period pays the rest. Several processes may run it at the same time.
  *
- * @param onPaid called for each payout after its commit
+ * @param onPaid called after the commit of each payout
  */
 export async function payOutAll(
   payments: Payments,
@@ -65,7 +65,8 @@ export async function payOutAll(
       const line = await transact(payments.storage, tx =>
         payOutMerchant(tx, payments, { merchantId, period }),
       )
-      // A rejection means that another process has paid the merchant, or that a refund has reduced the balance.
+      // After a rejection there is nothing to pay: another process has paid the merchant, or a refund has
+      // reduced the balance.
       if (line.ok) onPaid(line.value)
     }
   }
@@ -73,12 +74,16 @@ export async function payOutAll(
 
 const dayMs = 24 * 60 * 60 * 1000
 
-/** Returns the period of a day: its date in UTC. */
+/** Returns the name of the period at `nowMs`: the date in UTC, such as `2026-07-01`. */
 export function payoutPeriod(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 10)
 }
 
-/** @param minuteOfDay the time of payouts in UTC; null disables payouts */
+/**
+ * Returns whether the daily time of payouts has come on the day of `nowMs`.
+ *
+ * @param minuteOfDay the time of payouts in UTC; null disables payouts
+ */
 export function isPayoutTime(nowMs: number, minuteOfDay: number | null): boolean {
   return minuteOfDay !== null && nowMs % dayMs >= minuteOfDay * 60_000
 }

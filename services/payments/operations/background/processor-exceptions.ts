@@ -11,8 +11,8 @@ async function lockException(tx: Tx, id: string) {
 }
 
 /**
- * Books the event of an exception after its cause is fixed, such as a missing rate. Closes the exception
- * on success.
+ * Tries again to book the event of an exception, after an operator has removed the cause, such as a missing
+ * exchange rate. Closes the exception if the event is booked.
  */
 export async function retryException(tx: Tx, payments: Payments, id: string): Promise<Result<BookingResult>> {
   const exception = await lockException(tx, id)
@@ -24,7 +24,7 @@ export async function retryException(tx: Tx, payments: Payments, id: string): Pr
   return accept(result)
 }
 
-/** Closes an exception that an operator has resolved in another way, with a note. */
+/** Closes an exception without booking the event, and stores the operator's note about the solution. */
 export async function closeExceptionByHand(
   tx: Tx,
   payments: Payments,

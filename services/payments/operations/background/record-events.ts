@@ -11,23 +11,23 @@ import { StorageError, type Tx } from '../../storage/storage.ts'
 import { generateId, type Payments } from '../operation.ts'
 import { type BookingResult, bookEvent, type ReceivedEvent, unbooked } from './book-event.ts'
 
-/** The maximum number of events that one run pulls, and of waiting events that it retries. */
+/** At most this many new events and this many waiting events are handled in one call. */
 export const maxEventsAtOnce = 100
 
 type RecordedEvent = BookingResult & {
-  /** The id of the event, or that under which a malformed one is stored. */
+  /** The id of the event; for a malformed event, the id with which it is stored. */
   readonly eventId: string
-  /** False when the event was stored before. */
+  /** False if the event was stored as an exception before. */
   readonly isNew: boolean
 }
 
 /**
- * Books the frauds and disputes that the processor reports. Stores events that cannot be booked: as
- * exceptions for an operator, or until the record that they depend on is booked, because events can arrive
- * out of order. Acknowledges events that are booked or stored, and then retries waiting events.
+ * Books the fraud alerts and disputes that the processor reports. Stores an event that cannot be booked: as
+ * `waiting` if the record that it names may still be booked, since events can arrive out of order, else as an
+ * exception for an operator. Acknowledges the events that are booked or stored, then retries waiting events.
  *
- * @param test whether it is the processor of test accounts
- * @returns the result of each event; of waiting events, only those that no longer wait
+ * @param test whether `processor` is that of test merchants
+ * @returns the result of each new event, and of each retried event that no longer waits
  */
 export async function recordEvents(
   payments: Payments,
@@ -62,9 +62,10 @@ async function recordOrStore(payments: Payments, event: unknown, test: boolean):
 }
 
 /**
- * Books the event and stores the result in one transaction.
+ * Books the event and stores the result in one transaction. An error other than a temporary one of the
+ * database gives the outcome `failed`.
  *
- * @param store returns whether the result is a new one
+ * @param store stores the result; returns false if the event was stored before
  */
 async function bookAndStore(
   payments: Payments,
@@ -79,14 +80,14 @@ async function bookAndStore(
   try {
     return await run(tx => bookEvent(tx, payments, seen))
   } catch (error) {
-    // While the database is unavailable, the processor keeps the event. Any other error would recur, and
-    // block all later events.
+    // A temporary error of the database is rethrown: the processor then reports the event again. Any other
+    // error would occur each time, and block all later events.
     if (error instanceof StorageError && error.code !== 'constraint' && error.code !== 'refused') throw error
     return run(() => unbooked('failed', (error as Error).message))
   }
 }
 
-/** Retries waiting events that are due. Events that continue to wait are not in the result. */
+/** Retries waiting events that are due. Returns the results of those that no longer wait. */
 async function retryWaiting(payments: Payments, test: boolean): Promise<readonly RecordedEvent[]> {
   const { storage, clock } = payments
   const due = await storage.transaction(tx => claimWaitingEvents(tx, test, clock.nowMs(), maxEventsAtOnce))

@@ -7,19 +7,20 @@ import {
 } from '../../storage/tables/authorisation-attempts.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 
-/** The maximum number of attempts that one run claims. */
+/** At most this many attempts are claimed in one call. */
 export const maxSweptAtOnce = 50
-/** The lease of a claimed attempt. */
+/** How long a claimed attempt is reserved for this process. */
 const leaseMs = 60_000
 const firstWaitMs = 1_000
 const maxWaitMs = 300_000
 
 /**
- * - `voided`: the processor had approved it, and there was no payment.
- * - `absent`: the processor had approved nothing.
+ * The outcomes of an attempt:
+ * - `voided`: the processor had approved it without a stored payment, and has cancelled it.
+ * - `absent`: the processor had not approved it.
  * - `recorded`: the payment is stored.
  * - `running`: a process works on the request.
- * - `failed`: the processor did not answer, and is asked again.
+ * - `failed`: the processor did not answer, and is called again later.
  */
 export const sweepOutcomes = ['voided', 'absent', 'recorded', 'running', 'failed'] as const
 export type SweepOutcome = (typeof sweepOutcomes)[number]
@@ -27,16 +28,16 @@ export type SweepOutcome = (typeof sweepOutcomes)[number]
 interface SweptAttempt {
   readonly attempt: DueAttempt
   readonly outcome: SweepOutcome
-  /** The cause of a failure. */
+  /** The error message of a `failed` attempt; empty for other outcomes. */
   readonly reason: string
 }
 
 /**
- * Cancels authorisations that have no payment after `authorisationSweepMs`: the answer could not be
- * stored, and the request was not repeated.
+ * Cancels authorisations that have no stored payment after `authorisationSweepMs`, because the processor's
+ * answer could not be stored and the request was not repeated.
  *
- * The reference is first removed from its idempotency key. The same request then gets a new reference, and
- * a suspended process cannot store a cancelled authorisation as a payment.
+ * First removes the marker of the idempotency key. A repetition of the request then gets a new reference, and
+ * a process that was suspended cannot store a cancelled authorisation as a payment.
  */
 export async function sweepAuthorisations(payments: Payments): Promise<readonly SweptAttempt[]> {
   const { storage, clock } = payments
@@ -49,7 +50,7 @@ async function sweep(payments: Payments, attempt: DueAttempt): Promise<SweptAtte
   const { storage, clock } = payments
   const { reference, tries } = attempt
   const state = await storage.transaction(tx => abandonAttempt(tx, attempt, clock.nowMs()))
-  // It is due again when its lease ends.
+  // The attempt is due again after `leaseMs`.
   if (state === 'running') return { attempt, outcome: 'running', reason: '' }
   let outcome: SweepOutcome = 'recorded'
   if (state === 'abandoned') {

@@ -53,7 +53,7 @@ test('frauds and disputes are recorded once, however often they are reported', a
   const lost = await payAt(api, shop, { number: '4100 0000 0400 4009' })
   await capture(won.id, 400)
   await capture(lost.id, 300)
-  // Captures of earlier tests are due too, and one run takes a part of them.
+  // Repeats, because instructions of earlier tests are due too, and one run handles only a part.
   while ((await instructProcessor(api.payments)).due > 0);
   const { test: processor } = api.payments.processors
   const forgetful: CardProcessor = { ...processor, acknowledge: async () => {} }
@@ -138,7 +138,7 @@ test('the processor gets each change once, in the order of the trail', async () 
   )
 })
 
-/** A processor that reports these events until they are acknowledged. */
+/** Returns a processor that always reports these events, and a list of the acknowledged ids. */
 function reporting(...events: readonly ProcessorEvent[]) {
   const acknowledged: string[] = []
   const processor: CardProcessor = {
@@ -165,7 +165,10 @@ async function raised(id: string, name: string, amount: bigint, currency = 'DKK'
   return { kind: 'dispute-raised', id: `${name}_raised`, reason: 'fraudulent', ...about, ...at }
 }
 
-/** Returns the open exceptions of these events, in the order of the ids: some are created in the same ms. */
+/**
+ * Resolves with the open exceptions of these events, in the order of `ids`, because several can be created in
+ * the same millisecond.
+ */
 const openExceptions = async (...ids: readonly string[]) =>
   (await api.storage.read(tx => listOpenExceptions(tx, 1_000)))
     .filter(({ event }) => ids.includes(event.id))
@@ -197,7 +200,7 @@ test('a chargeback above the refundable amount is booked, and the balance become
     ['exceeded'],
   )
   assert.deepEqual(acknowledged, ['beyond_raised'])
-  // The dispute's fee is 10000.
+  // The dispute takes 10000 and a fee of 10000.
   assert.equal(await balance(), before - 20_000)
   const path = `/disputes?limit=9&filter[merchantId]=${own.merchantId}`
   const [dispute] = (await api.call('GET', path, own)).json as Record<string, unknown>[]
@@ -270,7 +273,7 @@ test('an event that contradicts the books is stored before it is acknowledged', 
     [...outcomesWith('unknown'), 'refused'],
   )
   for (const { reason } of stored) assert.notEqual(reason, '')
-  // The events are reported again when the acknowledgement is lost.
+  // Records the events again, as after a lost acknowledgement.
   await record()
   assert.equal((await openExceptions(...ids, 'contradicted_lost')).length, 7)
   await assertSound()

@@ -13,7 +13,10 @@ import { listOpenExceptions } from '../../storage/delivery/processor-exceptions.
 import { maxEventsAtOnce, recordEvents } from '../background/record-events.ts'
 import { verifyBooks } from '../verify-books.ts'
 
-/** Reports of a processor that are replayed, forged, malformed, out of order, or too many. */
+/**
+ * The number of runs of each property. The tests record events that are replayed, forged, malformed, out of
+ * order, or too many.
+ */
 const runs = Number(process.env['FC_RUNS'] ?? 300) / 15
 
 let api: ApiUnderTest
@@ -23,7 +26,7 @@ before(async () => {
   shop = await openShop(api)
 })
 
-/** A processor that reports these events, oldest first, each until it is acknowledged. */
+/** Returns a processor that reports these events, the oldest first, each until it is acknowledged. */
 function reporting(events: readonly unknown[]) {
   const acknowledged = new Set<unknown>()
   const idOf = (event: unknown) => (event as ProcessorEvent | null)?.id
@@ -80,7 +83,10 @@ async function exceptionsOf(...ids: readonly string[]) {
   return open.filter(({ event }) => ids.includes(event.id))
 }
 
-/** The amounts, disputes and balance that a merchant sees of all its transactions. */
+/**
+ * Resolves with what a merchant sees in the API: amounts of transactions, disputes, fraud alerts and the
+ * balance.
+ */
 async function booksOf({ key, merchantId }: TestShop) {
   const get = async (path: string) => (await api.call('GET', path, { key })).json as never
   const filter = `limit=100&filter[merchantId]=${merchantId}`
@@ -117,7 +123,7 @@ test('a replayed event is booked once, also under another id and to many process
     await Promise.all(Array.from({ length: 4 }, () => reporting(events).record()))
   }
   const { disputes, frauds, balance } = await booksOf(own)
-  // The capture's fee is 25 + 1.35 % of 800, that of the dispute 10000.
+  // The fee of the capture is 25 + 1.35 % of 800, so 36. The fee of the dispute is 10000.
   assert.deepEqual([disputes, frauds, balance], [['500 lost'], 1, 800 - 36 - 500 - 10_000])
   assert.deepEqual(await exceptionsOf(...events.map(({ id }) => id)), [])
   await assertSound()
@@ -156,7 +162,7 @@ test('a forged event that contradicts what was booked becomes an exception and c
 
 const long = 'x'.repeat(10 * 1024 * 1024)
 
-/** Fields of an event as an adapter could return them by mistake, with what the exception says. */
+/** Invalid fields of an event, each with the expected reason of the exception. */
 const malformed: readonly (readonly [object | null, RegExp])[] = [
   [{ amount: '100' }, /^amount: "100" is not a whole number/],
   [{ amount: 100 }, /^amount: 100 is not a whole number/],
@@ -211,7 +217,8 @@ test('malformed events of 10 MB, of wrong types and of absurd amounts become sma
     tx.query<{ bytes: bigint }>('SELECT max(length(event::text))::bigint AS bytes FROM processor_exceptions'),
   )
   assert.ok(bytes < 4_000n, `an exception has ${bytes} bytes`)
-  // Events without an id cannot be acknowledged. They come again, and are not stored again.
+  // The processor reports events without an id again, because they cannot be acknowledged. They are not
+  // stored twice.
   assert.ok((await record()).every(({ isNew }) => !isNew))
   assert.equal(await countStored(), stored)
   assert.deepEqual({ ...(await booksOf(own)), frauds: 0 }, before)

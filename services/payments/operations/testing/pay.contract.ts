@@ -126,7 +126,7 @@ test('an authorisation without an answer is requested again with the same name',
   assert.ok(outcome.ok)
   assert.deepEqual(names, [outcome.value.id, outcome.value.id, outcome.value.id])
 
-  // Every answer is lost. After the lease, the next request continues where this one stopped.
+  // All answers of the processor are lost. After the lease, a repeated request continues this one.
   names.length = 0
   answersToLose = 3
   const request = requestWith('4100 0000 0000 0001')
@@ -171,7 +171,7 @@ test('card numbers and codes are in no log, table or answer', async () => {
       const outcome = await payByCard(api.payments, request)
       answers.push(JSON.stringify(outcome, (_, value) => (typeof value === 'bigint' ? Number(value) : value)))
     }
-    // Fields in which a payer could enter a card number by mistake.
+    // Requests with the card number in a field in which somebody could enter it by mistake.
     const digits = number.replaceAll(' ', '')
     const { key, merchantId } = shop
     const transaction = await payAt(api, shop)
@@ -207,7 +207,7 @@ test('card numbers and codes are in no log, table or answer', async () => {
   assert.doesNotMatch(said, new RegExp(`\\b${canaryCode}${canaryCode}\\b`))
 })
 
-/** Every row of every table. */
+/** Resolves with all rows of all tables as text. */
 async function dump(): Promise<string> {
   return api.storage.transaction(async tx => {
     const tables = await tx.query<{ name: string }>(

@@ -20,34 +20,34 @@ import { insertTransaction } from '../../storage/tables/transactions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 import { emitTransactionEvent } from './change-transaction.ts'
 
-/** The request to the processor, and the data to record its answer with. */
+/** The data of a request to the processor, and of the transaction that records the answer. */
 export interface AuthorisationPlan {
   readonly merchant: Merchant
   readonly input: AuthorisationInput
   readonly source: AuthorisationSource
-  /** The known data of the card. Null when the processor reads them from the payer's input. */
+  /** The card, if the service knows it already; null if only the answer of the processor names it. */
   readonly known: CardSource | null
   readonly recurring: boolean
-  /** The text of a payment link; null without one. */
+  /** The reference in the payment link; null without a payment link. */
   readonly reference: string | null
 }
 
 export interface AuthorisationWork {
   readonly once: IdempotentRequest
   /**
-   * Reads in the transaction that stores the attempt. A rejection ends the operation before the call to the
-   * processor.
+   * Returns the plan, in the database transaction that stores the attempt. After a rejection, the processor
+   * is not called.
    */
   readonly plan: (tx: Tx) => Promise<Result<AuthorisationPlan>>
-  /** The answer of a transaction, approved or declined. */
+  /** Returns the answer that is stored for the request, for an approved or a declined transaction. */
   readonly present: (transaction: Transaction) => AnswerRecord
 }
 
 /**
- * Authorises a payment and records the answer, once for each idempotency key. The attempt is committed
- * before the processor is called, under the id of the future transaction, and removed when that
- * transaction is stored. After a failure, the same request repeats the call under the same id; otherwise
- * `sweepAuthorisations` cancels the authorisation.
+ * Authorises a payment and records the processor's answer, once for each idempotency key. Before the call to
+ * the processor, an attempt is committed with the id of the future transaction; it is removed when the
+ * transaction is stored. After a failure, a repetition of the request calls the processor again with the same
+ * id. Without a repetition, `sweepAuthorisations` cancels the authorisation.
  */
 export function authoriseOnce(
   payments: Payments,
@@ -104,7 +104,7 @@ async function requestAuthorisation(
   const card = answer.card === null ? known : toCardSource(answer.card)
   if (card !== null) return accept({ id, plan, source: card, result: toResult(answer) })
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
-  // Without valid card details there is no transaction to record.
+  // A declined transaction can be recorded only if its card is known.
   return rejectProcessing(answer.error)
 }
 
@@ -137,16 +137,16 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
   return transaction
 }
 
-/** All attempts together are shorter than the lease of an idempotency key, which is one minute. */
+/** All attempts together must be shorter than the lease of an idempotency key, which is 1 minute. */
 const maxTries = 3
 const tryTimeoutMs = 15_000
 
 /**
- * Resolves with the processor's answer. The processor may have carried out a failed call, so the retry is the
- * same call.
+ * Resolves with the processor's answer. Repeats the same call after a failure, because the processor may have
+ * carried it out.
  *
- * @throws StorageError `commit-unknown` when the outcome is still unknown. The idempotency key then keeps the
- *   id of the operation, and a repeated request after the lease makes the same call again.
+ * @throws StorageError `commit-unknown` if the processor does not answer. The marker of the idempotency key
+ *   then keeps the id of the operation, and a repetition of the request after the lease makes the same call.
  */
 async function retryUntilAnswered<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {

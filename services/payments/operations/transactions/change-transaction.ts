@@ -33,8 +33,9 @@ type Decide<Input> = (
 ) => Result<TransactionChange>
 
 /**
- * Decides the change with the transaction locked, and stores it with the instruction for the processor. The
- * processor carries out the recorded change, and cannot reject an authorised amount.
+ * Returns an operation that locks a transaction, decides the change, and stores it with an instruction for
+ * the processor. The change is final before the processor is called, because a processor cannot reject a part
+ * of an authorised amount.
  */
 function changing<Input>(decide: Decide<Input>, type: EventType) {
   return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Promise<Result<Transaction>> => {
@@ -49,16 +50,19 @@ function changing<Input>(decide: Decide<Input>, type: EventType) {
   }
 }
 
-/** Takes a part of the pending amount to the merchant's balance. */
+/** Captures the pending amount or a part of it, and adds it to the merchant's balance. */
 export const captureOwnTransaction = changing<CaptureInput>(captureTransaction, 'transaction.captured')
 
-/** Returns a part of the captured amount to the payer. */
+/** Returns the captured amount or a part of it to the payer. */
 export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'transaction.refunded')
 
-/** Releases a part of the pending amount. */
+/** Releases the pending amount or a part of it. */
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
-/** Stores a change of a locked transaction, with its event and its instruction, in the transaction `tx`. */
+/**
+ * Stores a change, the event and the instruction for the processor in `tx`. The caller must have locked the
+ * transaction.
+ */
 export function storeChange(
   tx: Tx,
   payments: Payments,
@@ -75,7 +79,7 @@ export function storeChange(
 interface TransactionEvent {
   readonly type: EventType
   readonly transaction: Transaction
-  /** The new entry of the trail; null for a new transaction. */
+  /** The new trail entry; null for a new transaction. */
   readonly change: TrailEntry | null
 }
 

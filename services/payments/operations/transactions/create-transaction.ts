@@ -17,8 +17,8 @@ interface TransactionRequest extends Pick<AuthorisationWork, 'once' | 'present'>
 }
 
 /**
- * Charges the card of an earlier transaction or a saved card: without the payer, and therefore without 3-D
- * Secure.
+ * Authorises a recurring payment with the card of an earlier transaction or a saved card. The payer takes no
+ * part, so there is no 3-D Secure.
  */
 export function createTransaction(
   payments: Payments,

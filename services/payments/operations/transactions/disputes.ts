@@ -20,11 +20,11 @@ interface DisputeRequest {
   readonly transactionId: string
   readonly amount: bigint
   readonly reason: string | null
-  /** The time until which the merchant can answer it, if that is known. */
+  /** The end of the time in which the merchant can answer; null if that time is not known. */
   readonly dueMs: number | null
 }
 
-/** Records a dispute that was not reported by the processor, for any merchant. */
+/** Records a dispute that the processor has not reported. An operator does this, for any merchant. */
 export async function raiseDisputeByHand(
   tx: Tx,
   payments: Payments,
@@ -48,7 +48,7 @@ export async function resolveDisputeByHand(
 ): Promise<Result<Dispute>> {
   const found = isId(disputeId) ? await findDispute(tx, disputeId) : undefined
   const cause = found && (await lockCause(tx, found.transactionId))
-  // The dispute is read again, because it may have ended during the wait for the lock.
+  // Reads the dispute again, because it may have been resolved during the wait for the lock.
   const dispute = cause && (await findDispute(tx, disputeId))
   if (cause === undefined || dispute === undefined) return reject('not_found', 'The dispute was not found.')
   const context = operationContext(payments, cause.merchant)
@@ -62,7 +62,10 @@ async function lockCause(tx: Tx, transactionId: string) {
   return transaction && merchant && { transaction, merchant }
 }
 
-/** Stores the new state of a dispute and its event. The caller has locked the transaction. */
+/**
+ * Stores a raised or resolved dispute and the event. Returns a rejection unchanged. The caller must have
+ * locked the transaction.
+ */
 export async function saveDispute(
   tx: Tx,
   payments: Payments,

@@ -12,28 +12,28 @@ import { findTransaction } from '../../storage/tables/transactions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
-/** A payment that the payer makes, on the payment page. */
+/** A payment that the payer makes on the payment page. */
 export interface PayerPayment {
-  /** The merchant's public key. */
+  /** The public key of the merchant, from the payment link. */
   readonly merchantKey: string
   readonly input: AuthorisationInput
-  /** The text of the payment link, shown in the dashboard; null without one. */
+  /** The reference in the payment link, shown in the dashboard; null without one. */
   readonly reference: string | null
   /**
-   * The id of this attempt, with at least 128 random bits. The same attempt is one payment, however often
-   * it is sent. After a decline, the next attempt has another id.
+   * The id of the attempt to pay, with at least 128 random bits. Requests with the same id make at most one
+   * payment. After a decline, the next attempt needs another id.
    */
   readonly attempt: string
 }
 
 interface PaymentRequest extends PayerPayment {
-  /** The processor's reference of the payer's authentication, which replaces the card. */
+  /** The processor's reference from `authenticatePayer` or `answerChallenge`, which stands for the card. */
   readonly authentication: string
 }
 
 /**
- * `challenge`: the payer's bank requires a confirmation. Call `answerChallenge`, then `pay` with its
- * reference.
+ * `ready`: call `pay` with the reference `authentication`. `challenge`: the payer's bank requires a
+ * confirmation, so call `answerChallenge` first, then `pay` with the reference that it returns.
  */
 interface PayerAuthentication {
   readonly kind: 'ready' | 'challenge'
@@ -41,8 +41,8 @@ interface PayerAuthentication {
 }
 
 /**
- * Passes the payer's input to the processor, only once and to nothing else. Authorises nothing. Rejects with
- * a processing error a payment without a merchant or with invalid card details.
+ * Sends the payer's card to the processor, and to nothing else. Authorises nothing. Rejects an unknown
+ * merchant key and invalid card details with a processing error.
  */
 export async function authenticatePayer(
   payments: Payments,
@@ -65,8 +65,8 @@ interface ChallengeAnswer {
 }
 
 /**
- * Passes the payer's answer to a challenge. Resolves with the reference for `pay`, or the processing error of
- * a failed challenge.
+ * Tells the processor whether the payer confirmed the challenge. Resolves with the reference for `pay`, or
+ * with the processing error of a failed challenge.
  */
 export async function answerChallenge(
   payments: Payments,
@@ -80,7 +80,7 @@ export async function answerChallenge(
   return answer.result === 'ready' ? accept(answer) : rejectProcessing(answer.error)
 }
 
-/** Authorises the payment and records it, approved or declined. */
+/** Authorises the payment, and resolves with the recorded transaction, which is approved or declined. */
 export async function pay(payments: Payments, request: PaymentRequest): Promise<Result<Transaction>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
   if (!merchant.ok) return merchant
@@ -96,10 +96,13 @@ export async function pay(payments: Payments, request: PaymentRequest): Promise<
   return accept(found.value)
 }
 
-/** `resumable`: `pay` continues it. `unknown`: the processor was not called, or its approval was voided. */
+/**
+ * `resumable`: the payment was interrupted, and `pay` continues it. `unknown`: nothing is stored of the
+ * payment: the processor was not called, or the authorisation was cancelled.
+ */
 type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
 
-/** Returns the state of a payment, without making it. */
+/** Returns the state of a payment. Does not call the processor. */
 export async function findPayment(payments: Payments, request: PayerPayment): Promise<Result<FoundPayment>> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
   if (!merchant.ok) return merchant
@@ -136,8 +139,9 @@ async function findByKey(tx: Tx, key: string) {
 }
 
 /**
- * The fingerprint contains no card data: stored data must not help to guess a number. The last part is the
- * value that older processes use for a payment without 3-D Secure.
+ * Returns the idempotent request of a payment. The fingerprint contains no card data, because stored data
+ * must not help to guess a card number. The last part is empty, as in older versions for a payment without
+ * 3-D Secure.
  */
 function identify(merchantId: string, { attempt, input, reference }: PayerPayment): IdempotentRequest {
   const parts = [String(input.amount), input.currency, reference ?? '', '']

@@ -17,7 +17,7 @@ interface SaveCardRequest {
   readonly input: SaveCardInput
 }
 
-/** Saves the card of an earlier transaction, by the processor's reference. */
+/** Saves the card of an earlier transaction of the merchant, with the processor's reference. */
 export async function saveCard(
   tx: Tx,
   payments: Payments,

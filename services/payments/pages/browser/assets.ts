@@ -2,15 +2,18 @@ import { createHash } from 'node:crypto'
 import { browserScript } from './browser-script.ts'
 import { icon, styles } from './styles.ts'
 
-/** A file that pages load. Its path has the hash of its content, so it can be kept for ever. */
+/**
+ * A file that the pages load. The path contains a hash of the content, so that browsers can cache the file
+ * for ever.
+ */
 export interface Asset {
   /** The path below the folder of the pages. */
   readonly path: string
   readonly type: string
   readonly content: string
-  /** The hash by which browsers reject a changed file (Subresource Integrity). */
+  /** The hash of the content, with which browsers reject a changed file (Subresource Integrity). */
   readonly integrity: string
-  /** Why pages load it: the inventory has it. */
+  /** Why the pages load the file, for the inventory that PCI DSS requires. */
   readonly purpose: string
 }
 
@@ -34,7 +37,7 @@ function asset({ name, ending, type, content, purpose }: Source): Asset {
   }
 }
 
-/** Everything that the pages load. */
+/** All files that the pages load. */
 export const assets = {
   style: asset({
     name: 'pay',
@@ -62,8 +65,8 @@ export const assets = {
 } as const satisfies Readonly<Record<string, Asset>>
 
 /**
- * The headers of every answer. The policy allows a page to load the service's own style and script and to
- * send its forms to the service. Pages are not cached or framed, and send no referrer.
+ * The headers of every page and file. With them, a page loads only scripts, styles and images of the service,
+ * sends forms only to the service, cannot be framed by another site, is not cached, and sends no referrer.
  */
 export const pageHeaders = {
   'content-security-policy': [

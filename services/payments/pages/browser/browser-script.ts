@@ -5,9 +5,9 @@ import { enhanceCardForm, formatInPlace, showFieldError } from '../views/card-fo
 import { continueToShop, reloadOnReturn, showLocalTimes, submitOnce } from './page-behaviour.ts'
 
 /**
- * All functions that run in the browser. Their source text is sent, so that the server, the tests and the
- * browser use the same functions. Each may use only its parameters, the globals of browsers, the other
- * functions of this list, and the constants below.
+ * All functions that run in the browser. The script contains their source text, so that the server, the tests
+ * and the browser use the same functions. A function may use only its parameters, the globals of browsers,
+ * the functions of this list and `constants`.
  */
 const functions = [
   normaliseNumber,
@@ -30,14 +30,14 @@ const functions = [
 ]
 const constants = { publicTestCard, testPrefixes }
 
-/** The functions and constants alone, which do nothing by themselves. */
+/** The source text of the functions and constants, without any call. */
 export const browserFunctions = [
   "'use strict'",
   ...Object.entries(constants).map(([name, value]) => `const ${name} = ${JSON.stringify(value)}`),
   ...functions.map(String),
 ].join('\n')
 
-/** The script of the pages. Every page works without it. */
+/** The script of the pages. All pages also work without it. */
 export const browserScript = `(() => {
 ${browserFunctions}
 ${enhanceCardForm.name}(document, () => Date.now())

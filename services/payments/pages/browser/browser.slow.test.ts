@@ -7,7 +7,7 @@ import type { Locale } from '../../domain/input/request-bodies.ts'
 import { openPagesInBrowser, type PagesInBrowser } from '../testing/browser-under-test.ts'
 import { textsFor } from '../texts/texts.ts'
 
-/** A folder into which every page is painted, in both widths and both schemes. */
+/** The folder for screenshots of all pages, in both widths and both colour schemes; undefined for none. */
 const pictures = process.env['PAY_PAGES_PICTURES']
 
 const phone = { width: 320, height: 640 }
@@ -316,7 +316,7 @@ async function pay(page: Page, number: string): Promise<void> {
 async function inspect(page: Page, locale: Locale, name: string): Promise<void> {
   const width = await page.evaluate('document.documentElement.scrollWidth')
   assert.ok(Number(width) <= phone.width, `${name} ${locale} is ${width} pixels wide`)
-  // The languages differ only in the lengths of their texts.
+  // Checks the rest only in English, because other languages differ only in the lengths of texts.
   if (locale === 'en') {
     assert.deepEqual(await accessibilityFaults(page), [], name)
     await page.emulateMedia({ colorScheme: 'dark' })

@@ -11,7 +11,7 @@ interface Tampering {
   readonly script?: (text: string) => string
 }
 
-/** Serves the pages through a server that changes them, as a compromised proxy does. */
+/** Starts a server that changes the pages, as a compromised proxy could. Resolves with its address. */
 async function serve(t: TestContext, tampering: Tampering): Promise<string> {
   const merchant = someMerchant()
   const { app } = pagesUnderTest(checkoutUnderTest([merchant]))

@@ -4,12 +4,13 @@ const timeoutMs = 10_000
 const maxListed = 20
 
 /**
- * Loads a payment page as a payer's browser does, and compares its headers, its scripts and what else it
- * loads with the inventory (PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1).
+ * Loads a payment page as a payer's browser does, and compares the headers, the scripts and all other loaded
+ * files with `pageHeaders` and `assets` (PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1).
  *
- * @param address a payment link, or the folder of the pages; the way there includes proxies and caches
- * @returns each difference; empty for an intact page
- * @throws Error when the page cannot be loaded
+ * @param address the public address of a payment link or of the folder of the pages, so that proxies and
+ *   caches are checked too
+ * @returns the differences, at most `maxListed`; empty for an intact page
+ * @throws Error if the page cannot be loaded
  */
 export async function checkPage(address: string): Promise<readonly string[]> {
   const { headers, text } = await load(address)
@@ -36,7 +37,9 @@ function compareHeaders(headers: Headers): readonly string[] {
   })
 }
 
-/** Elements that load or run something, or send a form elsewhere. Pages have no others. */
+/**
+ * Matches elements that can load or run something or send a form. Those in a page must be in the inventory.
+ */
 const loading = /<(script|link|iframe|frame|object|embed|base|img|meta http-equiv|form)\b[^>]*>/gi
 const handler = /<[^>]+\son[a-z]+\s*=/i
 

@@ -1,8 +1,8 @@
 import type { PageDocument, PageElement, PageWindow } from '../views/page-elements.ts'
 
 /**
- * Ignores a second click on a form that is being sent. The token on the server prevents a second payment;
- * this only informs the payer. Runs in the browser: see browser-script.ts.
+ * Ignores a second submission of a form while the first one runs, and shows that it runs. The token on the
+ * server prevents a second payment in any case. Runs in the browser; see `browser-script.ts`.
  */
 export function submitOnce(page: PageDocument, window: PageWindow): void {
   for (const form of page.querySelectorAll('form[data-once]')) {
@@ -28,8 +28,8 @@ export function submitOnce(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Redirects to the shop after a delay, unless the payer chooses to stay. Runs in the browser: see browser-
- * script.ts.
+ * Opens the shop after a delay, unless the payer chooses to stay. Runs in the browser; see
+ * `browser-script.ts`.
  */
 export function continueToShop(page: PageDocument, window: PageWindow): void {
   const place = page.querySelector('[data-go-on]')
@@ -48,8 +48,8 @@ export function continueToShop(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Reloads the card form when the payer returns to it with the back button: without the entered card, and
- * with a new token. Runs in the browser: see browser-script.ts.
+ * Reloads the card form when the payer returns with the back button, so that the form is empty and has a new
+ * token. Runs in the browser; see `browser-script.ts`.
  */
 export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
   if (page.querySelector('form[data-card]') === null) return
@@ -62,8 +62,8 @@ export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Shows times in the payer's own time zone; without script they are in UTC. Runs in the browser: see
- * browser-script.ts.
+ * Shows times in the payer's time zone. The server writes them in UTC. Runs in the browser; see
+ * `browser-script.ts`.
  */
 export function showLocalTimes(page: PageDocument): void {
   for (const time of page.querySelectorAll('time[data-locale]')) {

@@ -23,18 +23,21 @@ import { pagesUnderTest, someMerchant } from './checkout-under-test.ts'
 export interface PagesInBrowser {
   /** The origin of the shop to which payers continue. */
   readonly shopOrigin: string
-  /** The errors of the browser: blocked by the policy, thrown by the script, not found. */
+  /**
+   * The errors that the browser reported: content that the policy blocked, exceptions in the script, and
+   * missing files.
+   */
   readonly complaints: readonly string[]
   linkOf(parameters: Readonly<Record<string, string>>): string
   newPage(options?: BrowserContextOptions): Promise<Page>
   /** Resolves with the transactions, newest first. */
   transactions(): Promise<readonly Transaction[]>
-  /** Delays every payment from now on. */
+  /** Makes each later payment take this much longer. */
   delayPayments(delayMs: number): void
   close(): Promise<void>
 }
 
-/** Opens the pages over the service's own operations and an embedded database, a shop, and a browser. */
+/** Starts the payment page with real operations on an embedded database, a shop, and a browser. */
 export async function openPagesInBrowser(): Promise<PagesInBrowser> {
   const folder = await newPgliteFolder()
   const [browser, storage] = await Promise.all([
@@ -107,7 +110,7 @@ function checkoutOn(storage: Storage) {
   })
 }
 
-/** Answers every address with a page. */
+/** Starts the server of a shop, which answers all addresses with a page. */
 async function openShop() {
   const server = createServer((request, response) => {
     response.setHeader('content-type', request.url === '/favicon.ico' ? 'image/x-icon' : 'text/html')

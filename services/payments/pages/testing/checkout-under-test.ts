@@ -23,19 +23,21 @@ export function someMerchant(change: Partial<Merchant> = {}): Merchant {
   }
 }
 
-/** The members that tests replace. */
+/** A checkout whose functions tests can replace. */
 type Replaceable = { -readonly [Name in keyof Checkout]: Checkout[Name] }
 
 export interface CheckoutUnderTest extends Replaceable {
   /** The authorised payments, in order. */
   readonly paid: readonly { readonly id: string; readonly request: PaidRequest }[]
-  /** Runs before each answer. */
+  /** Awaited before each answer, so that a test can delay or fail it. */
   meet: () => Promise<void>
 }
 
 const acceptedCurrencies = ['DKK', 'EUR', 'JPY', 'KWD', 'SEK', 'USD']
 
-/** A checkout over the test processor, in memory: one authorisation for each key. */
+/**
+ * Returns a checkout with the test processor, in memory. It makes one authorisation for each idempotency key.
+ */
 export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnderTest {
   const processor = createTestProcessor({
     key: new Uint8Array(32).fill(7),
@@ -101,7 +103,10 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
 
 export const pageSecret = new Uint8Array(32).fill(9)
 
-/** The pages under /pay, as the service mounts them. `errors` are those that were reported. */
+/**
+ * Returns a server with the pages at `/pay`, as in the service. `errors` has the errors that `onError`
+ * received.
+ */
 export function pagesUnderTest(
   checkout: Checkout,
   attemptsPerMinute: AttemptsPerMinute = { perAddress: 1_000, perMerchant: 1_000 },

@@ -1,7 +1,7 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
 import { findExponent, type Money, maxAmount } from '../../domain/money/money.ts'
 
-/** An amount as people of the locale write it, with its currency: `€12.50`, `12,50 kr.`, `¥1,250`. */
+/** Formats an amount with the currency for a locale: `€12.50`, `12,50 kr.`, `¥1,250`. */
 export function formatPayment({ amount, currency }: Money, locale: Locale): string {
   const exponent = findExponent(currency)
   const digits = { minimumFractionDigits: exponent, maximumFractionDigits: exponent }
@@ -9,20 +9,22 @@ export function formatPayment({ amount, currency }: Money, locale: Locale): stri
   return format.format(toDecimal(amount, exponent))
 }
 
-/** The decimal number as text, since a number of JavaScript would round large ones. */
+/**
+ * Converts minor units to a decimal number as text, because a number of JavaScript would round large amounts.
+ */
 function toDecimal(amount: bigint, exponent: number): Intl.StringNumericLiteral {
   const digits = String(amount).padStart(exponent + 1, '0')
   const fraction = exponent === 0 ? '' : `.${digits.slice(-exponent)}`
   return `${digits.slice(0, digits.length - exponent)}${fraction}` as Intl.StringNumericLiteral
 }
 
-/** Returns whether the text would be an amount in a currency with more decimals. */
+/** Returns whether the text is invalid only because it has more decimals than the currency. */
 export function hasTooManyDecimals(typed: string, currency: string, locale: Locale): boolean {
   const isAmount = (text: string) => parseAmount(text, currency, locale) !== undefined
   return !isAmount(typed) && isAmount(typed.replace(/[.,]\d+\s*$/, '')) && /[.,]\d+\s*$/.test(typed)
 }
 
-/** A number in groups of three, as it is written in the language. */
+/** Matches a number with groups of three digits, as it is written in the language. */
 const groupedPatterns: Readonly<Record<Locale, RegExp>> = {
   en: /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/,
   da: /^\d{1,3}(?:\.\d{3})+(?:,\d+)?$/,
@@ -32,8 +34,8 @@ const groupSeparators: Readonly<Record<Locale, string>> = { en: ',', da: '.' }
 /**
  * Parses a typed amount to minor units: `12.50`, `12,50`, `1 250`, and with the locale's groups of three,
  * `1,250.00` or `1.250,00`. Returns undefined for other texts, for more decimals than the currency has, for
- * zero and for too large amounts. `1.250` is a thousand and more in Danish, and not an amount of dollars in
- * English.
+ * zero and for amounts above `maxAmount`. `1.250` is 1250 in Danish; in English it has three decimals, which
+ * dollars do not allow.
  */
 export function parseAmount(typed: string, currency: string, locale: Locale): bigint | undefined {
   const text = typed.replace(/\s/g, '')

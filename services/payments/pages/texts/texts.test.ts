@@ -5,7 +5,9 @@ import { findTestCardByName } from '../../processor/test-cards.ts'
 import { escapeHtml, html, renderHtml } from '../views/html.ts'
 import { shownTestCards, textsFor } from './texts.ts'
 
-/** Returns every text by its path; functions are called with a word that must appear in the result. */
+/**
+ * Returns all texts with their paths. Calls functions with the word `WORD`, which must appear in the result.
+ */
 function leavesOf(value: unknown, path = ''): (readonly [path: string, text: string])[] {
   if (typeof value === 'string') return [[path, value]]
   if (typeof value === 'function') return [[path, value('WORD')]]

@@ -7,7 +7,7 @@ import { english } from './texts-en.ts'
 
 /** All texts of the pages in one language. */
 export interface Texts {
-  /** The language's own name. */
+  /** The name of the language in the language itself. */
   readonly language: string
   readonly testMode: string
   readonly testModeNote: string
@@ -22,7 +22,7 @@ export interface Texts {
   readonly problems: Readonly<Record<PageProblem, Explanation>>
   readonly reloadOutcome: string
   readonly forTheShop: string
-  /** The texts for declined payments. */
+  /** Why the payment was declined, for the payer, by processing error. */
   readonly declines: Readonly<Record<ProcessingErrorCode, string>>
 }
 
@@ -49,7 +49,7 @@ export interface CardTexts {
   readonly testCardMeanings: Readonly<Record<ShownTestCard, string>>
 }
 
-/** The test cards that the page shows on test accounts, by their names in the test processor. */
+/** The names of the test cards that the page shows for test merchants; see `testCards`. */
 export const shownTestCards = ['visa', 'declined-7', 'tds-full', 'tds-failed'] as const
 type ShownTestCard = (typeof shownTestCards)[number]
 
@@ -61,7 +61,7 @@ interface AmountTexts {
   hint(example: string): string
   readonly next: string
   error(example: string): string
-  /** The error of an amount with decimals in a currency that has none. */
+  /** The error of an amount with decimals in a currency without decimals. */
   noDecimals(example: string): string
   tooManyDecimals(example: string): string
   readonly currencyError: string
@@ -102,7 +102,7 @@ interface DeclinedTexts {
   readonly tryAgain: string
 }
 
-/** The problems of a request of a page: the faults of links, and others. */
+/** The problems that the problem page explains: faults of links, and others. */
 export type PageProblem = LinkFault | OtherProblem
 const otherProblems = [
   'not-found',
@@ -119,7 +119,7 @@ type OtherProblem = (typeof otherProblems)[number]
 
 interface Explanation {
   readonly title: string
-  /** The event, and the next step of the payer. */
+  /** What happened, and what the payer can do next. */
   readonly text: string
 }
 

@@ -7,15 +7,15 @@ import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
 interface AmountPage {
-  /** The currencies to choose from, if the link has none. */
+  /** The currencies that the payer can choose if the link has none. */
   readonly currencies: readonly string[]
-  /** The rejected input. */
+  /** The payer's previous input, if it was rejected. The currency is null if it was invalid. */
   readonly rejected?: { readonly amount: string; readonly currency: string | null }
 }
 
 /**
- * Renders the first page of a point of sale: asks for the amount, and for the currency if the link has
- * none.
+ * Renders the first page of a point-of-sale link, which asks for the amount, and for the currency if the link
+ * has none.
  */
 export function amountPage(link: Link, { currencies, rejected }: AmountPage): string {
   const { amount: texts } = textsFor(link.locale)
@@ -55,7 +55,7 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
   })
 }
 
-/** Returns the problem of a rejected amount, and the form of a valid one. */
+/** Returns the error message for a rejected amount, with an example of a valid one. */
 function describeAmountError(typed: string, currency: string, locale: Locale): string {
   const { amount: texts } = textsFor(locale)
   const example = formatExample(currency, locale)
@@ -84,14 +84,14 @@ function currencyField(
 </div>`
 }
 
-/** An amount as the locale writes it, without groups. */
+/** Returns an example of an amount in the notation of the locale, without groups of digits. */
 function formatExample(currency: string, locale: Locale): string {
   const exponent = findExponent(currency)
   const format = { minimumFractionDigits: exponent, maximumFractionDigits: exponent, useGrouping: false }
   return new Intl.NumberFormat(locale, format).format(exponent === 0 ? 1250 : 12.5)
 }
 
-/** Drops a card number that was entered into the wrong field. */
+/** Returns no text if it has 12 digits or more: the payer may have entered a card number in this field. */
 function withoutLongNumber(typed: string): string {
   return typed.replace(/\D/g, '').length < 12 ? typed : ''
 }

@@ -12,8 +12,8 @@ import {
 import type { PageDocument, PageElement } from './page-elements.ts'
 
 /**
- * Assists while the card form is filled in: groups digits, shows the scheme, and shows the error of a
- * field after the payer leaves it. Runs in the browser: see browser-script.ts.
+ * Helps the payer to fill in the card form: groups the digits, shows the scheme, shows the error of a field
+ * when the payer leaves it, and submits only a valid form. Runs in the browser; see `browser-script.ts`.
  */
 export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')
@@ -67,7 +67,7 @@ export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
   })
 }
 
-/** Writes the text of a field in its groups, without moving the caret from its digit. */
+/** Formats the text of a field, and keeps the caret at the same digit. */
 export function formatInPlace(
   input: PageElement,
   format: (text: string, caret: number, isDeletion: boolean) => Typed,
@@ -80,7 +80,7 @@ export function formatInPlace(
   input.setSelectionRange(caret, caret)
 }
 
-/** Shows the problem of a field beside it, also to screen readers. An empty text removes it. */
+/** Shows the error of a field below the field, also to screen readers. An empty message removes the error. */
 export function showFieldError(page: PageDocument, input: PageElement, message: string): void {
   const place = page.querySelector(`#${input.id}-error`)
   if (place !== null) place.textContent = message

@@ -7,14 +7,14 @@ import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
 export interface CardPage {
-  /** The token that makes a form that is sent twice one payment. */
+  /** The token with the idempotency key, so that a form that is submitted twice makes one payment. */
   readonly token: string
   readonly errors?: CardErrors
-  /** The message above the form, which screen readers announce. */
+  /** A message above the form, which screen readers announce. */
   readonly message?: string
 }
 
-/** Returns the form for the card. It never contains data that were entered before. */
+/** Renders the card form. It never contains card data that the payer entered before. */
 export function cardPage(link: PaymentLink, { token, errors = {}, message }: CardPage): string {
   const { card } = textsFor(link.locale)
   const { merchant, locale, redirect, isPointOfSale } = link
@@ -82,7 +82,10 @@ ${code.error}
 </div>`
 }
 
-/** Returns the attributes of a field, and the additional ones of a field that was rejected. */
+/**
+ * Returns the attributes of an input and the element with its error. The first input with an error gets the
+ * focus.
+ */
 function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
   const isWrong = error !== undefined
   const focus = isFirst && html` autofocus`
@@ -93,7 +96,10 @@ function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: C
   }
 }
 
-/** The script shows the scheme of the number. */
+/**
+ * The icons of the schemes. When the script knows the scheme of the entered number, only the icon of that
+ * scheme is shown.
+ */
 const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
 <svg class="visa" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
 <text x="19" y="16.5">VISA</text></svg>

@@ -5,12 +5,12 @@ import { html } from './html.ts'
 import { layOut } from './layout.ts'
 
 interface ChallengePage {
-  /** The token of the state with which the answer resumes. */
+  /** The token with the state of the attempt, which the answer continues. */
   readonly token: string
   readonly card: string
 }
 
-/** Stands in for the payer's bank, which asks whether it is the payer who pays (3-D Secure). */
+/** Renders a page in place of the payer's bank, which asks the payer to confirm the payment (3-D Secure). */
 export function challengePage(link: PaymentLink, { token, card }: ChallengePage): string {
   const { challenge: texts } = textsFor(link.locale)
   const { merchant, locale } = link

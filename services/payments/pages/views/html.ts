@@ -5,7 +5,7 @@ export interface Markup {
 
 const markup = Symbol('markup')
 
-/** The content of a template. null, undefined and false render nothing. */
+/** A value in a template. null, undefined and false render nothing. */
 type Content = string | number | bigint | Markup | readonly Markup[] | null | undefined | false
 
 const escapes: Readonly<Record<string, string>> = {
@@ -17,14 +17,14 @@ const escapes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Escapes the text of an element or of an attribute in quotes. It is not safe for scripts, styles and
- * addresses.
+ * Escapes text for the content of an element or for an attribute in quotes. The result is not safe in
+ * scripts, styles and URLs.
  */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => escapes[character] ?? character)
 }
 
-/** A template of HTML. Everything put into it is escaped, unless it is the result of another template. */
+/** Creates HTML from a template. Escapes each value, unless it is `Markup` from another template. */
 export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Markup {
   let text = parts[0] ?? ''
   for (const [index, content] of contents.entries()) text += render(content) + (parts[index + 1] ?? '')

@@ -5,18 +5,21 @@ import { html, type Markup, renderHtml } from './html.ts'
 
 interface Layout {
   readonly locale: Locale
-  /** The title of the window; the name of the shop follows if it is known. */
+  /** The title of the page in the browser, to which the name of `shop` is appended. */
   readonly title: string
   readonly shop?: string
   readonly isTest?: boolean
-  /** The address of the same page in another language. Left out after a form was sent. */
+  /**
+   * Returns the address of the same page in another language. Missing for answers to a form, which have no
+   * address.
+   */
   readonly languageLink?: (locale: Locale) => string
-  /** The path from this page to the folder of the pages. */
+  /** The relative path from this page to the folder of the pages; by default `./`. */
   readonly base?: string
   readonly main: Markup
 }
 
-/** A whole document. */
+/** Renders a complete HTML document around `main`. */
 export function layOut({ locale, title, shop, isTest = false, base = './', ...rest }: Layout): string {
   const texts = textsFor(locale)
   const document = html`<!doctype html>

@@ -9,7 +9,7 @@ import { textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
-/** The outcome of a payment, which the address of its last page contains in a token. */
+/** The outcome of a payment. The address of the outcome page contains it in a token. */
 export type PageOutcome =
   | {
       readonly kind: 'approved'
@@ -19,12 +19,12 @@ export type PageOutcome =
     }
   | { readonly kind: 'declined'; readonly error: ProcessingErrorCode }
 
-/** The time before the receipt redirects to the shop. */
+/** How long the receipt is shown before the browser opens the shop. */
 const goOnDelayMs = 8000
 
 const schemeNames: Readonly<Record<CardScheme, string>> = { visa: 'Visa', mastercard: 'Mastercard' }
 
-/** A card as a receipt may name it: the scheme and the last four digits. */
+/** Returns the text for a card on a receipt: the scheme and the last four digits. */
 export function cardLabel({ number }: CardInput): string {
   const scheme = detectScheme(number)
   return `${scheme === undefined ? '' : schemeNames[scheme]} •••• ${number.slice(-4)}`.trim()
@@ -69,7 +69,10 @@ ${next(link, transactionId)}
 </div>`
 }
 
-/** Returns the payer's next step: to the shop, to the next payment of a point of sale, or none. */
+/**
+ * Renders the payer's next step: a link to the shop, a link to the next payment of a point of sale, or the
+ * note that the page can be closed.
+ */
 function next(link: PaymentLink, transactionId: string): Markup {
   const { receipt: texts } = textsFor(link.locale)
   const { redirect, isPointOfSale } = link
@@ -86,7 +89,10 @@ function next(link: PaymentLink, transactionId: string): Markup {
   return html`<a class="secondary" href="./${again}">${texts.newPayment}</a>`
 }
 
-/** Dates in English have the order that is read the same everywhere. */
+/**
+ * The locales of dates. English dates are British, with the name of the month, because no reader mistakes
+ * them.
+ */
 const dateLocales: Readonly<Record<Locale, string>> = { en: 'en-GB', da: 'da' }
 
 function dateText(atMs: number, locale: Locale): Markup {

@@ -1,6 +1,6 @@
 /**
- * The part of a browser's document that the script of the pages uses. The types of the DOM library would
- * declare browser globals in every file of the service.
+ * The part of the browser's document that the script of the pages uses. The types of TypeScript's DOM library
+ * are not used, because they would declare browser globals in all files of the service.
  */
 export interface PageDocument {
   querySelector(selector: string): PageElement | null
@@ -24,11 +24,11 @@ export interface PageElement {
 
 interface PageEvent {
   readonly defaultPrevented: boolean
-  /** The kind of an input event, such as `insertText` or `deleteContentBackward`. */
+  /** The kind of change of an input event, such as `insertText` or `deleteContentBackward`. */
   readonly inputType?: string
-  /** Whether the page of a pageshow event was restored from the cache of the browser. */
+  /** In a pageshow event, whether the browser restored the page from the back/forward cache. */
   readonly persisted?: boolean
-  /** The button of a submit event. */
+  /** In a submit event, the button that was pressed. */
   readonly submitter?: PageElement | null
   preventDefault(): void
 }

@@ -7,14 +7,14 @@ import { layOut } from './layout.ts'
 
 export interface ProblemPage {
   readonly locale: Locale
-  /** Details for the author of the link. */
+  /** The errors in the link, for its author. */
   readonly details?: readonly FieldError[]
-  /** The address at which the payer can start again. */
+  /** The address of a link with which the payer starts again; missing for no such link. */
   readonly startOver?: string
   readonly base?: string
 }
 
-/** Renders the problem and the advice. */
+/** Renders the page that explains a problem and what the payer can do. */
 export function problemPage(
   problem: PageProblem,
   { locale, details = [], startOver, base = './' }: ProblemPage,
@@ -38,8 +38,8 @@ function forShop(title: string, details: readonly FieldError[]): Markup {
 }
 
 /**
- * Returns the page of an unknown outcome. Its button repeats the request with the same token, which never
- * pays twice.
+ * Renders the page of a payment whose outcome is unknown. The button asks again with the same token, which
+ * never makes a second payment.
  */
 export function unknownOutcomePage(link: PaymentLink, token: string): string {
   const { problems, reloadOutcome, challenge } = textsFor(link.locale)

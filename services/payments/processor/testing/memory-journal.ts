@@ -1,11 +1,13 @@
 import type { DueEvent, EventJournal } from '../event-journal.ts'
 
 /**
- * The number of removed ids that are remembered, so that a repeated call does not append their events again.
+ * At most this many removed ids are remembered, so that a repeated call does not append their events again.
  */
 const maxRemembered = 10_000
 
-/** Creates a journal in memory. Its length is the number of events that were not acknowledged yet. */
+/**
+ * Creates a journal in memory. Its size is not limited: it holds all events that are not acknowledged yet.
+ */
 export function createMemoryJournal(): EventJournal {
   const events = new Map<string, DueEvent>()
   const removed = new Set<string>()

@@ -3,11 +3,13 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { instantColumn, jsonColumn, type Row, Table, valueColumn } from '../table.ts'
 
-/** A mail to be sent at least once, stored in the transaction that causes it. */
+/**
+ * A mail to send at least once. It is stored in the database transaction of its cause, such as an invitation.
+ */
 export interface Mail {
   readonly id: string
   readonly createdMs: number
-  /** The name of its text, which `content` completes. */
+  /** The name of the mail's text, into which `content` is filled. */
   readonly template: string
   readonly recipient: string
   readonly content: JsonObject
@@ -30,8 +32,8 @@ export async function insertMail(tx: Tx, mail: Omit<Mail, 'attempts'>): Promise<
 }
 
 /**
- * Claims due mails for this process alone until `leaseUntilMs`. Then they are due again, since the process
- * may have ended.
+ * Claims due mails: no other process gets them before `leaseUntilMs`. A claimed mail is due again then,
+ * unless it was sent or given up, because this process may have ended.
  */
 export async function claimDueMails(
   tx: Tx,
@@ -53,7 +55,7 @@ export async function markMailSent(tx: Tx, id: string, sentMs: number): Promise<
   await tx.query('UPDATE mails SET sent = $2 WHERE id = $1', [id, toDate(sentMs)])
 }
 
-/** @param dueMs the time of the next try */
+/** @param dueMs the time of the next attempt, in milliseconds since the epoch */
 export async function postponeMail(tx: Tx, id: string, dueMs: number): Promise<void> {
   await tx.query('UPDATE mails SET due = $2 WHERE id = $1', [id, toDate(dueMs)])
 }
@@ -62,14 +64,17 @@ export async function giveUpMail(tx: Tx, id: string, atMs: number): Promise<void
   await tx.query('UPDATE mails SET given_up = $2 WHERE id = $1', [id, toDate(atMs)])
 }
 
-/** Invitations are counted by subject, over all processes. */
+/**
+ * What the limits of invitations count by: the inviting app, the merchant or the recipient. All processes
+ * count together.
+ */
 type InvitationSubject =
   | { readonly app: string }
   | { readonly merchant: string }
-  /** An e-mail address, whatever its letters' case. */
+  /** An e-mail address; upper and lower case count as the same. */
   | { readonly recipient: string }
 
-/** Invitations are counted in windows of a day. A window begins with its first invitation. */
+/** Invitations are counted for 24 hours from the first one. Then the count begins again. */
 const windowMs = 24 * 60 * 60 * 1000
 
 const count = `INSERT INTO invitation_counts AS c (subject, since, count) VALUES ($1, $2, 1)
@@ -79,10 +84,10 @@ const count = `INSERT INTO invitation_counts AS c (subject, since, count) VALUES
   WHERE c.since <= $3 OR c.count < $4 RETURNING c.count`
 
 /**
- * Counts an invitation unless the subject has reached its limit. Other invitations of the subject wait
- * until this transaction ends.
+ * Counts an invitation unless the subject has reached its limit. Other transactions that count for the same
+ * subject wait until this one ends.
  *
- * @returns 0 if it was counted, else the milliseconds until the next one is possible
+ * @returns 0 if the invitation was counted, else the milliseconds until the next one is possible
  */
 export async function countInvitation(
   tx: Tx,

@@ -1,21 +1,23 @@
 import { onlyRow, type Tx } from '../storage.ts'
 
 /**
- * The outboxes: mail, events for webhooks, instructions for the processor, and authorisations whose outcome
- * is not stored. Commits enqueue their entries.
+ * The queues of work for systems outside the database: mails, events for webhooks, instructions for the
+ * processor, and authorisations whose outcome is not stored. Entries are added in the database transaction of
+ * their cause.
  */
 export const outboxes = ['mail', 'webhooks', 'processor', 'authorisations'] as const
 export type OutboxName = (typeof outboxes)[number]
 
 interface OutboxState {
   readonly waiting: bigint
-  /** When the first entry that can be claimed is due; null when none waits. */
+  /** When the next entry that can be claimed is due; null if there is none. */
   readonly nextDueMs: number | null
 }
 
 /**
- * The number of waiting entries, and when the next is due. Only the first entry of a subject can be claimed,
- * and none of a disabled webhook. Later entries may be overdue; they do not count for `due`.
+ * Each query returns the number of waiting entries, and when the next one that can be claimed is due. Of each
+ * subject, such as a transaction, only the first entry can be claimed. Entries of disabled webhooks are not
+ * counted.
  */
 const queries: Readonly<Record<OutboxName, string>> = {
   mail: 'SELECT count(*) AS waiting, min(due) AS due FROM mails WHERE sent IS NULL AND given_up IS NULL',

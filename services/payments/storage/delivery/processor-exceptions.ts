@@ -4,10 +4,10 @@ import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
 import { parseStoredEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
 
-/** A processor event that is not booked. */
+/** An event of the processor that was not booked. */
 export interface ProcessorException {
   readonly id: string
-  /** Whether it is of the processor of test accounts. */
+  /** Whether the event comes from the processor of test merchants. */
   readonly test: boolean
   readonly event: ProcessorEvent | MalformedEvent
   readonly outcome: StoredOutcome
@@ -15,10 +15,10 @@ export interface ProcessorException {
 }
 
 /**
- * - `waiting`: the record that the event depends on may not be booked yet.
- * - The others are exceptions for an operator. `unknown`: no transaction or dispute has the reference of
- *   the event. `refused`: the event contradicts the books. `failed`: the database rejected the event, or
- *   the program has a defect. `malformed`: the event is invalid.
+ * - `waiting`: the event depends on a record that may not be booked yet. The service tries it again.
+ * - The other outcomes are exceptions, which an operator handles. `unknown`: no transaction or dispute has
+ *   the reference of the event. `refused`: the event contradicts the books. `failed`: the database rejected
+ *   the event, or the program has a defect. `malformed`: the event is invalid.
  */
 export const storedOutcomes = ['waiting', 'unknown', 'refused', 'failed', 'malformed'] as const
 export type StoredOutcome = (typeof storedOutcomes)[number]
@@ -45,10 +45,10 @@ const insert = exceptions.insert(['event_id', 'due'])
 const insertNew = `${insert.sql} ON CONFLICT (test, event_id) DO NOTHING RETURNING id`
 
 /**
- * Stores an event that could not be booked; one that waits for its cause is due at once. An event that is
- * stored already stays as it is.
+ * Stores an event that could not be booked. A `waiting` event is due at once. An event that is stored already
+ * is not changed.
  *
- * @returns whether it was not stored before
+ * @returns true if the event was stored, false if it was stored already
  */
 export async function insertException(
   tx: Tx,
@@ -61,28 +61,28 @@ export async function insertException(
   return rows.length > 0
 }
 
-/** PostgreSQL rejects the zero character in text; messages of errors can have it. */
+/** Replaces the character U+0000, which error messages can contain and PostgreSQL rejects. */
 function withoutNul(text: string): string {
   return text.replaceAll('\0', '\ufffd')
 }
 
 const select = `SELECT ${exceptions.columns} FROM processor_exceptions WHERE closed IS NULL`
 
-/** Returns exceptions that are not closed, oldest first, without events that wait for their cause. */
+/** Returns the exceptions that are not closed, without `waiting` events, the oldest first. */
 export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonly OpenException[]> {
   const sql = `${select} AND outcome <> 'waiting' ORDER BY created, id LIMIT $1`
   return (await tx.query<Row>(sql, [limit])).map(exceptions.read)
 }
 
-/** A processor event that waits for its cause. */
+/** A processor event that depends on a record that is not booked yet. */
 interface WaitingEvent {
   readonly id: string
   readonly event: ProcessorEvent
-  /** When it was first received. */
+  /** When the event was stored, in milliseconds since the epoch. */
   readonly createdMs: number
 }
 
-// The interval between attempts grows with the age.
+// The wait until the next attempt equals the age of the event, but at least 1 second and at most 1 minute.
 const claimWaiting = `UPDATE processor_exceptions
   SET due = $2::timestamptz + least(greatest($2::timestamptz - created, interval '1 s'), interval '1 min')
   WHERE id IN (
@@ -98,7 +98,10 @@ interface WaitingRow {
   readonly created: Date
 }
 
-/** Claims waiting events that are due. Each is due again after 1 s to 1 min, unless it is closed before. */
+/**
+ * Claims waiting events that are due. Each is due again after 1 second to 1 minute, unless it is closed or
+ * becomes an exception before.
+ */
 export async function claimWaitingEvents(
   tx: Tx,
   test: boolean,
@@ -114,7 +117,10 @@ export async function claimWaitingEvents(
   }))
 }
 
-/** Stores why a waiting event has become an exception. */
+/**
+ * Turns a waiting event into an exception: stores the outcome and the reason, and ends the attempts to book
+ * the event.
+ */
 export async function updateOutcome(
   tx: Tx,
   id: string,
@@ -125,8 +131,8 @@ export async function updateOutcome(
 }
 
 /**
- * Returns an open exception, locked until the end of this database transaction. Undefined for one that is
- * closed or unknown.
+ * Returns an exception, locked until the end of this database transaction. Returns undefined if it is closed
+ * or does not exist.
  */
 export async function lockOpenException(tx: Tx, id: string): Promise<OpenException | undefined> {
   const [row] = await tx.query<Row>(`${select} AND id = $1 FOR UPDATE`, [id])

@@ -3,12 +3,15 @@ import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { byIndex, type Tx, toDate } from '../storage.ts'
 import { type Row, Table, valueColumn } from '../table.ts'
 
-/** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */
+/** An instruction to the processor to carry out a capture, refund or void. It is sent at least once. */
 export interface ProcessorInstruction {
   readonly transactionId: string
-  /** The position of the entry in its trail. */
+  /** The position of the operation's entry in the trail of the transaction, from 0. */
   readonly number: number
-  /** The id of the entry. It is the same for each try. */
+  /**
+   * The id of the trail entry, which is the same for each attempt, so that the processor recognises a
+   * repetition.
+   */
   readonly operationId: string
   readonly kind: 'capture' | 'refund' | 'void'
   readonly test: boolean
@@ -16,7 +19,7 @@ export interface ProcessorInstruction {
   readonly reference: string
   readonly amount: bigint
   readonly currency: string
-  /** The number of tries, including the current one. */
+  /** The number of attempts, including the current one. */
   readonly attempts: number
 }
 
@@ -33,8 +36,8 @@ const instructions = new Table('processor_instructions', {
 const insert = instructions.insert(['due'])
 
 /**
- * Enqueues an instruction for the newest entry of the transaction's trail, due at once. A transaction without
- * a reference of the processor was declined, and needs no instruction.
+ * Enqueues the instruction for the newest trail entry of the transaction, due at once. Disputes need no
+ * instruction, and neither do declined transactions, which have no reference of the processor.
  */
 export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
   const { id, test, processorReference, currency, totals } = transaction
@@ -64,8 +67,8 @@ const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due
   RETURNING ${instructions.columns}, attempts`
 
 /**
- * Claims due instructions for this process alone until `leaseUntilMs`: of each transaction, only the first
- * remaining one.
+ * Claims due instructions: no other process gets them before `leaseUntilMs`. Of each transaction, only the
+ * first remaining one is claimed, so that the processor gets them in order.
  */
 export async function claimDueInstructions(
   tx: Tx,
@@ -92,7 +95,7 @@ export async function removeInstructions(tx: Tx, told: readonly InstructionId[])
   )
 }
 
-/** @param dueMs the time of the next try */
+/** @param dueMs the time of the next attempt */
 export async function postponeInstruction(
   tx: Tx,
   { transactionId, number }: InstructionId,
@@ -105,7 +108,7 @@ export async function postponeInstruction(
   ])
 }
 
-/** Returns the id of the transaction of an authorisation, by the processor's reference. */
+/** Returns the id of the transaction with this reference of the processor. */
 export async function findTransactionId(
   tx: Tx,
   reference: string,

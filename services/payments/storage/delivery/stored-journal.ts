@@ -3,7 +3,7 @@ import type { EventJournal } from '../../processor/event-journal.ts'
 import type { ProcessorEvent } from '../../processor/processor.ts'
 import { type Storage, toDate } from '../storage.ts'
 
-/** An event with its amount as text, since JSON cannot carry a bigint exactly. */
+/** An event as it is stored in JSON: `amount` is text, because JSON has no bigint. */
 export type StoredEvent = Omit<ProcessorEvent | MalformedEvent, 'amount'> & { readonly amount?: string }
 
 const insert = `INSERT INTO test_processor_events (id, due, event)
@@ -11,8 +11,8 @@ const insert = `INSERT INTO test_processor_events (id, due, event)
   ON CONFLICT (id) DO NOTHING`
 
 /**
- * Creates a journal that keeps the test processor's future events in the payments database, so that they
- * survive a restart.
+ * Creates a journal in the payments database, in which the future events of the test processor survive a
+ * restart.
  */
 export function createStoredJournal(storage: Storage): EventJournal {
   return {

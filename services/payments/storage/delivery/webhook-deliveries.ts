@@ -1,14 +1,14 @@
 import { byIndex, type Tx, toDate } from '../storage.ts'
 
-/** An event on its way to an endpoint. */
+/** An event that is to be delivered to an endpoint. */
 export interface WebhookDelivery {
   readonly endpointId: string
   readonly eventId: string
   readonly url: string
-  /** The secrets of signatures, newest first. */
+  /** The secrets that sign the body, the newest first. */
   readonly secrets: readonly string[]
   readonly body: string
-  /** The number of tries, including the current one. */
+  /** The number of attempts, including the current one. */
   readonly attempts: number
 }
 
@@ -22,9 +22,9 @@ interface DeliveryRow {
 }
 
 /**
- * The first part reads a limited number of due deliveries, so that a query does not sort a long queue. The
- * second part selects a limited number of each endpoint. The third part claims those that no other process
- * has claimed meanwhile.
+ * Claims due deliveries in three steps. `due` reads at most 512, so that a long queue is not sorted. `fair`
+ * numbers them for each endpoint, so that no endpoint gets more than `perEndpoint`. `chosen` locks those that
+ * no other process has claimed meanwhile.
  */
 const claimDue = `WITH due AS (
     SELECT c.endpoint_id, c.event_id, c.due
@@ -55,19 +55,20 @@ const claimDue = `WITH due AS (
 export interface ClaimOptions {
   readonly nowMs: number
   /**
-   * The delivery is due again at this time if no outcome is recorded, for example because the process ended.
+   * The time at which a claimed delivery is due again if no outcome was recorded, for example because the
+   * process ended.
    */
   readonly leaseUntilMs: number
   readonly limit: number
-  /** The most deliveries of one endpoint. */
+  /** The maximum number of claimed deliveries for one endpoint. */
   readonly perEndpoint: number
-  /** Endpoints whose deliveries are not claimed. */
+  /** The ids of endpoints whose deliveries are not claimed. */
   readonly without: readonly string[]
 }
 
 /**
- * Claims due deliveries for this process alone. An endpoint gets an event only after the earlier events of
- * its subject were delivered or given up.
+ * Claims due deliveries: no other process gets them before `leaseUntilMs`. An event is claimed only after the
+ * endpoint's earlier events of the same subject were delivered or given up.
  */
 export async function claimDueDeliveries(
   tx: Tx,
@@ -82,7 +83,7 @@ export async function claimDueDeliveries(
   }))
 }
 
-/** The try that ended. If another process has taken over its lease, the outcome is not recorded. */
+/** Identifies the attempt that ended. Its outcome is not recorded if a later attempt has begun meanwhile. */
 type Try = Pick<WebhookDelivery, 'endpointId' | 'eventId' | 'attempts'>
 
 const ofTry = 'WHERE endpoint_id = $1 AND event_id = $2 AND attempts = $3'
@@ -96,7 +97,7 @@ export async function markDelivered(tx: Tx, tried: Try, atMs: number): Promise<v
   ])
 }
 
-/** @param dueMs the time of the next try */
+/** @param dueMs the time of the next attempt */
 export async function postponeDelivery(
   tx: Tx,
   tried: Try,
@@ -111,7 +112,10 @@ export async function postponeDelivery(
   ])
 }
 
-/** Gives up a delivery. The event stays in the log, and the next event of its subject can be claimed. */
+/**
+ * Gives up a delivery. The event stays in the log of events, and the next event of its subject can be
+ * claimed.
+ */
 export async function giveUpDelivery(
   tx: Tx,
   tried: Try,
@@ -126,7 +130,10 @@ export async function giveUpDelivery(
   ])
 }
 
-/** Makes all undelivered events of an endpoint due now, waiting or given up, and resets their tries. */
+/**
+ * Makes all undelivered events of an endpoint due now, also those that were given up. Their attempts count
+ * from 0 again.
+ */
 export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE webhook_deliveries SET due = $2, given_up = NULL, attempts = 0
@@ -136,8 +143,8 @@ export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number
 }
 
 /**
- * Makes one event due at the endpoint now, whatever its earlier outcome, and even if the endpoint does not
- * subscribe to its type.
+ * Makes one event due at the endpoint now, even if it was delivered or given up before, and even if the
+ * endpoint does not subscribe to its type.
  */
 export async function deliverAgain(
   tx: Tx,
@@ -155,13 +162,12 @@ export async function deliverAgain(
 }
 
 export interface Waiting {
-  /** The number of events that wait for delivery. */
+  /** The number of events that are neither delivered nor given up. */
   readonly count: bigint
-  /** The error of the last try of the oldest waiting event; null when it was not tried. */
+  /** The error of the last attempt to deliver the oldest waiting event; null before the first attempt. */
   readonly lastError: string | null
 }
 
-/** Returns the number of events that wait at an endpoint, and the oldest one's error. */
 export async function waitingAt(tx: Tx, endpointId: string): Promise<Waiting> {
   const [row] = await tx.query<{ count: bigint; last_error: string | null }>(
     `SELECT count(*) AS count, (array_agg(last_error ORDER BY position))[1] AS last_error FROM webhook_deliveries

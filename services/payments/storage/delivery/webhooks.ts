@@ -9,23 +9,24 @@ export interface WebhookEndpoint {
   readonly url: string
   /** The types of events that the endpoint receives; empty for all. */
   readonly events: readonly string[]
-  /** The secrets of signatures, newest first. A rotation needs two. */
+  /** The secrets that sign events, the newest first. During a rotation there are two. */
   readonly secrets: readonly string[]
-  /** The time when the endpoint was disabled. A disabled endpoint receives no events. */
+  /** When the endpoint was disabled; null while it is enabled. A disabled endpoint receives no events. */
   readonly disabledMs: number | null
 }
 
-/** An event. The log of events can be read again. */
+/** An event of a merchant, such as a capture. Events are stored in a log, which the API lists. */
 export interface WebhookEvent {
   readonly id: string
   readonly merchantId: string
   readonly createdMs: number
   readonly type: string
   /**
-   * The id of the record that changed, such as a transaction. Events of one subject are delivered in order.
+   * The id of the record that changed, such as a transaction. An endpoint gets the events of one subject in
+   * order.
    */
   readonly subjectId: string
-  /** The body that is signed and sent. */
+  /** The body of the request to the endpoint, which is signed. */
   readonly body: string
 }
 
@@ -52,21 +53,24 @@ const insertEndpoint = endpoints.insertAtNextPosition()
 const restoreEndpoint = `ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events,
   secrets = excluded.secrets, disabled = excluded.disabled, deleted = NULL`
 
-/** Inserts an endpoint. A deleted endpoint with its id is restored at its previous position. */
+/**
+ * Inserts an endpoint. If a deleted endpoint has the same id, restores that one with the new values, at its
+ * previous position in the list.
+ */
 export async function insertWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
   await tx.query(`${insertEndpoint.sql} ${restoreEndpoint}`, insertEndpoint.values(endpoint))
 }
 
 const updateEndpoint = endpoints.update('url', 'events', 'secrets', 'disabledMs')
 
-/** Stores the fields that change: URL, events, secrets, and whether it is disabled. */
+/** Stores the fields that can change: URL, events, secrets, and the time when the endpoint was disabled. */
 export async function updateWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
   await tx.query(updateEndpoint.sql, updateEndpoint.values(endpoint))
 }
 
 /**
- * Deletes an endpoint: it disappears from lists and receives no more events. Waiting events are not
- * delivered.
+ * Marks an endpoint as deleted and disabled. Lists omit a deleted endpoint, and it gets no more events, not
+ * even waiting ones.
  */
 export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
   await tx.query(
@@ -75,7 +79,7 @@ export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): P
   )
 }
 
-/** Disables an endpoint: it receives no events until it is enabled again. */
+/** Disables an endpoint. If it is disabled already, the earlier time stays. */
 export async function disableWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
   await tx.query('UPDATE webhook_endpoints SET disabled = coalesce(disabled, $2) WHERE id = $1', [
     id,
@@ -83,12 +87,14 @@ export async function disableWebhookEndpoint(tx: Tx, id: string, atMs: number): 
   ])
 }
 
-/** Returns an endpoint that is not deleted. */
+/**
+ * Returns an endpoint, locked until the end of this database transaction. Returns undefined if it is deleted.
+ */
 export async function lockWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
   return find(tx, `${findEndpoint} FOR NO KEY UPDATE`, id)
 }
 
-/** Returns an endpoint that is not deleted. */
+/** Returns an endpoint; undefined if it is deleted. */
 export async function findWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
   return find(tx, findEndpoint, id)
 }
@@ -141,8 +147,8 @@ export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent
 }
 
 /**
- * Adds an event to the log, and makes it due at each endpoint that subscribes to its type. Locks the
- * merchant's lists.
+ * Adds an event to the log, and a delivery that is due at once for each endpoint that subscribes to its type.
+ * Locks the merchant's lists until the end of this database transaction.
  */
 export function insertWebhookEvent(tx: Tx, event: WebhookEvent): void {
   tx.send(insertEvent.sql, insertEvent.values(event))

@@ -1,11 +1,11 @@
 import { StorageError } from '../storage.ts'
 
 /**
- * The consequence of a failed statement for its transaction:
+ * What a failed statement means for its transaction:
  * - `retry`: the transaction may run again on the same connection;
  * - `reconnect`: the transaction may run again on another connection; this one is unusable;
  * - `fail`: the caller gets the error, and the connection stays open;
- * - `lost`: as `reconnect`; if the commit failed, its outcome is unknown.
+ * - `lost`: as `reconnect`; after a failed COMMIT, it is unknown whether the database committed.
  */
 type Consequence = 'retry' | 'reconnect' | 'lost' | 'fail'
 
@@ -14,7 +14,7 @@ export interface DatabaseFailure {
   readonly error: StorageError
 }
 
-/** The fields that both drivers add to errors of the database. */
+/** The fields that pg and PGlite add to an error that the database reports. */
 interface ServerError {
   readonly code?: unknown
   readonly message?: unknown
@@ -24,15 +24,18 @@ interface ServerError {
 
 const sqlStatePattern = /^[0-9A-Z]{5}$/
 
-/** Serialisation failure, deadlock, lock not available. */
+/** The codes of a serialisation failure, a deadlock, and a lock that was not available in time. */
 const retried = new Set(['40001', '40P01', '55P03'])
-/** A server that has become a standby rejects to write; the next connection may reach the new primary. */
+/**
+ * The code of a write on a read-only server, such as one that has become a standby. The next connection may
+ * reach the new primary.
+ */
 const readOnlyServer = '25006'
 const queryCanceled = '57014'
 
 /**
- * Classifies an error of a driver by PostgreSQL's error codes (Appendix A of its manual). An error without
- * such a code is an error of the connection.
+ * Classifies an error of a driver by its PostgreSQL error code (Appendix A of the PostgreSQL manual). An
+ * error without such a code counts as a failed connection.
  */
 export function classifyDatabaseError(cause: unknown): DatabaseFailure {
   const { code, message, constraint, severity } = (cause ?? {}) as ServerError
@@ -55,7 +58,10 @@ export function classifyDatabaseError(cause: unknown): DatabaseFailure {
   return failure('fail', 'refused', text, details)
 }
 
-/** `EPIPE` has five capitals too; only errors of the system have a number beside it. */
+/**
+ * Reports whether the error comes from the operating system. Its code, such as `EPIPE`, can look like a code
+ * of PostgreSQL, but only errors of the operating system have `errno`.
+ */
 function isSystemCode(cause: unknown): boolean {
   return typeof (cause as { errno?: unknown }).errno === 'number'
 }

@@ -2,16 +2,15 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Storage, StorageError } from '../storage.ts'
 
 interface StorageMeter {
-  /** `committed`, `rolled back`, or the code of a StorageError. */
   ended(outcome: string, ms: number): void
 }
 
 export interface MeasuredStorage extends Storage {
-  /** The number of transactions and reads that run or wait for a connection. */
+  /** Returns the number of transactions and reads that run or wait for a connection. */
   running(): number
 }
 
-/** Wraps a storage so that it reports each transaction and read to a meter. */
+/** Wraps a storage. Reports the outcome and the duration of each transaction and read to `meter`. */
 export function measureStorage(storage: Storage, meter: StorageMeter, clock: Clock): MeasuredStorage {
   let running = 0
 

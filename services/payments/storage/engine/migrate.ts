@@ -6,22 +6,29 @@ import { fileURLToPath } from 'node:url'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Storage, Tx } from '../storage.ts'
 
-/** A step of the schema: `NNNN_name.sql`, applied once, never changed afterwards, never undone. */
+/**
+ * A file `NNNN_name.sql` that changes the schema. It is applied once, and never changed or undone afterwards.
+ */
 export interface Migration {
   readonly name: string
   readonly sql: string
-  /** SHA-256 of the file, in hexadecimal. */
+  /** The SHA-256 of the file, in hexadecimal. */
   readonly checksum: string
 }
 
 interface MigrationReport {
   /** The migrations that this call applied, in order. */
   readonly applied: readonly string[]
-  /** Migrations in the database that this program does not know: a newer program has migrated it. */
+  /**
+   * Migrations that the database has and this program does not: a newer version of the program applied them.
+   */
   readonly unknown: readonly string[]
 }
 
-/** The existing schema cannot result from these files. */
+/**
+ * The migrations cannot be applied: the files or the applied migrations are inconsistent, or another process
+ * takes too long.
+ */
 class MigrationError extends Error {
   override readonly name = 'MigrationError'
 }
@@ -29,12 +36,18 @@ class MigrationError extends Error {
 const filePattern = /^\d{4}_[a-z0-9_]+\.sql$/
 const ownFolder = fileURLToPath(new URL('migrations/', import.meta.url))
 
-/** The key of the advisory lock: the bytes of "tollway". It must be unique in the database. */
+/**
+ * The key of the advisory lock of migrations: the bytes of "tollway". No other lock in the database may have
+ * this key.
+ */
 const lockKey = 0x746f6c6c776179n
 const migrationTimeoutMs = 600_000
 const lockLookMs = 100
 
-/** Returns the migrations of the folder in order. @throws MigrationError for missing or doubled numbers */
+/**
+ * Returns the migrations of the folder in order. @throws MigrationError if a number is missing or occurs
+ * twice
+ */
 export function readMigrations(folder: string = ownFolder): readonly Migration[] {
   const names = readdirSync(folder).filter(name => filePattern.test(name))
   names.sort()
@@ -50,10 +63,11 @@ export function readMigrations(folder: string = ownFolder): readonly Migration[]
 }
 
 /**
- * Applies the missing migrations, all of them or none. Of several processes, one migrates and the others
- * wait, for at most `waitMs`.
+ * Applies the missing migrations in one transaction: all or none. Only one process migrates at a time; others
+ * wait for at most `waitMs`.
  *
- * @throws MigrationError if an applied migration was changed, or an earlier one was not applied
+ * @throws MigrationError if an applied migration was changed, an earlier one was not applied, or the wait was
+ *   too long
  */
 export async function migrate(
   storage: Storage,
@@ -75,7 +89,8 @@ export async function migrate(
 }
 
 async function migrateAlone(tx: Tx, migrations: readonly Migration[]): Promise<MigrationReport | 'busy'> {
-  // The lock timeout would end a blocking lock; polling can last as long as the caller wants.
+  // `migrate` tries this lock again and again, because a statement that waits for it would fail after the
+  // lock timeout.
   const [lock] = await tx.query<{ locked: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS locked', [
     lockKey,
   ])

@@ -21,7 +21,7 @@ const clock = systemClock
 const random = Math.random
 const writer = fileURLToPath(new URL('testing/pglite-writer.ts', import.meta.url))
 
-/** Making a database takes seconds: all tests share one folder, in their order. */
+/** All tests use one database, in order, because creating one takes seconds. */
 describe('PGlite', () => {
   let folder = ''
   let opened: Promise<Storage> | undefined

@@ -12,14 +12,14 @@ import {
 } from './run-transaction.ts'
 
 export interface PgliteOptions {
-  /** Created if it is missing. It contains the database in `data`, and the lock. */
+  /** The folder of the database, which is in `data`, and of the lock file. Created if it is missing. */
   readonly folder: string
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns a random number in [0, 1), which spreads the waits between attempts. */
   readonly random: () => number
-  /** The most transactions that wait for the one connection. Further ones are rejected at once. */
+  /** At most this many transactions wait for the only connection; further ones fail at once. */
   readonly maxWaiting?: number
-  /** The longest wait for the one connection. */
+  /** A transaction that has waited this long for the connection fails. */
   readonly connectTimeoutMs?: number
   readonly retries?: RetryLimits
 }
@@ -28,12 +28,11 @@ const defaultMaxWaiting = 1_000
 const defaultConnectTimeoutMs = 10_000
 
 /**
- * Opens PostgreSQL inside this process, on one connection, with its files in a folder that no other process
- * may open.
+ * Opens PostgreSQL inside this process, with one connection. No other process can open the same folder
+ * meanwhile.
  *
- * The files are written but never flushed to the disk: a commit survives the end of the process by any
- * signal, but not a power failure. Statement timeouts have no effect, because a statement runs in this thread
- * to its end.
+ * The files are written but not flushed to the disk: a commit survives a killed process, but not a power
+ * failure. Statement timeouts have no effect, because a statement occupies this thread until it ends.
  *
  * @throws StorageError `unavailable` when the folder is in use.
  */
@@ -81,12 +80,12 @@ function createSession(database: PGlite, release: () => void): DatabaseSession {
       await database.exec(sql)
     },
     commitWaits: true,
-    // There is only one connection, so a broken one is not replaced: its next statement fails too.
+    // Ignores `broken`, because the only connection cannot be replaced. Its next statement fails too.
     release,
   }
 }
 
-/** Queues transactions for the only connection, in the order of their requests. */
+/** Queues transactions for the only connection, first come, first served. */
 function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
   const waiting: (() => void)[] = []
   let taken = false
@@ -125,7 +124,7 @@ function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
       await wait()
       return release
     },
-    /** Rejects new turns, and resolves after all earlier turns have ended. */
+    /** Rejects new transactions, and resolves after the running and the waiting ones have ended. */
     async end(): Promise<void> {
       ended = true
       await wait()
@@ -134,12 +133,12 @@ function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
 }
 
 /**
- * Creates the folder for its owner only, and locks it. The lock is that of an SQLite file, which the
- * system releases when the process ends. A file with a process id would outlive a killed process, and
- * another process may get its id.
+ * Creates the folder, accessible only to its owner, and locks it through the lock on an SQLite file. The
+ * operating system releases that lock when the process ends. A file with a process id would remain after a
+ * killed process, and another process may get the same id.
  *
- * @returns releases the lock
- * @throws StorageError `unavailable` if another storage of any process has the folder
+ * @returns a function that releases the lock
+ * @throws StorageError `unavailable` if this or another process has the folder open already
  */
 export function lockFolder(folder: string): () => void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })

@@ -39,15 +39,21 @@ const rows = 20_000
 const limit = 20
 const middle = rows / 2
 const middleMs = rowTimeMs(middle)
-/** Tables that have few rows for each merchant, or that the tests do not fill. */
+/**
+ * Tables that a statement may read as a whole: they have few rows for each merchant, or are not filled here.
+ */
 const small = ['merchants', 'merchant_apps', 'webhook_endpoints']
 
-/** A claim of deliveries reads 512 due ones, each with its endpoint and earlier deliveries of its subject. */
+/**
+ * At most this many rows and pages may be read. Most are read by a claim of deliveries: 512 due ones, each
+ * with the endpoint and earlier deliveries of the subject.
+ */
 const maxRows = 7_000
 const maxPages = 5_000
 /**
- * Without statistics, PostgreSQL expects 100 rows of each merchant and sorts them in the first uses of a
- * connection. Lists of a merchant with more rows are slow until autovacuum has analysed the table.
+ * Queries that may sort all rows of a merchant. Without statistics, PostgreSQL expects 100 rows of each
+ * merchant and sorts them in the first executions on a connection. Lists of a merchant with more rows are
+ * slow until autovacuum has analysed the table.
  */
 const sortedByFirstUse = ['list lines', 'list lines by time', 'list events']
 
@@ -55,7 +61,9 @@ const idsOf = (kind: number) => Array.from({ length: limit }, (_, index) => rowI
 const all = { reference: null, custom: null, status: null, fromMs: null, toMs: null }
 const range = { fromMs: middleMs, toMs: null }
 
-/** Reads that must not cost more when the tables grow. Each returns or changes at most `limit` rows. */
+/**
+ * Returns the queries whose cost must not grow with the tables. Each returns or changes at most `limit` rows.
+ */
 function boundedQueries(merchantId: string, otherId: string): Record<string, (tx: Tx) => Promise<unknown>> {
   const { transaction, line, dispute, event } = kinds
   const before = rowId(transaction, middle)
@@ -125,7 +133,7 @@ describe('the cost of queries does not grow with the tables', { skip: missingPos
   let queries: ReturnType<typeof boundedQueries>
 
   before(async () => {
-    // Tables that autovacuum has not visited have no statistics, as after a restore.
+    // Without autovacuum, the tables have no statistics, as after a restore.
     server = await startPostgres(['autovacuum=off', 'fsync=off'])
     storage = openPostgres({ url: server.url, clock: systemClock, random: Math.random })
     await migrate(storage, readMigrations(), systemClock)

@@ -16,7 +16,10 @@ import { openPostgres } from './postgres.ts'
 
 const skip = missingPostgres()
 
-/** The administrator of the tests connects without TLS. */
+/**
+ * The content of pg_hba.conf: TLS clients need a certificate. The tests' own connections, without TLS, do
+ * not.
+ */
 const accessRules = `
 hostssl   all all 127.0.0.1/32 trust clientcert=verify-ca
 hostnossl all all 127.0.0.1/32 trust
@@ -27,7 +30,7 @@ describe('PostgreSQL over TLS', { skip }, () => {
   const file = (name: string) => join(folder, name)
   const [rootFile, certFile, keyFile] = [file('root'), file('client-cert'), file('client-key')]
   let server: PostgresServer
-  /** The servers before and after the rotation. */
+  /** The certificates of the server, before and after the rotation. */
   let servers: readonly [Certificate, Certificate]
   let clients: readonly [Certificate, Certificate]
 
@@ -39,7 +42,7 @@ describe('PostgreSQL over TLS', { skip }, () => {
   })
   after(() => server.stop())
 
-  /** The server presents this certificate and admits this client from now on. */
+  /** Makes the server present the certificate `own` and accept only the client `admitted`. */
   async function serve(own: Certificate, admitted: Certificate): Promise<void> {
     server.writeFile('server.crt', own.cert)
     server.writeFile('server.key', own.key)
@@ -50,7 +53,7 @@ describe('PostgreSQL over TLS', { skip }, () => {
     await server.sql('SELECT pg_reload_conf()')
   }
 
-  /** Replaces the files as Kubernetes does: a reader never sees a part of a file. */
+  /** Replaces the client's files atomically, as Kubernetes does: a reader never sees a part of a file. */
   function trust(authority: Certificate, client: Certificate): void {
     const contents = { [rootFile]: authority.cert, [certFile]: client.cert, [keyFile]: client.key }
     for (const [path, content] of Object.entries(contents)) {

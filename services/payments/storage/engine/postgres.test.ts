@@ -54,13 +54,13 @@ describe('PostgreSQL', { skip }, () => {
       return payments
     }
     idempotencyContract(name, openPayments)
-    // PGlite has only one connection, and proves the same.
+    // Runs the other contracts with several connections only: the tests of PGlite run them with one.
     if (maxConnections === 1) continue
     repositoriesContract(name, openPayments)
     webhookDeliveriesContract(name, openPayments)
     pruningContract(name, openPayments, 'several')
     concurrencyContract(name, openPayments)
-    // Its transactions have amounts without a trail, so it follows the suites that prove the books.
+    // Comes after the contracts that verify the books, because its transactions have amounts without a trail.
     searchContract(name, openPayments)
   }
 

@@ -17,20 +17,23 @@ export interface PostgresOptions {
    */
   readonly url: string
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns a random number in [0, 1), which spreads the waits between attempts. */
   readonly random: () => number
-  /** The most connections. */
+  /** The maximum number of open connections. */
   readonly maxConnections?: number
-  /** The most transactions that wait for a connection. Further ones are rejected at once. */
+  /** At most this many transactions wait for a connection; further ones fail at once. */
   readonly maxWaiting?: number
-  /** The longest wait for a free or a new connection. */
+  /** A transaction that has waited this long for a free or a new connection fails. */
   readonly connectTimeoutMs?: number
-  /** The longest time of one statement. The server enforces it; this side does when the server is silent. */
+  /**
+   * The maximum time of one statement. The server ends a longer one. If the server does not answer, this
+   * process closes the connection `graceMs` later.
+   */
   readonly statementTimeoutMs?: number
-  /** The longest wait for one lock. The transaction is then retried. */
+  /** The maximum wait of a statement for a lock. After it, the transaction is retried. */
   readonly lockTimeoutMs?: number
   readonly retries?: RetryLimits
-  /** Called when an idle connection breaks. The text contains no secret. */
+  /** Called when an unused connection breaks. The message contains no secret. */
   readonly onIdleError?: (message: string) => void
 }
 
@@ -42,17 +45,23 @@ const defaults = {
   lockTimeoutMs: 2_000,
 }
 
-/** The server's timeout expires first, so that only a silent server causes a closed connection. */
+/**
+ * How much longer than the server this process waits for a statement. The server's own timeout thus comes
+ * first, and a connection is closed only if the server does not answer.
+ */
 const graceMs = 500
-/** A transaction must not keep its locks after its process has stopped. */
+/**
+ * The server ends a transaction that gets no statement for this long, so that a stopped process does not keep
+ * locks.
+ */
 const idleInTransactionTimeoutMs = 30_000
 const idleTimeoutMs = 60_000
-/** Connections are renewed, so that they spread over the servers behind an address that has moved. */
+/** Connections are replaced at this age, so that they reach the present servers behind the host name. */
 const maxLifetimeSeconds = 1_800
-/** The maximum number of prepared statements of a connection. The texts are constants of the program. */
+/** The maximum number of different statements that are prepared. Further ones run unprepared. */
 const maxPrepared = 500
 
-/** Opens no connection before the first transaction. */
+/** Creates the storage. The first transaction or read opens the first connection. */
 export function openPostgres(options: PostgresOptions): Storage {
   const settings = { ...defaults, ...definedOnly(options) }
   const pool = new pg.Pool({
@@ -67,7 +76,7 @@ export function openPostgres(options: PostgresOptions): Storage {
     lock_timeout: settings.lockTimeoutMs,
     idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
     keepAlive: true,
-    // A statement is sent without waiting for the answers to earlier statements.
+    // The driver sends a statement without waiting for the answers to earlier ones.
     pipeline: true,
     types: { getTypeParser: typeParser },
   })
@@ -92,7 +101,7 @@ export function openPostgres(options: PostgresOptions): Storage {
   }
 }
 
-/** Removes options whose value is undefined, so that defaults apply. */
+/** Removes options that are undefined, because they would replace the defaults. */
 function definedOnly(options: PostgresOptions): Partial<typeof defaults> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 }
@@ -111,7 +120,8 @@ function createSession(
   nameOf: (sql: string) => string | undefined,
   timeoutMs: number,
 ): DatabaseSession {
-  // A connection that breaks between two statements emits an error here; its next statement fails anyway.
+  // Without a listener, the error of a connection that breaks between two statements would end the process.
+  // It can be ignored, because the next statement fails too.
   const ignore = () => {}
   client.on('error', ignore)
   const silence = watchSilence(client, timeoutMs)
@@ -122,7 +132,7 @@ function createSession(
       holdWrites(rawSocket(client))
       return silence.during(runQuery(client, name === undefined ? config : { ...config, name }))
     },
-    // The driver writes all values that `send` accepts.
+    // False, because the driver can serialise all values that `send` accepts.
     commitWaits: false,
     async script(sql) {
       await silence.during(runQuery(client, { text: sql }))
@@ -130,7 +140,7 @@ function createSession(
     release(broken) {
       silence.end()
       client.off('error', ignore)
-      // Without this, the pool waits for a silent peer to end the connection.
+      // Without this, the pool would wait for a server that does not answer to close the connection.
       if (broken) rawSocket(client).destroy()
       client.release(broken)
     },
@@ -138,8 +148,8 @@ function createSession(
 }
 
 /**
- * Runs a query by a callback. With the promises and timers of the driver, V8 keeps the rows of answered
- * statements alive until a full collection: minor collections then take 15 to 30 ms instead of one.
+ * Runs a query through the driver's callback. With the driver's promises, V8 keeps the rows of answered
+ * statements until a full garbage collection, and minor collections take 15 to 30 ms instead of 1 ms.
  */
 function runQuery(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly unknown[]> {
   return new Promise((resolve, reject) => {
@@ -151,7 +161,8 @@ function runQuery(client: pg.PoolClient, config: pg.QueryConfig): Promise<readon
 }
 
 /**
- * Closes the connection when no waiting statement is answered within `timeoutMs`; the statements then fail.
+ * Closes the connection if statements wait and none is answered for `timeoutMs`. The waiting statements then
+ * fail.
  */
 function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   let waiting = 0
@@ -171,7 +182,7 @@ function watchSilence(client: pg.PoolClient, timeoutMs: number) {
       return statement
     },
     end() {
-      // Some statements of a broken connection may fail only after this. They must not restart the timer.
+      // Statements of a broken connection can fail after this call, and must not restart the timer.
       ended = true
       clearTimeout(timer)
     },
@@ -182,13 +193,16 @@ function rawSocket(client: pg.PoolClient): Socket {
   return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
-/** Sends the statements of one turn of the event loop in one write. */
+/** Collects the statements that are sent before the next tick, and writes them to the socket at once. */
 function holdWrites(socket: Socket): void {
   socket.cork()
   process.nextTick(() => socket.uncork())
 }
 
-/** Sets the statement timeout after the transaction has begun. It ends with the transaction. */
+/**
+ * Returns a session that sets the statement timeout after its first statement, BEGIN. The setting ends with
+ * the transaction.
+ */
 function withStatementTimeout(session: DatabaseSession, timeoutMs: number): DatabaseSession {
   let begun = false
   return {
@@ -204,10 +218,16 @@ function withStatementTimeout(session: DatabaseSession, timeoutMs: number): Data
   }
 }
 
-/** Statements that frame transactions need no plan, and go by the shorter protocol. */
+/**
+ * Matches statements that begin, end or configure a transaction. They have no plan, so preparing them gains
+ * nothing.
+ */
 const framing = /^(BEGIN|COMMIT|ROLLBACK|SET LOCAL)\b/
 
-/** Names by content: the same statement has the same name on every connection and in every process. */
+/**
+ * Returns a function that names prepared statements by a hash of the text, so that a statement has the same
+ * name on every connection and in every process. It returns undefined for statements that are not prepared.
+ */
 function createStatementNames(): (sql: string) => string | undefined {
   const names = new Map<string, string>()
   return sql => {
@@ -235,9 +255,9 @@ const typeParser = ((oid: number, format?: 'text' | 'binary') =>
 type Connected = (error: Error | null) => void
 
 /**
- * A connection of the driver's pool. The constructor of the driver reads the certificate files of the URL,
- * so each new connection uses the present files. When it throws, as for a missing file, the pool would lose
- * the waiting request, and throw in the callers that return a connection: here `connect` fails instead.
+ * A connection of the driver's pool. The driver's constructor reads the certificate files of the URL, so that
+ * each new connection uses the present files. If a file is missing, the constructor throws, which the pool
+ * does not handle: the waiting request would never end. This class reports the error from `connect` instead.
  */
 export class PostgresClient extends pg.Client {
   readonly #problem: Error | undefined

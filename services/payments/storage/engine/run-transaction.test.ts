@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Tx } from '../storage.ts'
 import { createTransactionRunner, type DatabaseSession, defaultRetryLimits } from './run-transaction.ts'
 
-/** A session that records the statements that it gets. It answers BEGIN when the test decides. */
+/** Returns a session that records its statements, and answers BEGIN when the test resolves `begun`. */
 function fakeSession() {
   const sent: string[] = []
   const begun = Promise.withResolvers<readonly unknown[]>()

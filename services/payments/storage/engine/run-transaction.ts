@@ -12,32 +12,39 @@ import {
 } from '../storage.ts'
 import { classifyDatabaseError, type DatabaseFailure } from './database-error.ts'
 
-/** One connection of a driver, for one transaction or reading. Rejects with the driver's own errors. */
+/**
+ * A connection of a driver, in use by one transaction or read. The methods reject with the driver's own
+ * errors.
+ */
 export interface DatabaseSession {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
   /**
-   * Whether a statement can fail in the driver, unknown to the database. The commit then waits for all
-   * statements.
+   * Whether a statement can fail in the driver before the database gets it. If so, COMMIT is sent only after
+   * all statements have been answered, because the database would commit without the failed one.
    */
   readonly commitWaits: boolean
-  /** @param broken the connection must not be used again */
+  /**
+   * Ends the use of the connection.
+   *
+   * @param broken whether the connection must not be used again
+   */
   release(broken: boolean): void
 }
 
 interface TransactionRunnerOptions {
-  /** @throws StorageError `unavailable` when no connection can be had in time. */
+  /** @throws StorageError `unavailable` if no connection is available in time */
   readonly openSession: (options: TransactionOptions) => Promise<DatabaseSession>
   readonly clock: Clock
-  /** Uniform in [0, 1); spreads the waits between tries. */
+  /** Returns a random number in [0, 1), which spreads the waits between attempts. */
   readonly random: () => number
   readonly limits: RetryLimits
 }
 
 export interface RetryLimits {
-  /** The maximum number of attempts. */
+  /** The maximum number of attempts, including the first. */
   readonly maxTries: number
-  /** The time after which there is no further attempt. */
+  /** The time from the first attempt, after which no further attempt begins. */
   readonly retryDeadlineMs: number
   readonly initialWaitMs: number
   readonly maxWaitMs: number
@@ -51,14 +58,14 @@ export const defaultRetryLimits: RetryLimits = {
 }
 
 /**
- * Creates the transaction runner of every database. It retries, waits between attempts, and detects a lost
- * commit.
+ * Creates the functions that run transactions and reads on any database: they retry after failures that
+ * permit it, wait between attempts, and report a commit whose outcome is unknown.
  */
 export function createTransactionRunner(
   options: TransactionRunnerOptions,
 ): Pick<Storage, 'transaction' | 'read'> {
   const { clock, random, limits } = options
-  /** Detects nested transactions: with a single connection, the inner one would wait for ever. */
+  /** Detects a transaction inside another one, which would wait for ever if there is only one connection. */
   const insideTransaction = new AsyncLocalStorage<true>()
 
   async function run<T>(
@@ -96,14 +103,14 @@ type Outcome<T> =
   | { readonly kind: 'thrown'; readonly error: unknown }
   | { readonly kind: 'again'; readonly error: StorageError }
 
-/** Always releases the session. */
+/** Makes one attempt to run `work` in a transaction. Always releases the session. */
 async function transactOnce<T>(
   session: DatabaseSession,
   work: (tx: Tx) => Promise<T>,
   options: TransactionOptions,
 ): Promise<Outcome<T>> {
   const begun = begin(session, options.isolation ?? 'read committed')
-  // A transaction with its own timeout sets it first.
+  // With a statement timeout of its own, the transaction sets it first, so all statements wait for BEGIN.
   const opened = createTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
   const { tx, failed, settled, end } = opened
   let value: T
@@ -112,7 +119,7 @@ async function transactOnce<T>(
     await begun
   } catch (error) {
     end()
-    // Statements that wait for BEGIN must go out before the rollback does.
+    // Statements that wait for BEGIN must be sent before ROLLBACK.
     await begun.catch(() => {})
     const own = failed() ?? (error instanceof BeginFailure ? error.failure : undefined)
     return own === undefined ? rollBack(session, error) : endFailed(session, own, error)
@@ -120,12 +127,16 @@ async function transactOnce<T>(
   end()
   if (session.commitWaits) await settled()
   const swallowed = failed()
-  // The database answers a commit of a failed transaction with a rollback and no error.
+  // `work` may have caught the error of a statement. The database answers COMMIT of such a transaction with a
+  // rollback and no error.
   if (swallowed !== undefined) return endFailed(session, swallowed, swallowed.error)
   return commit(session, opened, value)
 }
 
-/** Runs each statement in a separate transaction. Always releases the session. */
+/**
+ * Makes one attempt to run `work` without BEGIN and COMMIT, so that each statement is a transaction of its
+ * own. Always releases the session.
+ */
 async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
   const { tx, failed, settled, end } = createTx(readingOnly(session), { begun: undefined, holdsAll: false })
   let outcome: Outcome<T>
@@ -135,7 +146,7 @@ async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T
     outcome = { kind: 'thrown', error }
   }
   end()
-  // Other statements may have been sent with the failed one.
+  // Other statements may still run, because they were sent together with the failed one.
   await settled()
   const failure = failed()
   const broken = failure !== undefined && isBroken(failure)
@@ -145,7 +156,6 @@ async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T
   return outcome.kind === 'thrown' ? outcome : { kind: 'thrown', error: failure.error }
 }
 
-/** Whether the connection is unusable. */
 function isBroken({ consequence }: DatabaseFailure): boolean {
   return consequence === 'lost' || consequence === 'reconnect'
 }
@@ -166,10 +176,14 @@ function readingOnly(session: DatabaseSession): DatabaseSession {
 const maxQuotedCharacters = 60
 const reads = /^\s*(?:SELECT|WITH)\b/
 /**
- * Statements that change rows, and `FOR UPDATE` and `FOR SHARE`, whose locks would end with the statement.
+ * Matches statements that change rows, and those with `FOR UPDATE` or `FOR SHARE`, whose locks would end with
+ * the statement.
  */
 const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
-/** Statements are constants of the program, so each is examined once. */
+/**
+ * Whether a statement only reads, by its text. The program has a limited number of texts, so the map stays
+ * small.
+ */
 const known = new Map<string, boolean>()
 
 function isReading(sql: string): boolean {
@@ -185,7 +199,7 @@ function assertReads(sql: string): void {
   throw new Error(`a read allows no statement that writes or locks: ${sql.slice(0, maxQuotedCharacters)}`)
 }
 
-/** Carries the failure of BEGIN to the code that handles it. */
+/** The error of statements that wait for BEGIN when BEGIN fails. */
 class BeginFailure extends Error {
   readonly failure: DatabaseFailure
 
@@ -195,7 +209,11 @@ class BeginFailure extends Error {
   }
 }
 
-/** @throws BeginFailure */
+/**
+ * Sends BEGIN, and resolves when it is answered.
+ *
+ * @throws BeginFailure
+ */
 async function begin(session: DatabaseSession, isolation: Isolation): Promise<void> {
   try {
     await session.query(`BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`, [])
@@ -205,15 +223,18 @@ async function begin(session: DatabaseSession, isolation: Isolation): Promise<vo
 }
 
 interface Opening {
-  /** The result of BEGIN; undefined without a transaction. */
+  /** Settles when BEGIN is answered; undefined for a read, which has no transaction. */
   readonly begun: Promise<void> | undefined
-  /** No statement is sent before BEGIN is answered. */
+  /** If true, no statement is sent before BEGIN is answered. */
   readonly holdsAll: boolean
 }
 
 type OpenTx = ReturnType<typeof createTx>
 
-/** Creates the `Tx` of the work. Remembers the first failure, after which nothing can be committed. */
+/**
+ * Creates the `Tx` that `work` gets. Stores the first failure; after it, all statements fail and nothing can
+ * be committed.
+ */
 function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   let failure: DatabaseFailure | undefined
   let ended = false
@@ -228,8 +249,8 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   )
 
   /**
-   * Sends the statement together with BEGIN if all before it only read. If BEGIN failed and the connection
-   * stayed, any other statement would be stored outside of a transaction.
+   * Sends a statement together with BEGIN if this statement and all before it only read. A statement that
+   * writes waits for BEGIN: if BEGIN failed, the database would execute it outside a transaction.
    */
   async function afterBegin<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
     holds ||= !reads
@@ -258,7 +279,7 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
     query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
       (await query(sql, params)) as readonly Row[],
     send(sql, params = []) {
-      // The driver may fail to serialise an invalid date, and the commit behind it would succeed.
+      // An invalid date could fail in the driver, and the database would then commit without this statement.
       if (params.some(value => value instanceof Date && Number.isNaN(value.getTime()))) {
         throw new RangeError(`invalid date in the parameters of ${sql.slice(0, maxQuotedCharacters)}`)
       }
@@ -269,14 +290,16 @@ function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   const end = () => {
     ended = true
   }
-  // Statements run in order, so the last one ends last.
+  // Resolves when all statements have ended: they run in order, so the last one ends last.
   const settled = () => last.catch(() => {})
   return { tx, end, settled, failed: () => failure }
 }
 
 /**
- * @param thrown the error of `work`. It may translate the failure, and is rethrown unless the transaction
- *   is retried.
+ * Ends a transaction in which a statement failed, and decides whether it is retried.
+ *
+ * @param thrown the error of `work`, which may be a translation of the failure. It is rethrown unless the
+ *   transaction is retried.
  */
 async function endFailed(
   session: DatabaseSession,
@@ -297,14 +320,17 @@ async function rollBack(session: DatabaseSession, error: unknown): Promise<Outco
   try {
     await session.query('ROLLBACK', [])
   } catch {
-    // The server rolls back by itself when the connection ends.
+    // Nothing else to do: the server rolls back when the connection ends.
     broken = true
   }
   session.release(broken)
   return { kind: 'thrown', error }
 }
 
-/** Sends COMMIT without waiting for earlier statements: if one fails, the database rolls back. */
+/**
+ * Sends COMMIT without waiting for the answers to earlier statements. If one of them fails, the database
+ * rolls back instead.
+ */
 async function commit<T>(
   session: DatabaseSession,
   { settled, failed }: OpenTx,
@@ -319,8 +345,7 @@ async function commit<T>(
   await settled()
   const earlier = failed()
   if (earlier !== undefined && earlier.consequence !== 'lost') {
-    // The database has rejected a statement, and therefore rolls back, also if its answer to the commit is
-    // lost.
+    // The database has rejected a statement, so it rolls back, even if the answer to COMMIT was lost.
     session.release(isBroken(earlier) || lost !== undefined)
     return { kind: earlier.consequence === 'fail' ? 'thrown' : 'again', error: earlier.error }
   }

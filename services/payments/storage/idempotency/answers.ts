@@ -4,17 +4,22 @@ import type { Tx } from '../storage.ts'
 import { type KeyId, type KeyRow, saveAnswer } from './idempotency-keys.ts'
 import { hashIdempotencyKey, openAnswer, sealAnswer } from './sealed-answer.ts'
 
-/** A request that takes effect once, however often it is repeated. */
+/** A request that takes effect only once, however often a client repeats it with the same key. */
 export interface IdempotentRequest {
-  /** The owner of the keys, for example `app:ID`: equal keys of two scopes are two keys. */
+  /** The owner of the key, for example `app:ID`. Equal keys in different scopes are different keys. */
   readonly scope: string
-  /** The caller's Idempotency-Key. */
+  /** The value of the request's Idempotency-Key header. */
   readonly key: string
-  /** See `requestFingerprint`. */
+  /** The result of `requestFingerprint`, which identifies the content of the request. */
   readonly fingerprint: string
-  /** The fingerprint that a process of the previous version computes, where it differs. */
+  /**
+   * The fingerprint that the previous version of the service computes for the request, if it is different.
+   */
   readonly earlierFingerprint?: string
-  /** The answer holds a secret and is stored under a key derived from the caller's. */
+  /**
+   * If true, the answer contains a secret, and is stored encrypted with a key derived from the
+   * Idempotency-Key.
+   */
   readonly secret?: boolean
 }
 
@@ -25,24 +30,27 @@ export interface AnswerRecord {
 
 export type IdempotentResult =
   | { readonly kind: 'answered'; readonly answer: AnswerRecord; readonly replayed: boolean }
-  /** Another request has used the key before. */
+  /** A request with another content has used the key before. */
   | { readonly kind: 'key-reused' }
-  /** The first request with the key is still running. */
+  /** An earlier request with the key is still running. */
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
-  /** A key that can be guessed cannot protect a secret answer. */
+  /** The answer contains a secret, and the key could be guessed, so it cannot protect the stored answer. */
   | { readonly kind: 'weak-key' }
 
-/** The suggested delay before a request with a key that is in use is repeated. */
+/** How long a client should wait before it repeats a request whose key is in use. */
 export const retryAfterMs = 1_000
 
 interface SaveOptions {
   readonly times: { readonly nowMs: number; readonly expiresMs: number }
   readonly randomBytes: RandomBytes
-  /** The owner of the marker that the answer replaces; null without a marker. */
+  /** The owner of the marker that the answer replaces; null if the request has stored none. See `markKey`. */
   readonly owner: string | null
 }
 
-/** Stores the answer of a request with the transaction; see `saveAnswer`. */
+/**
+ * Stores the answer to a request in the caller's transaction. See `saveAnswer` for when that transaction
+ * fails.
+ */
 export function storeAnswer(
   tx: Tx,
   request: IdempotentRequest,
@@ -59,7 +67,10 @@ export function storeAnswer(
   return { kind: 'answered', answer: { status, body }, replayed: false }
 }
 
-/** Returns the answer of a row to a request with its key. */
+/**
+ * Returns what the stored row means for a request with the same key: its answer, `key-reused` or
+ * `in-progress`.
+ */
 export function replayAnswer(request: IdempotentRequest, row: KeyRow): IdempotentResult {
   const fingerprint = toFingerprints(request).find(one => one.equals(row.fingerprint))
   if (fingerprint === undefined) return { kind: 'key-reused' }
@@ -73,7 +84,7 @@ export function replayAnswer(request: IdempotentRequest, row: KeyRow): Idempoten
   return { kind: 'answered', answer: { status, body: plain.toString() }, replayed: true }
 }
 
-/** Returns the stored form of the key. */
+/** Returns the scope and the hash of the key. The key itself is never stored. */
 export function toKeyId({ scope, key }: IdempotentRequest): KeyId {
   return { scope, hash: hashIdempotencyKey(key) }
 }
@@ -82,7 +93,7 @@ function sealContext({ scope }: IdempotentRequest, status: number, fingerprint: 
   return `${scope} ${fingerprint.toString('hex')} ${status}`
 }
 
-/** Returns the accepted fingerprints. The first one is stored. */
+/** Returns the fingerprints that a stored row may have for this request. New rows get the first one. */
 export function toFingerprints({
   fingerprint,
   earlierFingerprint,
@@ -91,7 +102,10 @@ export function toFingerprints({
   return earlierFingerprint === undefined ? [first] : [first, Buffer.from(earlierFingerprint, 'hex')]
 }
 
-/** Returns a lock id of 64 bits. Two keys that share one by chance only wait for each other. */
+/**
+ * Returns the id of the key's advisory lock, 64 bits of a hash. If two keys get the same id by chance, only
+ * one of them is in use at a time.
+ */
 export function toLockId({ scope, hash }: KeyId): bigint {
   return createHash('sha256').update(hash).update(scope).digest().readBigInt64BE()
 }

@@ -9,17 +9,18 @@ import { isOvertaken } from './idempotency-keys.ts'
 export interface CommitSearch {
   readonly storage: Storage
   readonly clock: Clock
-  /** Uniform in [0, 1); spreads waits. */
+  /** Returns a random number in [0, 1), which spreads the waits between attempts. */
   readonly random: () => number
-  /** The longest search for the outcome of a lost commit. */
+  /** How long to try to find the outcome of a commit whose confirmation was lost. */
   readonly resolveMs: number
 }
 
 /**
- * Runs the step in a transaction, which is rolled back if the step rejects. Repeats it until its outcome is
- * certain: after a commit of unknown outcome, the repeated step finds what was stored.
+ * Runs `step` in a transaction, which is rolled back if the step rejects. If the outcome of the commit is
+ * unknown, runs the step again: it finds the stored answer, or takes effect now.
  *
- * @throws StorageError `commit-unknown` if the outcome cannot be found out in time; or the step's error
+ * @throws StorageError `commit-unknown` if the outcome is still unknown after `resolveMs`. Other errors of
+ *   the step are rethrown
  */
 export async function retryUntilCommitKnown(
   { storage, clock, random, resolveMs }: CommitSearch,
@@ -32,7 +33,8 @@ export async function retryUntilCommitKnown(
     let failure: StorageError | undefined
     try {
       const result = await transact(storage, step)
-      // The transaction of the lost commit may still hold the key.
+      // After a commit of unknown outcome, `in-progress` can mean the earlier transaction, which still has
+      // the lock of the key.
       if (unknown === undefined || !result.ok || result.value.kind !== 'in-progress') return result
     } catch (error) {
       failure = repeatable(error, unknown)
@@ -43,16 +45,19 @@ export async function retryUntilCommitKnown(
   }
 }
 
-/** Returns an error after which the step is repeated. Rethrows all other errors. */
+/** Returns the error if the step is to be repeated after it. Rethrows all other errors. */
 function repeatable(error: unknown, unknown: StorageError | undefined): StorageError {
-  // Another transaction saved an answer after the read. The repeated step finds it.
+  // Another transaction has saved an answer since this one read the row. The repeated step finds it.
   if (isUnknownCommit(error) || (error instanceof StorageError && isOvertaken(error))) return error
-  // While the outcome of the first commit is unknown, no other error may be returned.
+  // While the outcome of an earlier commit is unknown, a missing connection does not end the search.
   if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
   throw error
 }
 
-/** Runs a step that may run twice, and repeats it once after a commit of unknown outcome. */
+/**
+ * Runs `step`, and runs it once more after a commit of unknown outcome. The step must be harmless if it takes
+ * effect twice.
+ */
 export async function retryUnknownCommit<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step()

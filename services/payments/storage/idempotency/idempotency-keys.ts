@@ -1,6 +1,9 @@
 import { byIndex, onlyRow, type Tx, toDate, violates } from '../storage.ts'
 
-/** A row of the table behind `Idempotency`: one for each key and scope. */
+/**
+ * A row of the table of idempotency keys, one for each scope and key: the answer of a request, or the marker
+ * of a request in progress.
+ */
 export interface KeyRow {
   readonly fingerprint: Uint8Array
   readonly state: 'in-progress' | 'done'
@@ -28,10 +31,11 @@ const lockAndFind = `SELECT pg_try_advisory_xact_lock($1) AS locked, ${columns}
     ON k.scope = $2 AND k.key_hash = $3 AND k.expires > $4`
 
 /**
- * Returns the row of the key, unless another transaction has its lock. The lock ends with its transaction,
- * whether it commits or fails.
+ * Takes the lock of the key until the end of this transaction, and returns the key's row. Does not wait:
+ * returns `locked-by-other` if another transaction has the lock.
  *
- * The row is from just before the lock was taken. If it is outdated, `saveAnswer` fails.
+ * The row may have been read just before the lock was taken. If it is out of date, a later `saveAnswer`
+ * fails.
  */
 export async function lockKey(
   tx: Tx,
@@ -57,7 +61,10 @@ interface SavedAnswer {
   readonly sealed: boolean
 }
 
-/** The check of `state` rejects an answer that would replace another answer or marker in force. */
+/**
+ * Sets the invalid state `overtaken`, which a check of the table rejects, if the answer would replace another
+ * valid answer or the marker of another process.
+ */
 const save = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, status, body, sealed, created, expires)
   VALUES ($1, $2, $3, 'done', $4, $5, $6, $7, $8)
@@ -68,10 +75,10 @@ const save = `INSERT INTO idempotency_keys AS k
 const overtaken = 'idempotency_keys_state'
 
 /**
- * Saves the answer. The transaction fails when another answer, or the marker of another process, is in force;
- * see `isOvertaken`.
+ * Saves the answer. The transaction fails if the key has another answer that has not expired, or the marker
+ * of another process; `isOvertaken` recognises that error.
  *
- * @param owner the owner of the marker that this replaces; null when there was none
+ * @param owner the owner of the marker that the answer replaces; null if there is none
  */
 export function saveAnswer(
   tx: Tx,
@@ -93,7 +100,7 @@ export function saveAnswer(
   ])
 }
 
-/** Returns whether the transaction failed because another answer or marker was in force. */
+/** Reports whether `saveAnswer` failed because of another answer or marker. */
 export function isOvertaken(error: unknown): boolean {
   return violates(error, overtaken)
 }
@@ -105,8 +112,8 @@ interface Marker {
 }
 
 /**
- * A marker in progress never expires: its reference stays until the outcome is known. Only its owner, or the
- * same request after the lease, takes it over.
+ * Inserts a marker, or takes over an existing row: an expired answer, a marker of the same owner, or, after
+ * the lease, a marker of the same request. A marker keeps its reference until the outcome is known.
  */
 const mark = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, owner, lease_until, reference, created, expires)
@@ -124,9 +131,10 @@ const find = `SELECT ${columns} FROM idempotency_keys k WHERE k.scope = $1 AND k
 const findWithExpiry = find.replace('SELECT', 'SELECT k.expires,')
 
 /**
- * Marks the key as in progress, or takes over the marker of a process that has ended, with its reference.
+ * Stores a marker that the request is in progress. Takes over the marker of the same request, with its
+ * reference, after the lease of the earlier process has expired.
  *
- * @returns the reference, or the row that prevents it
+ * @returns the reference of the marker, or the row that prevents the marker
  */
 export async function markKey(
   tx: Tx,
@@ -150,19 +158,22 @@ export async function markKey(
   return { row: onlyRow(await tx.query<KeyRow>(find, [scope, hash])) }
 }
 
-/** Returns the row, expired or not. */
+/** Returns the row of the key, even if it has expired. */
 export async function findKey(tx: Tx, { scope, hash }: KeyId): Promise<StoredKey | undefined> {
   const [row] = await tx.query<StoredKey>(findWithExpiry, [scope, hash])
   return row
 }
 
-/** Returns the row and locks it until the end of this transaction. */
+/** Returns the row of the key, expired or not, and locks it until the end of this transaction. */
 export async function lockMarkedKey(tx: Tx, { scope, hash }: KeyId): Promise<KeyRow | undefined> {
   const [row] = await tx.query<KeyRow>(`${find} FOR UPDATE`, [scope, hash])
   return row
 }
 
-/** Ends the lease of a marker, so that the same request can continue under its reference at once. */
+/**
+ * Ends the lease of a marker now, so that a repetition of the request can continue at once with the same
+ * reference.
+ */
 export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE idempotency_keys SET lease_until = $4
@@ -171,7 +182,7 @@ export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, no
   )
 }
 
-/** Removes the marker: the request has no effect, and can be repeated at once. */
+/** Removes the marker of a request that had no effect, so that the key is free at once. */
 export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string): Promise<void> {
   await tx.query('DELETE FROM idempotency_keys WHERE scope = $1 AND key_hash = $2 AND owner = $3', [
     scope,
@@ -181,9 +192,10 @@ export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string
 }
 
 /**
- * Removes expired keys, except those of requests whose authorisation is not settled: the sweep ends those.
+ * Removes expired keys, except those of requests with an authorisation of unknown outcome, which the sweep of
+ * authorisations settles first.
  *
- * @returns the number of removed rows; fewer than `limit` when no more have expired
+ * @returns the number of removed rows; fewer than `limit` if no more have expired
  */
 export async function removeExpiredKeys(tx: Tx, nowMs: number, limit: number): Promise<number> {
   const rows = await tx.query(

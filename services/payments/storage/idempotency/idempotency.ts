@@ -18,22 +18,22 @@ import { type OutsideWork, runOutside } from './outside-work.ts'
 import { canProtectSecret } from './sealed-answer.ts'
 
 /**
- * The state of a request. `resumable`: the request began, its outcome is not stored, and no process works on
- * it. `unknown`: the request never began, or left nothing.
+ * The state of a request. `resumable`: the request has begun, its outcome is not stored, and no process works
+ * on it. `unknown`: nothing is stored of the request.
  */
 export type RequestState = IdempotentResult | { readonly kind: 'resumable' | 'unknown' }
 
 interface IdempotencyOptions {
   readonly storage: Storage
   readonly clock: Clock
-  /** Uniform in [0, 1); spreads waits. */
+  /** Returns a random number in [0, 1), which spreads the waits between attempts. */
   readonly random: () => number
   readonly randomBytes: RandomBytes
-  /** The time that an answer is kept; default 24 hours. */
+  /** How long an answer is stored; by default 24 hours. */
   readonly lifetimeMs?: number
-  /** The lease of a marker. */
+  /** How long a marker reserves the key for one process; by default 1 minute. */
   readonly leaseMs?: number
-  /** The longest search for the outcome of a lost commit. */
+  /** How long to try to find the outcome of a commit whose confirmation was lost; by default 10 seconds. */
   readonly resolveMs?: number
 }
 
@@ -41,7 +41,7 @@ const defaultLifetimeMs = 24 * 60 * 60 * 1000
 const defaultLeaseMs = 60_000
 const defaultResolveMs = 10_000
 
-/** Runs requests so that each takes effect once, however often it is repeated. */
+/** Runs requests with an Idempotency-Key, so that each takes effect once, however often it is repeated. */
 export class Idempotency {
   readonly #options: Required<IdempotencyOptions>
 
@@ -55,12 +55,12 @@ export class Idempotency {
   }
 
   /**
-   * Runs `work` and saves its answer in one transaction. A rejection stores nothing, and the key stays free.
-   * When the connection is lost during the commit, finds out whether the commit succeeded, and answers as
-   * usual.
+   * Runs `work` and saves the answer in one transaction. A rejection stores nothing, and the key can be used
+   * again. If the connection is lost during the commit, finds out whether the commit succeeded, and returns
+   * the answer.
    *
-   * @throws StorageError `commit-unknown` when the outcome cannot be found out in time; the same request with
-   *   the same key finds it out later. An error of `work` is rethrown, and nothing is stored.
+   * @throws StorageError `commit-unknown` if the outcome of the commit is still unknown after `resolveMs`; a
+   *   repetition of the request finds it later. An error of `work` is rethrown, and nothing is stored.
    */
   runOnce(
     request: IdempotentRequest,
@@ -88,9 +88,9 @@ export class Idempotency {
   }
 
   /**
-   * Does the same as `runOnce`, for an effect outside the database. A marker with the reference is committed
-   * first and stays until the outcome is stored or rejected. After a failure, the same request continues
-   * under the same reference: at once after an error, after the lease when the process has crashed.
+   * Does what `runOnce` does, for an effect outside the database. First commits a marker with a reference,
+   * which stays until the outcome is stored or rejected. After a failure, a repetition of the request
+   * continues with the same reference: at once after an error, and after `leaseMs` if the process crashed.
    */
   runOnceOutside<P extends object, T>(
     request: IdempotentRequest,
@@ -99,7 +99,7 @@ export class Idempotency {
     return runOutside(this.#options, request, work)
   }
 
-  /** Returns the state of a request, without running it. */
+  /** Returns the state of a request without running it. */
   async find(request: IdempotentRequest): Promise<RequestState> {
     const { storage, clock } = this.#options
     const row = await storage.read(tx => findKey(tx, toKeyId(request)))

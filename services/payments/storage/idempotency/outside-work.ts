@@ -21,14 +21,21 @@ import {
 import { endLease, type KeyRow, lockMarkedKey, markKey, removeMarker } from './idempotency-keys.ts'
 import { canProtectSecret } from './sealed-answer.ts'
 
-/** Work with an effect outside the database. The outside system recognises a repetition by its reference. */
+/** Work with an effect in another system, which recognises a repetition by the reference. */
 export interface OutsideWork<P extends object, T> {
-  /** Runs in the transaction that stores the marker, before the effect. A rejection leaves nothing stored. */
+  /**
+   * Runs before the effect, in the transaction that stores the marker. A rejection rolls that transaction
+   * back.
+   */
   readonly prepare: (tx: Tx, reference: string) => Promise<Result<P>>
-  /** Performs the effect. May run more than once with the same reference. Must end before the lease does. */
+  /**
+   * Performs the effect. May run several times with the same reference. Must end before the lease of the
+   * marker.
+   */
   readonly perform: (reference: string, prepared: P) => Promise<T>
   /**
-   * Stores the outcome, in the transaction that saves the answer. A rejection means that no answer is saved.
+   * Stores the outcome, in the transaction that saves the answer. After a rejection, no answer is saved and
+   * the key is freed.
    */
   readonly store: (tx: Tx, outcome: T) => Promise<Result<AnswerRecord>>
   /** Removes what `prepare` stored, in the transaction that frees the key after a rejection of `store`. */
@@ -38,13 +45,13 @@ export interface OutsideWork<P extends object, T> {
 interface OutsideWorkOptions extends CommitSearch {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  /** The time that an answer is kept. */
+  /** How long an answer is stored. */
   readonly lifetimeMs: number
-  /** The lease of a marker. */
+  /** How long a marker reserves the key for one process. */
   readonly leaseMs: number
 }
 
-/** See `Idempotency.runOnceOutside`. */
+/** Implements `Idempotency.runOnceOutside`. */
 export async function runOutside<P extends object, T>(
   options: OutsideWorkOptions,
   request: IdempotentRequest,
@@ -64,19 +71,19 @@ export async function runOutside<P extends object, T>(
     const result = await retryUntilCommitKnown(options, store)
     if (!result.ok) {
       const free = (tx: Tx) => Promise.all([removeMarker(tx, keyId, owner), work.discard(tx, reference)])
-      // If this fails, the lease expires, and a repetition gets the same rejection.
+      // A failure can be ignored: the lease expires, and a repetition gets the same rejection.
       await storage.transaction(free).catch(() => {})
     }
     return result
   } catch (error) {
-    // If the lease cannot be ended now, it expires.
+    // A failure can be ignored: the lease expires by itself.
     const end = (tx: Tx) => endLease(tx, keyId, owner, clock.nowMs())
     if (!isUnknownCommit(error)) await storage.transaction(end).catch(() => {})
     throw error
   }
 }
 
-/** The marker is this request's, or the row of another request with the key prevents it. */
+/** `marked`: this request has stored its marker. `taken`: another request has the key, with this row. */
 type Claim<P> =
   | { readonly kind: 'marked'; readonly reference: string; readonly prepared: P }
   | { readonly kind: 'taken'; readonly row: KeyRow }
@@ -98,11 +105,11 @@ async function claim<P extends object>(
     const prepared = await prepare(tx, reference)
     return prepared.ok ? accept({ kind: 'marked', reference, prepared: prepared.value }) : prepared
   }
-  // The marker names its owner, so a repeated claim finds the marker or stores it.
+  // The step may be repeated, because `markKey` recognises a marker of the same owner.
   return retryUnknownCommit(() => transact(storage, step))
 }
 
-/** Replaces the marker by the answer of `work`. If the work rejects, the marker stays. */
+/** Replaces the marker with the answer of `work`. If the work rejects, the marker stays. */
 async function replaceMarker(
   { clock, randomBytes, lifetimeMs }: OutsideWorkOptions,
   tx: Tx,
@@ -111,7 +118,8 @@ async function replaceMarker(
   work: () => Promise<Result<AnswerRecord>>,
 ): Promise<Result<IdempotentResult>> {
   const row = await lockMarkedKey(tx, toKeyId(request))
-  // The lease has expired, and another process has finished, continued or cancelled it.
+  // In these two cases the lease has expired, and another process has cancelled, finished or continued the
+  // request.
   if (row === undefined) return accept({ kind: 'in-progress', retryAfterMs })
   if (row.state === 'done' || row.owner !== owner) return accept(replayAnswer(request, row))
   const answer = await work()

@@ -2,17 +2,20 @@ import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync } fr
 import type { RandomBytes } from '../../domain/ids.ts'
 
 /**
- * Values derived from a caller's Idempotency-Key. The key itself is never stored. The database has a hash to
- * find the answer by, a fingerprint of the request that cannot be computed without the key, and, when the
- * answer holds a secret, the answer encrypted under a key that derives from the caller's.
+ * What the database stores instead of an Idempotency-Key: a hash that identifies the key, and a fingerprint
+ * of the request, which cannot be computed without the key. An answer that contains a secret is encrypted
+ * with AES-256-GCM under a key derived from the Idempotency-Key.
  */
 const nonceBytes = 12
 const tagBytes = 16
 const cipher = 'aes-256-gcm'
 const minSecretBits = 128
-/** RFC 9562, section 5.4. */
+/** Matches a UUID of version 4 (RFC 9562, section 5.4). */
 const randomUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
-/** One in ten thousand million texts of 30 random hexadecimal digits has fewer. */
+/**
+ * The minimum number of different characters in a key that protects a secret. Only one in 10¹⁰ texts of 30
+ * random hexadecimal digits has fewer.
+ */
 const minDistinctCharacters = 7
 
 export function hashIdempotencyKey(key: string): Buffer {
@@ -20,23 +23,24 @@ export function hashIdempotencyKey(key: string): Buffer {
 }
 
 /**
- * Returns equal fingerprints for equal requests under one key: method, path, body, and other identifying
- * parts.
+ * Returns a fingerprint that is equal for equal requests with the same key. The parts identify a request:
+ * method, path, body and others.
  */
 export function requestFingerprint(key: string, parts: readonly string[]): string {
   const hmac = createHmac('sha256', key)
-  // The lengths make different lists of parts differ.
+  // The lengths separate the parts: without them, ['a', 'bc'] and ['ab', 'c'] would have the same
+  // fingerprint.
   for (const part of parts) hmac.update(`${Buffer.byteLength(part)}:`).update(part)
   return hmac.digest('hex')
 }
 
 /**
- * Returns whether the key can protect a secret: a UUID of version 4, which has 122 random bits, or 128 bits.
- * Randomness cannot be measured, so the alphabet and the length decide: 32 hexadecimal digits, or 22 of
- * base64. UUIDs of other versions have fewer random bits.
+ * Reports whether a key has enough random bits to protect a secret. A UUID must be of version 4, which has
+ * 122 random bits; other versions have fewer. Other keys must be long enough for 128 bits in their alphabet,
+ * for example 32 hexadecimal digits or 22 characters of base64.
  */
 export function canProtectSecret(key: string): boolean {
-  // Hyphens between hexadecimal digits add no randomness.
+  // Hyphens between hexadecimal digits do not count, because they are not random.
   const text = /^[0-9a-f-]*$/i.test(key) ? key.replaceAll('-', '') : key
   if (new Set(text).size < minDistinctCharacters) return false
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)) return randomUuid.test(key)
@@ -50,7 +54,7 @@ function bitsPerCharacter(text: string): number {
   return Math.log2(62)
 }
 
-/** @param context identifies the owner of the answer; opening requires the same context */
+/** @param context identifies the owner of the answer; `openAnswer` needs the same context */
 export function sealAnswer(key: string, context: string, body: Uint8Array, random: RandomBytes): Buffer {
   const nonce = Buffer.from(random(nonceBytes))
   const sealing = createCipheriv(cipher, derive(key, context), nonce)
@@ -58,7 +62,7 @@ export function sealAnswer(key: string, context: string, body: Uint8Array, rando
   return Buffer.concat([nonce, sealing.getAuthTag(), sealed])
 }
 
-/** @throws Error when the answer was sealed with another key or context, or was changed */
+/** @throws Error if the answer was sealed with another key or context, or was changed */
 export function openAnswer(key: string, context: string, sealed: Uint8Array): Buffer {
   const bytes = Buffer.from(sealed)
   const opening = createDecipheriv(cipher, derive(key, context), bytes.subarray(0, nonceBytes), {
@@ -68,7 +72,10 @@ export function openAnswer(key: string, context: string, sealed: Uint8Array): Bu
   return Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
 }
 
-/** The key is random (see `canProtectSecret`), so extracting needs no stretching (RFC 5869, section 3.3). */
+/**
+ * Derives the encryption key. A fast derivation suffices, because `canProtectSecret` ensures that the
+ * Idempotency-Key cannot be guessed (RFC 5869, section 3.3).
+ */
 function derive(key: string, context: string): Buffer {
   return Buffer.from(hkdfSync('sha256', key, context, 'tollway sealed answer', 32))
 }

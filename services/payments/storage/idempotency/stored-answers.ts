@@ -23,7 +23,10 @@ async function put(
   return onlyRow(await tx.query<AnswerRow>(insert, values))
 }
 
-/** The test processor's answers, stored with the payments. They hold no card number and no code. */
+/**
+ * Creates a store of the test processor's answers in the payments database. The answers contain no card
+ * number and no verification code.
+ */
 export function createStoredAnswers(storage: Storage): AnswerStore {
   return {
     keep: (operationId, answer, nowMs) =>

@@ -7,7 +7,7 @@ export async function insertApp(tx: Tx, app: App): Promise<void> {
   await tx.query('INSERT INTO apps (id, name) VALUES ($1, $2)', [app.id, app.name])
 }
 
-/** Inserts an identity, and begins the list of its merchants. */
+/** Inserts an identity, which is an app or a user, with an empty list of merchants. */
 export async function insertIdentity(
   tx: Tx,
   id: string,
@@ -22,7 +22,7 @@ export async function insertIdentity(
   await tx.query('INSERT INTO positions (owner) VALUES ($1)', [id])
 }
 
-/** @throws StorageError `constraint` `app_keys_pkey` when the key is that of an app already */
+/** @throws StorageError `constraint` `app_keys_pkey` if an app has this key already */
 export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
   await tx.query('INSERT INTO app_keys (hash, app_id, created, expires) VALUES ($1, $2, $3, $4)', [
     Buffer.from(key.hash, 'hex'),
@@ -32,7 +32,10 @@ export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
   ])
 }
 
-/** Sets the expiry of the app's keys, except the kept one, to that time. No key gets a later expiry. */
+/**
+ * Makes the app's keys expire at `atMs`, except the key with `keepHash`. A key that expires earlier is not
+ * changed.
+ */
 export async function expireAppKeys(tx: Tx, appId: string, atMs: number, keepHash?: string): Promise<void> {
   await tx.query(
     `UPDATE app_keys SET expires = least(expires, $2)
@@ -61,8 +64,9 @@ export function toApp({ id, name, created }: AppRow): App {
 }
 
 /**
- * Returns the app that a key authenticates now. The index finds candidates by the first bytes of the hash;
- * the whole hash is compared in constant time.
+ * Returns the app whose key has this hash, unless the key has expired. The query finds candidates by the
+ * first 8 bytes of the hash; the whole hash is compared in constant time, so that response times reveal
+ * nothing.
  */
 export async function findAppByKeyHash(tx: Tx, hash: string, nowMs: number): Promise<App | undefined> {
   const wanted = Buffer.from(hash, 'hex')

@@ -2,9 +2,9 @@ import type { KeyId } from '../idempotency/idempotency-keys.ts'
 import { type Tx, toDate } from '../storage.ts'
 import { columnGroup, type Row, Table, valueColumn } from '../table.ts'
 
-/** An authorisation that the processor may have received, and whose outcome is not stored yet. */
+/** An authorisation that may have reached the processor, but whose outcome is not stored yet. */
 interface AuthorisationAttempt {
-  /** The operation id at the processor, which is also the id of the resulting payment. */
+  /** The operation id of the call to the processor. The resulting transaction has the same id. */
   readonly reference: string
   /** The idempotency key of the request. */
   readonly keyId: KeyId
@@ -29,7 +29,7 @@ const insert = attempts.insert(['created', 'due'])
  * Stores an attempt before the call to the processor. A repeated attempt with the same reference changes
  * nothing.
  *
- * @param times.dueMs when the sweep checks the attempt
+ * @param times.dueMs when the sweep of authorisations checks the attempt
  */
 export async function insertAttempt(
   tx: Tx,
@@ -40,13 +40,13 @@ export async function insertAttempt(
   await tx.query(`${insert.sql} ON CONFLICT (reference) DO NOTHING`, values)
 }
 
-/** Removes an attempt whose outcome is known. */
+/** Removes an attempt that was stored as a transaction or cancelled. Ignores an unknown reference. */
 export async function removeAttempt(tx: Tx, reference: string): Promise<void> {
   await tx.query('DELETE FROM authorisation_attempts WHERE reference = $1', [reference])
 }
 
 export interface DueAttempt extends AuthorisationAttempt {
-  /** The number of checks by the sweep, including the current one. */
+  /** The number of checks by the sweep of authorisations, including the current one. */
   readonly tries: number
 }
 
@@ -56,7 +56,7 @@ const claim = `UPDATE authorisation_attempts SET tries = tries + 1, due = $2
   )
   RETURNING ${attempts.columns}, tries`
 
-/** Claims due attempts for this process alone until `leaseUntilMs`. */
+/** Claims due attempts: no other process gets them before `leaseUntilMs`. */
 export async function claimDueAttempts(
   tx: Tx,
   nowMs: number,
@@ -71,7 +71,7 @@ export async function claimDueAttempts(
   return rows.map(row => ({ ...attempts.read(row), tries: row.tries }))
 }
 
-/** @param dueMs when the sweep checks the attempt again */
+/** @param dueMs when the sweep of authorisations checks the attempt again */
 export async function postponeAttempt(tx: Tx, reference: string, dueMs: number): Promise<void> {
   await tx.query('UPDATE authorisation_attempts SET due = $2 WHERE reference = $1', [
     reference,
@@ -85,10 +85,11 @@ const lockMarker = `SELECT lease_until > $4 AS running FROM idempotency_keys
 const removeMarker = 'DELETE FROM idempotency_keys WHERE scope = $1 AND key_hash = $2 AND reference = $3'
 
 /**
- * Removes the reference from the idempotency key, so that no process can store a payment under it afterwards.
+ * Removes the idempotency key's marker with this reference, so that no process can store a payment with the
+ * reference afterwards.
  *
- * @returns `running` when a process works on the request, `recorded` when the payment is stored; both change
- *   nothing
+ * @returns `abandoned` if the attempt can no longer be stored. `running` if a process works on the request,
+ *   and `recorded` if the payment is stored; nothing is changed in these cases
  */
 export async function abandonAttempt(
   tx: Tx,
@@ -97,7 +98,8 @@ export async function abandonAttempt(
 ): Promise<'running' | 'recorded' | 'abandoned'> {
   const [marker] = await tx.query<{ running: boolean }>(lockMarker, [scope, hash, reference, toDate(nowMs)])
   if (marker?.running === true) return 'running'
-  // The query follows the lock of the marker: a process that stored the payment had that lock.
+  // This query must come after the lock of the marker, because a process holds that lock while it stores the
+  // payment.
   if ((await tx.query(findPayment, [reference])).length > 0) return 'recorded'
   await tx.query(removeMarker, [scope, hash, reference])
   return 'abandoned'

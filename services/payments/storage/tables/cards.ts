@@ -2,7 +2,7 @@ import type { CardDetails, CardReference, CardScheme, SavedCard } from '../../do
 import type { Tx } from '../storage.ts'
 import { columnGroup, instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
 
-/** The details of a card, without its number. */
+/** The field of a table with the details of a card, without the whole number. */
 export const card: TableField<CardDetails> = columnGroup({
   bin: valueColumn<string>('card_bin'),
   last4: valueColumn<string>('card_last4'),
@@ -29,7 +29,7 @@ const cards = new Table('cards', {
 
 const insert = cards.insertAtNextPosition()
 
-/** Locks the merchant's lists until the end of this database transaction. */
+/** Inserts a card. Locks the merchant's lists until the end of this database transaction. */
 export async function insertCard(tx: Tx, card: SavedCard): Promise<void> {
   await tx.query(insert.sql, insert.values(card))
 }

@@ -24,20 +24,21 @@ const disputes = new Table('disputes', {
 
 const insert = disputes.insertAtNextPosition()
 
-/** Locks the merchant's lists until the end of this database transaction. */
+/** Inserts a dispute. Locks the merchant's lists until the end of this database transaction. */
 export async function insertDispute(tx: Tx, dispute: Dispute): Promise<void> {
   await tx.query(insert.sql, insert.values(dispute))
 }
 
 const update = disputes.update('status', 'resolvedMs')
 
-/** Stores how a dispute ended. The caller holds the lock of its transaction. */
+/** Stores the outcome of a dispute. The caller must have locked the disputed transaction. */
 export async function updateDispute(tx: Tx, dispute: Dispute): Promise<void> {
   await tx.query(update.sql, update.values(dispute))
 }
 
 /**
- * Returns a dispute. To resolve it, lock its transaction by `lockTransaction` first, and then read it again.
+ * Returns a dispute, without a lock. Before resolving a dispute, lock the transaction with `lockTransaction`
+ * and read the dispute again.
  */
 export async function findDispute(tx: Tx, id: string): Promise<Dispute | undefined> {
   const [row] = await tx.query<Row>(`SELECT ${disputes.columns} FROM disputes WHERE id = $1`, [id])

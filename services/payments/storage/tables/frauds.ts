@@ -14,7 +14,7 @@ const frauds = new Table('frauds', {
 
 const insert = frauds.insertAtNextPosition()
 
-/** Locks the merchant's lists until the end of this database transaction. */
+/** Inserts a fraud alert. Locks the merchant's lists until the end of this database transaction. */
 export async function insertFraud(tx: Tx, fraud: FraudAlert): Promise<void> {
   await tx.query(insert.sql, insert.values(fraud))
 }

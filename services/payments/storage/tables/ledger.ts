@@ -16,7 +16,7 @@ const entries = new Table('ledger_entries', {
 })
 const insert = entries.insert()
 
-/** Inserts an entry with all of its postings. The database checks that they sum to zero. */
+/** Inserts an entry and its postings in one statement. The database checks that the postings sum to zero. */
 const insertEntry = `WITH entry AS (${insert.sql} RETURNING id, merchant_id)
   INSERT INTO ledger_postings (entry_id, number, merchant_id, account, currency, amount)
   SELECT entry.id, p.number, entry.merchant_id, p.account, p.currency, p.amount FROM entry,
@@ -24,8 +24,8 @@ const insertEntry = `WITH entry AS (${insert.sql} RETURNING id, merchant_id)
       WITH ORDINALITY AS p (account, currency, amount, number)`
 
 /**
- * Stores an entry. The transaction fails with the constraint `ledger_postings_zero` when the postings do not
- * sum up to zero in each currency, and with `ledger_entries_posted` when there are fewer than two.
+ * Stores an entry. The database transaction fails with the constraint `ledger_postings_zero` if the postings
+ * do not sum to zero in each currency, and with `ledger_entries_posted` if there are fewer than two.
  */
 export function postLedger(tx: Tx, entry: LedgerEntry): void {
   const { postings } = entry
@@ -38,8 +38,8 @@ export function postLedger(tx: Tx, entry: LedgerEntry): void {
 }
 
 /**
- * Returns the merchant's balance in minor units, from its postings. It is stable while the merchant is
- * locked.
+ * Returns the sum of the postings to the merchant's account, in minor units. It cannot change while the
+ * caller has the merchant locked.
  */
 export async function readBalance(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
   const rows = await tx.query<{ balance: bigint }>(
@@ -67,14 +67,15 @@ const selectBalances = `SELECT m.id AS merchant_id, false AS is_pending, m.curre
     FROM transactions WHERE merchant_id = ANY ($1::uuid[]) AND has_pending GROUP BY merchant_id, currency
   ORDER BY is_pending, currency`
 
-/** Returns the balances of merchants by their ids, all as of one moment. */
+/** Returns the balances of merchants, by merchant id, all from the same moment. */
 export async function balancesOfMerchants(
   tx: Tx,
   merchants: readonly Pick<Merchant, 'id' | 'currency'>[],
 ): Promise<ReadonlyMap<string, Balances>> {
   const ids = merchants.map(({ id }) => id)
   const currencies = merchants.map(({ currency }) => currency)
-  // A single statement, so that a concurrent capture is in exactly one of the two.
+  // Reads both balances in one statement, so that the amount of a concurrent capture is in exactly one of
+  // them.
   const rows = await tx.query<BalanceRow>(selectBalances, [ids, currencies])
   const byMerchant = Map.groupBy(rows, row => row.merchant_id)
   return new Map([...byMerchant].map(([id, ofMerchant]) => [id, toBalances(ofMerchant)]))
@@ -88,7 +89,7 @@ function toBalances(rows: readonly BalanceRow[]): Balances {
   }
 }
 
-/** Returns the balances of a merchant, all as of one moment. */
+/** Returns both balances of a merchant, from the same moment. */
 export async function merchantBalances(
   tx: Tx,
   merchant: Pick<Merchant, 'id' | 'currency'>,
@@ -96,7 +97,10 @@ export async function merchantBalances(
   return onlyRow([...(await balancesOfMerchants(tx, [merchant])).values()])
 }
 
-/** Returns the sum of each account of a merchant, or of all merchants if it is null. */
+/**
+ * Returns the sums of a merchant's accounts, or of all merchants' accounts for null, one for each account and
+ * currency.
+ */
 export async function accountBalances(tx: Tx, merchantId: string | null): Promise<readonly Posting[]> {
   return tx.query<Posting>(
     `SELECT account, currency, sum(amount)::bigint AS amount FROM ledger_postings
@@ -117,13 +121,13 @@ const selectEntries = `SELECT ${entries.columnsWithAlias('e')},
     array_agg(p.amount::text ORDER BY p.number) AS amounts
   FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id`
 
-/** Returns the entries of these lines, of any kind. */
+/** Returns the ledger entries that belong to these lines. */
 export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
   const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
   return (await tx.query<EntryRow>(sql, [lineIds])).map(toEntry)
 }
 
-/** Returns the entries of disputes without a line, which are those of lost disputes. */
+/** Returns the ledger entries of these disputes that have no line: those that record a lost dispute. */
 export async function hiddenEntriesOfDisputes(
   tx: Tx,
   disputeIds: readonly string[],
@@ -141,14 +145,14 @@ function toEntry(row: EntryRow): LedgerEntry {
   return { ...entries.read(row), postings }
 }
 
-/** A row that breaks a rule of the books. */
+/** A row that breaks a rule of the books: the rule, the id of the row, and details. */
 interface LedgerProblem {
   readonly rule: string
   readonly id: string
   readonly detail: string
 }
 
-/** Each query returns the ids of rows that break the rule, with details. */
+/** The rules of the books. Each query returns the ids of the rows that break the rule, with details. */
 const proofs: readonly (readonly [rule: string, sql: string])[] = [
   [
     'the postings of an entry sum up to zero in each currency',
@@ -201,7 +205,8 @@ const proofs: readonly (readonly [rule: string, sql: string])[] = [
 
 /**
  * Returns the rows that break a rule of the books, at most `limit` for each rule. The transaction must have
- * the isolation level `repeatable read`, because the rules compare tables that others may write meanwhile.
+ * the isolation level `repeatable read`, because the rules compare tables that other transactions may change
+ * meanwhile.
  */
 export async function findLedgerProblems(tx: Tx, limit: number): Promise<readonly LedgerProblem[]> {
   return planFor(tx, 'whole tables', async () => {

@@ -31,7 +31,9 @@ const lines = new Table('lines', {
 
 const insert = lines.insertAtNextPosition()
 
-/** Locks the merchant's lists, and with them its balance, until the end of this database transaction. */
+/**
+ * Inserts a line. Locks the merchant's lists, and so the balance, until the end of this database transaction.
+ */
 export function insertLine(tx: Tx, line: Line): void {
   tx.send(insert.sql, insert.values(line))
 }
@@ -49,9 +51,10 @@ export async function linesOfTransactions(tx: Tx, ids: readonly string[]): Promi
 }
 
 /**
- * Returns a merchant's lines that belong to no transaction, which are its payouts, in the order of the list.
+ * Returns a merchant's lines of payouts, which belong to no transaction, part by part in the order of the
+ * list.
  *
- * @param afterId the last id of the part before; null for the first part
+ * @param afterId the last id of the previous part; null for the first part
  */
 export async function listPayoutLines(
   tx: Tx,
@@ -70,8 +73,8 @@ export async function listPayoutLines(
 const ofMerchant = listOfMerchant(lines)
 
 /**
- * Returns a page of a merchant's lines. A search in a range of time is in the order of creation, which has
- * an index; other pages are in the order of the list.
+ * Returns a page of a merchant's lines. With a range of time, the lines are ordered by the time of creation,
+ * for which there is an index; otherwise by the position in the list.
  */
 export function listLines(
   tx: Tx,

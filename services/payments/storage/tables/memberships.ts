@@ -3,7 +3,10 @@ import { type ListPage, type ListSource, listPage, type PageQuery } from '../lis
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { appColumns, insertIdentity, toApp } from './apps.ts'
 
-/** A row of a user or a member. Apps have merchants by association, users by invitation. */
+/**
+ * A row of a user, or of a user as a member of a merchant. An app gets access to a merchant by association, a
+ * user by invitation.
+ */
 interface UserRow {
   readonly id: string
   readonly email: string
@@ -11,7 +14,7 @@ interface UserRow {
 }
 
 const userColumns = 'users.id, users.email, identities.created'
-/** The user as this merchant knows it, without data of the invitations of other merchants. */
+/** The id of a user as a member of this merchant. It reveals nothing of memberships of other merchants. */
 const memberId = 'coalesce(m.member_id, m.user_id)'
 const memberColumns = `${memberId} AS id, coalesce(m.email, users.email) AS email, m.invited AS created`
 const members = 'merchant_users m JOIN users ON users.id = m.user_id'
@@ -21,16 +24,16 @@ function toUser({ id, email, created }: UserRow): User {
 }
 
 /**
- * Returns the user with that e-mail address, ignoring case, or inserts it.
+ * Returns the user with the e-mail address of `user`, ignoring case, or inserts `user`.
  *
- * @returns the user, and whether it is new
+ * @returns the stored user, and whether it was inserted
  */
 export async function findOrInsertUser(
   tx: Tx,
   user: User,
 ): Promise<{ readonly user: User; readonly isNew: boolean }> {
-  // If a new person is invited twice at once, the second transaction waits here, and finds the user of the
-  // first.
+  // If a new address is invited twice at the same time, the second transaction waits here, and finds the user
+  // that the first one inserted.
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended(lower($1), 1))', [user.email])
   const [row] = await tx.query<UserRow>(
     `SELECT ${userColumns} FROM users JOIN identities USING (id) WHERE lower(users.email) = lower($1)`,
@@ -43,8 +46,8 @@ export async function findOrInsertUser(
 }
 
 /**
- * Returns the statement that inserts a membership and takes both positions: of the merchant ($1) and of
- * the identity ($2).
+ * Returns the statement that inserts a membership at the next position of two lists: that of the merchant
+ * ($1) and that of the app or user ($2).
  */
 function insertMembership(table: string, identityColumn: string, more: string, moreValues: string): string {
   return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
@@ -62,22 +65,22 @@ const insertMerchantUser = insertMembership(
   ', $3, $4, $5',
 )
 
-/** @returns false if the app has the merchant already */
+/** @returns false if the app has access to the merchant already */
 export async function addMerchantApp(tx: Tx, merchantId: string, appId: string): Promise<boolean> {
   return (await tx.query(insertMerchantApp, [merchantId, appId])).length > 0
 }
 
-/** @returns false when the app has no such merchant */
+/** @returns false if the app has no access to the merchant */
 export async function removeMerchantApp(tx: Tx, merchantId: string, appId: string): Promise<boolean> {
   const sql = 'DELETE FROM merchant_apps WHERE merchant_id = $1 AND app_id = $2 RETURNING app_id'
   return (await tx.query(sql, [merchantId, appId])).length > 0
 }
 
 /**
- * Makes a user a member, unless it is one already.
+ * Makes a user a member of the merchant, unless the user is one already.
  *
- * @param member the user as the merchant shall know it, with an id of its own
- * @returns the member as the merchant knows it, and whether it is new
+ * @param member how the merchant sees the user; the id is only for this membership
+ * @returns the stored member, and whether it is new
  */
 export async function addMerchantUser(
   tx: Tx,
@@ -93,7 +96,7 @@ export async function addMerchantUser(
   return { member: toUser(onlyRow(rows)), isNew: inserted.length > 0 }
 }
 
-/** @returns false when the merchant knows no member by that id */
+/** @returns false if the merchant has no member with this id */
 export async function removeMerchantUser(tx: Tx, merchantId: string, id: string): Promise<boolean> {
   const sql = `DELETE FROM merchant_users m WHERE m.merchant_id = $1 AND ${memberId} = $2 RETURNING m.user_id`
   return (await tx.query(sql, [merchantId, id])).length > 0

@@ -7,7 +7,7 @@ import { merchantTable } from './merchants.ts'
 const from = 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id'
 const find = `SELECT ${merchantTable.columnsWithAlias('merchants')} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
 
-/** Returns the merchant if the app has access to it. */
+/** Returns the merchant; undefined if the app has no access to it. */
 export async function findMerchantOfApp(
   tx: Tx,
   merchantId: string,
@@ -22,7 +22,7 @@ const findOfTransaction = find.replace(
   'm.merchant_id = (SELECT merchant_id FROM transactions WHERE id = $1)',
 )
 
-/** Returns the merchant of a transaction if the app has access to it. */
+/** Returns the merchant of a transaction; undefined if the app has no access to the merchant. */
 export async function findMerchantOfTransaction(
   tx: Tx,
   transactionId: string,

@@ -37,10 +37,10 @@ export const merchantTable = new Table('merchants', {
 const insert = merchantTable.insert(['provision_uid'])
 
 /**
- * Inserts a merchant, and begins its lists.
+ * Inserts a merchant with empty lists.
  *
- * @param provisionUid names the resource that the merchant is made for; null for none
- * @returns false, with nothing stored, when there is a merchant of that resource already
+ * @param provisionUid the uid of the Kubernetes resource that describes the merchant; null if there is none
+ * @returns false if the resource has a merchant already; nothing is stored then
  */
 export async function insertMerchant(
   tx: Tx,
@@ -60,7 +60,7 @@ export function findMerchant(tx: Tx, id: string): Promise<Merchant | undefined> 
   return find(tx, 'id = $1', id)
 }
 
-/** Returns the merchant with the public key of its links. */
+/** Returns the merchant with this public key, which payment links contain. */
 export function findMerchantByKey(tx: Tx, key: string): Promise<Merchant | undefined> {
   return find(tx, 'key = $1', key)
 }
@@ -69,7 +69,10 @@ export function findMerchantByProvisionUid(tx: Tx, uid: string): Promise<Merchan
   return find(tx, 'provision_uid = $1', uid)
 }
 
-/** Returns the merchants of resources by the uids of these. */
+/**
+ * Returns the merchants of Kubernetes resources, by the uid of the resource. Omits resources without a
+ * merchant.
+ */
 export async function findMerchantsByProvisionUids(
   tx: Tx,
   uids: readonly string[],
@@ -81,7 +84,10 @@ export async function findMerchantsByProvisionUids(
   return new Map(rows.map(row => [row.provision_uid, merchantTable.read(row)]))
 }
 
-/** Returns the uids of the resources of merchants by the ids of these. Merchants without one are left out. */
+/**
+ * Returns the uids of the merchants' Kubernetes resources, by merchant id. Omits merchants without a
+ * resource.
+ */
 export async function findProvisionUids(
   tx: Tx,
   merchantIds: readonly string[],
@@ -94,8 +100,8 @@ export async function findProvisionUids(
 }
 
 /**
- * Returns the merchant, and locks it with its balance and lists until this transaction ends. Take this
- * lock after those of idempotency keys and transactions.
+ * Returns the merchant, and locks the merchant, the balance and the lists until this database transaction
+ * ends. To avoid deadlocks, take this lock after the locks of idempotency keys and transactions.
  */
 export async function lockMerchant(tx: Tx, id: string): Promise<Merchant | undefined> {
   await tx.query('SELECT last FROM positions WHERE owner = $1 FOR UPDATE', [id])
@@ -104,7 +110,7 @@ export async function lockMerchant(tx: Tx, id: string): Promise<Merchant | undef
 
 const update = merchantTable.update(...mutableMerchantFields, 'closedMs')
 
-/** Stores the fields that can change, and when the merchant was closed. */
+/** Stores `mutableMerchantFields` and the time when the merchant was closed. */
 export async function updateMerchant(tx: Tx, merchant: Merchant): Promise<void> {
   await tx.query(update.sql, update.values(merchant))
 }

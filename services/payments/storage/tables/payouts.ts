@@ -1,6 +1,6 @@
 import { firstId, onlyRow, type Tx } from '../storage.ts'
 
-/** The payout of a merchant for a period. A period is any name, such as a date. */
+/** Records that a merchant was paid out for a period. A period is any name, such as a date. */
 interface PayoutRecord {
   readonly merchantId: string
   readonly period: string
@@ -9,12 +9,15 @@ interface PayoutRecord {
 
 const insert = 'INSERT INTO payouts (merchant_id, period, line_id) VALUES ($1, $2, $3)'
 
-/** @throws StorageError `constraint` `payouts_once` when the merchant was paid for the period already */
+/** @throws StorageError `constraint` `payouts_once` if the merchant was paid out for the period already */
 export async function insertPayout(tx: Tx, { merchantId, period, lineId }: PayoutRecord): Promise<void> {
   await tx.query(insert, [merchantId, period, lineId])
 }
 
-/** Whether the merchant was paid for the period. Stable while the merchant is locked. */
+/**
+ * Returns whether the merchant was paid out for the period. The result cannot change while the caller has the
+ * merchant locked.
+ */
 export async function hasPayout(tx: Tx, merchantId: string, period: string): Promise<boolean> {
   const rows = await tx.query<{ known: boolean }>(
     'SELECT EXISTS (SELECT FROM payouts WHERE merchant_id = $1 AND period = $2) AS known',
@@ -24,8 +27,8 @@ export async function hasPayout(tx: Tx, merchantId: string, period: string): Pro
 }
 
 /**
- * Returns ids of merchants with a bank account and a balance above zero that were not paid for the period,
- * in the order of their ids.
+ * Returns the next ids of merchants to pay out for the period: those with a bank account, a balance above
+ * zero and no payout for the period yet.
  *
  * @param afterId the last id of the previous part; null for the first part
  */

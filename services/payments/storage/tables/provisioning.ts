@@ -1,6 +1,9 @@
 import { type Tx, toDate } from '../storage.ts'
 
-/** Serialises the requests for the merchant of a resource until the end of the transaction. */
+/**
+ * Locks the uid of a Kubernetes resource until the end of the transaction. Other requests for the same
+ * resource wait.
+ */
 export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [uid])
 }
@@ -14,7 +17,10 @@ const insertKey =
   'INSERT INTO app_keys (hash, app_id, created) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING'
 const findKey = 'SELECT app_id, expires FROM app_keys WHERE hash = $1'
 
-/** Inserts a key of the app unless the key exists. Returns the app that has it. */
+/**
+ * Inserts an API key of the app, unless the key exists. Returns the app that has the key, which can be
+ * another one, and the time of expiry.
+ */
 export async function addAppKey(
   tx: Tx,
   { appId, hash, nowMs }: { readonly appId: string; readonly hash: string; readonly nowMs: number },
@@ -27,7 +33,8 @@ export async function addAppKey(
 }
 
 /**
- * Assigns an existing merchant to a resource. The resource that it had before never gets another merchant.
+ * Assigns an existing merchant to a Kubernetes resource. Records the previous resource of the merchant, if
+ * any, so that `isHandedOver` recognises it.
  */
 export async function claimMerchant(
   tx: Tx,
@@ -41,7 +48,7 @@ export async function claimMerchant(
   await tx.query('UPDATE merchants SET provision_uid = $2 WHERE id = $1', [merchantId, uid])
 }
 
-/** Whether another resource has adopted the merchant of this one. */
+/** Returns whether the merchant of this Kubernetes resource was assigned to another resource. */
 export async function isHandedOver(tx: Tx, uid: string): Promise<boolean> {
   const rows = await tx.query('SELECT uid FROM provisions_handed_over WHERE uid = $1', [uid])
   return rows.length > 0

@@ -6,8 +6,9 @@ import { instantColumn, Table, type TableField, valueColumn } from '../table.ts'
 import { fee } from './lines.ts'
 
 /**
- * A transaction's trail as one JSON value, so that it is read in the same statement, and thus in the same
- * state, as the transaction. Numbers that may be large are texts; times are milliseconds since the epoch.
+ * The trail of a transaction as one JSON value. It is read in the same statement as the transaction, so that
+ * both are in the same state. Amounts are text, because they may exceed the range of a JSON number; times are
+ * milliseconds since the epoch.
  */
 export interface TrailJson {
   readonly entries: number
@@ -16,7 +17,7 @@ export interface TrailJson {
   readonly refunds: number
   readonly refunded: string
   readonly voids: number
-  /** The entries in the order of time. */
+  /** The newest entries, or all, in the order of time. */
   readonly newest: readonly EntryJson[]
 }
 
@@ -34,7 +35,7 @@ interface EntryJson {
   readonly lineId: string | null
 }
 
-/** The columns of an entry as one JSON value. */
+/** The SQL of a trail entry as one JSON value. */
 const entryJson = `json_build_object(
       'id', e.id, 'kind', e.kind, 'disputeId', e.dispute_id, 'outcome', e.dispute_outcome,
       'createdMs', round(extract(epoch FROM e.created) * 1000)::bigint,
@@ -47,10 +48,10 @@ function valueMoved(kind: 'capture' | 'refund'): string {
 }
 
 /**
- * Returns the query of a trail.
+ * Returns the SQL of the query for a trail, which yields a `TrailJson`.
  *
- * @param transactionId a column or a parameter
- * @param newest the number of newest entries beside the totals; null for all
+ * @param transactionId the column or the parameter with the id of the transaction
+ * @param newest the number of entries, the newest ones; null for all. The totals always cover the whole trail
  */
 export function selectTrail(transactionId: string, newest: number | null): string {
   return `SELECT json_build_object('entries', count(*),
@@ -139,10 +140,10 @@ const trailEntries = new Table('trail_entries', {
 const insert = trailEntries.insert()
 
 /**
- * Appends an entry. The transaction fails with the constraint `trail_entries_order` if the trail has grown
- * meanwhile.
+ * Appends an entry to a trail. The database transaction fails with the constraint `trail_entries_order` if
+ * another entry was added since the trail was read.
  *
- * @param number the number of entries before
+ * @param number the number of earlier entries in the trail
  */
 export function appendTrail(tx: Tx, entry: TrailEntry, number: number): void {
   tx.send(insert.sql, insert.values({ ...entry, number }))

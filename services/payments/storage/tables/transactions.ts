@@ -78,7 +78,7 @@ export async function findTransaction(tx: Tx, id: string): Promise<Transaction |
 const findOfApp = `${find} AND EXISTS (
     SELECT FROM merchant_apps m WHERE m.merchant_id = t.merchant_id AND m.app_id = $2)`
 
-/** Returns the transaction if the app has access to its merchant. */
+/** Returns the transaction; undefined if the app has no access to the merchant. */
 export async function findTransactionOfApp(
   tx: Tx,
   id: string,
@@ -92,11 +92,12 @@ const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY 
 const trailAlone = `SELECT (${selectTrail('$1', maxShownTrail)}) AS trail`
 
 /**
- * Returns the transaction, locked until the end of this database transaction. Take this lock after that of
- * an idempotency key and before that of the merchant.
+ * Returns the transaction, locked until the end of this database transaction. To avoid deadlocks, take this
+ * lock after the lock of an idempotency key and before that of the merchant.
  */
 export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
-  // A statement that waits for the lock reads the trail of the time before the wait.
+  // Reads the trail in a second statement. A statement that waits for the lock would return the trail from
+  // before the wait.
   const [[row], trails] = await Promise.all([
     tx.query<TransactionRow>(lock, [id]),
     tx.query<{ trail: TrailJson }>(trailAlone, [id]),
@@ -115,7 +116,7 @@ const update = transactions.update(
   'refundableRest',
 )
 
-/** Stores the amounts; no other column changes. The caller has locked the transaction. */
+/** Stores the amounts of a transaction that can change. The caller must have locked the transaction. */
 export function updateAmounts(tx: Tx, transaction: Transaction): void {
   tx.send(update.sql, update.values(transaction))
 }
@@ -130,8 +131,8 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
 }
 
 /**
- * Returns a page of a merchant's transactions. A search in a range of time is in the order of creation,
- * which has an index; other pages are in the order of the list.
+ * Returns a page of a merchant's transactions. With a range of time, the transactions are ordered by the time
+ * of creation, for which there is an index; otherwise by the position in the list.
  */
 export function listTransactions(
   tx: Tx,
@@ -142,7 +143,7 @@ export function listTransactions(
   return listFrom(tx, ofMerchant, merchantId, { page, search })
 }
 
-/** Does the same without the entries of trails. The totals are complete. */
+/** Returns a page as `listTransactions` does, but with empty trails. The totals are complete. */
 export function listWithoutTrails(
   tx: Tx,
   merchantId: string,
@@ -188,10 +189,10 @@ function searchConditions({ status, custom, ...range }: TransactionSearch): read
 type Parameter = Parameters<SqlCondition>[0]
 
 /**
- * Returns a merchant's transactions with their whole trails in the order of the list, for replaying them part
- * by part.
+ * Returns a merchant's transactions with whole trails, part by part in the order of the list, for the
+ * verification of the books.
  *
- * @param afterId the last id of the part before; null for the first part
+ * @param afterId the last id of the previous part; null for the first part
  */
 export async function listTransactionsInOrder(
   tx: Tx,
@@ -208,7 +209,9 @@ export async function listTransactionsInOrder(
   return rows.map(toTransaction)
 }
 
-/** Returns ids of expired transactions with a pending amount, the oldest first. */
+/**
+ * Returns ids of transactions with a pending amount whose authorisation has expired, the first expired first.
+ */
 export async function listExpiredTransactions(
   tx: Tx,
   nowMs: number,

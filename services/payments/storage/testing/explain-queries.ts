@@ -1,13 +1,13 @@
 import type { SqlValue, Storage, Tx } from '../storage.ts'
 
-/** One executed statement with the work of its plan. */
+/** An executed statement, and what it read. */
 export interface ExplainedQuery {
   readonly sql: string
-  /** Rows that all scans of tables and indexes read, those that a filter removed included. */
+  /** The number of rows that scans of tables and indexes read, including those that a filter removed. */
   readonly rowsRead: number
-  /** Pages of 8 KiB that the statement read, in or outside of the cache, those of its triggers included. */
+  /** The number of pages of 8 KiB that the statement and its triggers read, from the cache or the disk. */
   readonly pages: number
-  /** Tables that the statement reads from the first row to the last. */
+  /** The tables that the statement read with a sequential scan. */
   readonly scannedTables: readonly string[]
 }
 
@@ -28,7 +28,7 @@ interface ExplainRow {
 }
 
 /**
- * Runs `work` in a transaction that is rolled back. Returns the work of each of its queries.
+ * Runs `work` in a transaction that is rolled back. Resolves with what each query read.
  *
  * @param earlierUses how often each prepared statement was planned before. After five times, PostgreSQL may
  *   choose one plan for all values of the parameters.
@@ -46,7 +46,7 @@ export async function explainQueries(
       let previous: Promise<unknown> = Promise.resolve()
       await work({
         ...tx,
-        // One after another, because all use the same name of a prepared statement.
+        // Runs the queries one after another, because all use the same name of a prepared statement.
         query<Row>(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
           const rows = previous.then(async () => {
             if (!sql.startsWith('SET ')) queries.push(await explain(tx, earlierUses, sql, params))

@@ -1,4 +1,4 @@
-/** The id of the row with that number in a table filled by `fillTables`. */
+/** Returns the id of row `number` in the table of this kind, as `fillTables` creates it. */
 export const rowId = (kind: number, number: number) =>
   `0000000${kind}-0000-7000-8000-${number.toString(16).padStart(12, '0')}`
 
@@ -13,13 +13,13 @@ export const kinds = {
   other: 8,
 }
 
-/** The time of row `number`: one second each since the start of 2026. */
+/** Returns the time of row `number`: `number` seconds after the start of 2026. */
 export const rowTimeMs = (number: number) => Date.UTC(2026, 0, 1) + number * 1_000
 
 /**
- * Returns statements for the superuser that fill all tables that grow: `rows` rows each, of which the first
- * merchant has the even ones and the other merchants share the odd ones. The rows do not make up valid books,
- * since they serve to measure plans only.
+ * Returns statements, for the superuser, that insert `rows` rows into each table that grows with use. The
+ * first merchant has the even rows, and the other merchants share the odd ones. The rows are not valid books,
+ * because they serve only to measure query plans.
  */
 export function fillTables(merchantIds: readonly string[], rows: number): string {
   const id = (kind: number) => `('0000000${kind}-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
@@ -72,14 +72,14 @@ export function fillTables(merchantIds: readonly string[], rows: number): string
     ${fill('frauds', { ...listed(fraud), transaction_id: id(transaction) })}
     ${fill('webhook_endpoints', {
       ...{ ...listed(endpoint), url: "''", events: "'{}'", secrets: "'{s}'" },
-      // One disabled endpoint with deliveries, and two deleted ones without.
+      // Makes one disabled endpoint with deliveries, and two deleted ones without.
       disabled: `CASE WHEN n >= 20 THEN ${at} END`,
       deleted: `CASE WHEN n > 20 THEN ${at} END`,
     }).replace(`, ${rows})`, ', 22)')}
     ${fill('webhook_events', { ...listed(event), type: "'a'", subject_id: id(transaction), body: "'{}'" })}
     ${fill('webhook_deliveries', {
       endpoint_id: id(endpoint).replace('to_hex(n)', 'to_hex(1 + n % 20)'),
-      // Two deliveries of each event of the newer half.
+      // Each event of the newer half has two deliveries.
       event_id: id(event).replace('to_hex(n)', `to_hex(${rows / 2} + n / 2)`),
       ...{ subject_id: id(transaction), position: 'n', due: at },
       delivered: `CASE WHEN n % 4 < 2 THEN ${at} END`,

@@ -13,7 +13,7 @@ import { nowMs } from './payments-under-test.ts'
 interface Bench {
   readonly storage: Storage
   readonly once: Idempotency
-  /** Another process on the same database. */
+  /** Stands for another process with the same database. */
   readonly elsewhere: Idempotency
   readonly request: IdempotentRequest
   elapse(ms: number): void
@@ -21,7 +21,7 @@ interface Bench {
 
 const dayMs = 86_400_000
 
-/** Registers the tests of requests that happen once, on a storage that has the schema. */
+/** Registers the tests of `Idempotency`. The storage must be migrated. */
 export function idempotencyContract(
   name: string,
   open: () => Promise<Storage>,
@@ -73,7 +73,7 @@ async function countEffects(storage: Storage, key: string): Promise<number> {
   return (await storage.transaction(tx => tx.query('SELECT n FROM effects WHERE key = $1', [key]))).length
 }
 
-/** Work that stores nothing before its effect. */
+/** The parts of `OutsideWork` for work that stores nothing before the effect. */
 const unprepared = { prepare: async () => accept({}), discard: async () => {} }
 
 const never = () => assert.fail('this must not run')
@@ -206,7 +206,8 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.deepEqual(await takeOver(), inProgress)
     elapse(1)
     assert.deepEqual(await takeOver(), answered('effect 2', false))
-    // The process was only slow: its result arrives too late, and it answers like the other one.
+    // The first process was only slow. Its result comes too late, and it returns the answer of the other
+    // process.
     hanging.resolve(9)
     assert.deepEqual(await crashed, answered('effect 2', true))
     assert.equal(references[0], references[1])
@@ -227,7 +228,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
       await assert.rejects(once.runOnceOutside(request, { ...work, perform: failing }), /own/)
       const unstored = { ...work, store: (tx: Tx) => tx.query('SELECT broken').then(never) }
       await assert.rejects(elsewhere.runOnceOutside(request, unstored), { code: 'refused' })
-      // The delay does not matter: the outcome is unknown until it is stored.
+      // Even after two days the key is not free, because the outcome is not stored.
       elapse(2 * dayMs)
       const other = { ...request, fingerprint: requestFingerprint(request.key, ['other']) }
       assert.deepEqual(await once.runOnceOutside(other, work), keyReused)

@@ -7,7 +7,7 @@ import type { Storage } from '../storage.ts'
 /**
  * Registers the tests of the migrations.
  *
- * @param open called once a test, with an empty database
+ * @param open called once for each test; resolves with an empty database
  */
 export function migrateContract(
   name: string,

@@ -10,7 +10,7 @@ import { insertApp } from '../tables/apps.ts'
 import { addMerchantApp } from '../tables/memberships.ts'
 import { insertMerchant } from '../tables/merchants.ts'
 
-/** The records with which tests fill the storage. */
+/** The time of the records that this file creates for tests. */
 export const nowMs = Date.UTC(2026, 1, 3, 4, 5, 6, 789)
 
 export function someId(): string {

@@ -23,7 +23,7 @@ import { nowMs, openMerchant, someId } from './payments-under-test.ts'
 
 const dayMs = 86_400_000
 
-/** Registers the tests of the removal of old records, on a storage that has the schema. */
+/** Registers the tests of `prune`. The storage must be migrated. */
 export function pruningContract(
   name: string,
   open: () => Promise<Storage>,
@@ -110,14 +110,14 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.equal(await under.count('webhook_deliveries'), 2)
     const log = await storage.transaction(tx => listWebhookEvents(tx, merchantId, { limit: 9 }))
     assert.deepEqual('items' in log && log.items.map(({ id }) => id).sort(), [...events].sort())
-    // Any event of the log can be delivered again.
+    // An event can be delivered again although its deliveries were deleted.
     await storage.transaction(tx => deliverAgain(tx, endpoint, first.eventId, nowMs))
     assert.ok((await under.claim()).some(({ eventId }) => eventId === first.eventId))
   },
 
   'deliveries to an endpoint that was disabled long ago, and a deleted endpoint': async under => {
     const { storage } = under
-    // This time is before all deletions of other tests.
+    // Earlier than the deletions of all other tests.
     const longAgoMs = nowMs - 100 * dayMs
     const [gone, off, on] = [await under.endpoint(), await under.endpoint(), await under.endpoint()]
     await under.tell()

@@ -51,7 +51,7 @@ import {
   someTransaction,
 } from './payments-under-test.ts'
 
-/** Registers the tests of the repositories, on a storage that has the schema. */
+/** Registers the tests of the functions that read and write tables. The storage must be migrated. */
 export function repositoriesContract(
   name: string,
   open: () => Promise<Storage>,
@@ -84,7 +84,7 @@ function idsOf(page: ListPage<{ readonly id: string }>): readonly string[] {
   return itemsOf(page).map(item => item.id)
 }
 
-/** The lists are complete. */
+/** A page that is large enough for all elements of a test. */
 const all = { limit: 100 }
 
 const partyRules: Record<string, Rule> = {
@@ -301,7 +301,7 @@ const moneyRules: Record<string, Rule> = {
     assert.deepEqual(found, [old.id])
     const undone = new Error('rolled back')
     const release = async (tx: Tx) => {
-      // A process of the previous version does not write `has_pending`.
+      // Updates like a process of the previous version, which does not write `has_pending`.
       await tx.query('UPDATE transactions SET pending_amount = 0, voided_amount = amount WHERE id = $1', [
         old.id,
       ])
@@ -367,7 +367,10 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
   assert.deepEqual(await findLedgerProblems(tx, 10), [])
 }
 
-/** Statements that violate a constraint: its name, and the statement with `$1` for a transaction. */
+/**
+ * The names of constraints, each with a statement that violates the constraint; `$1` is the id of a
+ * transaction.
+ */
 const rejected: readonly (readonly [constraint: string, sql: string])[] = [
   ['transactions_buckets', 'UPDATE transactions SET captured_amount = 1 WHERE id = $1'],
   [

@@ -17,7 +17,7 @@ const runs = Number(process.env['FC_RUNS'] ?? 100)
 
 const nothing: TransactionSearch = { reference: null, custom: null, status: null, fromMs: null, toMs: null }
 
-/** Texts that SQL, LIKE and JSON could interpret. */
+/** Texts with a special meaning in SQL, LIKE, JSON or spreadsheets. */
 const texts = ['A-17', 'a-17', "'; --", '%', '=1+1', 'ø', '1', 'true', '{"a":1}']
 
 const change = fc.record({
@@ -49,7 +49,7 @@ const search: fc.Arbitrary<TransactionSearch> = fc.record({
   toMs: fc.option(fc.integer({ min: nowMs - 6, max: nowMs + 1 })),
 })
 
-/** Returns whether a record in memory matches the search. */
+/** Returns whether a transaction matches the search. The tests compare the result with the database. */
 function isFound(transaction: Transaction, { reference, custom, status, fromMs, toMs }: TransactionSearch) {
   const { pendingAmount, capturedAmount, refundedAmount, voidedAmount, disputedAmount } = transaction
   const isDeclined = transaction.error !== null
@@ -73,7 +73,7 @@ function isFound(transaction: Transaction, { reference, custom, status, fromMs, 
   )
 }
 
-/** Resolves with every page of the search in one direction, as a caller requests them. */
+/** Resolves with the elements of all pages of a search in one direction, requested as a caller does. */
 async function walk(
   storage: Storage,
   merchantId: string,
@@ -92,7 +92,7 @@ async function walk(
   }
 }
 
-/** The search of transactions on a storage that has the schema. */
+/** Registers the tests of searches for transactions. The storage must be migrated. */
 export function searchContract(name: string, open: () => Promise<Storage>): void {
   test(`${name}: a search finds exactly the matching records, once, in both directions`, async () => {
     const storage = await open()
@@ -125,7 +125,7 @@ export function searchContract(name: string, open: () => Promise<Storage>): void
     await storage.transaction(tx => insertTransaction(tx, transaction))
     const planOf = (wanted: TransactionSearch) =>
       storage.transaction(async tx => {
-        // The planner reads small tables as a whole, whatever indexes there are.
+        // Without these settings, the planner reads small tables as a whole, even if an index fits.
         await tx.script(
           'SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off',
         )
@@ -158,7 +158,7 @@ export function searchContract(name: string, open: () => Promise<Storage>): void
 
 const copies = 2_000
 
-/** Copies the transaction; each copy is one second older than the one before it. */
+/** Inserts `$2` copies of the transaction `$1`, each one second older than the one before. */
 const copyTransaction = `INSERT INTO transactions SELECT (json_populate_record(t, json_build_object(
     'id', gen_random_uuid(), 'position', -n, 'created', t.created - n * interval '1 s'))).*
   FROM transactions t, generate_series(1, $2::int) n WHERE t.id = $1`
@@ -174,7 +174,8 @@ async function findsTimesByIndex(storage: Storage): Promise<void> {
     await tx.query(copyTransaction, [transaction.id, copies])
     await tx.script('ANALYZE transactions')
   })
-  // The planner expects half of the list to meet the condition, and does not know that it is the other half.
+  // The planner knows that half of the list meets the condition, but not that the scan by position begins
+  // with the other half.
   const middleMs = transaction.createdMs - (copies / 2) * 1_000
   await storage.transaction(async tx => {
     const rowsOf = async () => onlyRow(await tx.query<{ rows: bigint }>(fetched)).rows

@@ -4,15 +4,15 @@ import { type Storage, StorageError, type Tx } from '../storage.ts'
 
 export interface OpenedStorage {
   readonly storage: Storage
-  /** Only one transaction runs at a time, and the others wait. */
+  /** Whether only one transaction can run at a time, while others wait. */
   readonly single: boolean
 }
 
 /**
  * Registers the tests that each implementation of `Storage` must pass.
  *
- * @param open called once for the suite; who opens it closes it
- * @param skip why the whole suite is skipped; false when it is not
+ * @param open called once for the suite; the caller of `storageContract` closes the storage
+ * @param skip why the suite is skipped; false to run it
  */
 export function storageContract(
   name: string,
@@ -286,8 +286,8 @@ const rules: Record<string, Rule> = {
   'serializable transactions that conflict are retried': async (storage, single) => {
     await storage.transaction(tx => tx.query(insert, ['start', 0n]))
     let tries = 0
-    // Each transaction reads the number of rows, and inserts one only if it is odd or even: in any order just
-    // one inserts.
+    // Each transaction inserts a row only if the number of rows is odd. There is one row, so in any serial
+    // order only the first transaction inserts.
     const work = (parity: number) => async (tx: Tx) => {
       tries += 1
       const [row] = await tx.query<{ n: bigint }>('SELECT count(*) AS n FROM facts')

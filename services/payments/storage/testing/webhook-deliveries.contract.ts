@@ -26,7 +26,7 @@ import { nowMs, openMerchant, someId } from './payments-under-test.ts'
 
 const leaseMs = 60_000
 
-/** Registers the tests of events and their deliveries, on a storage that has the schema. */
+/** Registers the tests of events and their deliveries. The storage must be migrated. */
 export function webhookDeliveriesContract(
   name: string,
   open: () => Promise<Storage>,
@@ -47,7 +47,7 @@ type MerchantUnderTest = Awaited<ReturnType<typeof merchantUnderTest>>
 
 async function merchantUnderTest(storage: Storage) {
   const { merchant } = await openMerchant(storage)
-  // Deliveries of earlier tests would be due as well.
+  // Gives up the deliveries of earlier tests, which would be due too.
   await storage.transaction(tx => tx.query('UPDATE webhook_deliveries SET given_up = now()'))
   return {
     storage,
