@@ -1,8 +1,11 @@
-/** Delays between attempts: exponential, with jitter, and reset after a success. */
+/**
+ * The delays between attempts: each is longer than the last by a factor, up to a maximum, minus a random
+ * share.
+ */
 export interface Backoff {
   /** Returns the delay in milliseconds before the next attempt. */
   nextMs(): number
-  /** Starts again with the first delay, after a success. */
+  /** Makes `initialMs` the next delay again; called after a success. */
   reset(): void
 }
 
@@ -11,9 +14,9 @@ export interface BackoffOptions {
   readonly maxMs: number
   /** The factor between consecutive delays. */
   readonly factor: number
-  /** The random share of a delay, 0 to 1: 0.5 gives between half and all of it. */
+  /** The share of a delay that is random, 0 to 1: with 0.5 a delay lasts between half and all of its time. */
   readonly jitter: number
-  /** Uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
 }
 

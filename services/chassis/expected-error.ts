@@ -1,6 +1,6 @@
 /**
- * An error that is the answer to a caller and no defect. It records no stack trace: capturing one takes 10 to
- * 40 µs, which delays all callers when thousands of calls fail at once.
+ * An error that answers a caller and is no defect of the program. It has no stack trace: capturing one takes
+ * 10 to 40 µs, which would delay all callers when thousands of calls fail at once.
  */
 export class ExpectedError extends Error {
   constructor(message: string) {

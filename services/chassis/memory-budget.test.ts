@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { MemoryBudget, type Reservation } from './memory-budget.ts'
 
-/** A memory with this limit, and the names of the requests that it rejected, in order. */
+/** Creates a budget with this limit, and the list of the requests that it rejected, by name and in order. */
 function openMemory(maxBytes: number) {
   const memory = new MemoryBudget(maxBytes)
   const rejected: string[] = []

@@ -1,18 +1,18 @@
 /**
- * The default limit of a process: four messages of gRPC or 16 bodies of HTTP, at their limits of 4 and 1 MiB.
- * Node releases memory late, so the process grows by up to twice as much.
+ * The default limit of a process: room for 4 gRPC messages of 4 MiB, or 16 HTTP bodies of 1 MiB, their
+ * largest sizes. The process grows by up to twice this limit, since Node releases memory late.
  */
 export const defaultRequestMemoryBytes = 16 * 1024 * 1024
 
 /**
- * An unfinished request with at most this many bytes is neither counted nor rejected: its call takes as much,
- * and calls have separate limits. A short request in two pieces is therefore always served.
+ * An unfinished request of at most this many bytes is neither counted nor rejected, so that a short request
+ * in two pieces is always served. The limits on the number of calls bound this memory.
  */
 export const uncountedBytes = 1024
 
 /**
- * The memory of a process's unfinished requests: incomplete messages, header blocks and bodies. Beyond the
- * limit the newest requests are rejected, so that older ones can always be completed and none waits for
+ * Limits the memory of a process's unfinished requests: incomplete messages, header blocks and bodies. Beyond
+ * the limit the newest requests are rejected: older ones can always be completed, and no request waits for
  * another.
  */
 export class MemoryBudget {
@@ -24,24 +24,27 @@ export class MemoryBudget {
     this.#maxBytes = maxBytes
   }
 
-  /** The number of counted bytes. */
+  /** The bytes of all unfinished requests, without those of at most `uncountedBytes` each. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Returns the reservation of one request, which is empty. `reject` answers the request and drops its data. */
+  /**
+   * Returns an empty reservation for one request. `reject` is called if the request must give up its memory:
+   * it answers the request and drops its data.
+   */
   reserve(reject: () => void): Reservation {
     return new Reservation(this, reject)
   }
 
-  /** Adds a reservation whose size was 0. Only `Reservation` calls it. */
+  /** Adds a reservation to the counted ones. Only `Reservation` calls this. */
   add(reservation: Reservation): void {
     reservation.older = this.#newest
     if (this.#newest) this.#newest.newer = reservation
     this.#newest = reservation
   }
 
-  /** Removes a reservation. Only `Reservation` calls it. */
+  /** Removes a reservation from the counted ones. Only `Reservation` calls this. */
   delete(reservation: Reservation): void {
     if (reservation.older) reservation.older.newer = reservation.newer
     if (reservation.newer) reservation.newer.older = reservation.older
@@ -50,16 +53,17 @@ export class MemoryBudget {
     reservation.newer = undefined
   }
 
-  /** Adds to the bytes in use. Only `Reservation` calls it. */
+  /** Adds the change, which may be negative, to the counted bytes. Only `Reservation` calls this. */
   change(bytes: number): void {
     this.#bytes += bytes
-    // A rejection frees memory and calls this again; the loop continues after the request has been answered.
+    // A rejection calls this method again with a negative change, which must return here; the loop then goes
+    // on.
     if (bytes < 0) return
     while (this.#bytes > this.#maxBytes && this.#newest) this.#newest.reject()
   }
 }
 
-/** The part of the budget that one unfinished request holds. */
+/** The memory that one unfinished request holds. */
 export class Reservation {
   older: Reservation | undefined
   newer: Reservation | undefined
@@ -72,7 +76,9 @@ export class Reservation {
     this.#reject = reject
   }
 
-  /** Sets the size of the request. This request, or a newer one, may be rejected within the call. */
+  /**
+   * Sets the size of the request. Before the call returns, this request or newer ones may have been rejected.
+   */
   resize(bytes: number): void {
     const counted = bytes > uncountedBytes ? bytes : 0
     const change = counted - this.#bytes
@@ -83,7 +89,7 @@ export class Reservation {
     this.#budget.change(change)
   }
 
-  /** Only `MemoryBudget` calls it. */
+  /** Gives up the memory and rejects the request. Only `MemoryBudget` calls this. */
   reject(): void {
     this.resize(0)
     this.#reject()

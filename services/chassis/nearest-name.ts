@@ -1,8 +1,9 @@
-/** Longer names are not misspellings. */
+/** A longer text gets no suggestion, which bounds the time of the comparison. */
 const maxNameCharacters = 64
 
 /**
- * The name that was most likely meant: the one with the fewest typing errors, if they are few for its length.
+ * Returns the name that was most likely meant: the one with the fewest typing errors. A name may have one
+ * error for every three of its characters, at least 1 and at most 3. Undefined if no name is near enough.
  * Case, `_` and `-` are ignored, so that `requests_per_unit` finds `requestsPerUnit`.
  */
 export function nearestName(written: string, names: readonly string[]): string | undefined {
@@ -25,8 +26,8 @@ function tolerated(name: string): number {
 }
 
 /**
- * The number of letters that were left out, added, replaced or swapped with their neighbour: the optimal
- * string alignment distance. Three rows of its table suffice.
+ * Returns the number of letters that were left out, added, replaced or swapped with their neighbour: the
+ * optimal string alignment distance. Only three rows of the distance table are kept.
  */
 function countTypingErrors(a: string, b: string): number {
   let beforeLast: number[] = []

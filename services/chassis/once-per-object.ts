@@ -1,6 +1,6 @@
 /**
- * Returns the function with a cache, which has the result of each object for as long as that object lives. For
- * objects that never change, such as the contents of resources.
+ * Returns a function that computes the result of each object once, and keeps it for as long as the object
+ * lives. Only for objects that never change, such as the contents of resources.
  */
 export function oncePerObject<Key extends object, Result>(
   compute: (key: Key) => Result,

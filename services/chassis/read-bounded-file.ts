@@ -1,11 +1,11 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /**
- * Reads a regular file of at most `maxBytes`, following links. Anything else is rejected before it is read: a
- * pipe might block forever, and a device may never end.
+ * Reads a regular file of at most `maxBytes`; links are followed. Anything else is rejected before reading:
+ * reading a pipe might block forever, and a device may never end.
  *
- * @throws Error with a short reason, including the system's code if there is one; never with the content or
- *   the path
+ * @throws Error with a short reason, which includes the system's error code if there is one, but neither the
+ *   content nor the path
  */
 export function readBoundedFile(path: string, maxBytes: number): Buffer {
   const descriptor = orCode(() => openSync(path, constants.O_RDONLY | constants.O_NONBLOCK))
@@ -15,7 +15,8 @@ export function readBoundedFile(path: string, maxBytes: number): Buffer {
     if (stat.size > maxBytes) {
       throw new Error(`the file has ${stat.size} bytes, and at most ${maxBytes} are allowed`)
     }
-    // A file that has grown since it was measured is reported and not truncated.
+    // One byte more than the measured size, so that a file that grows meanwhile is rejected instead of
+    // truncated.
     const buffer = Buffer.alloc(stat.size + 1)
     let length = 0
     for (;;) {

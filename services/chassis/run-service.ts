@@ -11,34 +11,39 @@ import {
   settingsExitCode,
 } from './settings.ts'
 
-/** A table of settings that includes those of `logSettings`. */
 type Table = Record<string, Setting<unknown>> & ReturnType<typeof logSettings>
 
-/** The main program of a service. */
+/** The main program of a service, for `runService`. */
 interface ServiceProgram<Settings extends Table> {
   readonly settings: Settings
-  /** Returns the problems of settings that do not fit together; none when left out. */
+  /** Returns the problems of settings that are valid alone but not together. Defaults to no check. */
   findProblems?(values: SettingValues<Settings>): readonly SettingProblem[]
-  /** Returns the log of this process, given that of the settings. */
+  /** Returns the log that the process uses instead of the one that LOG_LEVEL and LOG_FORMAT define. */
   wrapLog?(log: Log): Log
   /** Starts the service. Rejects with an Error that says why it cannot start. */
   start(values: SettingValues<Settings>, log: Log): Promise<RunningService>
   /** Describes an unexpected error for the log. Defaults to its stack. */
   describeError?(error: unknown): string
-  /** The start blocks the event loop for seconds, so that signs of life begin only after it. */
+  /**
+   * True if `start` blocks the event loop for seconds. Signs of life then begin only when `start` has ended:
+   * once they have begun, the parent process kills a process that stops sending them.
+   */
   readonly startBlocks?: boolean
 }
 
 export interface RunningService {
-  /** Resolves when the service has started, if `start` resolves before that. Rejects as `start` does. */
+  /**
+   * Resolves when the service has started, if that is later than `start` resolves. Rejects with an Error that
+   * says why the service cannot start.
+   */
   readonly started?: Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Runs a service until a signal or the end of its parent process stops it. Exits with code 0 then, with 78
- * when a setting is not allowed (one line for each on standard error), and with 1 when the service cannot
- * start, and after an unexpected error.
+ * Runs a service until a signal or the end of its parent process stops it. The exit code is 0 then; 78 when
+ * settings are not allowed, each of which has a line on standard error; and 1 when the service cannot start,
+ * or after an unexpected error.
  */
 export async function runService<Settings extends Table>(program: ServiceProgram<Settings>): Promise<void> {
   const values = readValues(program)
@@ -52,7 +57,7 @@ export async function runService<Settings extends Table>(program: ServiceProgram
   runUntilStopped({
     async stop(reason) {
       log.info('stop service', { reason })
-      // The service is undefined while it waits for its first configuration, which may never arrive.
+      // The service is undefined while `start` waits for the first configuration, which may never arrive.
       await service?.stop()
     },
     onFatal: error => log.error('run service failed', { error: describeError(error) }),
@@ -78,7 +83,10 @@ function readValues<Settings extends Table>({
   return read.value
 }
 
-/** Only the stack: the fields of a driver's error can contain sent data, including a password. */
+/**
+ * Returns only the stack of an error: other fields of a database driver's error can contain sent data,
+ * including a password.
+ */
 function describeStack(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

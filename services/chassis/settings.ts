@@ -1,25 +1,32 @@
 /**
- * Settings from the environment, as one typed table for each service, from which the parser, the
- * documentation and the names that the operator sets are derived. Durations and booleans are written as in
- * Go, whose spellings the reference accepts.
+ * A setting from the environment. The settings of a service are one typed table, from which the parser, the
+ * documentation and the variables that the operator sets are derived. Durations and booleans are written as
+ * in Go, as in the settings of envoyproxy/ratelimit.
  */
 export interface Setting<T> {
-  /** The environment variable. */
+  /** The name of the environment variable: `LOG_LEVEL`. */
   readonly name: string
-  /** Other names of the same setting. Two of them with different values are rejected. */
+  /**
+   * Other variables for the same setting. If two variables have different values, the setting is rejected.
+   */
   readonly aliases?: readonly string[]
   readonly kind: SettingKind<T>
-  /** The default in the notation of the environment; `''` if the kind allows it. */
+  /** The default, written as in the environment; `''` only if `kind` can parse it. */
   readonly fallback: string
   /** One sentence for the documentation. */
   readonly help: string
-  /** The reason why the setting has no effect, if it is accepted for compatibility only. */
+  /**
+   * Why the setting has no effect: it is accepted for compatibility only. Undefined for settings with an
+   * effect.
+   */
   readonly noEffect?: string
-  /** May also be read from the file that NAME_FILE names, and is never shown. */
+  /**
+   * If true, the value may also be in the file that the variable NAME_FILE names, and no message shows it.
+   */
   readonly secret?: boolean
 }
 
-/** The format of a value. `parse` returns undefined for invalid values. */
+/** The format of a value. `allowed` describes it in words; `parse` returns undefined for an invalid value. */
 export interface SettingKind<T> {
   readonly allowed: string
   parse(text: string): T | undefined
@@ -34,14 +41,14 @@ export interface SettingProblem {
   readonly message: string
 }
 
-/** Keeps the exact types of a table. */
+/** Returns the table itself, with its exact type: an annotation would widen the names and values. */
 export function settingsTable<const Table extends Record<string, Setting<unknown>>>(table: Table): Table {
   return table
 }
 
 /**
- * Reads every setting, and reports all problems, not only the first. An empty variable counts as unset.
- * `readFile` reads the file that NAME_FILE names.
+ * Reads all settings of a table, and returns either all values or all problems. An empty variable counts as
+ * unset. `readFile` reads the file that a variable NAME_FILE names.
  */
 export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
@@ -66,14 +73,14 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
   return problems.length > 0 ? { problems } : { value: values as SettingValues<Table> }
 }
 
-/** A setting that is set and has no effect. */
+/** A variable that is set and has no effect. */
 export interface IneffectiveSetting {
-  /** The variable that is set: the name of the setting or one of its aliases. */
+  /** The name of the variable: the setting's own or one of its aliases. */
   readonly name: string
   readonly reason: string
 }
 
-/** Returns the settings without effect that the environment sets, for a warning at the start. */
+/** Returns the variables that are set and have no effect, for a warning at the start. */
 export function findIneffective(
   table: Record<string, Setting<unknown>>,
   env: Readonly<Record<string, string | undefined>>,
@@ -84,7 +91,7 @@ export function findIneffective(
   })
 }
 
-/** The exit code of a service whose settings are not allowed: EX_CONFIG of sysexits.h. */
+/** The exit code of a service whose settings are not valid: EX_CONFIG of sysexits.h. */
 export const settingsExitCode = 78
 
 type Found = { readonly name: string; readonly text: string } | { readonly problem: string }
@@ -128,7 +135,6 @@ export const boolean: SettingKind<boolean> = {
   },
 }
 
-/** An integer from `min` to `max`. */
 export function integer(min: number, max: number): SettingKind<number> {
   return {
     allowed: `a whole number from ${min} to ${max}`,
@@ -140,7 +146,7 @@ export function integer(min: number, max: number): SettingKind<number> {
   }
 }
 
-/** A number from `min` to `max`. */
+/** A number from `min` to `max`, which may have a fraction and an exponent. */
 export function decimal(min: number, max: number): SettingKind<number> {
   return {
     allowed: `a number from ${min} to ${max}`,
@@ -152,7 +158,7 @@ export function decimal(min: number, max: number): SettingKind<number> {
   }
 }
 
-/** One of a few words in any letter case; the value is spelled as in the list. */
+/** One of the words, in any letter case; the value has the letter case of `words`. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): SettingKind<Word> {
   return {
     allowed: `one of ${words.map(word => word || '(empty)').join(', ')}`,
@@ -172,10 +178,13 @@ const durationUnitMs: Readonly<Record<string, number>> = {
 }
 
 const durationForm = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/
-/** Node's timers are limited to 24.8 days, and fire at once for a longer time. */
+/** The longest duration, 20 days. Node's timers fire at once for more than 24.8 days. */
 export const maxDurationMs = 480 * 3_600_000
 
-/** A duration as Go writes it, at least `minMs`, in milliseconds. A bare number is invalid, except 0. */
+/**
+ * A duration from `minMs` to 480 h in Go's notation; the value is in milliseconds. A number without a unit is
+ * invalid, except 0.
+ */
 export function durationAtLeast(minMs: number): SettingKind<number> {
   const bounds = minMs === 0 ? 'at most 480h' : `${minMs}ms to 480h`
   return {
@@ -191,10 +200,10 @@ export function durationAtLeast(minMs: number): SettingKind<number> {
   }
 }
 
-/** The same, including 0. */
+/** A duration from 0 to 480 h in Go's notation; the value is in milliseconds. */
 export const durationMs: SettingKind<number> = durationAtLeast(0)
 
-/** `k1:v1,k2:v2`. A value may contain colons; names are unique. */
+/** A list such as `k1:v1,k2:v2`. A name may occur once; a value may contain colons. */
 export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   allowed: 'a list such as name:value,other:value',
   parse: value => {
@@ -210,7 +219,9 @@ export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   },
 }
 
-/** `host:port`, `:port` for every address, or `[v6]:port`. */
+/**
+ * An address: `host:port`, `[IPv6]:port`, or `:port` for every address of the machine, with an empty host.
+ */
 export const hostPort: SettingKind<{ readonly host: string; readonly port: number }> = {
   allowed: 'host:port, or :port',
   parse: value => {
@@ -221,7 +232,7 @@ export const hostPort: SettingKind<{ readonly host: string; readonly port: numbe
   },
 }
 
-/** Returns the table as Markdown, for the documentation. */
+/** Returns a Markdown table of the settings for the documentation. */
 export function describeSettings(table: Record<string, Setting<unknown>>): string {
   const rows = Object.values(table).map(setting => {
     const names = [setting.name, ...(setting.aliases ?? [])].map(name => `\`${name}\``).join(', ')

@@ -1,13 +1,16 @@
 /**
- * Divides long work on the event loop into slices. After each piece of work the caller awaits `yieldIfDue`, which
- * lets other work run when the slice is used up.
+ * Divides long work into slices, between which the event loop does other work. The caller awaits `yieldIfDue`
+ * after each piece of the work.
  */
 export interface Slices {
-  /** undefined while the slice lasts, so that short work costs no promise. */
+  /**
+   * Resolves after a turn of the event loop when the slice is used up. Returns undefined before that, so that
+   * short work costs no promise.
+   */
   yieldIfDue(): Promise<void> | undefined
 }
 
-/** @param maxMs the length of a slice. One piece of work may exceed it. */
+/** @param maxMs the length of a slice. A single piece of work may take longer. */
 export function createSlices(maxMs = 10): Slices {
   let endMs = performance.now() + maxMs
   return {

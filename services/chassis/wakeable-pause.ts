@@ -1,11 +1,11 @@
-/** A pause that can be ended early. For one waiter at a time. */
+/** A pause that `wake` ends early. At most one caller may wait at a time. */
 export class WakeablePause {
   #isWoken = false
   #end: () => void = () => {}
 
   /**
-   * Resolves after `ms`, after `wake`, or when the signal is aborted, with whether it was `wake`; never
-   * rejects.
+   * Waits for `ms`, until `wake` is called or the signal aborts. Resolves with whether `wake` was called;
+   * never rejects.
    */
   async wait(ms: number, signal: AbortSignal): Promise<boolean> {
     if (!this.#isWoken && !signal.aborted) {
@@ -23,7 +23,7 @@ export class WakeablePause {
     return wasWoken
   }
 
-  /** Ends the pause; without a waiter, the next one ends at once. May be passed as a function. */
+  /** Ends the current pause; if none is running, the next one ends at once. May be passed as a callback. */
   readonly wake = (): void => {
     this.#isWoken = true
     this.#end()

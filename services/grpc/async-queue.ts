@@ -1,4 +1,4 @@
-/** A queue without a limit: items are added at any time, and taken one by one by a single reader. */
+/** A queue of unlimited length. Items are added at any time; a single reader takes them one by one. */
 export class AsyncQueue<T> {
   readonly #waiting: T[] = []
   #ended: { readonly error: Error | undefined } | undefined
@@ -10,15 +10,15 @@ export class AsyncQueue<T> {
   }
 
   /**
-   * Drops the queued items. The reader's loop ends, or throws the error. Only the first call counts. May be
-   * passed as a function.
+   * Ends the queue and drops the waiting items. The reader's loop ends, or throws the error if one is given.
+   * Later calls have no effect. May be passed as a callback.
    */
   readonly end = (error?: Error): void => {
     this.#ended ??= { error }
     this.#wake()
   }
 
-  /** The items until the end, for a single reader. */
+  /** The items until `end`, for a single reader. */
   readonly items: AsyncIterable<T> = { [Symbol.asyncIterator]: () => this.#takeAll() }
 
   async *#takeAll(): AsyncGenerator<T> {

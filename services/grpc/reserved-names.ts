@@ -1,6 +1,6 @@
 /**
- * Names that belong to the transport: in sent metadata they would replace its headers, or break the
- * connection; in received requests they are hidden from handlers.
+ * The header names that the transport uses itself. In metadata to be sent they would replace its headers or
+ * break the connection; in received metadata they are hidden from handlers.
  */
 export const reservedNames: ReadonlySet<string> = new Set([
   'connection',

@@ -30,12 +30,14 @@ const errorNames = new Map<number, StatusName>(
     .map(([name, code]) => [code, name as StatusName]),
 )
 
-/** Returns the name of a received error code; an undefined code is UNKNOWN. */
+/** Returns the name of a received error code; UNKNOWN for a code that gRPC does not define. */
 export function statusName(code: number): StatusName {
   return errorNames.get(code) ?? 'UNKNOWN'
 }
 
-/** Ends a call with this status; the caller receives the message, so it must contain no secrets. */
+/**
+ * An error that ends a call with this status. The caller receives the message, so it must contain no secrets.
+ */
 export class GrpcError extends ExpectedError {
   readonly code: number
   readonly trailers: Metadata | undefined

@@ -16,45 +16,50 @@ interface SessionAnswer {
 }
 
 /**
- * The state of a subscription to a management server, across streams. Content that is already active is
- * acknowledged without a reload, whatever its version; a version alone proves nothing, since a server may
- * count from 1 again. Responses are loaded one at a time, in the order in which they were passed in.
+ * The state of a subscription to a management server, which outlives its streams. A response with the same
+ * content as the active one is acknowledged without loading it again, whatever its version. Versions are not
+ * compared, since a server may count from 1 again. Responses are loaded one at a time, in the order of the
+ * calls.
  */
 export interface DiscoverySession {
   /**
-   * Returns the first request of a stream. It has the active version, so that a server with the same one need
-   * not send it.
+   * Returns the first request of a stream. It contains the active version, so that a server with the same
+   * version need not send the resources.
    */
   firstRequest(): Request
   answer(response: DiscoveryResponse): Promise<SessionAnswer>
-  /** Returns whether any configuration is active. */
+  /** Returns whether a configuration was loaded. */
   isConfigured(): boolean
   /**
-   * Loads a response that was not received now. Its version is not sent to servers: one that counts from 1
-   * again could use it for other content. Resolves with its problems; nothing has changed then. If a
-   * configuration is active when its turn comes, it resolves with undefined, and nothing has changed either.
+   * Loads a stored response. Resolves with an empty list when the response is active. Otherwise nothing has
+   * changed, and it resolves with the problems of the response, or with undefined if a configuration was
+   * active already. The stored version is not sent to servers: a server that counts from 1 again could use it
+   * for other content.
    */
   adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined>
 }
 
-/** The type of the resources, and the function that loads them. */
+/** The type of the subscribed resources, and the function that loads them. */
 export interface Subscription {
-  /** `type.googleapis.com/<package>.<Message>`. */
+  /** The URL of the resources' type: `type.googleapis.com/<package>.<Message>`. */
   readonly typeUrl: string
-  /** What this process understands beyond the type's own messages; the server gets it in node.metadata. */
+  /**
+   * The names of features that this process understands beyond the type's own messages. They are sent to the
+   * server in node.metadata.
+   */
   readonly features?: readonly string[]
   /**
    * Activates the whole response or, if it has a problem, nothing. Resolves with all problems, one line each:
-   * `<name of the resource>: <problem>`. Called for one response at a time; it never rejects because of the
-   * response's content or type.
+   * `<name of the resource>: <problem>`. Never rejects because of the response's content or type. Only one
+   * call runs at a time.
    *
-   * @param hashes the hash of each resource's value, in order
+   * @param hashes the SHA-256 of each resource's value as base64, in order
    */
   load(response: DiscoveryResponse, hashes: readonly string[]): Promise<readonly string[]>
 }
 
 export interface DiscoverySessionOptions extends Subscription {
-  /** The identity of this node for the management server. */
+  /** The identity of this process for the management server (node.id). */
   readonly nodeId: string
   readonly nodeMetadata: ReadonlyMap<string, string>
   readonly log: Log
@@ -115,9 +120,9 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
 }
 
 interface Fingerprint {
-  /** Equal for equal types and resources. */
+  /** A hash of the response's type and resources. */
   readonly content: string
-  /** The hash of each resource's value, in order. */
+  /** The SHA-256 of each resource's value as base64, in order. */
   readonly hashes: readonly string[]
 }
 
@@ -128,13 +133,16 @@ async function computeFingerprint({ typeUrl, resources }: DiscoveryResponse): Pr
   return { content: hashContent(JSON.stringify([typeUrl, types, hashes])), hashes }
 }
 
-/** The bytes that are hashed in one turn of the event loop, which takes one to three milliseconds. */
+/** The number of bytes that are hashed in one turn of the event loop, in one to three milliseconds. */
 const bytesPerTurn = 1024 * 1024
 
-/** The bytes whose hash takes as long as to begin and to end a hash. */
+/** The cost of beginning and ending a hash, as the number of bytes that could be hashed in that time. */
 const bytesOfHash = 1024
 
-/** Resolves with the SHA-256 of each resource as base64, in order. Other work runs after each MiB. */
+/**
+ * Resolves with the SHA-256 of each resource as base64, in order. After each MiB other work of the event loop
+ * runs.
+ */
 async function hashResources(
   resources: readonly { readonly value: Uint8Array }[],
 ): Promise<readonly string[]> {
@@ -152,10 +160,9 @@ async function hashResources(
 }
 
 /**
- * Checks the type of a response, or of a resource: an empty list of another type would otherwise delete
- * everything.
+ * Checks the type of a response or of a resource: an empty list of another type would delete everything.
  *
- * @throws Error with both types
+ * @throws Error that names both types if they differ
  */
 export function checkType(found: string, expected: string): void {
   if (found !== expected) throw new Error(`its type is '${found}', not ${expected}`)

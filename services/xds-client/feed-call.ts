@@ -6,30 +6,30 @@ import { statusCodes } from '@tollway/grpc/status.ts'
 
 export interface FeedCallTiming {
   /**
-   * The delays after the end of a call. They start again after a call that lasted longer than the longest
-   * delay.
+   * The delays after the end of a call. The first delay applies again after a call that lasted longer than
+   * the longest delay.
    */
   readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
-  /** The delay after a management server that does not know the method. */
+  /** The delay after the management server has answered UNIMPLEMENTED: it does not know the method. */
   readonly unsupportedMs: number
 }
 
 interface FeedCallOptions {
-  /** Makes one call, and ends with it. */
+  /** Makes one call; settles when the call has ended. */
   readonly callOnce: (signal: AbortSignal) => Promise<void>
-  /** The purpose of the call, for the log: `report decisions`. */
+  /** The purpose of the call in the log: `report decisions`. */
   readonly what: string
   readonly timing: FeedCallTiming
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
 }
 
 /**
- * Creates a call over the connection of the feed, which is made again whenever it ends. Stop it before the
- * connection is closed. The feed reports when the connection fails, and a server without the method is no
- * failure.
+ * Creates a call over the connection of the feed. The call is made again whenever it ends; stop it before the
+ * connection is closed. Only unexpected ends are warnings in the log: the feed logs failures of the
+ * connection, and a server may lack the method.
  */
 export function createFeedCall({
   callOnce,
@@ -57,7 +57,10 @@ export function createFeedCall({
   })
 }
 
-/** A restart of the server, and one without the method, are expected. */
+/**
+ * Returns whether the end of a call deserves a warning. UNAVAILABLE (the server restarts) and UNIMPLEMENTED
+ * (the server lacks the method) are expected.
+ */
 function isUnexpected(error: Error): boolean {
   const code = findStatusCode(error)
   return code !== undefined && code !== statusCodes.UNAVAILABLE && code !== statusCodes.UNIMPLEMENTED

@@ -4,27 +4,29 @@ import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 
 export interface FeedConnectionOptions {
-  /** `host:port`. */
+  /** The address of the management server: `host:port`. */
   readonly server: string
-  /** Without it, calls are not encrypted. Closed with the connection. */
+  /** The TLS of the connection, which `close` closes; undefined for an unencrypted connection. */
   readonly tls?: WatchedClientTls | undefined
-  /** Sent with every call. Their values are secrets. */
+  /** The metadata of every call. The values are secrets. */
   readonly headers?: Metadata | undefined
   readonly maxMessageBytes: number
-  /** The interval of HTTP/2 pings while a call runs; no pings when left out. */
+  /** The interval of HTTP/2 pings while a call runs; undefined for none. */
   readonly keepaliveMs?: number | undefined
-  /** Calls become UNAVAILABLE when a ping has no answer for this long; 10,000 when left out. */
+  /**
+   * The time to wait for the answer to a ping, after which calls fail with UNAVAILABLE. Defaults to 10,000.
+   */
   readonly keepaliveTimeoutMs?: number | undefined
   /** Receives the messages of the gRPC library. */
   readonly log?: Log | undefined
 }
 
-/** A response has all resources, often several MiB. */
+/** The flow-control window. It is large because a response contains all resources, often several MiB. */
 const windowBytes = 1024 * 1024
 
-/** The one connection to the management server, for all calls to it. */
+/** The only connection to the management server, which all calls to that server use. */
 export class FeedConnection {
-  /** `host:port`. */
+  /** The address of the management server: `host:port`. */
   readonly server: string
   readonly #options: FeedConnectionOptions
   #client: GrpcClient | undefined
@@ -35,10 +37,10 @@ export class FeedConnection {
   }
 
   /**
-   * Returns the client, always the same. It is created when its files are available: no connection is
-   * attempted without a certificate or an authority.
+   * Returns the client, the same at each call. The client is created only when its TLS files exist, since no
+   * connection is possible without them.
    *
-   * @throws Error that names the files that are missing
+   * @throws Error that names the missing files
    */
   client(): GrpcClient {
     const { server, tls, headers, maxMessageBytes, keepaliveMs, keepaliveTimeoutMs, log } = this.#options

@@ -13,8 +13,8 @@ import {
 import { reservedNames } from '@tollway/grpc/reserved-names.ts'
 
 /**
- * Headers of every request to the management server, `k1:v1,k2:v2`, such as an authorization. Values are
- * secrets. They are validated here, since an error of the transport would quote them.
+ * The headers of every request to the management server, such as authorization, as `k1:v1,k2:v2`. Values are
+ * secrets: they are validated here, because an error of the transport would quote an invalid value.
  */
 export const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string]>> = {
   allowed:
@@ -33,17 +33,21 @@ export const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string
   },
 }
 
-/** Names that end in `-bin` have binary values, which this list cannot express. */
+/**
+ * Returns whether a header with this name may be set. Names with `-bin` are excluded: their values are
+ * binary, which the setting cannot express.
+ */
 function isHeaderName(name: string): boolean {
   return /^[0-9a-z_.-]+$/.test(name) && !/^grpc-|-bin$/.test(name) && !reservedNames.has(name)
 }
 
-/** The minimum for repeated tasks: a shorter interval would take all the time. */
+/** For intervals between attempts: shorter ones would keep the process busy. */
 const atLeast10Ms = durationAtLeast(10)
 
 /**
- * gRPC clients take 10 s at least (https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md). The
- * operator's feed permits more, and a stopped operator has to be noticed sooner.
+ * For the times of keepalive. Other gRPC clients allow no less than 10 s
+ * (https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md). The operator's feed permits
+ * more pings, by which a stopped operator is noticed sooner.
  */
 const atLeast1S = durationAtLeast(1_000)
 
@@ -52,7 +56,10 @@ const pingInterval: SettingKind<number> = {
   parse: value => (value === '0' ? 0 : atLeast1S.parse(value)),
 }
 
-/** The settings of the connection to a management server, under the names of the reference. */
+/**
+ * The settings of the connection to a management server. Those that envoyproxy/ratelimit has too have its
+ * names.
+ */
 export const feedSettings = settingsTable({
   xdsNodeId: {
     name: 'CONFIG_GRPC_XDS_NODE_ID',

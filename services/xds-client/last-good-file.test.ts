@@ -30,7 +30,8 @@ function open(path = join(place(), 'last-good')) {
 
 function place(): string {
   const folder = temporaryFolder('last-good')
-  // A write that is running at the end of a test recreates the file; the next attempt removes it too.
+  // A write that still runs at the end of a test recreates a file; the next attempt to remove the folder
+  // removes that file too.
   return folder
 }
 
@@ -120,7 +121,7 @@ function startWithFile(t: TestContext, server: string, path: string, laterMs = 0
   return started
 }
 
-/** Runs a feed until it has kept this configuration. */
+/** Runs a feed until it has stored this configuration. */
 async function keep(t: TestContext, path: string, text: string): Promise<void> {
   const server = await startServer(t)
   const { feed } = startWithFile(t, server.address, path)

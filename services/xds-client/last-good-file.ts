@@ -6,19 +6,22 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
 interface LastGoodFileOptions {
-  /** CONFIG_LAST_GOOD_FILE. Its folder must exist and belong to this process. */
+  /** The path in CONFIG_LAST_GOOD_FILE. Its folder must exist and be writable for this process. */
   readonly path: string
-  /** The maximum size of the content. */
+  /** The largest content that is read, in bytes. */
   readonly maxBytes: number
   readonly clock: Clock
   readonly log: Log
 }
 
-/** The first line: the format and its version, the time of writing, and the hash of the content. */
+/**
+ * The first line of the file: the format with its version, the time of writing in milliseconds since the Unix
+ * epoch, and the SHA-256 of the content.
+ */
 const heading = /^tollway-last-good 1 (\d{1,15}) ([0-9a-f]{64})\n/
 const maxHeadingBytes = 120
 
-/** The last good configuration, in a file that outlives the process. */
+/** The last good configuration in a file, with which a process can start without the management server. */
 export class LastGoodFile {
   readonly path: string
   readonly #options: LastGoodFileOptions
@@ -32,9 +35,9 @@ export class LastGoodFile {
   }
 
   /**
-   * Writes the content soon; of several contents that arrive during a write, only the newest is written. A
-   * reader sees the old or the new content, also after kill -9 or a power cut. Failures are logged, once for
-   * each reason, and have no other effect.
+   * Writes the content in the background. Of several contents that arrive during a write, only the newest is
+   * written. The write is atomic: after SIGKILL or a power cut, the file has the old or the new content. A
+   * failure is logged, once for each reason in a row, and has no other effect.
    */
   store(content: Uint8Array): void {
     this.#waiting = content
@@ -43,7 +46,10 @@ export class LastGoodFile {
     })
   }
 
-  /** Returns undefined when there is no file, and when it cannot be used, which is logged. */
+  /**
+   * Returns the stored content and its age. Returns undefined when there is no file, or when the file cannot
+   * be used, which is logged.
+   */
   read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined {
     const { path } = this
     const { maxBytes, clock, log } = this.#options
@@ -99,8 +105,8 @@ function hashHex(content: Uint8Array): string {
 }
 
 /**
- * Writes a file that only its owner can read. The temporary file is created anew each time, so that no link
- * is followed.
+ * Replaces a file by one that only its owner can read. The temporary file must not exist before, so that no
+ * link is followed.
  */
 async function writeAtomically(path: string, ...parts: readonly (string | Uint8Array)[]): Promise<void> {
   const unfinished = `${path}.${process.pid}.new`

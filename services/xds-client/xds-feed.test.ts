@@ -80,7 +80,7 @@ test('the first rejection is sent at once, later ones are delayed, and content i
   const { rejections } = startFeed(t, server.address, { rejectionIntervalMs })
   const stream = await server.stream(0)
   await stream.heard()
-  // The first rejection can arrive long after it was sent, and the interval counts from the sending.
+  // The first rejection can arrive long after it was sent; the interval begins when it is sent.
   const beganMs = performance.now()
   stream.send(response('v1', 'a:wrong'))
   const rejection = await stream.heard()
@@ -105,7 +105,7 @@ test('a fix is active at once while the rejection of a repeated response waits',
   stream.send(response('v2', 'a:1'))
   assert.equal(inShort(await stream.heard()), 'ack v2 (nonce of v2)')
   assert.equal(inForce(), 'a:1')
-  // The next rejection still waits for the interval; the end of the feed does not wait for it.
+  // The next rejection still waits for the interval, but `stop` does not wait for it.
   stream.send(response('v3', 'a:wrong'))
   stream.send(response('v4', 'a:2'))
   assert.equal(inShort(await stream.heard()), 'ack v4 (nonce of v4)')

@@ -25,17 +25,21 @@ const discoveryCodec = {
 }
 
 export interface XdsFeedOptions extends DiscoverySessionOptions {
-  /** Closed with the feed. */
+  /** The connection to the management server. `stop` closes it. */
   readonly connection: FeedConnection
-  /** Stores every good configuration, for a start without the management server. */
+  /** The file that stores every good configuration, for a start without the management server. */
   readonly lastGoodFile?: LastGoodFile | undefined
-  /** The time without any configuration after which the last good one is used. Defaults to 1,000. */
+  /**
+   * The time after `start` at which the stored configuration is loaded if none has arrived. Defaults to
+   * 1,000.
+   */
   readonly lastGoodPatienceMs?: number | undefined
-  /** The delay between attempts before the first response. */
+  /** The delay between attempts to connect until the first response has arrived. */
   readonly connectRetryMs: number
   /**
-   * The delays after a stream ended. A stream that lasted 10 s, and longer than its delay, is opened again at
-   * once. The delays start again after such a stream, and after a good response.
+   * The delays after the end of a stream. A stream that lasted at least 10 s, and at least as long as the
+   * delay, is opened again at once. After such a stream, and after a good response, the first delay applies
+   * again.
    */
   readonly backoff: {
     readonly initialMs: number
@@ -43,33 +47,39 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
     readonly factor: number
     readonly jitter: number
   }
-  /** Uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   readonly clock: Clock
-  /** The shortest time between two rejections. Defaults to 500. */
+  /** The shortest time between two rejections that are sent. Defaults to 500. */
   readonly rejectionIntervalMs?: number | undefined
 }
 
 /**
- * Servers that compare only versions, such as go-control-plane, answer a rejection with the same response at
- * once, and send a fix only in answer to the next rejection. Rejections are therefore delayed to bound that loop,
- * and a fix is active within this time with such a server.
+ * The shortest time between two rejections. Servers that compare only versions, such as go-control-plane,
+ * answer a rejection at once with the same response, and send a corrected one only in answer to the next
+ * rejection. The delay slows down this loop; with such a server, a correction is active within this time.
  */
 const defaultRejectionIntervalMs = 500
 
-/** An attempt to connect fails sooner, so a stream that lasted this long was established. */
+/** The duration from which a stream counts as established. An attempt to connect would have failed sooner. */
 const establishedMs = 10_000
 
-/** Callers get errors until then; a running management server has answered before. */
+/**
+ * The time to wait for a configuration before the stored one is loaded. It is short, since callers get errors
+ * meanwhile, and long enough for the answer of a running management server.
+ */
 const defaultLastGoodPatienceMs = 1_000
 
-/** A client of the State of the World feed of any management server. */
+/**
+ * A client of a management server's xDS feed, in the State of the World variant: each response has all
+ * resources.
+ */
 export class XdsFeed {
   readonly #options: XdsFeedOptions
   readonly #stream: ReconnectingCall
   readonly #rejections: RejectionSender
   readonly #session: DiscoverySession
-  /** Whether a failure was logged, and no response received since. */
+  /** True from the log line of a failure until the next response. */
   #isInterrupted = false
   #hadResponse = false
   #patience: NodeJS.Timeout | undefined
@@ -84,14 +94,17 @@ export class XdsFeed {
       callOnce: (signal, onWorking) => this.#streamOnce(signal, onWorking),
       backoff: { ...backoff, nextMs: () => (this.#hadResponse ? backoff.nextMs() : connectRetryMs) },
       establishedMs,
-      // As when a server is replaced.
+      // For example when a server was replaced.
       reopensAtOnce: true,
       onState: state => this.#logState(state),
       clock,
     })
   }
 
-  /** Opens the stream, and opens it again after each end. */
+  /**
+   * Opens the stream, and opens it again whenever it ends. If no configuration arrives in time, loads the
+   * stored one.
+   */
   start(): void {
     const { lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, log } = this.#options
     this.#stream.start()
@@ -137,7 +150,10 @@ export class XdsFeed {
     this.#isInterrupted = false
   }
 
-  /** Logs each new reason for an interruption once: a server can be unavailable for days. */
+  /**
+   * Logs a reason for an interruption as a warning only once in a row, since a server can be unavailable for
+   * days.
+   */
   #logState(state: CallState): void {
     if (state.kind === 'working') return
     const { connection, log } = this.#options
@@ -154,7 +170,7 @@ export class XdsFeed {
   }
 }
 
-/** Encodes the active response without its nonce, which belongs to one stream. */
+/** Encodes a response without its nonce, which is valid only in its stream. */
 function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): Uint8Array {
   return toBinary(
     DiscoveryResponseSchema,
@@ -179,7 +195,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
   }
 }
 
-/** Sends the rejections of a feed, at most one per interval. */
+/** Sends the rejections of a feed, at most one in each interval. */
 class RejectionSender {
   readonly #rate: RateLimiter
   #waiting: { send: () => void; readonly timer: NodeJS.Timeout; readonly over: () => void } | undefined
@@ -190,9 +206,10 @@ class RejectionSender {
   }
 
   /**
-   * Sends now, or when the interval since the last rejection has passed; a rejection that still waits is
-   * replaced. Resolves when the next response may be read: at once, unless a rejection was already waiting. A
-   * fix is therefore read while a rejection waits, and a server that does not wait for answers is slowed down.
+   * Sends a rejection now, or when the interval since the last one has passed. It replaces a rejection that
+   * still waits. Resolves when the next response may be read: at once if no rejection was waiting, so that a
+   * correction can be read; otherwise when the waiting one is sent, which slows down a server that does not
+   * wait for answers.
    */
   send(send: () => void): Promise<void> {
     if (this.#waiting !== undefined) {
@@ -209,7 +226,7 @@ class RejectionSender {
     return Promise.resolve()
   }
 
-  /** Drops the waiting rejection: a later response was good, or its stream has ended. */
+  /** Drops the waiting rejection, because a later response was good or the stream has ended. */
   cancel(): void {
     clearTimeout(this.#waiting?.timer)
     this.#waiting?.over()
@@ -227,10 +244,13 @@ class RejectionSender {
   }
 }
 
-/** The message of grpc-js for a connection that the server closed with the code ENHANCE_YOUR_CALM. */
+/** The message of grpc-js when the server has closed the connection with ENHANCE_YOUR_CALM. */
 const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
 
-/** Extracts the system's error from the message of grpc-js, which adds sentences about its resolver. */
+/**
+ * Returns the system's error from a message of grpc-js, without the sentences about name resolution around
+ * it.
+ */
 function describeReason(error: unknown): string {
   const { message } = error as Error
   if (message === calmMessage) return 'the server closed the connection with ENHANCE_YOUR_CALM'

@@ -13,7 +13,7 @@ import { openXdsTls, type XdsTlsOptions } from './xds-tls.ts'
 const fleet = createAuthority('fleet')
 const strangers = createAuthority('strangers')
 
-/** Writes a client's files, and returns the settings that name them. */
+/** Writes the TLS files of a client, and returns the settings that name them. */
 function filesOf(member: Authority, ca = fleet.ca) {
   const folder = temporaryFolder('xds-tls')
   const path = (name: string) => join(folder, name)

@@ -1,22 +1,27 @@
 import { openClientTls, type WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 
 export interface XdsTlsOptions {
-  /** Paths; empty if the setting is unset. Without an authority those of the system apply. */
+  /**
+   * The paths of the files; empty if the setting is unset. Without `caFile`, the system's authorities apply.
+   */
   readonly certFile: string
   readonly keyFile: string
   readonly caFile: string
-  /** The name that the server's certificate must have; empty for the host. */
+  /** The name that the server's certificate must have; if empty, the name is `host`. */
   readonly subjectAltName: string
   /** The host of the server: a DNS name or an IP address, without a port. */
   readonly host: string
-  /** Called with the reason why changed files are not used. */
+  /**
+   * Called once for each change that makes the files invalid, with the reason. The previous files stay in
+   * use.
+   */
   onReloadFailed(reason: string): void
 }
 
 /**
- * Opens the files of TLS to the management server. Missing files are waited for: in a cluster they come from
- * a Secret that the operator creates, perhaps after this process has started. As in the reference, a name
- * override is a DNS name or an IP address.
+ * Opens the TLS files for the management server. Missing files are awaited: in a cluster they come from a
+ * Secret that the operator creates, perhaps after the start of this process. As in envoyproxy/ratelimit,
+ * `subjectAltName` is a DNS name or an IP address, not a URI.
  *
  * @throws Error that names every setting with an invalid file, and its problem
  */

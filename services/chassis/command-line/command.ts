@@ -1,6 +1,6 @@
 import type { Completion, Options } from './option.ts'
 
-/** The output of a command. */
+/** Where a command prints: results with `print`, problems with `printError`. */
 export interface CommandOutput {
   print(text: string): void
   printError(text: string): void
@@ -9,22 +9,22 @@ export interface CommandOutput {
 /** The options and operands that a command or one of its subcommands takes. */
 export interface Arguments {
   readonly options: Options
-  /** The completion of operands; undefined if there are none. */
+  /** What a shell suggests for the operands; undefined if the command takes none. */
   readonly operands?: Completion
 }
 
-/** What a command does with its arguments. */
+/** A command without subcommands, or one subcommand. */
 export interface CommandAction extends Arguments {
-  /** Resolves with the exit code. Throws a `UsageError` for arguments that it cannot take. */
+  /** Resolves with the exit code. Rejects with a `UsageError` when the arguments are not valid. */
   run(args: readonly string[], output: CommandOutput): Promise<number>
 }
 
-/** Subcommands by their names; the first argument is one of them. */
+/** A command with subcommands by their names. The first argument names the subcommand. */
 export interface Group {
   readonly subcommands: Readonly<Record<string, CommandAction | Group>>
 }
 
-/** One command of a program. */
+/** A command of a program, with its help. */
 export type Command = CommandTexts & (CommandAction | Group)
 
 interface CommandTexts {
@@ -34,24 +34,27 @@ interface CommandTexts {
   readonly help: CommandHelp
 }
 
-/** The texts of the help of a command. The lines of its options follow from their table. */
+/** The texts in the help of a command. The help also lists the options, from `Arguments.options`. */
 export interface CommandHelp {
-  /** The arguments, a line for each way to call it: `--domain DOMAIN`. */
+  /** The arguments, one line for each way to call the command: `--domain DOMAIN`. */
   readonly usage: readonly string[]
   /** The paragraphs after the usage, at most 110 columns wide. */
   readonly description: string
   /** A paragraph after the options. */
   readonly remarks?: string
-  /** `0 done, 1 …`. */
+  /** The meaning of each exit code: `0 done, 1 …`. */
   readonly exitCodes: string
-  /** Whole command lines. */
+  /** Command lines with the name of the program. */
   readonly examples: readonly string[]
 }
 
-/** 0: done. 1: the input has problems. 2: the arguments are not valid, a file is missing, or the command failed. */
+/**
+ * The exit codes of commands. 0: done. 1: the input has problems. 2: the arguments are not valid, a file is
+ * missing, or the command failed.
+ */
 export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
 
-/** The command line is not valid. */
+/** The arguments of a command are not valid. `executeCommand` adds how to print the help. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }

@@ -1,10 +1,10 @@
-/** The suggestions for a value. */
+/** What a shell suggests for a value. */
 export type Completion =
   | { readonly kind: 'none' }
   | { readonly kind: 'values'; readonly values: readonly string[] }
   | { readonly kind: 'file' }
   | { readonly kind: 'folder' }
-  /** Names that the resources have: their domains, and the rules of a domain. */
+  /** The domains of the resources, and the rules of a domain. */
   | { readonly kind: 'domain' }
   | { readonly kind: 'rule' }
 
@@ -14,25 +14,24 @@ export const aFolder: Completion = { kind: 'folder' }
 export const aDomain: Completion = { kind: 'domain' }
 export const aRule: Completion = { kind: 'rule' }
 
-/** An option of a command. Parsing, help and completion use this entry and nothing else. */
+/** An option of a command: the only source for parsing, help and completion. */
 export interface Option<Value = unknown> {
   readonly short?: string
   /** The name of the value in the help: `FOLDER`. Empty for a switch. */
   readonly placeholder: string
   /** The text of the help, without the default. */
   readonly help: string
-  /** The value without the option. */
+  /** The value when the option is not given. */
   readonly fallback: Value
-  /** The default in the help; empty if the help has none. */
+  /** The default as the help shows it; empty if the help shows none. */
   readonly shownFallback: string
   /** Whether the option may be given more than once. */
   readonly repeats: boolean
-  /** The values that a shell suggests. */
   readonly completion: Completion
   /**
-   * Returns the value of the given texts, the last of which counts unless the option repeats.
+   * Converts the texts that were given for the option. If the option does not repeat, the last text counts.
    *
-   * @throws Error whose message continues `--name text: `
+   * @throws Error with the reason; the caller puts `--name text: ` before it
    */
   read(texts: readonly string[]): Value
 }
@@ -62,7 +61,7 @@ function option<Value>(
   return { shownFallback, repeats: false, completion: noValues, ...about, ...rest }
 }
 
-/** A switch; `--name=false` turns it off. */
+/** A switch: `--name` and `--name=true` turn it on, `--name=false` turns it off. The default is off. */
 export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option<boolean> {
   const read = (texts: readonly string[]) => {
     if (last(texts) !== 'true' && last(texts) !== 'false') throw new Error('must be true or false')
@@ -71,22 +70,22 @@ export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option
   return option({ ...about, placeholder: '' }, { fallback: false, read })
 }
 
-/** A text that may be missing. */
+/** A text; undefined when the option is not given. */
 export function optionalText(about: About & { readonly placeholder: string }): Option<string | undefined> {
   return option<string | undefined>(about, { fallback: undefined, read: last })
 }
 
-/** A text with a default. */
+/** A text; `fallback` when the option is not given. */
 export function textOr(fallback: string, about: About & { readonly placeholder: string }): Option<string> {
   return option(about, { fallback, read: last })
 }
 
-/** A text for each time the option is given. */
+/** The texts of an option that may be given more than once, in order. */
 export function texts(about: About & { readonly placeholder: string }): Option<readonly string[]> {
   return option<readonly string[]>(about, { fallback: [], repeats: true, read: found => found })
 }
 
-/** One of these names; the first is the default. */
+/** One of the names; the first is the default. */
 export function choice<const Name extends string>(names: readonly [Name, ...Name[]], about: About) {
   return option<Name>(
     { placeholder: 'NAME', completion: { kind: 'values', values: names }, ...about },
@@ -101,7 +100,7 @@ export function choice<const Name extends string>(names: readonly [Name, ...Name
   )
 }
 
-/** A number from `min` to `max`, both of which are whole. */
+/** A whole number from `min` to `max`. */
 export function numberInRange(fallback: number, { min, max, ...about }: About & Range): Option<number> {
   return option(
     { placeholder: 'N', ...about },
@@ -123,7 +122,10 @@ interface Range {
 
 const maxWaitSeconds = 86_400
 
-/** A duration, which is written in seconds and read as milliseconds. */
+/**
+ * A duration of at most a day, given in seconds (also the `fallback` and `min`); the value is in
+ * milliseconds.
+ */
 export function seconds(fallback: number, about: About & { readonly min?: number }): Option<number> {
   const { min = 0, ...rest } = about
   return option(
@@ -141,7 +143,7 @@ export function seconds(fallback: number, about: About & { readonly min?: number
   )
 }
 
-/** An option whose value is undefined without it. */
+/** The same option without a default: the value is undefined when the option is not given. */
 export function withoutDefault<Value>(given: Option<Value>): Option<Value | undefined> {
   return { ...given, fallback: undefined, shownFallback: '' }
 }

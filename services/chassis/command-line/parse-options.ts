@@ -4,10 +4,10 @@ import { UsageError } from './command.ts'
 import type { Options, OptionValues } from './option.ts'
 
 /**
- * Parses the arguments of a command by its table of options. Accepts the spellings that kubectl accepts:
- * `--output json`, `--output=json`, `-o json`, `-o=json` and `-ojson`.
+ * Parses arguments by a table of options. Accepts the spellings that kubectl accepts: `--output json`,
+ * `--output=json`, `-o json`, `-o=json` and `-ojson`.
  *
- * @throws UsageError that names an unknown or invalid argument
+ * @throws UsageError that names the unknown, invalid or unexpected argument
  */
 export function parseOptions<const Table extends Options>(
   args: readonly string[],
@@ -31,8 +31,8 @@ export function parseOptions<const Table extends Options>(
 }
 
 /**
- * Parses the arguments of a command whose further options depend on where the command finds what it shows.
- * The values of these are not typed.
+ * Parses the arguments of a command that has options of its own and options for the source of its data.
+ * `sourceValues` contains the values of both, without types.
  */
 export function parseWithSource<const Table extends Options>(
   args: readonly string[],
@@ -71,13 +71,16 @@ function readArguments(args: readonly string[], options: Options) {
 
 interface OptionToken {
   readonly name: string
-  /** As it is written: `-o` or `--output`. */
+  /** The option as the user wrote it: `-o` or `--output`. */
   readonly rawName: string
   readonly value: string | undefined
   readonly inlineValue: boolean | undefined
 }
 
-/** A value that reads like an option is a forgotten value, unless it is a number. */
+/**
+ * Returns the value of an option. If the next argument looks like an option (`-x`), the value was probably
+ * forgotten, and an error says so; a negative number is a value.
+ */
 function requireValue({ name, rawName, value, inlineValue }: OptionToken): string {
   if (value === undefined) throw new UsageError(`option ${rawName} requires a value`)
   if (inlineValue) return rawName.startsWith('--') ? value : value.replace(/^=/, '')
@@ -95,8 +98,10 @@ function describeUnknown(unknown: string, options: Options): string {
 }
 
 /**
- * @param name the option with its dashes, and the placeholder of its value if it helps
- * @throws UsageError without a value
+ * Returns the value of an option that must be given.
+ *
+ * @param name the option with its dashes, and with the placeholder of its value if that helps the user
+ * @throws UsageError if the value is undefined
  */
 export function requireOption<Value>(name: string, value: Value | undefined): Value {
   if (value === undefined) throw new UsageError(`missing option ${name}`)

@@ -1,24 +1,39 @@
-/** The health of a service's process, which begins when it serves and ends when it terminates. */
+/**
+ * The health of a service's process: healthy from `serve` to `terminate`, unless a part of the service has a
+ * problem.
+ */
 export interface ServiceHealth {
   healthy(): boolean
   /** Returns why the process is unhealthy, in a few words; empty when it is healthy. */
   problem(): string
-  /** Returns the same while the process accepts calls, except that a shutdown is no problem. */
+  /**
+   * Returns why the process accepts no calls; empty when it accepts them. Unlike `problem`, this does not
+   * count a shutdown before `close`.
+   */
   acceptProblem(): string
-  /** Adds a listener, and calls it with the current state at once and after each change. */
+  /**
+   * Adds a listener. It is called with the current state at once, and with the new state after each change.
+   */
   onChange(listener: (healthy: boolean) => void): void
   /** Records that the ports for calls are open; before that the process is unhealthy. */
   serve(): void
-  /** Records that the process is shutting down: it stays unhealthy, and accepts calls until `close`. */
+  /**
+   * Records that the process is shutting down: it is unhealthy from now on, and accepts calls until `close`.
+   */
   terminate(): void
-  /** Records that the ports for calls close. */
+  /** Records that the ports for calls are about to close: `acceptProblem` returns a problem from now on. */
   close(): void
   terminating(): boolean
-  /** Reads the problem again: a part of the service may have changed. */
+  /**
+   * Calls the listeners if the health has changed. To be called when the problem of a part may have changed.
+   */
   check(): void
 }
 
-/** @param findProblem returns the problem of the service's parts; empty only if the process serves */
+/**
+ * @param findProblem returns the problem of the service's parts, which is not empty while `isServing` is
+ *   false; empty means healthy
+ */
 export function createServiceHealth(findProblem: (isServing: boolean) => string): ServiceHealth {
   const listeners: ((healthy: boolean) => void)[] = []
   let isServing = false

@@ -1,4 +1,4 @@
-/** How long a child process may send no sign of life. */
+/** How long a child process may send no sign of life before it counts as dead. */
 export interface HeartbeatTimeouts {
   /** The time from the start of the process to its first sign. */
   readonly firstSignMs: number
@@ -7,20 +7,20 @@ export interface HeartbeatTimeouts {
 }
 
 interface SignsOfLife {
-  /** Records a message of the process. */
+  /** Records that the process has sent a message: every message is a sign of life. */
   onMessage(): void
-  /** Stops watching. */
   stop(): void
 }
 
-/** How often signs are checked within `nextSignMs`. */
+/** The number of checks in one `nextSignMs`. */
 const checksPerSign = 5
 
 /**
- * Watches the signs of life of a child process; see `showSignsOfLife`. It counts its checks and reads no
- * clock: when this process was suspended, or the machine slept, no child is considered dead.
+ * Watches the signs of life that a child process sends with `showSignsOfLife`. The silence is measured by
+ * counted checks, not by a clock: no child is considered dead because this process was suspended or the
+ * machine slept.
  *
- * @param onSilent called once, with the time without a message
+ * @param onSilent called at most once, with the allowed time that has passed without a message
  */
 export function watchSigns(
   { firstSignMs, nextSignMs }: HeartbeatTimeouts,

@@ -4,7 +4,7 @@ import { watchBackend } from './watch-backend.ts'
 
 const timing = { intervalMs: 5_000, recheckMs: 1_000, timeoutMs: 2_000, confirmations: 3 }
 
-/** A backend whose next answers the test chooses: `ok`, `silent`, or the message of an error. */
+/** Watches a backend whose next answers the test chooses: `ok`, `silent`, or the message of an error. */
 function open(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const backend = { answer: 'ok', probes: 0 }

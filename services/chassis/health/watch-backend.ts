@@ -1,8 +1,11 @@
-/** The state of a backend after the process became ready. */
+/** Watches a backend, such as a database, after the process became ready. */
 export interface BackendWatch {
-  /** The cause of the failure, which stays the same during one failure; empty while the backend answers. */
+  /**
+   * The cause of the failure, set at its start and kept until the backend answers again; empty while it
+   * answers.
+   */
   readonly problem: string
-  /** Probes at once, for callers that have reason to expect a change. */
+  /** Probes at once instead of at the next interval, unless a probe is running. */
   probeNow(): void
   stop(): void
 }
@@ -16,13 +19,16 @@ interface BackendWatchOptions {
 }
 
 interface BackendWatchTiming {
-  /** The interval of probes while the last probe confirms the known state. */
+  /** The interval while the backend answers and the last probe succeeded. */
   readonly intervalMs: number
-  /** The interval of probes while they contradict it, and during a failure. */
+  /** The shorter interval during a failure, and after a probe that contradicts the known state. */
   readonly recheckMs: number
   /** A probe without an answer after this time counts as failed. */
   readonly timeoutMs: number
-  /** The number of consecutive probes that changes the state: a single slow answer changes nothing. */
+  /**
+   * The number of consecutive contradicting probes that change the state. With several, one slow answer
+   * changes nothing.
+   */
   readonly confirmations: number
 }
 
@@ -34,13 +40,14 @@ const defaultBackendWatchTiming: BackendWatchTiming = {
 }
 
 /**
- * Probes a backend at intervals, because a process without calls does not notice that its backend fails. The
- * process stays ready meanwhile: its callers apply their failure modes. One probe runs at a time.
+ * Probes a backend at intervals, because a process without calls does not notice that its backend fails. A
+ * failure does not make the process unready: its calls then follow their failure modes. Only one probe runs
+ * at a time.
  */
 export function watchBackend(options: BackendWatchOptions): BackendWatch {
   const { probe, onChange, timing = defaultBackendWatchTiming } = options
   let problem = ''
-  /** Consecutive probes that contradict `problem`. */
+  /** The number of consecutive probes whose success or failure contradicts `problem`. */
   let contradictions = 0
   let running = false
   let stopped = false
@@ -79,7 +86,9 @@ export function watchBackend(options: BackendWatchOptions): BackendWatch {
   }
 }
 
-/** Resolves with the cause of the failure; empty when the probe succeeded. */
+/**
+ * Resolves with the cause of the failure, including a timeout; empty when the probe succeeded. Never rejects.
+ */
 async function probeOnce(probe: BackendWatchOptions['probe'], timeoutMs: number): Promise<string> {
   const late = Promise.withResolvers<string>()
   const timer = setTimeout(late.resolve, timeoutMs, `no answer within ${timeoutMs / 1000} s`).unref()

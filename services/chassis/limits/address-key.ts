@@ -1,13 +1,16 @@
 import { isIPv6 } from 'node:net'
 
 const maxAddressCharacters = 64
-/** The groups of an IPv6 address that identify a subscriber, who owns every address below them. */
+/**
+ * The number of leading groups of an IPv6 address that identify a subscriber: providers assign /64 networks
+ * as a whole.
+ */
 const ipv6Groups = 4
 
 /**
- * Returns the key under which an address is limited: an IPv4 address itself, also if it is mapped into IPv6,
- * and an IPv6 address by its first 64 bits. A text that is not an address, as a proxy may send it, is its own
- * key.
+ * Returns the key under which calls from an address are limited: an IPv4 address itself (also if it is mapped
+ * into IPv6), and the first 64 bits of an IPv6 address. Any other text, which a proxy may send, is cut to 64
+ * characters.
  */
 export function addressKey(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { addressKey } from './address-key.ts'
 import { KeyedRateLimiter, RateLimiter } from './rate-limiter.ts'
 
-/** The time in milliseconds passes, or somebody asks for tokens. */
+/** Each step either lets milliseconds pass or asks for tokens. */
 const steps = fc.array(
   fc.oneof(
     fc.record({ passMs: fc.nat(500) }),
@@ -22,7 +22,7 @@ test('a limiter allows what a bucket of tokens allows, as soon as it does', () =
       (perSecond, burst, plan) => {
         let nowMs = 1e9
         const limiter = new RateLimiter({ perSecond, burst }, { monotonicMs: () => nowMs })
-        // The bucket in thousandths of tokens, which are whole numbers at whole milliseconds.
+        // The bucket counts thousandths of tokens, which are whole numbers at whole milliseconds.
         let bucket = burst * 1_000
         for (const step of plan) {
           if ('passMs' in step) {

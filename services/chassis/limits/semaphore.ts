@@ -8,20 +8,20 @@ export class Semaphore {
     this.#limit = limit
   }
 
-  /** Begins a task and returns true if it fits and no other task waits; else returns false. */
+  /** Begins a task of this weight and returns true. Returns false if it does not fit or other tasks wait. */
   tryAcquire(weight = 1): boolean {
     if (this.#waiting.length > 0 || !this.#fits(weight)) return false
     this.#held += weight
     return true
   }
 
-  /** Resolves when the task may begin, in the order of the calls. */
+  /** Begins a task of this weight: resolves when it fits, in the order of the calls. */
   async acquire(weight = 1): Promise<void> {
     if (this.tryAcquire(weight)) return
     await new Promise<void>(start => this.#waiting.push({ weight, start }))
   }
 
-  /** Ends a task of this weight, and begins the waiting ones that fit. */
+  /** Ends a task of this weight, and begins the waiting tasks that fit, in order. */
   release(weight = 1): void {
     this.#held -= weight
     for (let next = this.#waiting[0]; next && this.#fits(next.weight); next = this.#waiting[0]) {

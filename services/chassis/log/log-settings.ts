@@ -3,7 +3,9 @@ import type { LogLevel } from './log.ts'
 
 const levelWord = oneOf('trace', 'debug', 'info', 'warn', 'warning', 'error', 'fatal', 'panic')
 
-/** Levels of the reference's logger that this log does not have. */
+/**
+ * The levels of logrus, the logger of envoyproxy/ratelimit, that this log lacks, and the level used instead.
+ */
 const nearest: Readonly<Record<string, LogLevel>> = {
   trace: 'debug',
   warning: 'warn',
@@ -11,7 +13,7 @@ const nearest: Readonly<Record<string, LogLevel>> = {
   panic: 'error',
 }
 
-/** Accepts every spelling of logrus, in any letter case. */
+/** Accepts the name of each level of logrus, in any letter case. */
 const level: SettingKind<LogLevel> = {
   allowed: levelWord.allowed,
   parse: value => {
@@ -21,10 +23,10 @@ const level: SettingKind<LogLevel> = {
 }
 
 /**
- * The settings of a process's log; `createLog` takes the values.
+ * The settings of a process's log, whose values are passed to `createLog`.
  *
- * @param defaultLevel the level when none is set
- * @param help the description of the level
+ * @param defaultLevel the default of LOG_LEVEL
+ * @param help the description of LOG_LEVEL for the documentation
  */
 export function logSettings(
   defaultLevel: LogLevel,

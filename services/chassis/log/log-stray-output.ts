@@ -1,7 +1,10 @@
 import { format } from 'node:util'
 import type { Log } from './log.ts'
 
-/** The level of a library's output. Its errors are warnings: the failed call reports its own error. */
+/**
+ * The log level for each method of `console`. An error that a library prints is a warning here: the call that
+ * fails because of it logs its own error.
+ */
 const levels = {
   debug: 'debug',
   log: 'info',
@@ -12,15 +15,15 @@ const levels = {
 } as const
 
 /**
- * Redirects the output of libraries and Node's warnings to the log, for the rest of the process. Otherwise
- * these lines reach standard error in a form that no reader of the log parses.
+ * Redirects what libraries print to `console`, and Node's warnings, to the log for the rest of the process.
+ * Printed to standard error, these lines would not have the format that readers of the log parse.
  */
 export function logStrayOutput(log: Log): void {
   for (const [method, level] of Object.entries(levels)) {
     console[method as keyof typeof levels] = (...parts: unknown[]) =>
       log[level]('report library output', { text: format(...parts) })
   }
-  // Node's own listener prints each warning.
+  // Node's own listener would print each warning to standard error.
   process.removeAllListeners('warning')
   process.on('warning', warning => {
     const { name, message } = warning

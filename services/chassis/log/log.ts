@@ -1,7 +1,7 @@
 import { type DestinationStream, pino } from 'pino'
 
 /**
- * The log of a process, for its operators. Fields must contain no secrets.
+ * The log of a process, for the people who run it. Fields must contain no secrets.
  *
  * A message is a constant that names an event, in lower case: `verb object`, such as `load configuration`, or
  * `verb object failed`. All that varies is in the fields: `reason` says why something was done or has failed,
@@ -22,11 +22,11 @@ interface LogOptions {
   readonly level: LogLevel
   /** `text`: `time=... level=... msg=...`; `json`: objects with `@timestamp`, `level`, `@message`. */
   readonly format: 'text' | 'json'
-  /** Writes a line. Defaults to standard error. */
+  /** Writes a line, which ends with a line feed. Defaults to standard error. */
   readonly write?: (line: string) => void
 }
 
-/** Creates a log. The two formats are those of envoyproxy/ratelimit. */
+/** Creates a log whose two formats are those of envoyproxy/ratelimit. */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line))
   const destination: DestinationStream =
@@ -55,7 +55,9 @@ function textLine(record: Record<string, unknown>): string {
   return `${line}\n`
 }
 
-/** Quotes only values that could be misread. */
+/**
+ * Returns a value for a text line. Texts are quoted only if they contain characters that could be misread.
+ */
 function quoted(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return typeof value === 'string' && !/^[\w./:@%+,-]+$/.test(text) ? JSON.stringify(text) : text

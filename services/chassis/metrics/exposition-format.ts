@@ -6,35 +6,35 @@ export function labelsText(labels: Iterable<readonly [name: string, value: strin
   return Array.from(labels, ([name, value]) => `${name}="${escapeLabelValue(value)}"`).join(',')
 }
 
-/** A label's value may come from a caller, so it is escaped. */
+/** Escapes a label's value, which may come from a caller and contain any character. */
 function escapeLabelValue(value: string): string {
   return value
     .toWellFormed()
     .replace(/[\\"\n]/g, character => (character === '\n' ? '\\n' : `\\${character}`))
 }
 
-/** Returns the lines before the samples of a metric. */
+/** Returns the two lines, HELP and TYPE, before the samples of a metric. */
 export function headerLines(name: string, type: string, help: string): string {
   const escaped = help.toWellFormed().replace(/[\\\n]/g, found => (found === '\n' ? '\\n' : '\\\\'))
   return `# HELP ${name} ${escaped}\n${typeLine(name, type)}`
 }
 
-/** Returns the line before the samples of a metric without a help text. */
+/** Returns the TYPE line, the only line before the samples of a metric without a help text. */
 export function typeLine(name: string, type: string): string {
   return `# TYPE ${name} ${type}\n`
 }
 
-/** Returns the name of a sample, with labels from `labelsText`. */
+/** Returns the name and the labels of a sample. `labels` is a result of `labelsText`. */
 export function sampleName(name: string, labels: string): string {
   return labels === '' ? name : `${name}{${labels}}`
 }
 
-/** Returns one sample, with labels from `labelsText`. */
+/** Returns the line of one sample. `labels` is a result of `labelsText`. */
 export function sampleLine(name: string, labels: string, value: number): string {
   return `${sampleName(name, labels)} ${numberText(value)}\n`
 }
 
-/** The numbers of a histogram as it is exposed. */
+/** The numbers that Prometheus expects of a histogram. */
 interface HistogramNumbers {
   /** The upper bounds of the buckets, ascending, without the infinite one. */
   readonly bounds: readonly number[]
@@ -44,7 +44,10 @@ interface HistogramNumbers {
   readonly sum: number
 }
 
-/** Yields the names and the values of a histogram's samples, with labels from `labelsText`. */
+/**
+ * Yields each sample of a histogram: its name with labels, and its value. `labels` is a result of
+ * `labelsText`.
+ */
 export function* histogramSamples(
   name: string,
   labels: string,

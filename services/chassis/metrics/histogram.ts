@@ -1,19 +1,24 @@
 /**
- * A distribution of durations. The width of a bucket is at most 1/32 of its lower bound, so that memory and
- * the cost of a record are constant, and every reader (a statsd line, a Prometheus bucket, a percentile) has
- * an error of at most 3 %. Sum and count are exact.
+ * A distribution of durations in buckets of fixed bounds, so that memory and the cost of a record are
+ * constant. The width of a bucket is 1 µs, or at most 1/32 of its lower bound: a duration that is read from
+ * the buckets is at most 3 % or 1 µs wrong. Sum and count are exact.
  */
 export interface Histogram {
   /**
-   * Adds one duration in milliseconds. It allocates no memory and takes some nanoseconds. A value below a
-   * microsecond or NaN counts as 0; a value above half an hour counts in the last bucket.
+   * Adds one duration in milliseconds, without allocating memory. A duration of less than a microsecond is
+   * counted in the first bucket, one above 35 minutes in the last. A negative value and NaN count as 0.
    */
   record(ms: number): void
-  /** Adds the durations of another histogram: their counts by bucket, and their sum in milliseconds. */
+  /**
+   * Adds the durations of another histogram: the count of each bucket, and the sum of the durations in
+   * milliseconds.
+   */
   add(recorded: Iterable<readonly [bucket: number, count: number]>, recordedMs: number): void
 }
 
-/** The reader's view. `counts` has one number for each bucket, and changes while it is read. */
+/**
+ * What a reader sees of a histogram. `counts` has one number for each bucket, and changes with each record.
+ */
 export interface HistogramReading {
   readonly counts: Float64Array
   count(): number
@@ -51,8 +56,8 @@ export function createHistogram(): Histogram & HistogramReading {
 }
 
 /**
- * The first 32 buckets are one microsecond wide; after that, every power of two has 32 buckets of equal
- * width.
+ * Returns the bucket of a duration. The first 32 buckets are one microsecond wide; after that, every power of
+ * two has 32 buckets of equal width.
  */
 function findBucket(microseconds: number): number {
   if (microseconds < subBuckets) return microseconds
@@ -68,8 +73,8 @@ export function bucketRangeMs(bucket: number): { readonly fromMs: number; readon
 }
 
 /**
- * Returns the value that represents all durations of a bucket, in milliseconds with four digits: it is not
- * more exact.
+ * Returns the middle of a bucket, which stands for all durations in it, in milliseconds rounded to four
+ * digits. More digits would show an accuracy that the buckets do not have.
  */
 export function bucketMiddleMs(bucket: number): number {
   const { fromMs, toMs } = bucketRangeMs(bucket)
@@ -77,14 +82,14 @@ export function bucketMiddleMs(bucket: number): number {
 }
 
 /**
- * Returns how many durations are at most each of the bounds (milliseconds, ascending). A bucket that a bound
- * divides counts as above it.
+ * Returns, for each of the bounds (milliseconds, ascending), the number of durations at or below it. A bucket
+ * that contains a bound counts as above the bound.
  */
 export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]): readonly number[] {
   let bucket = 0
   let total = 0
   return boundsMs.map(boundMs => {
-    // The tolerance covers the rounding of a scaled bound.
+    // The tolerance covers rounding errors in a bound that was computed from another unit.
     while (bucket < counts.length && bucketRangeMs(bucket).toMs <= boundMs * (1 + 1e-9)) {
       total += counts[bucket] ?? 0
       bucket += 1
@@ -94,8 +99,8 @@ export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]):
 }
 
 /**
- * Returns the bucket with the duration that the share `quantile` (0 to 1) of all durations does not exceed;
- * undefined if there are none.
+ * Returns the bucket with the quantile: the share `quantile` (0 to 1) of all durations is in this bucket or
+ * below. Returns undefined if there are no durations.
  */
 export function quantileBucket(counts: Float64Array, quantile: number): number | undefined {
   const all = counts.reduce((sum, count) => sum + count, 0)
@@ -107,7 +112,7 @@ export function quantileBucket(counts: Float64Array, quantile: number): number |
   return undefined
 }
 
-/** Returns the middle of the bucket of `quantileBucket` in milliseconds; 0 if there are no durations. */
+/** Returns the quantile in milliseconds, as the middle of its bucket; 0 if there are no durations. */
 export function quantileMs(counts: Float64Array, quantile: number): number {
   const bucket = quantileBucket(counts, quantile)
   return bucket === undefined ? 0 : bucketMiddleMs(bucket)

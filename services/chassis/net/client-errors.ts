@@ -2,7 +2,10 @@ import type { Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { STATUS_CODES } from './node-http.ts'
 
-/** The status of bytes that are no HTTP request, of one that takes too long, and of one with a large head. */
+/**
+ * 400: the bytes are not an HTTP request. 408: the request took too long. 431: the request's head is too
+ * large.
+ */
 export type ClientErrorStatus = 400 | 408 | 431
 
 const statuses: Readonly<Record<string, ClientErrorStatus>> = {
@@ -10,12 +13,15 @@ const statuses: Readonly<Record<string, ClientErrorStatus>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 }
 
-/** A client may read the answer only after it has sent the rest of its request. */
+/**
+ * How long the connection stays open after the answer, for a client that reads it only after it has sent the
+ * rest of its request.
+ */
 const dropMs = 5_000
 
 /**
- * Lets a server answer connections without a valid request in the form of its other errors. Without it, Node
- * answers them without a body.
+ * Makes a server answer an invalid request with the body of its other errors, and close the connection. By
+ * default, Node answers without a body.
  */
 export function answerClientErrors(
   server: Server,
@@ -29,7 +35,7 @@ export function answerClientErrors(
   const answers = new WeakMap<Duplex, ServerResponse>()
   server.on('request', ({ socket }, response) => answers.set(socket, response))
   return server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
-    // The rest of the request is an error, too.
+    // The bytes after an invalid request are reported as an error, too.
     if (answered.has(socket)) return
     answered.add(socket)
     socket.on('error', () => {})

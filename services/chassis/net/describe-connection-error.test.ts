@@ -8,7 +8,7 @@ import { makeCertificate } from '../../../test/support/certificate.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { describeConnectionError } from './describe-connection-error.ts'
 
-/** Fails against real sockets: the codes and their nesting are those of Node. */
+/** These tests use real sockets, because the error codes and their nesting come from Node. */
 describe('describeConnectionError', () => {
   const servers: Server[] = []
   const ports = { refused: 0, silent: 0, closing: 0, noise: 0, secure: 0 }

@@ -23,8 +23,8 @@ const causes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Says why a connection or a call failed, in the words of the field and without the address: `connection
- * refused`. A host with several addresses may have several causes.
+ * Returns why a connection or a call failed, in a few words and without the address: `connection refused`. If
+ * a host has several addresses, their different causes are listed.
  */
 export function describeConnectionError(error: unknown): string {
   const { name, code, cause, message } = error as NodeJS.ErrnoException & { readonly cause?: unknown }
@@ -33,7 +33,7 @@ export function describeConnectionError(error: unknown): string {
   if (known !== undefined) return known
   if (error instanceof AggregateError && error.errors.length > 0)
     return [...new Set(error.errors.map(describeConnectionError))].join(', ')
-  // `fetch` hides the cause behind "fetch failed".
+  // The message of an error of `fetch` is only "fetch failed"; its cause says why.
   if (cause instanceof Error) return describeConnectionError(cause)
   if (name === 'HTTPParserError' || /^HPE_/.test(code ?? '')) return 'the answer is not HTTP'
   if (/^ERR_(SSL|TLS)/.test(code ?? '')) return `TLS failed: ${message}`

@@ -53,7 +53,7 @@ const foreignHosts = [
   '',
 ]
 
-// A connection of `kubectl port-forward` reaches a server that is bound to all addresses.
+// A server that is bound to all addresses also gets connections of `kubectl port-forward`.
 for (const bound of ['loopback', 'everywhere'] as const)
   describe(`a connection at a loopback address to a server that is bound to ${bound}`, () => {
     for (const host of localHosts)
@@ -77,7 +77,7 @@ for (const bound of ['loopback', 'everywhere'] as const)
     })
   })
 
-/** An address of this machine by which others reach it, as those of pods; undefined without a network. */
+/** An address of this machine that others reach, like that of a pod; undefined without a network. */
 const address = Object.values(networkInterfaces())
   .flatMap(found => found ?? [])
   .find(({ internal, family }) => !internal && family === 'IPv4')?.address

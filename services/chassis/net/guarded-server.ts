@@ -6,14 +6,14 @@ import { isLoopback } from './is-loopback.ts'
 import { createServer } from './node-http.ts'
 
 /**
- * Creates an HTTP server for pages and probes of this process, which ask for no password. It answers 403 to
- * requests that a foreign web page makes in the browser of a user who can reach the server.
+ * Creates an HTTP server for pages and probes of this process, which need no password. It answers 403 to
+ * requests that a foreign web page makes through the browser of a user who can reach the server.
  */
 export function createGuardedServer(listener: RequestListener, options: ServerOptions = {}): Server {
   return createServer(options, guarded(listener))
 }
 
-/** Returns a listener that answers 403 to foreign requests. */
+/** Returns a listener that answers 403 to requests of foreign web pages, and passes all others on. */
 export function guarded(listener: RequestListener): RequestListener {
   return (request, response) => {
     const problem = foreignHost(request) ?? crossSiteChange(request)
@@ -30,10 +30,13 @@ export function guarded(listener: RequestListener): RequestListener {
 }
 
 /**
- * A name that resolves to a loopback address belongs to this machine or to an attacker (DNS rebinding). The
- * connections of `kubectl port-forward` arrive at a loopback address too, also if the server is bound to all.
- * At another address a server cannot know its names. An IP address is no name: a proxy beside this process
- * keeps that of the pod. HTTP/1.0 has no Host.
+ * Returns a problem if the Host header is one that a foreign page may have sent by DNS rebinding: the
+ * connection arrives at a loopback address, as those of `kubectl port-forward` do, but the name does not
+ * belong to this machine. Otherwise returns undefined.
+ *
+ * Always allowed are any name at another address, since the server cannot know all names of the machine; an
+ * IP address, which rebinding cannot produce and which a proxy in the same pod may pass on; and HTTP/1.0
+ * without Host.
  */
 function foreignHost({ headers, socket }: IncomingMessage): string | undefined {
   const { host } = headers
@@ -49,7 +52,11 @@ function foreignHost({ headers, socket }: IncomingMessage): string | undefined {
 
 const safeMethods: readonly (string | undefined)[] = ['GET', 'HEAD', 'OPTIONS']
 
-/** Programs send neither header; every current browser sends at least one. */
+/**
+ * Returns a problem if a page of another site has sent a request that may change something; otherwise
+ * undefined. Every current browser sends Origin or Sec-Fetch-Site with such a request. Programs send neither,
+ * and are allowed.
+ */
 function crossSiteChange({ headers, method }: IncomingMessage): string | undefined {
   if (safeMethods.includes(method)) return undefined
   const { origin, host = '', 'sec-fetch-site': site } = headers
@@ -60,7 +67,10 @@ function crossSiteChange({ headers, method }: IncomingMessage): string | undefin
   return `a ${method} request of another site is not allowed: ${found}`
 }
 
-/** `[::1]:8080` has the hostname `::1` and the port `:8080`; `localhost.` has `localhost` and no port. */
+/**
+ * Splits a Host header: `[::1]:8080` into `::1` and `:8080`, and `localhost.` into `localhost` and an empty
+ * port.
+ */
 function splitHost(host: string): { readonly hostname: string; readonly port: string } {
   const [, bracketed, plain = '', port = ''] = /^(?:\[([^\]]*)\]|([^:]*))(:\d*)?$/.exec(host) ?? []
   return { hostname: bracketed ?? plain.replace(/\.$/, ''), port }

@@ -2,12 +2,15 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { PortAddress } from './taken-ports.ts'
 
-/** Other processes may bind a port with `reusePort`; the kernel spreads connections among all of them. */
+/**
+ * With `reusePort`, other processes may bind the port too, and the kernel spreads connections among all of
+ * them.
+ */
 export type SharedAddress = PortAddress & { readonly reusePort?: boolean }
 
 /**
- * Listens on the address. Resolves with the port, which the system chooses for 0. Rejects with a system error
- * (`EADDRINUSE`, …) when the address cannot be bound.
+ * Listens on the address. Resolves with the port, which the system chooses if the port of the address is 0.
+ * Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound.
  */
 export function listenHttp(server: Server, address: SharedAddress): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -19,7 +22,10 @@ export function listenHttp(server: Server, address: SharedAddress): Promise<numb
   })
 }
 
-/** Accepts no new connections, lets running calls end for `graceMs`, and aborts the rest. */
+/**
+ * Accepts no new connections, and closes idle ones. Resolves when all requests have ended; after `graceMs`
+ * those that still run are aborted.
+ */
 export function closeHttp(server: Server, graceMs: number): Promise<void> {
   return new Promise(resolve => {
     const cut = setTimeout(() => server.closeAllConnections(), graceMs)

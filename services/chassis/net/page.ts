@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** Returns the path and the query of a request. */
+/** Returns the path of a request, which stays percent-encoded, and its query. */
 export function parseTarget({ url = '' }: Pick<IncomingMessage, 'url'>): {
   readonly path: string
   readonly query: URLSearchParams
@@ -10,15 +10,15 @@ export function parseTarget({ url = '' }: Pick<IncomingMessage, 'url'>): {
 }
 
 /**
- * Returns whether a probe counts a process that is shutting down as healthy while it accepts calls, as the
- * probes of the operator's pods do: `?draining=ok`. Kubernetes sends calls to pods that are being deleted only
- * if these are ready, and no other pod is.
+ * Returns whether the query of a probe has `draining=ok`: such a probe counts a process that is shutting down
+ * as healthy while it accepts calls. The probes of the operator's pods have it: if only pods that are being
+ * deleted are left, Kubernetes sends calls to those that are ready.
  */
 export function countsDrainingAsHealthy(query: URLSearchParams): boolean {
   return query.get('draining') === 'ok'
 }
 
-/** Answers with a whole body, which is text unless `type` says otherwise. */
+/** Ends the response with this body; `type` is its media type. */
 export function sendPage(
   response: ServerResponse,
   status: number,

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
 /**
- * Reads the whole body of an answer as text. Returns undefined for more than `maxBytes`; the rest is not
- * read, and the connection is closed.
+ * Reads the whole body of an answer as text. For more than `maxBytes`, closes the connection without reading
+ * the rest and resolves with undefined.
  *
- * @throws Error of the system when the connection is lost before the end
+ * @throws Error of the system when the connection is lost before the end of the body
  */
 export async function readBoundedBody(
   response: IncomingMessage,

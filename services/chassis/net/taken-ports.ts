@@ -8,20 +8,20 @@ export interface PortAddress {
   readonly port: number
 }
 
-/** A port that cannot be bound, and the system error. */
+/** A port that cannot be bound, and the system error that `listen` would report. */
 interface TakenPort<Request extends PortAddress> {
   readonly request: Request
   readonly error: NodeJS.ErrnoException
 }
 
 /**
- * Returns the requests whose port cannot be bound exclusively, in the order of `requests`. A port that two
- * requests name is taken for the second one.
+ * Returns the requests whose port cannot be bound exclusively, in the order of `requests`. If two requests
+ * name the same port, it counts as taken for the second one.
  *
- * The check binds each port and does not listen on it, so that no client can connect to it meanwhile: a
- * client that connects early would have its connection reset when the check ends. Processes that share a port
- * (SO_REUSEPORT) need the check too: next to a foreign process that shares the port their bind succeeds, and
- * the foreign process gets a part of the calls.
+ * The check binds each port without listening, so that no client can connect: the connection of such a client
+ * would be reset at the end of the check. The check is also for processes that share a port (SO_REUSEPORT):
+ * if a foreign process shares the port too, their own bind succeeds, and the foreign process receives a part
+ * of their calls.
  */
 export async function findTakenPorts<Request extends PortAddress>(
   requests: readonly Request[],
@@ -36,15 +36,12 @@ export async function findTakenPorts<Request extends PortAddress>(
   })
 }
 
-/** A port from a setting. */
 export interface PortSetting extends PortAddress {
   /** The name of the setting: `GRPC_PORT`. */
   readonly name: string
 }
 
-/**
- * Returns the problems of the ports from settings, one text for each port: `GRPC_PORT: listen EADDRINUSE: …`.
- */
+/** Returns one text for each port that cannot be bound: `GRPC_PORT: listen EADDRINUSE: …`. */
 export async function findPortProblems(settings: readonly PortSetting[]): Promise<readonly string[]> {
   const taken = await findTakenPorts(settings)
   return taken.map(({ request, error }) => `${request.name}: ${error.message}`)
@@ -53,7 +50,7 @@ export async function findPortProblems(settings: readonly PortSetting[]): Promis
 const anyIpv4 = '0.0.0.0'
 const anyIpv6 = '::'
 
-/** An empty host is every address, as in Node's `listen`. */
+/** Returns whether a host means every address of the machine; an empty one does, as in Node's `listen`. */
 function isEveryAddress(host: string): boolean {
   return host === '' || host === anyIpv4 || host === anyIpv6
 }
@@ -72,14 +69,15 @@ async function findBindError(request: PortAddress): Promise<NodeJS.ErrnoExceptio
       return error as NodeJS.ErrnoException
     }
   }
-  // A machine without IPv6 has only the addresses of IPv4; `listen` falls back to them too.
+  // Without IPv6, every address means those of IPv4; `listen` falls back in the same way.
   const error = await bindError(anyIpv6, port)
   return error?.code === 'EADDRINUSE' || error === undefined ? error : bindError(anyIpv4, port)
 }
 
 /**
- * Node binds a port without listening only for a client that names its own port. The client connects to port
- * 0 of this machine, which no server has: the connection is refused after the bind has succeeded.
+ * Returns the error of binding a port; undefined if it can be bound. Node can bind without listening only for
+ * a client that names its own port. This client connects to port 0, on which no server can listen: its
+ * connection fails after the bind has succeeded.
  */
 function bindError(localAddress: string, localPort: number): Promise<NodeJS.ErrnoException | undefined> {
   const loopback = isIPv6(localAddress) ? '::1' : '127.0.0.1'
@@ -96,7 +94,7 @@ function bindError(localAddress: string, localPort: number): Promise<NodeJS.Errn
   })
 }
 
-/** Returns the error that `listen` would report. */
+/** Returns an error with the form of those that `listen` reports. */
 function listenError(code: string, errno: number, { host, port }: PortAddress): NodeJS.ErrnoException {
   const error = new Error(`listen ${code}: ${getSystemErrorMessage(errno)} ${host}:${port}`)
   return Object.assign(error, { code, errno, syscall: 'listen' })

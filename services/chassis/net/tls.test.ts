@@ -26,7 +26,7 @@ function place(): string {
   return folder
 }
 
-/** Writes a self-signed `tls.crt` with these names, and its `tls.key`, into the folder. */
+/** Writes a self-signed `tls.crt` with these names, and the matching `tls.key`, into the folder. */
 function issue(folder: string, names: string, subject = '/CN=common.test'): void {
   mkdirSync(folder, { recursive: true })
   const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1']
@@ -92,7 +92,7 @@ for (const [how, replace] of Object.entries(replacements)) {
     await waitFor('the new certificate', () => files.credentials().identity?.cert === expected)
     await waitFor('the new authority', () => files.credentials().ca === expected)
     assert.ok(changes() >= 1)
-    // A poll between two writes causes one warning, and the next poll succeeds.
+    // A poll between two writes reports one warning; the next poll succeeds.
     assert.ok(warnings.length <= 1, warnings.join('\n'))
   })
 }
@@ -165,7 +165,7 @@ test('invalid or incomplete files are reported once, and the last good pair stay
 
 const secret = 'hunter2hunter2hunter2'
 
-/** Changes of valid files, and the expected problems. */
+/** What makes valid files invalid, and the expected problems. */
 const wrong: readonly [what: string, (folder: string) => Partial<TlsFilesOptions> | undefined, RegExp][] = [
   [
     'another key',
@@ -259,7 +259,7 @@ test('files that are not set are left out', { skip }, t => {
   assert.deepEqual(open(t, folder, { cert: none, key: none, ca: none }).files.credentials(), {})
 })
 
-/** The names of a certificate, the expected name, and whether it matches. */
+/** Each line: the names of a certificate, the expected name, and whether they match. */
 const nameCases = `
 DNS:a.test                               | a.test             | yes
 DNS:a.test                               | A.TEST             | yes

@@ -5,11 +5,11 @@ import { dirname } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { readBoundedFile } from '../read-bounded-file.ts'
 
-/** A file in PEM, and the setting that names it. */
+/** A PEM file, and the setting that contains its path. */
 export interface TlsFile {
-  /** `GRPC_SERVER_TLS_KEY`: problems include it with the path. */
+  /** The name of the setting, such as `GRPC_SERVER_TLS_KEY`. Error messages begin with it and the path. */
   readonly setting: string
-  /** Empty if the setting is unset. */
+  /** The path of the file; empty if the setting is unset. */
   readonly path: string
 }
 
@@ -23,30 +23,33 @@ export interface TlsFilesOptions {
   /** The certificate authorities of the peer: one certificate or several. */
   readonly ca?: TlsFile | undefined
   /**
-   * Called with the reason, in one line without secrets, why changed files are not used; once for each such
-   * change.
+   * Called once for each change of the files that makes them invalid. The reason says why in one line,
+   * without secrets; the previous files stay in use.
    */
   onReloadFailed(reason: string): void
-  /** The polling interval, after which changes without an event are found. */
+  /** The interval of polling, which finds changes for which the file system reports no event. */
   readonly pollMs?: number | undefined
   /**
-   * Files that do not exist at the start are waited for, as for a Kubernetes Secret that is still to be
-   * created; without it they are problems.
+   * If true, files that do not exist at the start are awaited, as for a Kubernetes Secret that is still to be
+   * created. Otherwise a missing file is an error.
    */
   readonly mayComeLater?: boolean | undefined
 }
 
-/** The content of the files, all in PEM. */
+/** The contents of the files in PEM. */
 interface TlsFileContents {
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
   readonly ca?: string | undefined
 }
 
-/** Watched certificate files. Returned credentials are validated and match each other. */
+/** Watched certificate files. Only valid credentials are returned, in which certificate and key match. */
 export interface TlsFiles {
-  /** Returns the newest valid credentials; none while files are waited for. */
+  /** Returns the newest valid credentials; an empty object before the first valid files (`mayComeLater`). */
   credentials(): TlsFileContents
-  /** Returns the files that are waited for; empty when there are credentials. */
+  /**
+   * Returns the problems of the files before the first valid ones (`mayComeLater`); empty when there are
+   * credentials.
+   */
   missing(): string
   /** Adds a listener for changes of the credentials, until the returned function is called. */
   onChange(listener: () => void): () => void
@@ -54,16 +57,19 @@ export interface TlsFiles {
   close(): void
 }
 
-/** A chain and a bundle of authorities are a few kilobytes each. */
+/** The limit of a file's size. A certificate chain and a bundle of authorities have a few kilobytes each. */
 export const maxTlsFileBytes = 1024 * 1024
 const defaultPollMs = 5_000
-/** A certificate and its key are replaced one by one: both are read this long after the first change. */
+/**
+ * The delay from the first event to the reading. A certificate and its key are written one after the other,
+ * so both are usually complete by then.
+ */
 const settleMs = 100
 
 /**
- * Reads certificate files, and again whenever they change: written in place, replaced, or swapped by a link
- * as in the mount of a Kubernetes Secret. Invalid or incomplete files are ignored: the last good ones stay in
- * use. Neither the watch nor the poll keeps a process alive.
+ * Reads certificate files, and reads them again whenever they change: written in place, replaced, or swapped
+ * by a link as in the mount of a Kubernetes Secret. While the files are invalid or incomplete, the last valid
+ * ones stay in use. Neither the file watchers nor the polling keep the process alive.
  *
  * @throws Error with every problem of the current files, each as `SETTING: path: problem`
  */
@@ -86,12 +92,12 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
     seen = fingerprint(read)
     if ('problems' in read) {
       if (missing !== '') missing = read.problems.join('; ')
-      // Files appear one by one: while some are missing, no problem is reported.
+      // The files of a new Secret may appear one by one: a missing file is expected, so it is not reported.
       if (missing !== '' && read.areAllMissing) return
       onReloadFailed(read.problems.join('; '))
       return
     }
-    // Files that were invalid for a while may be unchanged in the end.
+    // After invalid files, the same content as before may return; that is no change.
     if (fingerprint(read) === fingerprint({ value: current })) return
     current = read.value
     missing = ''
@@ -123,7 +129,10 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   }
 }
 
-/** Events only speed up the detection: without them, the poll finds the change. */
+/**
+ * Watches the folders of the files. A folder that cannot be watched is ignored, since polling finds changes
+ * too, only later.
+ */
 function watchFolders(paths: readonly string[], onEvent: () => void): readonly FSWatcher[] {
   return [...new Set(paths.map(path => dirname(path)))].flatMap(folder => {
     try {
@@ -182,7 +191,10 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   return problems.length > 0 ? { problems, areAllMissing: false } : { value }
 }
 
-/** `readBoundedFile` throws errors with the system's error as cause. */
+/**
+ * Returns whether an error of `readBoundedFile` means that the file does not exist; the system's error is its
+ * cause.
+ */
 function isMissingFile(error: unknown): boolean {
   return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }
@@ -195,7 +207,7 @@ function describeProblem(file: TlsFile | undefined, what: string): string {
 const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
 /**
- * Parses every certificate of a text in PEM, in order; text between them is ignored.
+ * Parses every certificate of a PEM text, in order; text between certificates is ignored.
  *
  * @throws Error if the text has no certificate, or a damaged one
  */
@@ -213,9 +225,9 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
 }
 
 /**
- * Parses a private key. The error of the library is dropped, since it may quote the content.
+ * Parses a private key. Errors of the library are replaced, since they may quote the content.
  *
- * @throws Error if the text is not a private key in PEM, or is encrypted
+ * @throws Error if the text is not a private key in PEM, or the key is encrypted
  */
 export function parseKey(pem: string): KeyObject {
   try {
@@ -227,10 +239,10 @@ export function parseKey(pem: string): KeyObject {
 }
 
 /**
- * Returns undefined if a certificate is valid for this name, and otherwise an error with the names that it
- * has. Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 require, never the common name.
- * The expected name is a DNS name, which a `*` as the whole first label matches; an IP address; or a URI as
- * in SPIFFE, which must be equal.
+ * Returns undefined if a certificate is valid for the expected name; otherwise an error with the names that
+ * the certificate has. Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 require, never
+ * the common name. The expected name is a DNS name, which may match a name of the certificate with `*` as the
+ * whole first label; an IP address; or a URI as in SPIFFE, which must be equal.
  */
 export function checkSubjectAltName(certificate: X509Certificate, expected: string): Error | undefined {
   if (hasSubjectAltName(certificate, expected)) return undefined
@@ -248,8 +260,9 @@ function hasSubjectAltName(certificate: X509Certificate, expected: string): bool
 }
 
 /**
- * Node returns the names as one text, `DNS:a.test, URI:spiffe://a/b`, and a value that could be read as
- * several names as a JSON string. Such values are skipped as a whole: no URI has to be written like that.
+ * Returns the URIs of a certificate's names. Node returns all names as one text, `DNS:a.test,
+ * URI:spiffe://a/b`, in which a value that could be mistaken for several names is a JSON string. Such a value
+ * is skipped: no valid URI needs it.
  */
 function parseUris(subjectAltName: string): readonly string[] {
   const names = subjectAltName.matchAll(/([\w ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))(?:, |$)/gy)

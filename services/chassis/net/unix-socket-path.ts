@@ -2,14 +2,14 @@ import { accessSync, constants, lstatSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * The system stores the path of a unix socket in 108 bytes on Linux, in 104 elsewhere, including the final
- * NUL.
+ * The longest path of a unix socket. The system stores it with a final NUL in 108 bytes on Linux, and in 104
+ * bytes elsewhere.
  */
 export const maxSocketPathBytes = process.platform === 'linux' ? 107 : 103
 
 /**
- * Returns the reason, in a few words, why a server cannot listen on a unix socket with this path; undefined
- * when it can. An existing socket may be a stale one, which the server replaces.
+ * Returns in a few words why a server cannot listen on a unix socket with this path; undefined when it can.
+ * An existing socket file is no problem here, since the server replaces it if no process listens on it.
  */
 export function findSocketPathProblem(path: string): string | undefined {
   const bytes = Buffer.byteLength(path)

@@ -4,8 +4,8 @@ import { startTracing, type Tracing } from './tracing.ts'
 import type { TracingSettings } from './tracing-settings.ts'
 
 /**
- * Starts tracing. Returns undefined when tracing is disabled, without loading its libraries. Rejects as
- * `startTracing` does.
+ * Starts tracing. When tracing is disabled, resolves with undefined and does not load the tracing libraries.
+ * Rejects as `startTracing` does.
  */
 export async function openTracing(settings: TracingSettings, log: Log): Promise<Tracing | undefined> {
   if (settings.tracingEnabled === 'false') return undefined

@@ -1,6 +1,6 @@
 import { decimal, oneOf, type SettingValues, settingsTable, text } from '../settings.ts'
 
-/** The settings of tracing. Services differ only in their name. */
+/** The settings of tracing, which differ between services only in the default of TRACING_SERVICE_NAME. */
 export function tracingSettings(defaultServiceName: string) {
   return settingsTable({
     tracingEnabled: {

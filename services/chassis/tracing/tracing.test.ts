@@ -50,7 +50,7 @@ test('spans reach a collector of gRPC', async t => {
   assert.ok(!('service.namespace' in (collector.spans[0]?.resource ?? {})), 'an empty namespace is none')
 })
 
-/** Creates a call with a child that fails. */
+/** Creates the span of a call with a child span that fails. */
 function makeSpans(tracing: Tracing): void {
   const headers = headersOf(`traceparent: 00-${traceId}-${parentId}-01`)
   const call = tracing.startSpan('call', headers, () => ({ text: 'ä', count: 3 }))
@@ -86,7 +86,7 @@ function assertSpans(spans: readonly ReceivedSpan[]): void {
   assert.ok(child.durationNs >= 0n && child.durationNs <= call.durationNs)
 }
 
-/** The sampling rate, the call's headers, and the parent of the exported span. */
+/** Each line: the sampling rate, the call's headers, and the parent of the exported span. */
 const samplingCases = `
 0    (none)                                                             → not sampled
 1    (none)                                                             → root
@@ -134,7 +134,7 @@ function withIds(text: string): string {
   return text.replaceAll('TRACE', traceId).replaceAll('PARENT', parentId).replaceAll('OTHER', otherId)
 }
 
-/** `name: value | name: value` */
+/** Returns a reader of the headers in a text such as `name: value | name: value`. */
 function headersOf(text: string): ReadHeader {
   const headers = new Map(text.split(' | ').map(header => header.split(': ') as [string, string]))
   return name => headers.get(name)
@@ -228,7 +228,7 @@ for (const { name, protocol, start, reason } of losses) {
   test(`${name} is logged once a minute, with all lost spans`, async t => {
     setEnvironment(t, { OTEL_EXPORTER_OTLP_TIMEOUT: '300', OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '1' })
     const { log, warnings, warned } = recordingLog()
-    // The clock is read at each loss.
+    // The times of the losses: each loss reads the clock once.
     const times = [0, 1, 59_999, 59_999, 60_000, 119_999]
     const clock = { nowMs: () => 0, monotonicMs: () => times.shift() ?? assert.fail('one loss too many') }
     const { url } = await start(t)
@@ -292,7 +292,7 @@ test('the SDK is not loaded before tracing is started', async () => {
   )
 })
 
-/** An endpoint, and whether each protocol can send spans to it. */
+/** Endpoints, and for each protocol whether spans can be sent there. */
 const endpoints: readonly [string, { readonly http: boolean; readonly grpc: boolean }][] = [
   ['http://collector:4318', { http: true, grpc: true }],
   [' https://user:secret@collector ', { http: true, grpc: true }],

@@ -4,45 +4,52 @@ import { type Clock, systemClock } from '../clock.ts'
 import type { Log, LogFields } from '../log/log.ts'
 
 /**
- * Spans of calls, exported by OTLP to a collector. The SDK is loaded only when tracing starts, so that a
- * process without tracing does not pay for it; the caller has undefined then.
+ * Creates spans for calls, and exports them by OTLP to a collector. Without tracing, a process has undefined
+ * instead of this object, and never loads the SDK.
  */
 export interface Tracing {
   /**
-   * Starts the first span of a call. The call's headers determine its parent: W3C Trace Context, or B3 in one
-   * header or several; B3 takes precedence. A parent's sampling decision is kept; without a parent the
-   * sampling rate decides. Returns undefined for an unsampled call, without computing the attributes.
+   * Starts the first span of a call. The call's headers determine the parent of the span: W3C Trace Context,
+   * or B3 in one header or several; B3 takes precedence. The sampling decision of a parent is kept; without a
+   * parent the sampling rate decides. For a call that is not sampled, returns undefined and does not compute
+   * the attributes.
    */
   startSpan(name: string, readHeader: ReadHeader, attributes?: () => SpanAttributes): Span | undefined
   /**
    * Sends the ended spans, and accepts no more. Resolves when the collector has them, or after `timeoutMs`;
-   * never rejects. A longer export ends with the process.
+   * never rejects. After that time the export continues until the process ends.
    */
   stop(timeoutMs: number): Promise<void>
 }
 
 export interface Span {
   child(name: string, attributes?: SpanAttributes): Span
-  /** Ends the span; an error sets its status. Only the first call has an effect. */
+  /**
+   * Ends the span. With an error, the status of the span becomes ERROR with its message. Later calls have no
+   * effect.
+   */
   end(error?: unknown): void
-  /** Runs `work`, returns its result, and ends the span with it: at once, or when its promise settles. */
+  /**
+   * Runs `work` and returns its result. The span ends when `work` returns or throws; if the result is a
+   * promise, when it settles.
+   */
   run<T>(work: () => T): T
 }
 
-/** Texts are truncated to `maxTextChars`. */
+/** The attributes of a span. Texts are truncated to `maxTextChars`. */
 type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
 /**
- * Returns the value of a header of the call, by its name in lower case; the values of repeated headers are
+ * Returns the value of a header of the call. The name is in lower case; the values of a repeated header are
  * joined by commas.
  */
 export type ReadHeader = (name: string) => string | undefined
 
 export interface TracingOptions {
-  /** OTLP as protobuf over HTTP, or over gRPC. */
+  /** The transport of OTLP: protobuf over HTTP, or gRPC. */
   readonly exporterProtocol: 'http' | 'grpc'
   readonly serviceName: string
-  /** `''` for none. */
+  /** The namespace of the service in traces; empty for none. */
   readonly serviceNamespace: string
   readonly serviceInstanceId: string
   /** The share of calls without a parent that are traced, 0 to 1. */
@@ -51,23 +58,29 @@ export interface TracingOptions {
   readonly clock?: Clock
 }
 
-/** Longer texts are truncated, in UTF-16 units. With the queue's limit this bounds memory. */
+/**
+ * The longest text in a span, in UTF-16 units. With the limit of the queue this bounds the memory of spans.
+ */
 export const maxTextChars = 1024
 
-/** The interval of warnings about the collector. */
+/** The shortest time between two warnings about the collector. */
 const warningIntervalMs = 60_000
 
-/** The instrumentation scope, which distinguishes these spans from those of libraries. */
+/**
+ * The name of the instrumentation scope, by which a reader of traces distinguishes these spans from those of
+ * libraries.
+ */
 const instrumentationScope = 'tollway'
 
 /**
- * Loads the SDK and starts it. The standard variables, which the SDK reads from the process's environment,
- * define the endpoint and the batches: OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and
- * OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. An invalid variable is logged and its default applies; but an
- * invalid endpoint is an error, since spans would be sent to an unintended collector. A collector that cannot
- * be reached is logged once a minute and is otherwise harmless: spans beyond the queue are dropped.
+ * Loads the SDK and starts it. The SDK reads the endpoint and the sizes of batches from standard variables of
+ * the process's environment: OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and
+ * OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. If a variable is invalid, a warning is logged and its default
+ * applies. An invalid endpoint is an error instead, since spans would be sent to an unintended collector.
+ * While the collector cannot be reached, one warning a minute is logged and spans beyond the queue are
+ * dropped.
  *
- * @throws Error that names the variable of the endpoint
+ * @throws Error that names the variable of the invalid endpoint
  */
 export async function startTracing(options: TracingOptions): Promise<Tracing> {
   const { log, clock = systemClock, samplingRate } = options
@@ -79,7 +92,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
   listenToSdk(sdk, warnings)
 
   const exporter = countLosses(sdk, await createExporter(options.exporterProtocol), warnings)
-  // The sampler by ratio drops one of 2^32 calls even at the ratio 1, which means all calls here.
+  // At the ratio 1 the sampler by ratio still drops one of 2^32 calls.
   const root = samplingRate === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(samplingRate)
   const provider = new TracerProvider({
     resource: createResource(sdk, options),
@@ -106,10 +119,10 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
 
 const endpointNames = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT']
 
-/** The value is not quoted, since it may contain a password. */
+/** The error does not quote the value, which may contain a password. */
 function assertEndpoint(name: string, protocol: 'http' | 'grpc'): void {
   const text = process.env[name]?.trim() ?? ''
-  // The exporter of gRPC accepts an address without a scheme too.
+  // The gRPC exporter accepts an address without a scheme, too.
   const url = protocol === 'http' || /^\w+:\/\//.test(text) ? text : `https://${text}`
   if (text === '' || /^https?:$/.test(URL.parse(url)?.protocol ?? '')) return
   throw new Error(`${name}: the value is not allowed: a URL such as ${exampleEndpoints[protocol]}`)
@@ -122,7 +135,9 @@ const exampleEndpoints = {
 
 type Sdk = Awaited<ReturnType<typeof loadSdk>>
 
-/** Avoids the SDK's bundle for Node, which also loads metrics, logs and their exporters. */
+/**
+ * Loads the parts that tracing needs. The SDK's bundle for Node also loads metrics, logs and their exporters.
+ */
 async function loadSdk() {
   const [api, core, trace, resources, b3] = await Promise.all([
     import('@opentelemetry/api'),
@@ -143,7 +158,10 @@ async function createExporter(protocol: 'http' | 'grpc'): Promise<SpanExporter> 
   return new OTLPTraceExporter()
 }
 
-/** OTEL_RESOURCE_ATTRIBUTES adds attributes and does not override those set here. No resource is detected. */
+/**
+ * Returns the attributes of the process. OTEL_RESOURCE_ATTRIBUTES can add attributes, but does not override
+ * those of `options`. Nothing else is detected, such as the host.
+ */
 function createResource(sdk: Sdk, options: TracingOptions) {
   const { serviceName, serviceNamespace, serviceInstanceId } = options
   const fromEnvironment = sdk.detectResources({ detectors: [sdk.resourceAttributesEnvDetector] })
@@ -159,7 +177,10 @@ function createResource(sdk: Sdk, options: TracingOptions) {
     )
 }
 
-/** The batch span processor's variables and defaults, from the OpenTelemetry specification. */
+/**
+ * Returns the limits of the batch span processor from OTEL_BSP_*. The variables and their defaults are those
+ * of the OpenTelemetry specification.
+ */
 function queueLimits({ getNumberFromEnv }: Sdk) {
   const read = (name: string, fallback: number) => {
     const value = getNumberFromEnv(`OTEL_BSP_${name}`)
@@ -181,8 +202,8 @@ function textLimit({ getNumberFromEnv }: Sdk): number {
 }
 
 /**
- * The formats have Envoy's order, so that both sides of a call have the same parent: a later format replaces
- * an earlier one.
+ * Creates the reader of trace headers. A later format replaces the parent that an earlier one found. The
+ * order is Envoy's, so that Envoy and the service give a call the same parent.
  */
 function createPropagator(sdk: Sdk) {
   const { B3Propagator, CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } = sdk
@@ -225,7 +246,7 @@ function createSpan(sdk: Sdk, tracer: Tracer, started: SdkSpan): Span {
     },
   }
 
-  /** A rejection with undefined is a failure too. */
+  /** `end` takes undefined as success, but a rejection with undefined is a failure, too. */
   function failWith(error: unknown): void {
     end(error ?? 'failed')
   }
@@ -239,12 +260,14 @@ function withShortTexts(attributes: SpanAttributes): SpanAttributes {
   return short
 }
 
-/** A collector would reject the whole batch for an unpaired surrogate, sent or left by the truncation. */
+/**
+ * Truncates a text, and replaces unpaired surrogates, which were received or result from the cut: a collector
+ * would reject the whole batch because of one.
+ */
 function shortText(text: string): string {
   return text.slice(0, maxTextChars).toWellFormed()
 }
 
-/** Logs at most one warning a minute. */
 class Warnings {
   readonly #log: Log
   readonly #clock: Clock
@@ -260,7 +283,10 @@ class Warnings {
     if (this.#mayWarn()) this.#log.warn(message, fields)
   }
 
-  /** Counts lost spans, which the next warning about them includes. */
+  /**
+   * Adds to the number of lost spans. The next warning that may be logged contains the number, which then
+   * starts again at 0.
+   */
   onLost(spans: number, reason: string): void {
     this.#lostSpans += spans
     if (!this.#mayWarn()) return
@@ -277,8 +303,8 @@ class Warnings {
 }
 
 /**
- * The SDK reports invalid variables, spans beyond the queue, and partial rejections by a collector.
- * `countLosses` reports failed exports, which the SDK only repeats as errors.
+ * Logs the SDK's own warnings: invalid variables, spans beyond the queue, and partial rejections by a
+ * collector. Its errors are ignored, because they only repeat the failed exports that `countLosses` reports.
  */
 function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   const nothing = () => {}
@@ -310,7 +336,7 @@ function countLosses({ ExportResultCode }: Sdk, exporter: SpanExporter, warnings
   }
 }
 
-/** Returns whether the work ended, with success or failure, within the time. */
+/** Returns whether the work settles within the time, whether it resolves or rejects. Never rejects. */
 async function settlesWithin(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const { promise: tooLate, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(false), timeoutMs)

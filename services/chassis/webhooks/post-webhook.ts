@@ -7,7 +7,7 @@ import { request as requestHttp } from '../net/node-http.ts'
 import type { AddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl, readHost } from './webhook-url.ts'
 
-/** The addresses of a name, as the system knows them. In production `resolveBySystem`. */
+/** Resolves a host name to its addresses. Production passes `resolveBySystem`. */
 export type ResolveName = (name: string) => Promise<readonly string[]>
 
 export const resolveBySystem: ResolveName = async name => {
@@ -20,7 +20,7 @@ interface PostOptions {
   readonly resolve: ResolveName
   /** The timeout of the whole post: DNS, connection, TLS and the answer. */
   readonly timeoutMs: number
-  /** The PEM of authorities that are trusted besides the usual ones; for tests. */
+  /** Certificate authorities in PEM that are trusted instead of the usual ones; for tests. */
   readonly ca?: string
 }
 
@@ -30,29 +30,32 @@ interface Post {
   readonly body: string
 }
 
-/** The answer of a receiver. Its body is dropped, because the URL may lead to a private page. */
+/** The answer of a receiver, without its body: the URL of a merchant may lead to a private page. */
 export interface PostAnswer {
   readonly status: number
-  /** The seconds of a Retry-After header; null without one. */
+  /** The value of the Retry-After header if it is a number of seconds; null otherwise. */
   readonly retryAfterSeconds: number | null
 }
 
-/** The receiver did not answer. The message may be shown to the merchant. */
+/**
+ * The webhook was not answered: the URL is not allowed, the connection failed, or the time is over. The
+ * message is safe to show to the merchant.
+ */
 export class PostError extends Error {
   override readonly name = 'PostError'
 }
 
-/** The maximum of bytes that are read of an answer; the rest is ignored. */
+/** At most this many bytes of an answer's body are read; then the connection is closed. */
 const maxAnswerBytes = 16 * 1024
 const maxHeaderBytes = 16 * 1024
 const userAgent = 'tollway-webhooks/1.0'
 
 /**
- * Posts to a URL that a merchant has chosen. The name is resolved once, each of its addresses is checked, and
- * the connection goes to one of these, so that a later answer of the name server has no effect. Redirects
- * are not followed. No connection is reused, and no proxy is used.
+ * Posts to a URL that a merchant has chosen. The host name is resolved once, all of its addresses are
+ * checked, and the connection goes to one of them: a different answer of the name server later has no effect.
+ * Redirects are not followed. No connection is reused, and no proxy is used.
  *
- * @throws PostError
+ * @throws PostError when the address is not allowed or the receiver does not answer in time
  */
 export async function postWebhook(post: Post, options: PostOptions): Promise<PostAnswer> {
   const { policy, resolve, timeoutMs } = options
@@ -91,7 +94,7 @@ async function resolveName(
   return addresses
 }
 
-/** Rejects when the signal aborts, because the system's resolver cannot be stopped. */
+/** Rejects when the signal aborts. For a race with the system's resolver, which cannot be stopped. */
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 }
@@ -131,7 +134,10 @@ function createLookup(addresses: readonly string[]): NonNullable<RequestOptions[
   }
 }
 
-/** Resolves with the status, also if the rest of the answer is cut off or does not end. */
+/**
+ * Resolves with the status and Retry-After as soon as the answer has ended or was cut off. Rejects with a
+ * PostError if the connection fails before the head of the answer.
+ */
 function readAnswer(request: ClientRequest): Promise<PostAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<PostAnswer>()
   let answer: PostAnswer | undefined

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { signatureHeaders } from './signature.ts'
 import { newWebhookSecret } from './webhook-secret.ts'
 
-/** The example of the libraries of Standard Webhooks. */
+/** The example in the libraries of Standard Webhooks. */
 const known = {
   secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',

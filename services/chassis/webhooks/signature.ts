@@ -2,16 +2,19 @@ import { createHmac } from 'node:crypto'
 import { webhookSecretBytes } from './webhook-secret.ts'
 
 interface Signed {
-  /** The id of the event, the same at each try. */
+  /** The id of the event, which is the same for each try. */
   readonly id: string
-  /** The time of this try, so that receivers can reject a replayed request. */
+  /**
+   * The time of this try, in milliseconds since the Unix epoch. Receivers reject an old time, so that nobody
+   * can send a recorded request again.
+   */
   readonly timestampMs: number
   readonly body: string
 }
 
 /**
- * Returns the headers that identify the message and prove its sender: one signature for each secret, of the
- * scheme `v1` of the Standard Webhooks specification, version 1.0.
+ * Returns the headers that identify the message and prove its sender, as the Standard Webhooks specification
+ * 1.0 defines them. The signature header has one signature of the scheme `v1` for each secret.
  */
 export function signatureHeaders(
   { id, timestampMs, body }: Signed,

@@ -1,4 +1,4 @@
-/** Returns that many random bytes. */
+/** Returns `count` random bytes. */
 type RandomBytes = (count: number) => Uint8Array
 
 /**
@@ -11,7 +11,7 @@ const minBytes = 24
 const maxBytes = 64
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** The form in words, for messages about an invalid secret. */
+/** The form of a secret in words, for messages about an invalid one. */
 export const webhookSecretForm = `"${prefix}" and ${minBytes} to ${maxBytes} bytes in base64`
 
 export function newWebhookSecret(random: RandomBytes): string {
@@ -19,8 +19,8 @@ export function newWebhookSecret(random: RandomBytes): string {
 }
 
 /**
- * The reason why receivers could not verify with this secret; undefined for a valid one. The reason quotes no
- * character of the text, which may be a password.
+ * Returns why receivers could not verify a signature with this secret; undefined for a valid secret. The
+ * reason quotes no character of the text, which may be a password.
  */
 export function findWebhookSecretProblem(text: string): string | undefined {
   if (!text.startsWith(prefix)) return `does not begin with "${prefix}"`
@@ -31,8 +31,8 @@ export function findWebhookSecretProblem(text: string): string | undefined {
 }
 
 /**
- * The bytes of a secret. A secret of another form, which resources of earlier versions could have, is used as
- * its text.
+ * Returns the bytes with which webhooks are signed: the decoded base64 of a secret. A text without the
+ * prefix, which resources of earlier versions could have, is used as UTF-8.
  */
 export function webhookSecretBytes(secret: string): Uint8Array {
   return secret.startsWith(prefix)

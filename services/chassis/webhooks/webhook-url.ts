@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import type { AddressPolicy } from './address-policy.ts'
 
 /**
- * Returns a URL that webhooks may be sent to, as far as its text shows, or the reason against it. Names are
- * resolved at each try.
+ * Returns the parsed URL, or in a few words why no webhook may be sent to it. Only the text is checked: a
+ * host name is not resolved, since its addresses are checked at each try.
  */
 export function checkWebhookUrl(
   text: string,
@@ -17,7 +17,7 @@ export function checkWebhookUrl(
   if (url.username !== '' || url.password !== '') return { problem: 'has a user or a password' }
   if (url.hash !== '') return { problem: 'has a fragment' }
   const host = readHost(url)
-  // The URL parser has made plain addresses of 0x7f.1, 2130706433 and the like.
+  // The URL parser has converted `0x7f.1`, `2130706433` and similar forms into plain addresses.
   if (isIP(host) !== 0 && !policy.allows(host)) return { problem: `${host} is not a public address` }
   return { url }
 }

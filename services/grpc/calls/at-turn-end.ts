@@ -1,7 +1,7 @@
 /**
- * Collects items, and processes each of them at the end of the turn of the event loop. All share one
- * immediate: separate ones would each cost an object and a list entry, a hundred of them for a message to a
- * hundred consumers.
+ * Returns a function that collects items. At the end of the turn of the event loop, `act` is called with each
+ * of them. All items share one immediate: a separate one for each would cost an object and a list entry, a
+ * hundred of them when a message goes to a hundred consumers.
  */
 export function atTurnEnd<Item>(act: (item: Item) => void): (item: Item) => void {
   let waiting: Item[] = []

@@ -3,40 +3,42 @@ import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
-/** The state that all calls of a connection share. */
+/** What all calls of a connection share. */
 export interface CallContext {
   readonly limits: GrpcLimits
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly calls: CallRegister
   readonly memory: MemoryBudget
-  /** The caller's address, as in `Call`. */
+  /** The caller's address for `Call.peer`. */
   readonly peer: string
-  /** The peer's certificate, as in `Call`. */
+  /** The caller's certificate for `Call.peerCertificate`. */
   readonly peerCertificate: X509Certificate | undefined
 }
 
-/** The state that calls of a connection with the same head share. */
+/** What calls of a connection with the same header block share. */
 export interface CallHead {
   readonly method: AnyMethod
   readonly metadata: Metadata
-  /** The size of the metadata. */
+  /** The size of the metadata in bytes, as RFC 9113 (6.5.2) counts it. */
   readonly metadataBytes: number
-  /** Undefined when the caller has no deadline. */
+  /** The time until the caller's deadline; undefined without one. */
   readonly timeoutMs: number | undefined
-  /** The grpc-encoding of messages with the compressed flag. */
+  /**
+   * The value of grpc-encoding, which applies to messages with the compressed flag; `identity` without one.
+   */
   readonly compression: string
 }
 
-/** Returns the answer to a request that `MemoryBudget` rejects. */
+/** Returns the error that answers a request which `MemoryBudget` rejects. */
 export function noMemoryLeft(): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', 'no memory is left for unfinished requests')
 }
 
 /** A call that can be ended from outside. */
 export interface CuttableCall {
-  /** Answers with this error, unless the call is over, and aborts its signal. */
+  /** Answers with this error and aborts the call's signal; does nothing if the call is over. */
   cut(error: GrpcError): void
-  /** The index of the call in its register, which maintains it. */
+  /** The index of the call in its `CallRegister`, which alone sets it. */
   index: number
 }
 
@@ -53,7 +55,7 @@ export class CallTotals {
     if (this.#onQuiet) this.#notifyQuiet()
   }
 
-  /** Resolves when no calls run except health watches. */
+  /** Resolves when no calls run except health watches. Only one caller may wait. */
   onlyWatchesLeft(): Promise<void> {
     return new Promise(resolve => {
       this.#onQuiet = resolve
@@ -67,8 +69,8 @@ export class CallTotals {
 }
 
 /**
- * The running calls of one connection, unordered: the last one moves to the index of a call that ends. A set
- * would keep ended calls alive for long; see `OpenStreams`.
+ * The running calls of one connection, in no order: when a call ends, the last one moves to its index. A set
+ * would keep calls in memory for long after their end; `OpenStreams` explains why.
  */
 export class CallRegister {
   readonly #totals: CallTotals

@@ -1,7 +1,7 @@
 import type { ReadHeader } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '../server.ts'
 
-/** Reads the trace headers of a call from its gRPC metadata; binary values are ignored. */
+/** Returns a reader of a call's trace headers in its gRPC metadata; binary values are ignored. */
 export function fromMetadata(metadata: Metadata): ReadHeader {
   return name => {
     const values = metadata.get(name)

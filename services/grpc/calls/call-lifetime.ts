@@ -4,16 +4,16 @@ import { GrpcError, statusCodes } from '../status.ts'
 import type { CuttableCall } from './call-context.ts'
 import type { WireStatus } from './wire-metadata.ts'
 
-/** The longest time of Node's timers. */
+/** The longest time, in milliseconds, for which a timer of Node can wait. */
 const longestTimerMs = 2 ** 31 - 1
 const internalError: WireStatus = { code: statusCodes.INTERNAL, message: 'internal error' }
 
 /**
- * The life of a call: it ends once, and all parties are notified. A signal and a timer are created only if the
- * call needs them.
+ * The life of a call, which ends exactly once. The subclass learns of the end by `onOver` and `onLeave`, the
+ * handler by `signal`. The abort signal and the deadline's timer are created only if the call needs them.
  */
 export abstract class CallLifetime implements CuttableCall {
-  /** The deadline in the time of the monotonic clock. */
+  /** The deadline in the time of `Clock.monotonicMs`; undefined without one. */
   readonly deadlineMs: number | undefined
   index = 0
   protected trailers: Metadata | undefined
@@ -21,19 +21,22 @@ export abstract class CallLifetime implements CuttableCall {
   #timer: NodeJS.Timeout | undefined
   #working = false
   #over = false
-  /** The reason why the call was aborted. */
+  /** Why the call was aborted; undefined if it was not. */
   #reason: GrpcError | undefined
 
   constructor(deadlineMs: number | undefined) {
     this.deadlineMs = deadlineMs
   }
 
-  /** Ends the call for the caller. Throws for invalid trailers, without sending anything. */
+  /**
+   * Sends the status, which ends the call for the caller. Throws for invalid trailers, before anything is
+   * sent.
+   */
   protected abstract sendStatus(status: WireStatus): void
   protected abstract onDefect(error: unknown): void
-  /** Called once, when the call is over, with the reason if it was aborted. */
+  /** Called once, when the call is over. `reason` is undefined if it was answered. */
   protected abstract onOver(reason: GrpcError | undefined): void
-  /** Called once, when the call is over and the handler has ended. */
+  /** Called once, when the call is over and its handler has ended. */
   protected abstract onLeave(): void
 
   get isOver(): boolean {
@@ -52,14 +55,17 @@ export abstract class CallLifetime implements CuttableCall {
     this.trailers = trailers
   }
 
-  /** Starts the timer of the deadline. */
+  /** Starts the timer of the deadline, if the call has one and it is at most 24.8 days away. */
   startDeadline(): void {
     if (this.deadlineMs === undefined) return
     const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
     if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
   }
 
-  /** Ends the call without an answer: the caller has cancelled it, or its connection is lost. */
+  /**
+   * Ends the call without an answer, because the caller has cancelled it or the connection was lost. If the
+   * deadline has passed already, that is the reason instead.
+   */
   disconnect(isCancelled: boolean): void {
     const isLate = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
     this.end(isLate ? deadlineExceeded() : callerGone(isCancelled))
@@ -71,7 +77,7 @@ export abstract class CallLifetime implements CuttableCall {
     this.end(error)
   }
 
-  /** Reports an error of a handler, unless it follows from the call's end. */
+  /** Passes an unexpected error of a handler to `onDefect`, unless it results from the abort of the call. */
   reportDefect(error: unknown): void {
     if (!(this.#reason && isConsequenceOfAbort(error))) this.onDefect(error)
   }
@@ -85,7 +91,10 @@ export abstract class CallLifetime implements CuttableCall {
     this.#leaveWhenDone()
   }
 
-  /** Answers with this status, or INTERNAL if its trailers are invalid. */
+  /**
+   * Answers with this status; if its trailers are invalid, answers INTERNAL and reports the defect. Does
+   * nothing if the call is over.
+   */
   protected answer(status: WireStatus): void {
     if (this.#over) return
     try {
@@ -97,7 +106,10 @@ export abstract class CallLifetime implements CuttableCall {
     this.end(undefined)
   }
 
-  /** Answers with the error of a handler. The caller learns nothing of an unexpected error. */
+  /**
+   * Answers with the error of a handler: with its status if it is a `GrpcError`, else with INTERNAL and no
+   * details.
+   */
   protected answerError(error: unknown): void {
     if (error instanceof GrpcError) {
       const trailers = error.trailers ? new Map([...(this.trailers ?? []), ...error.trailers]) : this.trailers
@@ -134,7 +146,8 @@ function callerGone(isCancelled: boolean): GrpcError {
 }
 
 /**
- * Returns whether the error is the signal's reason, or the error of Node's functions for an aborted signal.
+ * Returns whether an error of a handler may result from an aborted signal: a `GrpcError`, such as the
+ * signal's reason, or the AbortError of Node's functions.
  */
 function isConsequenceOfAbort(error: unknown): boolean {
   return error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')

@@ -1,22 +1,22 @@
 import { gunzipSync } from 'node:zlib'
 import { GrpcError } from '../status.ts'
 
-/** The header that names the encodings of requests that this server accepts. */
+/** The header with the encodings that the server accepts in requests. */
 export const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding', 'identity,gzip']
 
 export const isSupported = (encoding: string): boolean => encoding === 'gzip'
 
 /**
- * The accepted encodings, for the answer to a request that names an encoding: its caller may compress. Other
- * callers do not need the bytes.
+ * Returns the header with the accepted encodings for an answer, or nothing. Only callers that name an
+ * encoding, and so may compress, receive it: others do not need the bytes.
  */
 export const acceptFields = (encoding: string): readonly (readonly [string, string])[] =>
   encoding === 'identity' ? [] : [acceptEncoding]
 
 /**
- * Decompresses a message of gzip. It never holds more than `maxBytes` of the result.
+ * Decompresses a gzip message. The result in memory never exceeds `maxBytes`.
  *
- * @throws GrpcError RESOURCE_EXHAUSTED for a longer message, INTERNAL for damaged data
+ * @throws GrpcError RESOURCE_EXHAUSTED for a longer result, INTERNAL for damaged data
  */
 export function decompress(message: Uint8Array, maxBytes: number): Uint8Array {
   try {

@@ -1,19 +1,22 @@
 import { GrpcError } from '../status.ts'
 import { decompress, isSupported } from './compression.ts'
 
-/** The size of a message's prefix: a flag and four bytes of length. */
+/** The size of a message's prefix: a flag, and the length in four bytes. */
 export const prefixBytes = 5
-/** The memory for an incomplete message is at most twice the received bytes, and at least this. */
+/**
+ * The smallest buffer for an incomplete message. Buffers are at most twice as large as the received bytes,
+ * unless this is larger.
+ */
 const minBufferBytes = 1024
 /**
- * A continuing stream gets buffers for several messages, each twice as large as the previous one, up to this
- * size: allocating a buffer costs more than filling it.
+ * The largest buffer that a stream of short messages shares. Each new buffer is twice as large as the
+ * previous one, up to this size, since allocating a buffer costs more than filling it.
  */
 const maxSharedBytes = 16 * 1024
 
 /**
- * Returns the message, in the same memory, if the bytes between `start` and `end` are exactly one that is not
- * compressed and not too long; else undefined.
+ * Returns the message as a view of the buffer, if the bytes from `start` to before `end` are exactly one
+ * message that is not compressed and has at most `maxBytes`; else undefined.
  */
 export function onlyMessage(
   buffer: Buffer,
@@ -28,45 +31,45 @@ export function onlyMessage(
 }
 
 /**
- * Assembles messages from any split of the bytes. Messages that are taken before `keep` are not copied. `keep`
- * copies the rest to memory that short messages share.
+ * Assembles messages from chunks, however they are divided. Pushed chunks are lent: a message that is taken
+ * before `keep` is a view of its chunk. `keep` copies the rest to own memory, which short messages share.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  /** The current bytes are between `start` and `end` of this buffer: own memory, or lent bytes. */
+  /** The buffer that is read next, from `#start` to before `#end`: either own memory or a lent chunk. */
   #buffer: Buffer = noBuffer
   #start = 0
   #end = 0
-  /** Lent bytes that follow the current ones. */
+  /** Lent chunks that follow the bytes of `#buffer`. */
   #behind: Buffer[] = []
   #behindBytes = 0
   #own: Buffer = noBuffer
-  /** The used length of the own memory. */
+  /** The number of used bytes in `#own`. */
   #ownEnd = 0
 
-  /** @param compression the grpc-encoding of the request */
+  /** @param compression the value of the request's grpc-encoding */
   constructor(maxBytes: number, compression: string) {
     this.#maxBytes = maxBytes
     this.#compression = compression
   }
 
-  /** The number of bytes that were not taken. */
+  /** The number of pushed bytes that were not taken as messages. */
   get heldBytes(): number {
     return this.#end - this.#start + this.#behindBytes
   }
 
-  /** The size of the own memory for these. */
+  /** The size of the own memory that holds bytes which were not taken; 0 if there are none. */
   get ownBytes(): number {
     return this.heldBytes === 0 ? 0 : this.#own.length
   }
 
-  /** Whether pushed bytes are still referenced where they were received. */
+  /** Whether some bytes that were not taken are still in lent chunks. */
   get lends(): boolean {
     return this.#behindBytes > 0 || (this.#end > this.#start && this.#buffer !== this.#own)
   }
 
-  /** Adds bytes that are lent until `keep`. */
+  /** Adds a chunk. The caller must not change it before `keep`. */
   push(bytes: Buffer): void {
     if (this.heldBytes === 0) this.#setCurrent(bytes, 0, bytes.length)
     else {
@@ -75,7 +78,7 @@ export class MessageReader {
     }
   }
 
-  /** Copies the bytes that were not taken to own memory. */
+  /** Copies the bytes that were not taken to own memory: lent chunks are not used any more. */
   keep(): void {
     this.#copyCurrent()
     for (const bytes of this.#behind) this.#copy(bytes)
@@ -84,9 +87,11 @@ export class MessageReader {
   }
 
   /**
-   * Returns the next message, decompressed, if it is complete. It belongs to the caller.
+   * Returns the next message, decompressed, if it is complete; else undefined. The reader does not use the
+   * message's memory again.
    *
-   * @throws GrpcError as soon as its prefix shows that it is invalid, or if it cannot be decompressed
+   * @throws GrpcError as soon as the prefix shows that the message is invalid or too long, or when it cannot
+   *   be decompressed
    */
   take(): Uint8Array | undefined {
     let message = this.#takeFromCurrent()
@@ -126,7 +131,10 @@ export class MessageReader {
     this.#end = end
   }
 
-  /** Continues with the next bytes; a message that spans several buffers is assembled in own memory. */
+  /**
+   * Continues with the next lent chunk; returns false if there is none. The part of a message that is still
+   * in `#buffer` is copied to own memory, and the chunk after it.
+   */
   #advance(): boolean {
     const next = this.#behind.shift()
     if (next === undefined) return false
@@ -146,7 +154,7 @@ export class MessageReader {
     if (held.length > 0) this.#copy(held)
   }
 
-  /** Appends bytes to the current ones in own memory. */
+  /** Appends bytes to the end of own memory. */
   #copy(bytes: Buffer): void {
     if (this.#ownEnd + bytes.length > this.#own.length) this.#makeRoom(bytes.length)
     bytes.copy(this.#own, this.#ownEnd)
@@ -154,13 +162,16 @@ export class MessageReader {
     this.#end = this.#ownEnd
   }
 
-  /** Returns the size of the next message, as far as it is known. */
+  /** Returns the size of the next message with its prefix; infinity if the prefix is not complete. */
   #nextBytes(): number {
     if (this.#end - this.#start < prefixBytes) return Number.POSITIVE_INFINITY
     return prefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
   }
 
-  /** Allocates new memory each time: taken messages are in the old one. */
+  /**
+   * Allocates new own memory for `bytes` more. The old memory is not reused, since taken messages are views
+   * of it.
+   */
   #makeRoom(bytes: number): void {
     const held = this.#end - this.#start
     const shared = Math.min(maxSharedBytes, 2 * this.#own.length)

@@ -3,20 +3,23 @@ import { GrpcError } from '../status.ts'
 import type { CallLifetime } from './call-lifetime.ts'
 import type { CallWire } from './stream-call.ts'
 
-/** The parts of a call that a sink needs. */
+/** What a sink uses of its call. */
 interface SinkOptions {
   readonly wire: Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
   readonly lifetime: Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
   readonly maxSendBytes: number
 }
 
-/** The sink of a call, with methods for its owner. A class, since each message of a stream passes it. */
+/**
+ * The sink of a call, with additional methods for the call. It is a class because every message of a stream
+ * passes through it.
+ */
 export class OwnedSink implements MessageSink {
   readonly #wire: SinkOptions['wire']
   readonly #lifetime: SinkOptions['lifetime']
   readonly #maxSendBytes: number
   #finished = false
-  /** A write has returned false, and `onReady` was not called since. */
+  /** True after a `write` has returned false, until the listener of `onReady` is called. */
   #full = false
   #notifyReady = () => {}
   #emptied: PromiseWithResolvers<void> | undefined
@@ -60,7 +63,7 @@ export class OwnedSink implements MessageSink {
     await this.#emptied.promise
   }
 
-  /** Called when the connection has taken some of the queued bytes. */
+  /** To be called when the connection has taken some of the queued bytes. */
   taken(): void {
     const bytes = this.queuedBytes
     if (bytes === 0) this.#onEmpty()
@@ -74,7 +77,7 @@ export class OwnedSink implements MessageSink {
     }
   }
 
-  /** Accepts no more messages, and resolves when all written ones were taken, or the call was aborted. */
+  /** Accepts no more messages. Resolves when all written messages were taken, or the call was aborted. */
   finish(): Promise<void> {
     this.#finished = true
     return this.flush()
@@ -86,7 +89,7 @@ export class OwnedSink implements MessageSink {
   }
 }
 
-/** Returns the answer to a message that exceeds the limit. */
+/** Returns the error that answers a call whose answer message is too long. */
 export function tooLong(bytes: number, maxBytes: number): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', `the answer has ${bytes} bytes, at most ${maxBytes} are allowed`)
 }

@@ -1,22 +1,24 @@
 import { GrpcError } from '../status.ts'
 
-/** Receives the messages of a caller, one for each `read`. Messages after `close` are ignored. */
+/**
+ * Receives the messages of a caller. It asks for each message by `read`, and ignores messages after `close`.
+ */
 export interface RequestInbox {
   receive(bytes: Uint8Array): void
   halfClose(): void
-  /** The call is over: with a reason when it was aborted, without one when it was answered. */
+  /** The call is over. `reason` is set if it was aborted, and undefined if it was answered. */
   close(reason?: GrpcError): void
 }
 
 interface InboxOptions<In> {
-  /** Asks the transport for the next message. */
+  /** Asks the transport for one message; `receive` or `halfClose` follows. */
   read(): void
   decode(bytes: Uint8Array): In
 }
 
 /**
- * Reads the request of a method with a single request, and passes it on when the caller has ended its side.
- * Rejects any other number of messages with UNIMPLEMENTED, as gRPC specifies.
+ * Reads the only request of a method, and passes it on when the caller has ended its side. No message, or
+ * more than one, is rejected with UNIMPLEMENTED, as gRPC specifies.
  */
 export function createSingleInbox<In>(
   options: InboxOptions<In> & { onRequest(request: In): void; onRejected(error: GrpcError): void },
@@ -56,7 +58,7 @@ export function createSingleInbox<In>(
 }
 
 /**
- * Reads the requests of a method with a stream of requests: one message each time the handler asks for the
+ * Reads the requests of a method with a stream of requests, one message each time the handler asks for the
  * next.
  */
 export function createStreamInbox<In>(
@@ -77,10 +79,7 @@ export function createStreamInbox<In>(
     settle(waiter => waiter.resolve({ value: undefined, done: true }))
   }
 
-  /**
-   * This function is not `async`, because that would cost three turns of the microtask queue for each
-   * message.
-   */
+  /** This function is not `async`: that would cost three turns of the microtask queue for each message. */
   function next(): Promise<IteratorResult<In>> {
     if (waiting) return Promise.reject(new Error('requests are read one at a time'))
     if (failure) return Promise.reject(failure)

@@ -8,22 +8,25 @@ import { RequestTimeout } from './request-timeout.ts'
 import type { StreamCall } from './stream-call.ts'
 
 /**
- * The requests of a call that arrive in a stream. Delivers one message for each read. Unread messages keep
- * their part of the flow-control window.
+ * Takes the requests of a call from an HTTP/2 stream, and delivers one message for each `read`. Messages that
+ * are not read yet keep their part of the flow-control window, so a slow handler slows down its caller.
  */
 export class RequestIntake {
   readonly #context: CallContext
   readonly #stream: Stream
   readonly #reader: MessageReader
   readonly #timeout: RequestTimeout
-  /** Whether the method takes one request. */
+  /** Whether the method takes a single request. */
   readonly #takesOne: boolean
   #call: StreamCall | undefined
   #wanted = false
   #ended = false
-  /** The bytes that arrived and were not returned to the flow-control window. */
+  /** The received bytes that were not returned to the flow-control window. */
   #uncredited = 0
-  /** The size of the only request of a method that takes one, which waits for the end of the requests. */
+  /**
+   * The size of the only request of a method, until the caller ends its side: meanwhile it counts as
+   * unfinished.
+   */
   #takenBytes = 0
   #reservation: Reservation | undefined
 
@@ -35,7 +38,7 @@ export class RequestIntake {
     this.#takesOne = method.kind === 'server-stream' || method.kind === 'server-sink'
   }
 
-  /** Begins to deliver messages to the call. */
+  /** Sets the call to which messages are delivered. */
   start(call: StreamCall): void {
     this.#call = call
     this.#deliver()
@@ -47,7 +50,7 @@ export class RequestIntake {
     this.#deliver()
   }
 
-  /** Adds bytes of the stream, which are lent until the end of the turn. */
+  /** Adds received bytes. Their memory is lent until the end of the turn of the event loop. */
   push(bytes: Buffer): void {
     this.#uncredited += bytes.length
     this.#reader.push(bytes)
@@ -63,13 +66,13 @@ export class RequestIntake {
     this.#count()
   }
 
-  /** Copies the unread bytes, which the stream only lends, to own memory, and counts it. */
+  /** Copies unread bytes that are still lent to own memory, and counts it in the memory budget. */
   keep(): void {
     if (this.#reader.lends) this.#reader.keep()
     this.#count()
   }
 
-  /** Releases the unread bytes. */
+  /** Drops the unread bytes, and stops the request timeout. */
   drop(): void {
     this.#reader.clear()
     this.#takenBytes = 0
@@ -85,7 +88,7 @@ export class RequestIntake {
   #count(): void {
     if (this.#ended) this.#takenBytes = 0
     const bytes = this.#reader.ownBytes + this.#takenBytes
-    // The timeout is for the caller, who is not late while the handler does not ask for a message.
+    // The timeout limits the caller only: it does not run while the handler asks for no message.
     if (this.#wanted && !this.#ended && bytes > uncountedBytes) this.#timeout.start()
     else this.#timeout.stop()
     if (bytes > uncountedBytes)
@@ -121,8 +124,8 @@ export class RequestIntake {
   }
 
   /**
-   * Returns bytes to the flow-control window: all of them while the handler waits for a message, which may be
-   * longer than the window, and otherwise those of messages that were taken.
+   * Returns bytes to the flow-control window. While the handler waits for a message, these are all received
+   * bytes, since the message may be longer than the window; otherwise those of the taken messages.
    */
   #credit(): void {
     const used = this.#wanted ? this.#uncredited : Math.max(0, this.#uncredited - this.#reader.heldBytes)
@@ -132,7 +135,7 @@ export class RequestIntake {
 }
 
 /**
- * Copies the unread bytes at the end of the turn. A handler that keeps reading has taken all messages of a
- * chunk by then, without a copy.
+ * Copies unread bytes at the end of the turn. By then a handler that keeps reading has taken all messages of
+ * a chunk without a copy.
  */
 const keepAtTurnEnd = atTurnEnd<RequestIntake>(intake => intake.keep())

@@ -6,41 +6,47 @@ import { OwnedSink, tooLong } from './message-sink.ts'
 import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
 import type { WireStatus } from './wire-metadata.ts'
 
-/** The transport of one call. These functions do not throw, unless documented. */
+/** The transport of one call. Its functions throw only where this is documented. */
 export interface CallWire {
   readonly metadata: Metadata
   readonly peer: string
   readonly peerCertificate: X509Certificate | undefined
   readonly deadlineMs: number | undefined
-  /** Asks for one message, which `receive` or `halfClose` answers. Without it nothing is read. */
+  /**
+   * Asks for one message; `StreamCall.receive` or `halfClose` follows. Nothing is read unless it is asked
+   * for.
+   */
   read(): void
-  /** Throws for invalid metadata. */
+  /** Sends the headers of the answer. Throws for invalid metadata. */
   sendHeaders(metadata: Metadata): void
   /**
-   * Sends a message after the waiting ones, with empty headers before it if none were sent. The caller may
-   * reuse the bytes afterwards.
+   * Sends a message after the waiting ones. If no headers were sent, empty ones are sent before it. The
+   * caller may change the bytes after the call.
    */
   sendMessage(bytes: Uint8Array): void
-  /** Sends one message whose bytes are these parts, which must never change. */
+  /** Sends one message, which consists of the parts in order. The parts must never change. */
   sendParts(parts: readonly Uint8Array[]): void
-  /** Returns the sent bytes that the connection has not taken; `taken` is called when they decrease. */
+  /**
+   * Returns the number of sent bytes that the connection has not taken. `StreamCall.taken` is called when it
+   * decreases.
+   */
   queuedBytes(): number
-  /** Drops the bytes that the connection has not taken. */
+  /** Drops the sent bytes that the connection has not taken. */
   discardQueued(): void
-  /** Ends the call. Throws for invalid trailers, without sending anything. */
+  /** Sends the status, which ends the call. Throws for invalid trailers, before anything is sent. */
   sendStatus(status: WireStatus): void
 }
 
 interface StreamCallOptions {
   readonly maxSendBytes: number
   onDefect(path: string, error: unknown): void
-  /** Called once, after the constructor has returned: the call is over, and the handler has ended. */
+  /** Called once, when the call is over and its handler has ended; never within the constructor. */
   onEnd(): void
 }
 
 /**
- * Runs one call of a method, for every transport: receive, decode, invoke, encode, send. Late events of the
- * transport are ignored.
+ * Runs one call of a method over any transport: receives, decodes, calls the handler, encodes and sends.
+ * Events of the transport after the end of the call are ignored.
  */
 export class StreamCall extends CallLifetime implements Call {
   readonly metadata: Metadata
@@ -73,7 +79,7 @@ export class StreamCall extends CallLifetime implements Call {
     this.#inbox.halfClose()
   }
 
-  /** The connection has taken some of the queued bytes. Never called within `sendMessage`. */
+  /** To be called when the connection has taken some of the queued bytes; never within `sendMessage`. */
   taken(): void {
     this.#onTaken()
   }
@@ -100,7 +106,10 @@ export class StreamCall extends CallLifetime implements Call {
     this.#options.onEnd()
   }
 
-  /** A handler of request streams runs from the start; one with a single request when that has arrived. */
+  /**
+   * Starts the call. A handler of a request stream runs at once; a handler of a single request when the
+   * request has arrived.
+   */
   #start(method: AnyMethod): RequestInbox {
     const { read } = this.#wire
     const decode = (bytes: Uint8Array): unknown => method.decode(bytes)
@@ -180,7 +189,8 @@ export class StreamCall extends CallLifetime implements Call {
   }
 
   /**
-   * Resolves when the connection has taken the message; throws the reason when the call is aborted before.
+   * Sends a message. Resolves when the connection has taken it; rejects with the signal's reason if the call
+   * is aborted before.
    */
   async #send(message: unknown): Promise<void> {
     this.#encodeAndSend(message)
@@ -212,8 +222,8 @@ export class StreamCall extends CallLifetime implements Call {
 }
 
 /**
- * Settles like the promise, or rejects with the signal's reason as soon as it is aborted; `onLate` receives a
- * later rejection of the promise. Unlike Promise.race, this leaves no listener on a long-lived signal.
+ * Settles like the promise, or rejects with the signal's reason as soon as the signal aborts. If the promise
+ * rejects after that, `onLate` receives the error. Unlike with Promise.race, no listener stays on the signal.
  */
 function unlessAborted<T>(
   signal: AbortSignal,

@@ -13,7 +13,7 @@ import {
   type WireStatus,
 } from './wire-metadata.ts'
 
-/** A call with a stream on either side, run by `StreamCall` over an HTTP/2 stream. */
+/** Begins a call of any kind but unary: `StreamCall` runs it over an HTTP/2 stream. */
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
   const { method } = head
   const isWatch = method.path === healthWatchPath
@@ -47,7 +47,7 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
   }
 }
 
-/** Sends the answer of a call: its headers, its messages and its status. */
+/** Returns the functions that send the answer of a call: its headers, its messages and its status. */
 function createAnswer(
   stream: Stream,
   accepted: ReturnType<typeof acceptFields>,

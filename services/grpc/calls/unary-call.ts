@@ -21,7 +21,7 @@ import {
 
 const plainHeaders = encodeResponseHeaders()
 const okTrailers = encodeTrailers({ code: statusCodes.OK, message: '' })
-/** The frames of most answers, without their message. */
+/** The frames around the message in most answers: no metadata, no trailers, status OK. */
 const okFrames: AnswerFrames = {
   headers: headersFrame(plainHeaders, frameFlags.END_HEADERS),
   trailers: headersFrame(okTrailers, frameFlags.END_HEADERS | frameFlags.END_STREAM),
@@ -34,8 +34,8 @@ function headersFrame(block: Buffer, flags: number): Buffer {
 }
 
 /**
- * The fast path of calls with one request and one answer: the request is read without a copy, and a synchronous
- * answer of the handler is sent at once, without a promise. `StreamCall` runs all other calls.
+ * Runs a call with one request and one answer faster than `StreamCall`, which runs all other kinds: the
+ * request is read without a copy, and an answer that the handler returns without a promise is sent at once.
  */
 export class UnaryCall extends CallLifetime implements Call, StreamListener {
   readonly #context: CallContext
@@ -46,7 +46,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
   #reservation: Reservation | undefined
   #requestTimeout: RequestTimeout | undefined
   #headersSent = false
-  /** The trailers of an answer that is being sent. */
+  /** The trailers of an answer whose message waits to be sent. */
   #trailersDue: Buffer | undefined
 
   constructor(context: CallContext, head: CallHead, stream: Stream) {
@@ -104,7 +104,10 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     this.#work(this.#head.method, request)
   }
 
-  /** A request that is incomplete at the end of the turn is copied to own memory, which is counted. */
+  /**
+   * Called at the end of the turn. Copies an incomplete request to own memory, and counts it in the memory
+   * budget.
+   */
   keepRequest(): void {
     if (this.isOver || this.#stream.remoteEnded) return
     const request = this.#request
@@ -120,7 +123,10 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     this.#requestTimeout.start()
   }
 
-  /** A taken answer is final: the caller gets it, whatever happens afterwards. */
+  /**
+   * Ends the call when the connection has taken the whole message. From then on, neither the deadline nor a
+   * cancellation can change the answer.
+   */
   onTaken(): void {
     if (this.isOver || !this.#trailersDue || this.#stream.queuedBytes > 0) return
     this.#stream.end(this.#trailersDue)
@@ -131,7 +137,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     this.disconnect(isCancelled)
   }
 
-  /** Only a call without a synchronous answer needs a timer for its deadline. */
+  /** Starts the timer of the deadline. A call that was answered at once never needs one. */
   onTurnEnd(): void {
     if (this.isOver) return
     if (!this.#stream.remoteEnded) this.keepRequest()
@@ -172,7 +178,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     }
   }
 
-  /** The handler has returned this message. */
+  /** Answers with the message that the handler has returned. */
   #settle(message: unknown): void {
     try {
       if (!this.isOver) this.#answer(this.#encode(message))

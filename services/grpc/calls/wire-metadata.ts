@@ -8,7 +8,8 @@ const metadataName = /^[0-9a-z_.-]+$/
 const printableAscii = /^[ -~]*$/
 
 /**
- * Returns the metadata in the fields of a request, alternating names and values. `-bin` values are decoded.
+ * Returns the metadata of a request from its fields, in which names and values alternate. Values of names
+ * with `-bin` are decoded from base64; fields of the transport are left out.
  */
 export function decodeMetadata(fields: readonly string[]): Metadata {
   const metadata = new Map<string, (string | Uint8Array)[]>()
@@ -24,12 +25,18 @@ export function decodeMetadata(fields: readonly string[]): Metadata {
   return metadata
 }
 
-/** Senders may join values by commas, which base64 does not contain, and omit the padding. */
+/**
+ * Decodes the values of a `-bin` field. Senders may join several values by commas, which base64 does not
+ * contain, and may omit the padding.
+ */
 function bytesValues(value: string): Uint8Array[] {
   return value.split(',').map(part => Buffer.from(part, 'base64'))
 }
 
-/** Returns the size of the metadata in the fields, as counted by RFC 9113 (6.5.2). */
+/**
+ * Returns the size of the metadata in a request's fields, as RFC 9113 (6.5.2) counts it. Fields of the
+ * transport do not count.
+ */
 export function metadataBytes(fields: readonly string[]): number {
   let bytes = 0
   for (let index = 0; index < fields.length; index += 2) {
@@ -40,7 +47,7 @@ export function metadataBytes(fields: readonly string[]): number {
 }
 
 /**
- * Encodes metadata as fields.
+ * Encodes metadata as header fields.
  *
  * @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII
  */
@@ -62,7 +69,7 @@ function encodeValue(name: string, value: string | Uint8Array): string {
   }
   if (name.endsWith('-bin')) return Buffer.from(value).toString('base64')
   if (!printableAscii.test(value)) throw new Error(`metadata "${name}": the value is not printable ASCII`)
-  // RFC 9113, 8.2.1: a value neither begins nor ends with a space.
+  // A field value neither begins nor ends with a space (RFC 9113, 8.2.1).
   return value.trim()
 }
 
@@ -71,7 +78,10 @@ const responseFields: readonly Field[] = [
   ['content-type', 'application/grpc'],
 ]
 
-/** Returns the headers of an answer, with `more` of the transport. Throws as `fieldsOf` does. */
+/**
+ * Returns the header block before the messages of an answer; `more` are further fields of the transport.
+ * Throws for invalid metadata, as `encodeMetadata` does.
+ */
 export function encodeResponseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? encodeMetadata(metadata) : [])])
 }
@@ -82,12 +92,18 @@ export interface WireStatus {
   readonly trailers?: Metadata
 }
 
-/** Returns the trailers of an answer. Throws as `fieldsOf` does. */
+/**
+ * Returns the header block after the messages of an answer: the status and the trailers. Throws for invalid
+ * trailers, as `encodeMetadata` does.
+ */
 export function encodeTrailers(status: WireStatus): Buffer {
   return encodeHeaderBlock(statusFields(status))
 }
 
-/** Returns an answer with only a status, in one header block. Throws as `fieldsOf` does. */
+/**
+ * Returns the only header block of an answer without messages: headers, status and trailers in one. Throws
+ * for invalid trailers, as `encodeMetadata` does.
+ */
 export function encodeTrailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...statusFields(status)])
 }
@@ -99,7 +115,8 @@ function statusFields({ code, message, trailers }: WireStatus): Field[] {
 }
 
 /**
- * gRPC's encoding: printable ASCII except `%` is kept, every other byte of the UTF-8 is `%` and two digits.
+ * Encodes a status message as gRPC specifies: printable ASCII except `%` is kept; every other byte of the
+ * UTF-8 text becomes `%` and two hexadecimal digits. Spaces are encoded too if any character needs it.
  */
 function percentEncoded(text: string): string {
   if (/^[ -$&-~]*$/.test(text) && text === text.trim()) return text

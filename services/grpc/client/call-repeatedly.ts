@@ -4,22 +4,21 @@ import { FrameReader } from '../http2/frames/frame-reader.ts'
 import { frameBytes, frameFlags, frameTypes, preface } from '../http2/frames/frames.ts'
 import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
 
-/** One call, made several times. */
 interface RepeatedCall {
-  /** A port of the loopback address, without TLS. */
+  /** The port on 127.0.0.1; the connection has no TLS. */
   readonly port: number
-  /** `/package.Service/Method`. */
+  /** The path of the method: `/package.Service/Method`. */
   readonly path: string
   readonly message: Uint8Array
   readonly calls: number
-  /** Ends the connection. */
+  /** Closes the connection when it aborts. */
   readonly signal: AbortSignal
 }
 
 /**
- * Makes unary calls one after the other over one connection. A gRPC library is not loaded for them, since the
- * process would keep its memory. Resolves with the number of calls that the server ended, which is below
- * `calls` when the connection ended before. Rejects when there is no connection.
+ * Makes unary calls one after the other over one connection, without a gRPC library, whose memory the process
+ * would keep. Resolves with the number of calls that the server has ended, with any status: less than `calls`
+ * if the connection ended early. Rejects when no connection can be made.
  */
 export async function callRepeatedly({ port, path, message, calls, signal }: RepeatedCall): Promise<number> {
   const fields = encodeHeaderBlock([
@@ -29,7 +28,7 @@ export async function callRepeatedly({ port, path, message, calls, signal }: Rep
     ['content-type', 'application/grpc'],
     ['te', 'trailers'],
   ])
-  // The message is not compressed, and its length precedes it.
+  // The gRPC prefix: the flag 0 (not compressed), and the message's length, which must be below 256.
   const data = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message])
   const call = (id: number) =>
     Buffer.concat([

@@ -2,26 +2,29 @@ import { type ChannelCredentials, Client, connectivityState, credentials } from 
 import { type ClientTls, toChannelCredentials } from './client-tls.ts'
 
 export interface ChannelOptions {
-  /** A longer answer is RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
+  /** The largest answer message in bytes; a longer one fails with RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
   readonly maxReceiveBytes?: number | undefined
   /**
-   * The flow-control window of the connection and of each call, in bytes. Defaults to 65,535, with which each
-   * MiB of an answer costs 16 round trips. Set it for a trusted server with large answers.
+   * The flow-control window of the connection and of each call, in bytes. The default, 65,535, costs 16 round
+   * trips for each MiB of an answer. Set it for a trusted server with large answers.
    */
   readonly windowBytes?: number | undefined
-  /** Calls are encrypted only if this is present. */
+  /** The TLS of the connection; undefined for an unencrypted one. */
   readonly tls?: ClientTls | undefined
   /**
-   * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go
-   * permits one in 5 minutes by default and closes a connection that exceeds it, after which the interval
-   * doubles. Set it only for servers that permit it. TCP keepalive finds half-open connections without pings.
+   * The interval of HTTP/2 pings while a call runs; without it, no pings are sent. Set it only for servers
+   * that permit pings so often: by default grpc-go permits one in 5 minutes and closes a connection that
+   * exceeds it, after which grpc-js doubles the interval. TCP keepalive finds half-open connections without
+   * pings.
    */
   readonly keepaliveMs?: number | undefined
-  /** Calls become UNAVAILABLE when a ping has no answer for this long. Defaults to 10,000. */
+  /**
+   * The time to wait for the answer to a ping, after which calls fail with UNAVAILABLE. Defaults to 10,000.
+   */
   readonly keepaliveTimeoutMs?: number | undefined
   /**
-   * A connection that takes longer is abandoned, and the calls that wait for it are UNAVAILABLE. Defaults to
-   * 3,000.
+   * The time that a connection attempt may take. After it, the attempt is abandoned, and calls that wait for
+   * it fail with UNAVAILABLE. Defaults to 3,000.
    */
   readonly connectTimeoutMs?: number | undefined
 }
@@ -30,11 +33,16 @@ const defaultMaxReceiveBytes = 4 * 1024 * 1024
 const defaultKeepaliveTimeoutMs = 10_000
 const defaultConnectTimeoutMs = 3_000
 
-/** Short delays, since callers have their own policies for retries. */
+/**
+ * The delays between connection attempts. They are short, since callers have their own policies for retries.
+ */
 const initialReconnectMs = 100
 const maxReconnectMs = 1_000
 
-/** The connection of a client. */
+/**
+ * The connection of a client to one target. A connection attempt that takes too long is replaced by a new
+ * one.
+ */
 export class Channel {
   readonly #target: string
   readonly #options: ChannelOptions
@@ -47,7 +55,10 @@ export class Channel {
     this.#client = createClient(target, options)
   }
 
-  /** Returns the library's client for a call, and limits the time of its connection attempt. */
+  /**
+   * Returns the client of grpc-js for a call. Unless it is connected, starts the timeout of the connection
+   * attempt.
+   */
   open(): Client {
     if (this.#connectTimeout === undefined && readState(this.#client) !== connectivityState.READY) {
       const { connectTimeoutMs = defaultConnectTimeoutMs } = this.#options
@@ -56,16 +67,17 @@ export class Channel {
     return this.#client
   }
 
-  /** Rejects later calls. Running calls continue. */
+  /** Makes later calls fail. Running calls continue. */
   close(): void {
     clearTimeout(this.#connectTimeout)
     this.#client.close()
   }
 
   /**
-   * The library waits as long as the kernel does: an address that was removed between two attempts costs more
-   * than a minute of silence, although the name may resolve to another address by then. The library does not
-   * report it either: after a first failure the channel is in TRANSIENT_FAILURE until it is connected.
+   * Replaces a client that is not connected in time. grpc-js waits as long as the kernel: if an address was
+   * removed between two attempts, that is more than a minute without an error, although the name may resolve
+   * to another address by then. The channel's state does not show such an attempt: after a first failure, it
+   * is TRANSIENT_FAILURE until the channel is connected.
    */
   #abandonAttempt(): void {
     this.#connectTimeout = undefined
@@ -77,7 +89,7 @@ export class Channel {
   }
 }
 
-/** Running calls of the library's client continue when it is closed. */
+/** Creates a client of grpc-js. When it is closed, its running calls continue. */
 function createClient(target: string, options: ChannelOptions): Client {
   const { tls } = options
   const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()
@@ -102,14 +114,14 @@ function createClient(target: string, options: ChannelOptions): Client {
 const readState = (client: Client) => client.getChannel().getConnectivityState(false)
 
 /**
- * The kernel probes a connection after this time without a segment. Node sends the next probes after 1 s
- * each, and the connection fails after 10 probes without an answer: 25 s in all.
+ * The idle time after which the kernel probes a connection. Node sets the next probes 1 s apart, and the
+ * connection fails after 10 probes without an answer: 25 s in all.
  */
 const tcpKeepaliveIdleMs = 15_000
 
 /**
  * Enables TCP keepalive on each connection that a channel opens with these credentials. grpc-js has no option
- * for it; its sockets are only accessible in the connector of the credentials.
+ * for that, and gives access to its sockets only in the connector of the credentials.
  */
 function withTcpKeepalive(credentials: ChannelCredentials): ChannelCredentials {
   const createConnector = credentials._createSecureConnector.bind(credentials)

@@ -24,7 +24,7 @@ async function start(t: TestContext, more: Partial<ServerTls> = {}) {
   return bound.port
 }
 
-/** A client whose credentials can change. */
+/** Opens a client whose credentials the test can change. */
 function openClient(t: TestContext, port: number, tls: Partial<ClientTls> = {}) {
   let current = tls.credentials?.() ?? member
   const listeners = new Set<() => void>()
@@ -47,7 +47,7 @@ function openClient(t: TestContext, port: number, tls: Partial<ClientTls> = {}) 
       current = credentials
       for (const listener of listeners) listener()
     },
-    /** Resolves with `OK`, or the name of the status. */
+    /** Makes a call. Resolves with `OK`, or the name of the error's status. */
     async call(): Promise<string> {
       try {
         return await client.unary(path, textCodec, 'OK', { timeoutMs: 5000 })
@@ -100,7 +100,7 @@ test('changed credentials apply to the next connection, and a closed client igno
   })
   assert.equal(await call(), 'UNAVAILABLE')
   change(member)
-  // A failed connection is retried after a moment; until then calls fail at once.
+  // The client retries a failed connection after a moment; until then calls fail at once.
   await waitFor('a call that succeeds', async () => (await call()) === 'OK')
   change({ ...member, ca: strangers.ca })
   assert.equal(await call(), 'OK', 'the open connection stays')

@@ -3,35 +3,35 @@ import { isIP, type TcpNetConnectOpts } from 'node:net'
 import { checkServerIdentity, connect, type PeerCertificate, type TLSSocket } from 'node:tls'
 import { type ChannelCredentials, experimental } from '@grpc/grpc-js'
 
-/** TLS as a client. Changed credentials apply to later connections. */
+/** The TLS of a client. Changed credentials apply to later connections. */
 export interface ClientTls {
   /** Returns the credentials. Called when the client is created, and after each change. */
   credentials(): ClientTlsCredentials
   /**
-   * The DNS name that the certificate of the server must have, whatever the address; also sent as SNI. With
-   * an IP address, for which RFC 6066 (3) allows no SNI, Node warns once.
+   * The DNS name that the server's certificate must have, whatever address is dialed; also sent as SNI. If it
+   * is an IP address, for which RFC 6066 (3) allows no SNI, Node warns once.
    */
   readonly serverName: string
   /**
-   * Further checks of the certificate of the server. Called only for certificates that `ca` has issued, with
-   * the right name; an error makes the call UNAVAILABLE.
+   * Checks more of the server's certificate. With a returned error, calls fail with UNAVAILABLE. Called only
+   * for certificates that `ca` has issued for the right name.
    */
   verifyServer?(certificate: X509Certificate): Error | undefined
   /** Adds a listener for changes of the credentials, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 
-/** All in PEM. */
+/** The credentials in PEM. */
 export interface ClientTlsCredentials {
   /** The certificate authorities of the server: one certificate or several. */
   readonly ca: string
-  /** The client certificate, if the server requests one. Either always set, or never. */
+  /** The client certificate, for servers that request one. It is either set at all times or never. */
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
 }
 
 /**
- * Converts to the credentials of grpc-js, which reads them for each connection: with invalid credentials
- * calls are UNAVAILABLE until they are replaced.
+ * Returns credentials for grpc-js, which reads the current ones for each connection. While they are invalid,
+ * calls fail with UNAVAILABLE.
  */
 export function toChannelCredentials(tls: ClientTls): ChannelCredentials {
   const authority = follow(tls, ({ ca }) => ({ caCertificate: Buffer.from(ca) }))
@@ -59,7 +59,7 @@ function verifyServer(tls: ClientTls, certificate: PeerCertificate): Error | und
 }
 
 /**
- * Starts to open a connection for HTTP/2 that offers it by ALPN. The event `secureConnect` follows, or
+ * Starts a TLS connection that offers HTTP/2 by ALPN. The socket emits `secureConnect` when it is open, or
  * `error` with the reason of a failed handshake.
  */
 export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSocket {
@@ -68,7 +68,7 @@ export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSo
     ...address,
     ca,
     ...identity,
-    // RFC 6066 (3) allows no IP address.
+    // SNI must not be an IP address (RFC 6066, 3).
     servername: isIP(tls.serverName) === 0 ? tls.serverName : '',
     checkServerIdentity: (_, certificate) => verifyServer(tls, certificate),
     ALPNProtocols: ['h2'],
@@ -76,7 +76,10 @@ export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSo
   })
 }
 
-/** Calls listeners with a part of the credentials, at once and after each change. */
+/**
+ * Returns functions to add and remove listeners, each of which is called with a part of the credentials at
+ * once and after each change.
+ */
 function follow<Update>(tls: ClientTls, read: (credentials: ClientTlsCredentials) => Update) {
   const stops = new Map<(update: Update) => void, () => void>()
   return {

@@ -34,7 +34,7 @@ const endless = texts.unary(
   (_, { signal }) => new Promise(resolve => signal.addEventListener('abort', () => resolve(''))),
 )
 
-/** A server that never answers a call, and counts pings. */
+/** Starts a server that never answers a call, and counts pings. */
 async function startPingCounter(t: TestContext) {
   const counts = { pings: 0, opened: 0 }
   const server = http2.createServer()
@@ -53,7 +53,10 @@ async function startPingCounter(t: TestContext) {
   return { port, pings: () => counts.pings, opened: () => counts.opened }
 }
 
-/** Sends settings on another connection and waits for their acknowledgement. */
+/**
+ * Sends SETTINGS on another connection, and waits for the acknowledgement: by then the server has read what
+ * arrived before.
+ */
 async function oneTrip(port: number): Promise<void> {
   const session = http2.connect(`http://127.0.0.1:${port}`)
   await once(session, 'localSettings')
@@ -61,7 +64,8 @@ async function oneTrip(port: number): Promise<void> {
 }
 
 /**
- * Returns when the kernel probes a connection to the port, or undefined when it does not (proc(5), net/tcp).
+ * Returns in how many milliseconds the kernel probes a connection to the port; undefined if it does not probe
+ * (proc(5), net/tcp).
  */
 function keepaliveDueMs(port: number): number | undefined {
   const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`

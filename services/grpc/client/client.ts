@@ -11,55 +11,61 @@ import type { Codec, Metadata } from '../server.ts'
 import { GrpcError, statusName } from '../status.ts'
 import { Channel, type ChannelOptions } from './channel.ts'
 
-/** One connection to a gRPC server. The first call opens it, and a later one reopens it after a loss. */
+/** A client with one connection to a gRPC server. A call opens the connection if there is none. */
 export interface GrpcClient {
   /**
-   * Rejects with a `GrpcError`: the server's status, or UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED of this
-   * client.
+   * Makes a call with one request and one answer. Rejects with a `GrpcError`: the status that the server
+   * sent, or UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED from this client.
    */
   unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
-  /** Starts a call of any streaming kind: calls with a single request write it and `end()`. */
+  /** Starts a call of any streaming kind. For a method with a single request, `write` it once and `end`. */
   bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
-  /** Rejects later calls. Running calls continue; their signals can end them. */
+  /** Makes later calls fail. Running calls continue, and end by their signals. */
   close(): void
 }
 
 export interface GrpcClientOptions extends ChannelOptions {
-  /** The metadata of every call; a call's own metadata with the same name takes precedence. */
+  /**
+   * The metadata of every call. If a call has the same name in its own metadata, only the call's value is
+   * sent.
+   */
   readonly metadata?: Metadata | undefined
-  /** Receives the library's messages, for every client in this process; they go to the console without it. */
+  /**
+   * Receives the messages of grpc-js, for every client of this process. Without a log, the messages go to the
+   * console.
+   */
   readonly log?: Log | undefined
 }
 
 interface CallOptions {
-  /** Cancels the call. */
+  /** Cancels the call when it aborts. */
   readonly signal?: AbortSignal | undefined
   readonly metadata?: Metadata | undefined
 }
 
 export interface UnaryOptions extends CallOptions {
-  /** The timeout, which is sent to the server; the call rejects with DEADLINE_EXCEEDED when it has passed. */
+  /** The time until the call rejects with DEADLINE_EXCEEDED; also sent to the server. */
   readonly timeoutMs?: number | undefined
 }
 
 export interface BidiCall<In, Out> {
   /**
-   * Resolves when there is room for the next message, or the call is over; never rejects, so that a caller
-   * with few messages need not wait. `messages` reports errors. Throws after `end()`.
+   * Sends a message. Resolves when there is room for the next one, or the call is over. It never rejects, so
+   * a caller with few messages need not wait for it; `messages` reports errors. Throws after `end()`.
    */
   write(message: In): Promise<void>
-  /** Ends the requests. */
+  /** Tells the server that no more requests follow. */
   end(): void
   /**
-   * Ends when the server ended the call with OK, and otherwise throws a `GrpcError`: UNAVAILABLE when the
-   * server disconnected. Iterate it once; leaving the loop cancels the call.
+   * The answers. The iteration ends when the server ends the call with OK; otherwise it throws a `GrpcError`,
+   * UNAVAILABLE if the server disconnected. Iterate only once; leaving the loop cancels the call.
    */
   readonly messages: AsyncIterable<Out>
-  /** The initial metadata of the answer; never settles when the call ends without any. */
+  /** Resolves with the initial metadata of the answer; never settles if the call ends without any. */
   readonly headers: Promise<Metadata>
 }
 
-/** Creates a client for `host:port` or `unix:/path`. It does not connect yet, so it never fails. */
+/** Creates a client for `host:port` or `unix:/path`. The first call connects, so this never fails. */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
   if (options.log !== undefined) logGrpcJs(options.log)
   const channel = new Channel(target, options)
@@ -198,15 +204,15 @@ function cancelled(): GrpcError {
 }
 
 /**
- * grpc-js starts a call that is cancelled in the same moment nevertheless, and it would never end at the
- * server; so it is cancelled again after it has started.
+ * Cancels a call. grpc-js still starts a call that is cancelled at the moment it is made, and such a call
+ * would never end at the server; so it is cancelled once more after it has started.
  */
 function cancel(call: { cancel(): void }): void {
   call.cancel()
   setImmediate(() => call.cancel())
 }
 
-/** Adds an abort listener; the returned function removes it. */
+/** Adds an abort listener, if there is a signal. The returned function removes it. */
 function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   signal?.addEventListener('abort', listener)
   return () => signal?.removeEventListener('abort', listener)
@@ -217,8 +223,8 @@ function toGrpcError(error: ServiceError): GrpcError {
 }
 
 /**
- * Converts metadata. Throws for a name that is reserved or invalid, and for a text value that is not
- * printable ASCII.
+ * Converts metadata to that of grpc-js. Throws for a name that is reserved or invalid, and for a text value
+ * that is not printable ASCII.
  */
 export function toGrpcJsMetadata(metadata: Metadata | undefined): GrpcJsMetadata {
   const result = new GrpcJsMetadata()
@@ -235,14 +241,15 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
   return new Map(Object.entries(metadata.toJSON()))
 }
 
-/** Returns the same memory as a Buffer, which grpc-js requires for bytes. */
+/** Returns a Buffer of the same memory, which grpc-js requires for bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /**
- * Redirects the messages of grpc-js from standard error to the log: `error` as warnings, since the affected
- * calls report their own errors. The library has one logger for the process, so the last call decides.
+ * Redirects the messages of grpc-js from standard error to the log. Its errors are warnings here, since the
+ * affected calls report their own errors. grpc-js has one logger for the process: the latest call of this
+ * function decides.
  */
 function logGrpcJs(log: Log): void {
   setLogger({

@@ -2,33 +2,36 @@ import { getCACertificates } from 'node:tls'
 import { checkSubjectAltName, openTlsFiles, type TlsFile } from '@tollway/chassis/net/tls.ts'
 import type { ClientTls } from './client-tls.ts'
 
-/** TLS as a client, with files that are watched until it is closed. */
+/** The TLS of a client, from files that are watched until `close`. */
 export interface WatchedClientTls extends ClientTls {
   /**
-   * Returns the files that are waited for; empty when there are credentials. No connection is possible
-   * before.
+   * Returns the problems of the files before the first valid ones (`mayComeLater`); empty when there are
+   * credentials. Until then, no connection is possible.
    */
   missing(): string
   close(): void
 }
 
 interface ClientTlsOptions {
-  /** Each path is empty if its setting is unset. */
+  /** The certificate of this client and its key. Both paths are empty, or neither. */
   readonly cert: TlsFile
   readonly key: TlsFile
-  /** The authorities of the server. Those of the system apply without a path. */
+  /** The certificate authorities of the server. If the path is empty, those of the system apply. */
   readonly ca: TlsFile
   /** The DNS name or the IP address that the certificate of the server must have. */
   readonly serverName: string
-  /** Called with the reason why changed files are not used. */
+  /**
+   * Called once for each change that makes the files invalid, with the reason. The previous files stay in
+   * use.
+   */
   onReloadFailed(reason: string): void
-  /** Missing files are waited for; without it they are an error. */
+  /** If true, files that do not exist at the start are awaited. Otherwise a missing file is an error. */
   readonly mayComeLater?: boolean
 }
 
 /**
- * Opens the files. Renewed files are used by the next connection. Only subject alternative names of the
- * server count.
+ * Opens the files of a client's TLS. Changed files apply to later connections. Of the names in the server's
+ * certificate only subject alternative names count.
  *
  * @throws Error that names every setting with an invalid file, and its problem
  */

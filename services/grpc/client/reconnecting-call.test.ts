@@ -7,7 +7,7 @@ import { ReconnectingCall, type ReconnectingCallOptions } from './reconnecting-c
 
 type Attempt = PromiseWithResolvers<void> & { readonly signal: AbortSignal; readonly onWorking: () => void }
 
-/** A call whose attempts the test ends. The clock is that of the test, and the pauses are of milliseconds. */
+/** Starts a call whose attempts the test ends. The test sets the clock, and the pauses last milliseconds. */
 function startCall(t: TestContext, options: Partial<ReconnectingCallOptions> = {}) {
   const attempts: Attempt[] = []
   const states: string[] = []
@@ -31,7 +31,7 @@ function startCall(t: TestContext, options: Partial<ReconnectingCallOptions> = {
   })
   call.start()
   t.after(() => call.stop())
-  /** Resolves with attempt `number`, from 1. */
+  /** Waits for the attempt with this number, from 1. */
   const attempt = (number: number) => waitFor(`attempt ${number}`, () => attempts[number - 1])
   return {
     attempts,
@@ -65,7 +65,7 @@ test('a reconnecting call is made again with growing delays, which start again w
 test('a reconnecting call that lasted has worked, and may be made again at once', async t => {
   for (const [reopensAtOnce, expected] of [
     [false, ['lost 1', 'lost 2 repeated', 'lost 1 repeated', 'lost 2 repeated']],
-    // A call that is made again at once counts as no failure.
+    // An attempt that is repeated at once is not a failure.
     [true, ['lost 1', 'lost 2 repeated', 'lost 0 repeated', 'lost 1 repeated']],
   ] as const) {
     const { fail, attempt, states } = startCall(t, { establishedMs: 10, reopensAtOnce })

@@ -3,38 +3,48 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { GrpcError, statusCodes } from '../status.ts'
 
-/** A change of the state of a call, or one more failed attempt. */
+/** A change of the state of a reconnecting call, or one more failed attempt. */
 export type CallState =
-  /** The call works: for the first time, or again. */
+  /** The call has begun to work, for the first time or after an interruption. */
   | { readonly kind: 'working' }
-  /** The call has ended, and is made again after `retryMs`. */
+  /** The call has ended. The next one begins after `retryMs`; 0 means at once. */
   | {
       readonly kind: 'interrupted'
       readonly error: Error
       readonly retryMs: number
-      /** Whether the call has ended for the same reason before, and has not worked since. */
+      /** Whether the previous call ended for the same reason, and no call has worked since. */
       readonly isRepeated: boolean
     }
 
 export interface ReconnectingCallOptions {
   /**
-   * Makes one call, which the signal ends. Rejects with the reason of its end, or resolves when the server has
-   * ended it with OK. It calls `onWorking` when the server has answered as expected, which resets the delays.
+   * Makes one call, which ends when the signal aborts. Resolves when the server has ended the call with OK;
+   * rejects with the reason of any other end. Calls `onWorking` when the server has answered as expected,
+   * which resets the delays.
    */
   readonly callOnce: (signal: AbortSignal, onWorking: () => void) => Promise<void>
   /** The delays between calls. */
   readonly backoff: Backoff
-  /** A call that lasted longer has worked: it resets the delays. Never, when left out. */
+  /**
+   * A call that lasts longer than this counts as working and resets the delays. Undefined: the duration does
+   * not count.
+   */
   readonly establishedMs?: number | undefined
-  /** Whether the next call is made at once after one that lasted longer than its delay and `establishedMs`. */
+  /**
+   * If true, the next call begins at once after a call that lasted at least `establishedMs` and at least the
+   * delay.
+   */
   readonly reopensAtOnce?: boolean | undefined
-  /** The delay after UNIMPLEMENTED: the server has another version. Defaults to that of the backoff. */
+  /**
+   * The delay after UNIMPLEMENTED, which means that the server has another version. Defaults to the backoff's
+   * next delay.
+   */
   readonly unimplementedMs?: number | undefined
   readonly onState: (state: CallState) => void
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined
 }
 
-/** A call to a server that is made again whenever it ends, until `stop`. */
+/** Keeps a call to a server running: whenever the call ends, makes it again, until `stop`. */
 export class ReconnectingCall {
   readonly #options: ReconnectingCallOptions
   readonly #stopped = new AbortController()
@@ -50,7 +60,10 @@ export class ReconnectingCall {
     this.#running = this.#run()
   }
 
-  /** Ends the call, and resolves when it has ended. A client is closed after it. */
+  /**
+   * Ends the call for good, and resolves when it has ended. The owner of the client closes the client after
+   * that.
+   */
   async stop(): Promise<void> {
     this.#stopped.abort()
     await this.#running
@@ -98,12 +111,15 @@ export class ReconnectingCall {
   }
 }
 
-/** Returns the status of a call by its error; undefined if it did not fail by gRPC. */
+/** Returns the gRPC status code of an error; undefined if it is not a `GrpcError`. */
 export function findStatusCode(error: unknown): number | undefined {
   return error instanceof GrpcError ? error.code : undefined
 }
 
-/** Passes each message on, and resolves when the server ends the call with OK. */
+/**
+ * Passes each message to `receive`. Resolves when the server ends the call with OK; rejects with any other
+ * end.
+ */
 export async function receiveAll<Message>(
   messages: AsyncIterable<Message>,
   receive: (message: Message) => void,

@@ -2,16 +2,19 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { ConnectionError } from './frames/frames.ts'
 
 interface BudgetLimits {
-  /** The amount that a peer may spend at once. */
+  /** The amount that a peer may spend at once, and the amount at the start. */
   readonly burst: number
-  /** The amount that is refilled each second, up to `burst`. */
+  /** The amount that is refilled each second; refilling stops at `burst`. */
   readonly perSecond: number
 }
 
-/** The most that a peer can earn, so that it cannot save for a flood. */
+/** Nothing is earned from this amount on, so that a peer cannot save for a flood. */
 const maxEarned = 100_000
 
-/** Limits the work that a peer can cause without making calls. */
+/**
+ * Limits the work that a peer can cause without making calls: each piece of work costs an amount, which is
+ * refilled with time and earned by calls.
+ */
 export class Budget {
   readonly #what: string
   readonly #limits: BudgetLimits
@@ -19,7 +22,7 @@ export class Budget {
   #left: number
   #refilledMs: number
 
-  /** @param what the kind of work, for the error */
+  /** @param what the kind of work, for the message of the error */
   constructor(what: string, limits: BudgetLimits, clock: Clock) {
     this.#what = what
     this.#limits = limits
@@ -28,13 +31,13 @@ export class Budget {
     this.#refilledMs = clock.monotonicMs()
   }
 
-  /** Adds the amount that the peer has earned. */
+  /** Adds an amount that the peer has earned by well-behaved use. */
   earn(amount: number): void {
     if (this.#left < maxEarned) this.#left += amount
   }
 
   /**
-   * Subtracts an amount. Reads the clock only when the budget is used up.
+   * Subtracts an amount. To save time, the clock is read and the budget refilled only when nothing is left.
    *
    * @throws ConnectionError ENHANCE_YOUR_CALM when the peer has exceeded its budget
    */

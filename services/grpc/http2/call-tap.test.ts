@@ -30,7 +30,10 @@ const echo: Method<string, string> = {
 
 const mebi = 1024 * 1024
 
-/** A server and a client with a tap between them, which gets the bytes in pieces of `pieceBytes`. */
+/**
+ * Starts a server, and a client that is connected through a tap. The tap gets the bytes in pieces of
+ * `pieceBytes`.
+ */
 async function startTapped(t: TestContext, pieceBytes: number, memory = new TapMemory(16 * mebi)) {
   const server = createGrpcServer({
     methods: [echo, { ...echo, path: '/test.Echo/Other' }],

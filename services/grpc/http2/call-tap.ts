@@ -8,10 +8,13 @@ import { HpackDecoder } from './hpack/hpack-decoder.ts'
 
 const maxHeaderListBytes = 64 * 1024
 const maxMessageBytes = 4 * 1024 * 1024
-/** The memory of a call in progress besides its messages. */
+/** The estimated memory of a call in progress without its messages. */
 const callBytes = 1024
 
-/** The memory of the calls in progress that several taps share. A call that exceeds it is not read. */
+/**
+ * Limits the memory of calls in progress, over all taps that share it. A call that would exceed it is not
+ * read.
+ */
 export class TapMemory {
   readonly #maxBytes: number
   #bytes = 0
@@ -20,7 +23,7 @@ export class TapMemory {
     this.#maxBytes = maxBytes
   }
 
-  /** Returns false, and takes nothing, without room for the bytes. */
+  /** Takes bytes and returns true; returns false and takes nothing if they exceed the limit. */
   take(bytes: number): boolean {
     if (this.#bytes + bytes > this.#maxBytes) return false
     this.#bytes += bytes
@@ -32,7 +35,10 @@ export class TapMemory {
   }
 }
 
-/** A unary call of a connection, read from its bytes. Times are those of the chunks, in ms. */
+/**
+ * A unary call that was read from a connection. `tookMs` is measured by the times of the chunks that were
+ * passed to `CallTap.read`.
+ */
 export interface TappedCall {
   readonly request: Uint8Array
   readonly outcome: { readonly answer: Uint8Array } | { readonly error: GrpcError }
@@ -43,24 +49,27 @@ interface OpenCall {
   readonly startedMs: number
   readonly request: Uint8Array[]
   readonly answer: Uint8Array[]
-  /** The bytes of its share of the memory. */
+  /** The bytes that the call has taken from the memory. */
   bytes: number
 }
 
 export interface TapOptions {
-  /** The path of the method whose calls are read. */
+  /** The path of the method whose calls are read: `/package.Service/Method`. */
   readonly path: string
   readonly memory: TapMemory
   onCall(call: TappedCall): void
-  /** Called for each call that is not reported: its messages are compressed, malformed or too long. */
+  /**
+   * Called for each call that is not passed to `onCall`: its messages are compressed, malformed or too long,
+   * or the memory is used up.
+   */
   onSkipped(): void
 }
 
 export type Direction = 'request' | 'answer'
 
 /**
- * Reads the unary calls of one method from the bytes of an HTTP/2 connection that two others hold: it sends
- * nothing and changes nothing. Each call is reported when its answer has ended, or when it is reset or its
+ * Reads the unary calls of one method from the bytes of an HTTP/2 connection between two other parties,
+ * without sending or changing anything. A call is reported when its answer has ended, it is reset, or its
  * connection is lost. Messages of errors stay percent-encoded.
  */
 export class CallTap {
@@ -75,22 +84,25 @@ export class CallTap {
   }
 
   /**
-   * Reads the next bytes of one direction.
+   * Reads the next bytes of one direction, which arrived at `atMs`.
    *
-   * @throws ConnectionError when the bytes are not HTTP/2; no later byte can be read then
+   * @throws ConnectionError when the bytes are not HTTP/2; `read` must not be called again then
    */
   read(direction: Direction, chunk: Buffer, atMs: number): void {
     this.#nowMs = atMs
     this.#readers[direction].read(chunk)
   }
 
-  /** The connection is lost: reports the calls that have no answer as UNAVAILABLE. */
+  /** To be called when the connection was lost: reports the calls without an answer as UNAVAILABLE. */
   end(atMs: number): void {
     this.#nowMs = atMs
     for (const id of [...this.#calls.keys()]) this.#fail(id, 'UNAVAILABLE', 'the connection was lost')
   }
 
-  /** Ends without a report of the calls in progress. Called instead of `end` when bytes were not read. */
+  /**
+   * Drops the calls in progress without reporting them. To be called instead of `end` if some bytes were not
+   * read.
+   */
   abandon(): void {
     for (const id of [...this.#calls.keys()]) this.#close(id)
   }
@@ -123,7 +135,7 @@ export class CallTap {
     else this.#calls.set(id, { startedMs: this.#nowMs, request: [], answer: [], bytes: callBytes })
   }
 
-  /** Removes a call; undefined if there is no such call. */
+  /** Removes a call and releases its memory; returns undefined if no call has this number. */
   #close(id: number): OpenCall | undefined {
     const call = this.#calls.get(id)
     if (call === undefined) return undefined
@@ -143,11 +155,11 @@ export class CallTap {
       return
     }
     call.bytes += length
-    // A copy, since a part of the chunk would keep the whole chunk in memory.
+    // The bytes are copied, since a view would keep the whole chunk in memory.
     call[direction].push(Uint8Array.prototype.slice.call(buffer, start, end))
   }
 
-  /** Headers of an answer, which may have its status, or trailers, which have it. */
+  /** Reads grpc-status, which is in the trailers of an answer, or in its headers if it has no messages. */
   #onStatus(id: number, fields: readonly string[]): void {
     const status = findField(fields, 'grpc-status')
     if (status === undefined) return
@@ -178,7 +190,7 @@ export class CallTap {
   }
 }
 
-/** Names and values alternate. */
+/** Returns the first value of a field. In `fields`, names and values alternate. */
 function findField(fields: readonly string[], name: string): string | undefined {
   for (let index = 0; index < fields.length; index += 2) if (fields[index] === name) return fields[index + 1]
   return undefined

@@ -31,45 +31,54 @@ import { SendTurns } from './streams/send-turns.ts'
 import { messagePrefixBytes, Stream, type StreamHost } from './streams/stream.ts'
 import { ConnectionStreams } from './streams/stream-table.ts'
 
-/** The cached result for a request's header block; undefined for a malformed request. */
+/** What a request's header block means, as cached; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
 
 /**
- * The window of the connection: the bytes that all streams together may send before a WINDOW_UPDATE. Received
- * bytes are given back at once, since the windows of the streams and the memory limit of all requests bound
- * the stored bytes. A stream whose handler does not read therefore does not block the others.
+ * The receive window of the connection: the bytes that the peer may send on all streams together before a
+ * WINDOW_UPDATE. Received bytes are given back at once, so a stream whose handler does not read does not
+ * block the others. The windows of the streams and the memory budget bound the stored bytes.
  */
 const connectionWindowBytes = 256 * 1024
 /**
- * Every frame that is not part of a call costs 1, or more if it causes more work. A well-behaved peer sends
- * few of them, except in reply to DATA, with which it earns more.
+ * The budget for frames that are not part of a call: each costs 1, or more if it causes more work. A
+ * well-behaved peer sends few of them, except in reply to DATA, which earns it more.
  */
 const controlFrames = { burst: 2_000, perSecond: 200 }
 /**
- * The amount that a peer earns with each frame of DATA that it receives. In reply, a well-behaved peer sends
- * at most WINDOW_UPDATE for the stream and for the connection, and a PING to measure the bandwidth, as
- * grpc-go does. A peer that reads a large frame in pieces may send a WINDOW_UPDATE for each piece. A frame
- * that is shorter than the prefix of a message earns nothing: only windows that a peer opens by a few bytes
- * cause many of them.
+ * A peer earns this amount with each DATA frame that it receives, because it may answer each with a
+ * WINDOW_UPDATE for the stream and for the connection, and with a PING to measure the bandwidth, as grpc-go
+ * does. It earns 1 more for each `bytesOfOneEarned`, since it may read a large frame in pieces and send a
+ * WINDOW_UPDATE for each. A DATA frame shorter than a message's prefix earns nothing: only a peer that opens
+ * its windows by a few bytes at a time causes many of these.
  */
 const earnedByFrame = 4
 const bytesOfOneEarned = 512
-/** A new stream of a peer may be accompanied by a PRIORITY and a WINDOW_UPDATE. */
+/**
+ * A peer earns this amount with each stream that it begins, which may come with a PRIORITY and a
+ * WINDOW_UPDATE.
+ */
 const earnedByStream = 2
-/** The number of settings, and of bytes of an unwanted header block, that cost 1. */
+/**
+ * SETTINGS cost 1 more for every `settingsBytesOfOne` bytes, and an unwanted header block 1 more for every
+ * `unwantedBlockBytesOfOne`.
+ */
 const settingsBytesOfOne = 48
 const unwantedBlockBytesOfOne = 64
 /**
- * A header list beyond the limit, which its peer knows, costs more than its stream earns, and 1 for each of
- * these bytes of its block. A proxy whose callers send some of them is not a flood.
+ * A header list beyond the limit, which SETTINGS tell the peer, costs this amount, and 1 more for every
+ * `longListBytesOfOne` of its block. That is more than its stream earns; but a proxy whose callers send a few
+ * such lists stays within the budget.
  */
 const longListCost = earnedByStream + 2
 const longListBytesOfOne = 1024
-/** Resets of streams, by the peer or because of it. */
+/** The budget for resets of streams, by the peer or because of its errors. */
 const resets = { burst: 10_000, perSecond: 10_000 }
-/** How long a peer may take to receive the last frames and close its end. */
+/** The time that a peer has to receive the last frames and close its end. */
 const lingerMs = 1000
-/** A peer that takes longer to acknowledge the first GOAWAY loses streams that it begins later. */
+/**
+ * The time to wait for the peer's acknowledgement of the first GOAWAY. Streams that begin later are ignored.
+ */
 const drainRoundTripMs = 10_000
 
 const drainPing = Buffer.from('drain...', 'latin1')
@@ -93,9 +102,12 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
   readonly #receiveWindow = new ReceiveWindow(connectionWindowBytes)
   readonly #controlFrames: Budget
   readonly #resets: Budget
-  /** An upper bound of `Stream.granted` for all open streams. */
+  /**
+   * An upper bound of `Stream.granted` over all open streams, so that not every change of settings visits all
+   * of them. It may be too high, since the stream with this value may have been closed.
+   */
   #mostGranted = 0
-  /** The streams whose first frame was in the current chunk. */
+  /** The streams that began in the current chunk of the socket. */
   #opened: Stream[] = []
   #settingsSeen = false
   #tableUpdateDue = false
@@ -135,20 +147,23 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
   }
 
   /**
-   * Accepts no more streams, in two steps, as in RFC 9113 (6.8): streams that the peer begins before it knows
-   * are still accepted. The connection is closed when all streams have ended.
+   * Accepts no more streams, in two steps (RFC 9113, 6.8): streams that the peer begins before it has
+   * received the first GOAWAY are still accepted. Closes the connection when all streams have ended.
    */
   drain(): void {
     if (this.#state !== 'open') return
     this.#state = 'draining'
     this.#writeGoAway(maxStreamId, errorCodes.NO_ERROR, '')
     this.writeFrame(frameTypes.PING, 0, 0, drainPing)
-    // A peer that has not even sent its SETTINGS has no streams in transit.
+    // A peer that has not sent its SETTINGS yet cannot have begun a stream.
     if (this.#settingsSeen) this.#timer = setTimeout(() => this.#finishDrain(), drainRoundTripMs)
     else this.#finishDrain()
   }
 
-  /** Sends all gathered bytes, and closes; after a moment also without the peer. */
+  /**
+   * Sends all gathered bytes and ends the connection. If the peer does not close its side within `lingerMs`,
+   * the socket is destroyed.
+   */
   end(): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -163,9 +178,10 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     this.#socket.destroy()
   }
 
-  /** Sends queued data as far as the windows and the socket allow. */
+  /** Sends queued data as far as the send windows and the socket have room. */
   pump(): void {
-    // A stream that has sent and still waits moves to the end: the loop visits it again after the others.
+    // `sendQueued` moves a stream that still waits to the end of the set, so the loop visits it again after
+    // the others.
     for (const stream of this.turns.ready) {
       if (this.sendWindow <= 0 || this.output.room <= frameHeadBytes) return
       stream.sendQueued()
@@ -209,7 +225,8 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#blockMemory.resize(this.#headers.openBytes)
     if (this.#opened.length > 0) this.#notifyTurnEnd()
-    // Once for all frames of the chunk, so that many small WINDOW_UPDATEs open one large window.
+    // Called once for all frames of the chunk, so that many small WINDOW_UPDATEs together allow one large
+    // DATA frame.
     this.pump()
     this.output.release()
   }
@@ -228,7 +245,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#loseStreams()
     this.end()
-    // Further bytes of a hostile peer stay in its own buffers.
+    // Further bytes of a hostile peer are not read: they fill its own buffers.
     if (error instanceof ConnectionError && error.code === errorCodes.ENHANCE_YOUR_CALM) this.#socket.pause()
   }
 
@@ -300,7 +317,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
       case frameTypes.PUSH_PROMISE:
         throw new ConnectionError('PROTOCOL_ERROR', 'PUSH_PROMISE from a client')
       default:
-        // RFC 9113, 4.1: frames of unknown types are ignored.
+        // Frames of unknown types are ignored (RFC 9113, 4.1).
         this.#controlFrames.spend(1)
     }
   }
@@ -377,7 +394,10 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     this.#controlFrames.spend(1)
   }
 
-  /** A header block of a closed stream must be decoded too. */
+  /**
+   * Charges for a header block that belongs to no open stream: it must be decoded too, since it may change
+   * the HPACK table.
+   */
   #spendForUnwantedBlock(bytes: number): void {
     this.#controlFrames.spend(1 + bytes / unwantedBlockBytesOfOne)
   }
@@ -409,7 +429,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#resets.spend(1)
     stream.close(endings.BY_PEER)
-    // A client cancels with CANCEL. Envoy sends another code when it has lost the connection of its client.
+    // A client cancels with CANCEL. Envoy sends another code when its connection to the client was lost.
     stream.listener.onReset(buffer.readUInt32BE(start) === errorCodes.CANCEL)
   }
 
@@ -433,11 +453,11 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     this.writeFrame(frameTypes.SETTINGS, frameFlags.ACK, 0, noBytes)
   }
 
-  /** A larger initial window widens the windows of all open streams (RFC 9113, 6.9.2). */
+  /** Applies a larger initial window, which widens the windows of all open streams (RFC 9113, 6.9.2). */
   #onWidenedStreams(): void {
     this.#controlFrames.spend(this.turns.onAllWidened())
     if (this.peer.initialWindowBytes + this.#mostGranted <= maxWindowBytes) return
-    // The stream with the largest grant may be closed.
+    // `#mostGranted` may be that of a closed stream, so it is computed anew.
     const streams = this.#streams.openStreams()
     this.#controlFrames.spend(streams.length)
     this.#mostGranted = Math.max(0, ...streams.map(({ granted }) => granted))
@@ -457,7 +477,10 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
   }
 
-  /** The peer has acknowledged the first GOAWAY: no further streams are accepted. */
+  /**
+   * Ends the first step of the drain, since the peer has acknowledged the first GOAWAY or its time is over:
+   * no further streams are accepted.
+   */
   #finishDrain(): void {
     clearTimeout(this.#timer)
     this.#state = 'drained'
@@ -494,13 +517,13 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
 }
 
 const noBytes = Buffer.alloc(0)
-/** The longest HEADERS frame that is sent, whatever the peer accepts. */
+/** The largest HEADERS frame that is sent, even if the peer accepts larger ones. */
 const maxHeadersFrameBytes = 16_384
 
 /**
- * Detects peers that have disappeared without closing the connection: pings after an interval of silence, and
- * disconnects after another one. Received data is read first: in a process that was suspended, timers are due
- * before the answers that wait in its sockets are read.
+ * Detects peers that have disappeared without closing the connection: pings after an interval without
+ * received bytes, and disconnects after another one. Before it disconnects, it lets the sockets be read once
+ * more: after a suspension of the process, timers run before the answers that wait in the sockets are read.
  */
 class Keepalive {
   readonly #ping: () => void
@@ -517,13 +540,14 @@ class Keepalive {
     this.#timer = setInterval(() => this.#check(), intervalMs)
   }
 
-  /** Records data from the peer. */
+  /** Records that bytes from the peer have arrived. */
   onData(): void {
     this.#hasData = true
   }
 
   /**
-   * Records that the peer uses HTTP/2. A peer that does not do so within the first interval is disconnected.
+   * Records that the peer has sent SETTINGS. A peer that sends none within the first interval is
+   * disconnected.
    */
   onEstablished(): void {
     this.#isEstablished = true

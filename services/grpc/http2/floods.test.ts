@@ -12,7 +12,10 @@ import { frameBytes, frameFlags, frameTypes, preface, settingIds, wordBytes } fr
 import { encodeHeaderBlock } from './hpack/hpack-encoder.ts'
 import { errorOf, openRawClient, requestFields, settingsPayload } from './testing/raw-client.ts'
 
-/** With a stopped clock, a peer has only the budget that it earns, however slow the machine is. */
+/**
+ * A stopped clock: no budget is refilled, so a peer can spend only the initial amount and what it earns,
+ * however slow the machine is.
+ */
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
 const echo = texts.unary('/test.Test/Echo', text => text)
@@ -26,14 +29,14 @@ const start = (t: TestContext) =>
   startRig(t, options => createGrpcServer(options, { clock }), [echo, echoEach, repeat])
 
 const wholeBlock = frameFlags.END_HEADERS | frameFlags.END_STREAM
-/** References to the newest entry of the table. */
+/** A header block of references to the newest entry of the dynamic table. */
 const repeated = Buffer.alloc(2_000, 0xbe)
 const references = (streamId: number) => [frameTypes.HEADERS, wholeBlock, streamId, repeated] as const
 const longList = (streamId: number) => {
   const block = Buffer.concat([encodeHeaderBlock(requestFields('/none')), repeated])
   return [frameTypes.HEADERS, wholeBlock, streamId, block] as const
 }
-/** Puts a field of 4,000 bytes into the table, which one byte then repeats. */
+/** Puts a field of 4,000 bytes into the dynamic table, so that one byte can repeat the field. */
 function insertLongField({ send }: { send(...frame: ReturnType<typeof longList>): void }): void {
   const field = Buffer.concat([Buffer.from('4001787fa11e', 'hex'), Buffer.alloc(4_000, 'x')])
   send(frameTypes.HEADERS, wholeBlock, 1, Buffer.concat([encodeHeaderBlock(requestFields('/none')), field]))
@@ -41,7 +44,7 @@ function insertLongField({ send }: { send(...frame: ReturnType<typeof longList>)
 
 const initialWindow = (bytes: number) => settingsPayload([settingIds.INITIAL_WINDOW_SIZE, bytes])
 
-/** Opens a connection in memory with answers that wait for their windows. */
+/** Opens a connection in memory with answers that are blocked by their send windows. */
 async function openBlocked(answers: number) {
   const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
   const context = {
@@ -147,7 +150,10 @@ describe('# floods end the connection with ENHANCE_YOUR_CALM', () => {
     caller.data(1, frame('x'.repeat(100_000)).subarray(0, 100), false)
   }
 
-  /** The server ends the stream and resets it, since the caller has not ended its side. */
+  /**
+   * Makes the server close the stream: it answers, and resets the stream since the caller has not ended its
+   * side.
+   */
   function closeFirst(caller: Caller): void {
     caller.begin(1, requestFields('/none'))
   }

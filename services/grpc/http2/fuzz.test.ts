@@ -21,11 +21,13 @@ import { openRawClient } from './testing/raw-client.ts'
 const soak = process.env['SOAK'] === '1'
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)
 const runs = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 100))
-/** Half of the frames are mutated: the long form, with 100,000 runs, has 10 million of those. */
+/**
+ * The number of frames in a run. Half of them are mutated: in the long form, with 100,000 runs, 10 million.
+ */
 const framesInRun = 200
-/** The most memory growth between a tenth of a long form and its end. */
+/** At most this much memory growth is allowed from a tenth of the long form to its end. */
 const maxGrowthBytes = 8 * 1024 * 1024
-/** Completes an incomplete frame, and then is a frame that no stream may have. */
+/** Zeros that complete an incomplete frame, and then are a frame that is an error for every connection. */
 const zeros = Buffer.alloc(2 * defaultMaxFrameBytes)
 
 const echo = texts.unary('/test.Test/Echo', text => text)
@@ -63,7 +65,7 @@ function openConnection(context: ConnectionContext) {
       if (!socket.destroyed) socket.push(bytes)
     },
     hasGoneAway: () => goneAway,
-    /** Returns whether it accepts no more frames, because of an error or a completed drain. */
+    /** Returns whether the connection accepts no more frames, because of an error or a completed drain. */
     hasEnded: () => socket.writableEnded,
     isClosed: () => closed,
   }

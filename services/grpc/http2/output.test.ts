@@ -4,7 +4,7 @@ import { Duplex } from 'node:stream'
 import { test } from 'node:test'
 import { Output } from './output.ts'
 
-/** A socket that takes each write later, as a TLS socket does. */
+/** Creates a socket that takes each write only later, as a TLS socket does. */
 function slowSocket(): Duplex {
   return new Duplex({
     writableHighWaterMark: 64 * 1024,

@@ -2,24 +2,28 @@ import type { Duplex } from 'node:stream'
 import { atTurnEnd } from '../calls/at-turn-end.ts'
 
 /**
- * The size of one write, and of the buffer for it: room for all messages of a chunk that a producer's socket
- * yields at once. A smaller size made a relay of such messages copy half of them a second time.
+ * The largest write to a socket, and the size of the buffer for it. All messages that arrive from a
+ * producer's socket in one chunk fit. With a smaller size, a relay of such messages copied half of them
+ * twice.
  */
 const largeBytes = 64 * 1024
-/** Enough for a turn of most connections, so that many that write at once need little memory. */
+/**
+ * The size of the smaller buffers. Most connections need no more in one turn of the event loop, so that many
+ * of them can write at once with little memory.
+ */
 const smallBytes = 4 * 1024
 /**
- * Answers that are complete while the peer is still being read are sent in parts of at least this size, some
- * fifty decisions: the peer works on the first ones while this process reads on. A peer with 100 calls in
- * flight is 1.4 times as fast with it.
+ * While a chunk is still being read, complete answers are written as soon as they have this many bytes, which
+ * is about fifty rate limit decisions: the peer can process the first ones while this process reads on. A
+ * peer with 100 calls in flight is 1.4 times as fast with this.
  */
 const partBytes = 2048
 /**
- * The connection stops reading from a peer with more unsent bytes until the peer reads: further requests
- * would only create more answers.
+ * While more bytes than this wait for the peer to read, nothing is read from it: further requests would only
+ * create more answers.
  */
 const maxUnsentBytes = 1024 * 1024
-/** Unused buffers are kept for other connections, so that idle connections have none. */
+/** Unused buffers, which all connections of the process share, so that idle connections hold none. */
 const spareLarge: Buffer[] = []
 const maxSpareLarge = 64
 const spareSmall: Buffer[] = []
@@ -28,15 +32,16 @@ const maxSpareSmall = 1024
 const noBuffer = Buffer.alloc(0)
 
 /**
- * The output of a connection, gathered into few writes for each turn of the event loop. Bytes that the kernel
- * did not take at once belong to the socket: new frames are then written after them, or into another buffer.
+ * Gathers the output of a connection into few writes for each turn of the event loop. Bytes of a buffer that
+ * the kernel has not taken yet belong to the socket: new frames are written after them, or into another
+ * buffer.
  */
 export class Output {
   readonly #socket: Duplex
   readonly #onRoom: () => void
-  /** Written by the callers of `reserve`. */
+  /** The buffer into which the callers of `reserve` write. */
   target: Buffer = noBuffer
-  /** The bytes between these were added and not written yet. */
+  /** The bytes of `target` from `#start` to before `#end` were added and not written yet. */
   #start = 0
   #end = 0
   #held = false
@@ -44,27 +49,31 @@ export class Output {
   #congested = false
   #closed = false
 
-  /** `onRoom` is called after each write after which more may be sent; until then `room` may be 0. */
+  /** `onRoom` is called when `room` may have grown: after a write, or when the socket has drained. */
   constructor(socket: Duplex, onRoom: () => void) {
     this.#socket = socket
     this.#onRoom = onRoom
     socket.on('drain', () => {
       this.#congested = false
-      // A TLS socket takes no write at once. Without this, each write of a large message took a new buffer.
+      // A TLS socket never takes a write at once. Without this, each write of a large message would take a
+      // new buffer.
       this.#reuseBuffer(this.#start === this.#end && socket.writableLength === 0)
       socket.resume()
       onRoom()
     })
   }
 
-  /** The size of DATA that may be added. Other frames may always be added: each stream has few of them. */
+  /**
+   * The number of bytes of DATA frames that may be added now; 0 while the socket is congested. Other frames
+   * may always be added, since each stream has few of them.
+   */
   get room(): number {
     return this.#congested ? 0 : largeBytes - (this.#end - this.#start)
   }
 
   /**
-   * Returns the offset in `target` at which the caller must write `bytes` bytes, at most `largeBytes`, at
-   * once.
+   * Reserves `bytes` bytes, at most `largeBytes`. Returns their offset in `target`; the caller must fill them
+   * before it calls anything else.
    */
   reserve(bytes: number): number {
     if (this.#end - this.#start + bytes > largeBytes) this.#write()
@@ -83,12 +92,15 @@ export class Output {
     this.target.set(bytes, offset)
   }
 
-  /** Delays the writing of added bytes until `release`, or `writePart`. */
+  /** Keeps added bytes until `release` or `writePart`. */
   hold(): void {
     this.#held = true
   }
 
-  /** Writes the added bytes if there are enough, after an answer that others may follow in this turn. */
+  /**
+   * Writes the added bytes if there are at least `partBytes`. To be called after each answer while others may
+   * follow in this turn.
+   */
   writePart(): void {
     if (!this.#congested && this.#end - this.#start >= partBytes) this.flush()
   }
@@ -98,7 +110,7 @@ export class Output {
     this.flush()
   }
 
-  /** Writes all added bytes, and calls `onRoom` if there is room. */
+  /** Writes all added bytes, and calls `onRoom` if more may be added. */
   flush(): void {
     this.#scheduled = false
     if (this.#end === this.#start) return
@@ -106,7 +118,7 @@ export class Output {
     if (!this.#congested && !this.#closed) this.#onRoom()
   }
 
-  /** Later bytes are discarded. */
+  /** Discards all bytes that are added later. */
   close(): void {
     this.#closed = true
   }
@@ -116,7 +128,8 @@ export class Output {
     const bytes = this.target.subarray(this.#start, this.#end)
     this.#start = this.#end
     if (!this.#closed && socket.writable && bytes.length > 0) {
-      // A write of the socket's high-water mark returns false even if the kernel has taken it.
+      // `write` also returns false for a write as large as the socket's high-water mark that the kernel has
+      // taken.
       this.#congested = !socket.write(bytes) && socket.writableLength > 0
       if (socket.writableLength > maxUnsentBytes) socket.pause()
     }
@@ -124,8 +137,8 @@ export class Output {
   }
 
   /**
-   * Takes a buffer for the unwritten bytes and `bytes` more; the previous one belongs to the socket, or is
-   * free.
+   * Takes a buffer with room for the unwritten bytes and `bytes` more. The previous buffer is free if none of
+   * its bytes were written; otherwise the socket may still use it.
    */
   #takeBuffer(bytes: number): void {
     const before = this.target
@@ -140,7 +153,10 @@ export class Output {
     this.#end = added
   }
 
-  /** The buffer is free if the socket has no bytes left; a destroyed socket may still have some. */
+  /**
+   * Frees the buffer if the socket has taken all bytes. The buffer of a destroyed socket is not kept for
+   * other connections, since the socket may still use it.
+   */
   #reuseBuffer(allTaken: boolean): void {
     if (!allTaken) return
     if (!this.#socket.destroyed) keepSpare(this.target)

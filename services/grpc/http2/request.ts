@@ -1,18 +1,21 @@
 import type { HeaderBlock } from './hpack/hpack-decoder.ts'
 
-/** The head of a request, validated by RFC 9113 (8.1 to 8.3). */
+/** The head of a request, valid by RFC 9113 (8.1 to 8.3). */
 export interface RequestHead {
   readonly method: string
   readonly path: string
   /** Alternating names and values, without the pseudo-header fields. */
   readonly fields: readonly string[]
   readonly contentLength: number | undefined
-  /** The fields exceed the limit: only the first ones are here. */
+  /** True if the fields exceed the limit; then `fields` has only the first ones. */
   readonly truncated: boolean
 }
 
 const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
-/** RFC 9113, 8.2.1. */
+/**
+ * A field value may contain no NUL, CR or LF, and neither begin nor end with a space or tab (RFC 9113,
+ * 8.2.1).
+ */
 const forbiddenInValue = /[\0\r\n]|^[ \t]|[ \t]$/
 /** Fields about the connection, which HTTP/2 forbids (RFC 9113, 8.2.2). */
 const connectionFields = new Set([
@@ -24,7 +27,10 @@ const connectionFields = new Set([
 ])
 const requestPseudoFields = new Set([':method', ':scheme', ':authority', ':path'])
 
-/** Returns undefined for a malformed request, which is a stream error (RFC 9113, 8.1.1). */
+/**
+ * Returns the head of a request. Returns undefined for a malformed one, which is a stream error (RFC 9113,
+ * 8.1.1).
+ */
 export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | undefined {
   const pseudo = new Map<string, string>()
   const regular: string[] = []
@@ -48,7 +54,7 @@ export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | 
   return { method: method ?? '', path: path ?? '', fields: regular, contentLength, truncated }
 }
 
-/** Returns whether the fields are valid trailers, which have no pseudo-header fields (RFC 9113, 8.1). */
+/** Returns whether the fields are valid trailers; pseudo-header fields are not allowed (RFC 9113, 8.1). */
 export function areTrailers({ fields }: HeaderBlock): boolean {
   for (let index = 0; index < fields.length; index += 2) {
     if (!isRegularField(fields[index] ?? '', fields[index + 1] ?? '')) return false
@@ -60,7 +66,7 @@ function isRegularField(name: string, value: string): boolean {
   return fieldName.test(name) && !connectionFields.has(name) && (name !== 'te' || value === 'trailers')
 }
 
-/** Returns NaN for an invalid length, and for two different ones. */
+/** Returns the content-length; undefined without one, NaN for an invalid one or two different ones. */
 function parseContentLength(fields: readonly string[]): number | undefined {
   let length: number | undefined
   for (let index = 0; index < fields.length; index += 2) {

@@ -11,7 +11,7 @@ import {
 const maxMaxFrameBytes = 2 ** 24 - 1
 const settingBytes = 6
 
-/** The settings of the peer (RFC 9113, 6.5.2) that concern a server without push. */
+/** The settings of the peer (RFC 9113, 6.5.2) that affect a server which never pushes. */
 export interface PeerSettings {
   headerTableBytes: number
   initialWindowBytes: number
@@ -26,7 +26,11 @@ export function defaultPeerSettings(): PeerSettings {
   }
 }
 
-/** @throws ConnectionError for an invalid value; unknown settings are ignored */
+/**
+ * Reads the payload of a SETTINGS frame into `settings`. Unknown settings are ignored.
+ *
+ * @throws ConnectionError for an invalid value
+ */
 export function readPeerSettings(settings: PeerSettings, payload: Buffer): void {
   if (payload.length % settingBytes !== 0) {
     throw new ConnectionError('FRAME_SIZE_ERROR', `SETTINGS of ${payload.length} bytes`)
@@ -54,7 +58,7 @@ function readSetting(settings: PeerSettings, id: number, value: number): void {
   }
 }
 
-/** Returns the server's SETTINGS frame. Other settings have the defaults of RFC 9113. */
+/** Returns the server's SETTINGS frame. Settings that are not in it have the defaults of RFC 9113. */
 export function settingsFrame(maxConcurrentStreams: number, maxHeaderListBytes: number): Buffer {
   const settings = [
     [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],

@@ -21,7 +21,7 @@ test('every setting whose address cannot be bound is named', async t => {
   await assert.rejects(assertAddressesFree({ ...anyPort, grpcPort: port }, [debug]), {
     message: `GRPC_PORT: ${taken}; DEBUG_PORT: ${taken}`,
   })
-  // Processes that share the port, or use a socket instead, do not need it exclusively.
+  // The gRPC port need not be free if processes share it, or a socket is used instead.
   await assertAddressesFree({ ...anyPort, grpcPort: port, reusePort: true }, [])
   const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/proc/none/socket' }
   await assert.rejects(assertAddressesFree(elsewhere, [debug]), {

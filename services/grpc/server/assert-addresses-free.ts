@@ -4,12 +4,12 @@ import { findSocketPathProblem } from '@tollway/chassis/net/unix-socket-path.ts'
 import type { GrpcAddressSettings } from './server-settings.ts'
 
 /**
- * Checks the addresses of the settings at the start of the process: the servers open only when the
- * configuration and the backend are available, which can take arbitrarily long. Nothing listens during the
- * check; see `findTakenPorts`. Ports that several processes of the service share are left out, since their
- * parent process has checked them.
+ * Checks at the start of the process that the addresses of its settings can be bound. The servers bind them
+ * only when the configuration and the backend are available, which can take arbitrarily long. Nothing listens
+ * during the check; see `findTakenPorts`. With `reusePort` the gRPC port is not checked here, since the
+ * parent process has checked it.
  *
- * @param others the ports of the service besides that of gRPC
+ * @param others the other ports of the service
  * @throws Error with every setting whose address cannot be bound, and why
  */
 export async function assertAddressesFree(
@@ -30,7 +30,7 @@ async function findSocketProblem(path: string): Promise<string | undefined> {
   return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens on it' : undefined)
 }
 
-/** A server replaces a socket file that no process listens on. */
+/** Returns whether a process listens on the socket; if none does, a server replaces the file. */
 function isServed(path: string): Promise<boolean> {
   return new Promise(resolve => {
     const client = connect(path)

@@ -1,22 +1,23 @@
 import type { GrpcLimits } from '../server.ts'
 
 /**
- * The age of a connection varies by this share, so that connections of one moment do not all end together.
+ * The share by which the age limit of a connection varies at random, so that connections that began together
+ * do not end together.
  */
 const jitter = 0.1
 
 interface AgingConnection {
   /** Asks the peer to start no more calls on this connection. */
   drain(): void
-  /** Aborts the running calls, and closes the connection. */
+  /** Aborts the calls that still run, and closes the connection. */
   cut(): void
 }
 
 /**
- * Drains an old connection, and aborts its running calls after the grace period. Returns a function that
- * cancels this.
+ * Starts the timers that drain a connection at its age limit, and cut it after the grace period. Returns a
+ * function that stops them.
  *
- * @param random uniform in [0, 1)
+ * @param random returns a number uniform in [0, 1)
  */
 export function startAging(
   { maxConnectionAgeMs, maxConnectionAgeGraceMs }: GrpcLimits,

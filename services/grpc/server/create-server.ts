@@ -23,16 +23,16 @@ export type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 
 const defaultSettings: SocketServerSettings = {
   clock: systemClock,
   random: Math.random,
-  // A peer that disappeared is detected after two to three intervals: in less than half a minute.
+  // A vanished peer is detected after two to three intervals: in less than half a minute.
   keepaliveMs: 9_000,
 }
 
-/** How long peers may take to receive the status of a call that was aborted at the end of a drain. */
+/** The time that peers have to receive the status of calls that were aborted at the end of a drain. */
 const cutFlushMs = 500
 
 /**
- * Creates the gRPC server of every process, which implements the contract with HTTP/2 over sockets. `http2/`
- * is independent of gRPC, and the files beside it are independent of frames; `stream.ts` connects them.
+ * Creates a gRPC server, which implements the contract `GrpcServer` with HTTP/2 over sockets: `http2/` has
+ * the connections with their streams and frames, and `calls/` runs the handlers on the streams.
  */
 export function createGrpcServer(
   options: GrpcServerOptions,
@@ -60,7 +60,7 @@ export function createGrpcServer(
   }
 }
 
-/** The listeners and the connections that they accepted. */
+/** Creates the keeper of a server's listeners and of their connections. */
 function createConnections(context: ConnectionContext) {
   const listeners = new Set<Listener>()
   const open = new Set<ServedConnection>()
@@ -97,8 +97,8 @@ function createConnections(context: ConnectionContext) {
       for (const { calls } of open) calls.cutAll(error)
     },
     /**
-     * Waits for the peers to disconnect, until the grace period is over; then they have a moment to take the
-     * sent bytes.
+     * Resolves when no connection is left. After the grace period the remaining peers have `cutFlushMs` to
+     * take the sent bytes; then their connections are destroyed.
      */
     async closed(graceOver: Promise<void>): Promise<void> {
       await Promise.race([allClosed, graceOver])
@@ -113,7 +113,7 @@ function createConnections(context: ConnectionContext) {
   }
 }
 
-/** Indexes methods by their path. Throws when a path occurs twice, which is a programming error. */
+/** Returns the methods by their paths. Throws when a path occurs twice, which is a programming error. */
 export function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
   const index = new Map<string, AnyMethod>()
   for (const method of methods) {
@@ -125,16 +125,18 @@ export function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string,
 
 /** The operations of a server that a drain needs. */
 interface Drainable {
-  /** Accepts no more connections, and sends GOAWAY to every peer, so that they start no more calls. */
+  /** Accepts no more connections, and sends GOAWAY to every peer, so that they begin no more calls. */
   stopAccepting(): void
   /** Resolves when no calls run except health watches, which do not end by themselves. */
   onlyWatchesLeft(): Promise<void>
   cutCalls(error: GrpcError): void
-  /** Resolves when no connection is left. The remaining ones are closed after the grace period. */
+  /**
+   * Resolves when no connection is left. Connections that are left at the end of the grace period are closed.
+   */
   closed(graceOver: Promise<void>): Promise<void>
 }
 
-/** Creates the `drain` of a server; see `GrpcServer`. */
+/** Creates the method `drain` of a server, as `GrpcServer` documents it. */
 export function createDrain(
   health: HealthTable | undefined,
   server: Drainable,
@@ -144,8 +146,7 @@ export function createDrain(
 
   async function drain(): Promise<void> {
     health?.drain()
-    // Waits for a turn of the event loop, in which each Watch sends NOT_SERVING before its connection is
-    // drained.
+    // Waits for a turn of the event loop: in it, each Watch sends NOT_SERVING, before GOAWAY is sent.
     await new Promise(resolve => setImmediate(resolve))
     server.stopAccepting()
     await Promise.race([server.onlyWatchesLeft(), graceOver])

@@ -1,17 +1,19 @@
 import type { AnyMethod, Call, Codec, HealthTable, Method } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
-/** `grpc.health.v1.HealthCheckRequest`. The name `''` is the whole server. */
+/** The message `grpc.health.v1.HealthCheckRequest`. The name `''` stands for the whole server. */
 interface HealthRequest {
   readonly service: string
 }
 
-/** `grpc.health.v1.HealthCheckResponse`; one of `servingStatus`, or 0 for UNKNOWN. */
+/**
+ * The message `grpc.health.v1.HealthCheckResponse`. The status is one of `servingStatus`, or 0 for UNKNOWN.
+ */
 interface HealthResponse {
   readonly status: number
 }
 
-/** `grpc.health.v1.HealthCheckResponse.ServingStatus`. */
+/** The numbers of `grpc.health.v1.HealthCheckResponse.ServingStatus`. */
 export const servingStatus = { SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } as const
 
 export const healthCheckPath = '/grpc.health.v1.Health/Check'
@@ -48,7 +50,7 @@ export function createHealthTable(): HealthTable {
   }
 }
 
-/** Called after each Check with its duration. */
+/** Called after each Check with its duration in milliseconds. */
 type OnHealthCheck = (tookMs: number) => void
 
 /** Creates the methods of grpc.health.v1.Health, which answer from the table. */
@@ -75,8 +77,8 @@ export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () =>
 }
 
 /**
- * Yields the current status at once, and then each change. If changes are faster than the reader,
- * intermediate ones are skipped, but never the last one.
+ * Yields the current status at once, and then each change. A slow reader may miss statuses in between, but
+ * always gets the latest one.
  */
 async function* watchStatus(table: HealthTable, service: string, call: Call): AsyncGenerator<HealthResponse> {
   let sent: number | undefined
@@ -113,7 +115,7 @@ const healthServerCodec: Codec<HealthRequest, HealthResponse> = {
   encode: ({ status }) => Uint8Array.of(0x08, status),
 }
 
-/** The codec of a client: encodes requests, decodes answers. */
+/** The codec for a client: it encodes requests and decodes answers. */
 export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   decode(bytes) {
     const status = fieldOne(bytes, wireTypes.VARINT)
@@ -128,14 +130,15 @@ export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   },
 }
 
-/** The longest name in a request: its length is then a varint of one byte. */
+/** The longest service name that a client may send, in bytes: the length fits into a varint of one byte. */
 const maxServiceBytes = 127
 
 const wireTypes = { VARINT: 0, FIXED64: 1, LENGTH: 2, FIXED32: 5 } as const
 
 /**
- * Returns the last value of field 1 in a protobuf message, undefined without one. Both messages have only
- * that field; unknown fields are skipped, as protobuf requires. Throws for malformed bytes.
+ * Returns the last value of field 1 in a protobuf message; undefined without one. The request and the answer
+ * of a health check have no other field; unknown fields are skipped, as protobuf requires. Throws for
+ * malformed bytes.
  */
 function fieldOne(bytes: Uint8Array, wireType: number): Uint8Array | number | undefined {
   let found: Uint8Array | number | undefined

@@ -3,19 +3,20 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import type { BoundAddress, GrpcLimits, ListenAddress } from '../server.ts'
 import { createHandshakes } from './tls-handshakes.ts'
 
-/** A bound address that accepts connections until it is closed. */
+/** A bound address that accepts connections until `close`. */
 export interface Listener {
   readonly bound: BoundAddress
   /**
-   * Accepts no more connections. Accepted connections continue; unfinished TLS handshakes are aborted.
-   * Removes the socket file.
+   * Accepts no more connections, and removes the socket file. Accepted connections continue, but unfinished
+   * TLS handshakes are aborted.
    */
   close(): void
 }
 
 /**
- * Binds an address and passes on each connection, with TCP_NODELAY; with TLS after its handshake. Rejects
- * with the system error when the address cannot be bound, and with the errors of `createHandshakes`.
+ * Binds an address, and passes each accepted connection to `onConnection`, with TLS after its handshake.
+ * TCP_NODELAY is set. Rejects with the system error when the address cannot be bound, and with the errors of
+ * `createHandshakes`.
  */
 export async function openListener(
   address: ListenAddress,
@@ -39,7 +40,9 @@ export async function openListener(
   }
 }
 
-/** A socket file without a listener was left by a killed process, and is replaced. */
+/**
+ * Binds the address. A socket file on which no process listens was left by a killed process, and is replaced.
+ */
 async function bindOrReplace(server: Server, address: ListenAddress): Promise<void> {
   try {
     await bind(server, address)
@@ -55,7 +58,7 @@ function bind(server: Server, address: ListenAddress): Promise<void> {
     server.once('error', reject)
     const onListening = () => {
       server.off('error', reject)
-      // A failed accept, such as EMFILE, affects only that connection.
+      // An accept that fails, such as with EMFILE, affects only the connection to be accepted.
       server.on('error', () => {})
       resolve()
     }
@@ -73,7 +76,10 @@ function boundAddress(server: Server, asked: ListenAddress): BoundAddress {
   return { host: asked.host, port: typeof address === 'object' && address ? address.port : asked.port }
 }
 
-/** Only a refused connection proves that no process listens; a file that is not a socket is never removed. */
+/**
+ * Returns whether a socket file may be replaced: only if a connection to it is refused, which proves that no
+ * process listens. A file that is not a socket is never replaced.
+ */
 async function isStale(socketPath: string, bindError: unknown): Promise<boolean> {
   if (!isCode(bindError, 'EADDRINUSE')) return false
   if (!(await lstat(socketPath)).isSocket()) return false

@@ -42,7 +42,10 @@ const statusOf = ({ received }: Caller, id: number) => {
   return /grpc-status.(\d+)/s.exec(headers?.payload.toString('latin1') ?? '')?.[1]
 }
 
-/** Sends the message without its last byte, as far as the windows allow, and resolves when it is sent. */
+/**
+ * Sends the message without its last byte, so that the request stays unfinished. Resolves when the bytes are
+ * sent, as far as the windows allow.
+ */
 async function sendMost(caller: Caller, id: number, message: Buffer, pieceBytes = 16_000): Promise<void> {
   let window = 65_535
   let seen = caller.received.length
@@ -184,7 +187,7 @@ test('messages that a handler does not read are not late', async t => {
   caller.begin(1, requestFields(slow.path))
   for (let sent = 0; sent < 3; sent += 1) caller.data(1, message, false)
   await waitFor('the messages to be counted', () => memory.bytes >= 20_000)
-  // This call is late, and begins after the first one.
+  // This call begins after the first one, so it is the newer one.
   caller.begin(3, requestFields(echo.path))
   caller.data(3, message.subarray(0, -1), false)
   await waitFor('the status', () => statusOf(caller, 3) === String(statusCodes.DEADLINE_EXCEEDED))

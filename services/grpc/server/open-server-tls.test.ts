@@ -12,7 +12,7 @@ import { createAuthority } from './testing/contract/certificates.ts'
 
 const fleet = createAuthority('fleet')
 
-/** A server's files, as in the settings. */
+/** Creates the files of a server, with the settings that name them. */
 function place() {
   const folder = temporaryFolder('server-tls')
   const path = (name: string) => join(folder, name)
@@ -50,9 +50,7 @@ async function listen(
   return bound.port
 }
 
-/**
- * Resolves with the name of the server when it served a caller with this name, and `rejected` when it did not.
- */
+/** Calls as `caller`. Resolves with the name in the server's certificate, or with `rejected`. */
 function call(port: number, caller?: string): Promise<string> {
   const identity = caller === undefined ? {} : fleet.issue(caller)
   const fixed = { port, host: '127.0.0.1', ALPNProtocols: ['h2'], checkServerIdentity: () => undefined }
@@ -62,7 +60,7 @@ function call(port: number, caller?: string): Promise<string> {
       socket.destroy()
       resolve(answer)
     }
-    // A server of HTTP/2 sends first, once it has accepted the caller.
+    // An HTTP/2 server sends its first bytes as soon as it has accepted the caller.
     socket.once('data', () => end(socket.getPeerX509Certificate()?.subjectAltName ?? ''))
     socket.once('error', () => end('rejected'))
     socket.once('close', () => end('rejected'))

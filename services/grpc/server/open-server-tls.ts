@@ -3,7 +3,7 @@ import { checkSubjectAltName, openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '../server.ts'
 import type { GrpcServerSettings } from './server-settings.ts'
 
-/** The settings of TLS for gRPC callers. */
+/** The settings of a gRPC server's TLS. */
 export type ServerTlsSettings = Pick<
   GrpcServerSettings,
   'grpcServerTls' | 'grpcServerCertFile' | 'grpcServerKeyFile' | 'grpcClientCaFile' | 'grpcClientSan'
@@ -11,13 +11,16 @@ export type ServerTlsSettings = Pick<
 
 interface ServerTlsOptions {
   readonly log: Log
-  /** Called each time the files were read: at the start, and after each change. */
+  /**
+   * Called each time the files were read: at the start, and after each change. `succeeded` tells whether they
+   * were valid.
+   */
   onLoad?(succeeded: boolean): void
 }
 
 /**
- * Opens the TLS of a gRPC server; undefined without TLS. The files are read again when they change; invalid
- * files are logged, and the last good ones stay in use.
+ * Opens the TLS of a gRPC server; returns undefined if the settings disable TLS. The files are read again
+ * when they change. If they have become invalid, a warning is logged and the last valid files stay in use.
  *
  * @throws Error that names the settings and files that are missing or invalid
  */
@@ -52,7 +55,7 @@ export function openServerTls(
   }
 }
 
-/** Rejects settings that would have no effect without others. */
+/** Throws for TLS settings that need another setting which is not set. */
 function checkTogether(settings: ServerTlsSettings): void {
   const { grpcServerCertFile, grpcServerKeyFile, grpcClientCaFile, grpcClientSan } = settings
   if (!settings.grpcServerTls) {

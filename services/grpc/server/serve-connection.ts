@@ -9,7 +9,7 @@ import type { AnyMethod, GrpcLimits, GrpcServerOptions } from '../server.ts'
 import { GrpcError } from '../status.ts'
 import { startAging } from './connection-age.ts'
 
-/** The state that all connections of a server share. */
+/** What all connections of a server share. */
 export interface ConnectionContext {
   readonly methods: ReadonlyMap<string, AnyMethod>
   readonly limits: GrpcLimits
@@ -17,9 +17,12 @@ export interface ConnectionContext {
   readonly totals: CallTotals
   readonly memory: MemoryBudget
   readonly clock: Clock
-  /** Uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
-  /** A silent connection is pinged after this time, and closed after as long again. */
+  /**
+   * The time without received bytes after which a connection is pinged. After as long again without an
+   * answer, the connection is closed.
+   */
   readonly keepaliveMs: number
 }
 
@@ -28,10 +31,10 @@ export interface ServedConnection {
   readonly calls: CallRegister
 }
 
-/** The size of a request's head without its metadata: path, authority, content-type and so on. */
+/** The limit of a request's headers that are not metadata: path, authority, content-type and so on. */
 const transportFieldsBytes = 8 * 1024
 
-/** Serves gRPC on one connection: TCP, a unix socket or TLS. `peer` is as in `Call`. */
+/** Serves gRPC on one connection: TCP, a unix socket or TLS. `peer` is the value of `Call.peer`. */
 export function serveConnection(
   socket: Duplex,
   peer: string,

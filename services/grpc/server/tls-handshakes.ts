@@ -4,10 +4,12 @@ import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tl
 import type { GrpcLimits, ServerTls } from '../server.ts'
 import { peerName } from './peer-name.ts'
 
-/** The TLS handshakes between accepted and served connections. */
+/** The unfinished TLS handshakes of accepted connections. */
 interface Handshakes {
   begin(socket: Socket): void
-  /** Rejects unfinished handshakes, and stops listening to changes. */
+  /**
+   * Destroys the connections of unfinished handshakes, and stops listening for changes of the credentials.
+   */
   close(): void
 }
 
@@ -16,20 +18,21 @@ type HandshakeLimits = Pick<GrpcLimits, 'handshakeTimeoutMs' | 'maxHandshakes' |
 const protocol = 'h2'
 
 /**
- * TLS as a server, for accepted connections. `onSecure` receives each connection whose caller is verified and
- * offers HTTP/2, which RFC 9113 (3.2) requires by ALPN.
+ * Creates the server side of TLS for accepted connections. `onSecure` receives each connection whose caller
+ * is verified and offers HTTP/2 by ALPN, as RFC 9113 (3.2) requires.
  *
- * @throws Error for invalid credentials, and without a `ca` for required client certificates
+ * @throws Error for invalid credentials, and if client certificates are required but `ca` is missing
  */
 export function createHandshakes(
   tls: ServerTls,
   { handshakeTimeoutMs, maxHandshakes, maxHandshakesOfPeer }: HandshakeLimits,
   onSecure: (socket: Socket) => void,
 ): Handshakes {
-  /** The connections, with the addresses of their peers. */
+  /** The connections with an unfinished handshake, and the addresses of their peers. */
   const unfinished = new Map<Socket, string>()
   const unfinishedOfPeer = new Map<string, number>()
-  // Node reports a finished handshake without its connection, which this store keeps.
+  // Node reports a finished handshake without the plain connection under it; this store keeps that
+  // connection.
   const connection = new AsyncLocalStorage<Socket>()
   const server = createServer({
     ...contextOptions(tls),
@@ -49,7 +52,7 @@ export function createHandshakes(
     unfinishedOfPeer.set(peer, (unfinishedOfPeer.get(peer) ?? 0) + 1)
   }
 
-  /** The handshake has ended, or its connection has. */
+  /** Called when the handshake has finished, or its connection was closed. */
   function remove(socket: Socket): void {
     const peer = unfinished.get(socket)
     if (peer === undefined) return
@@ -92,9 +95,9 @@ export function createHandshakes(
 }
 
 /**
- * The credentials as options of a TLS server.
+ * Returns the credentials as options of a TLS server.
  *
- * @throws Error without a `ca` for required client certificates
+ * @throws Error if client certificates are required but `ca` is missing
  */
 export function contextOptions(tls: ServerTls): SecureContextOptions {
   const { cert, key, ca } = tls.credentials()
@@ -109,7 +112,7 @@ function findPeerProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   return findClientProblem(tls, socket)
 }
 
-/** The reason to reject a connection because of its client certificate; undefined if it is accepted. */
+/** Returns why a connection is rejected because of its client certificate; undefined if it is accepted. */
 export function findClientProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (!tls.requireClientCert) return undefined
   const certificate = socket.getPeerX509Certificate()

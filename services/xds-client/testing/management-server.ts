@@ -18,7 +18,7 @@ export interface Response {
   readonly resources: { typeUrl: string; value: Uint8Array }[]
 }
 
-/** One stream, on the server's side. */
+/** The server's side of one stream. */
 export interface ServerStream {
   /** Resolves with the next request. */
   heard(): Promise<DiscoveryRequest>
@@ -89,7 +89,7 @@ export async function startServer(
   return { address: `127.0.0.1:${bound.port}`, streams, stream, stop }
 }
 
-/** Returns a summary of an answer: `ack v1 (nonce of v1)`. */
+/** Returns a summary of a client's request: `ack v1 (nonce of v1)`. */
 export function inShort({ versionInfo, responseNonce, errorDetail }: DiscoveryRequest): string {
   return `${errorDetail === undefined ? 'ack' : 'nack'} ${versionInfo} (${responseNonce})`
 }

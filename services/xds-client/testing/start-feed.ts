@@ -7,10 +7,10 @@ import { FeedConnection, type FeedConnectionOptions } from '../feed-connection.t
 import { XdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
 import type { Response } from './management-server.ts'
 
-/** The resource type of these tests: a name and a number as text, `a:1`. */
+/** The resource type of these tests. A resource is a name and a number as text: `a:1`. */
 export const textTypeUrl = 'type.googleapis.com/test.Text'
 
-/** Loads texts as a service loads its resources, and counts. */
+/** Creates a loader of texts, like that of a service, which counts its calls. */
 function createTexts() {
   const counts = { loads: 0, rejections: 0 }
   let inForce: string | undefined
@@ -64,7 +64,7 @@ export function startFeed(t: TestContext, server: string, options: Options = {})
   return { feed, log, warnings, inForce, loads: () => counts.loads, rejections: () => counts.rejections }
 }
 
-/** Builds a response from `a:1 b:2`: two resources; `a:wrong` is rejected. */
+/** Builds a response from a text such as `a:1 b:2`: two resources. `a:wrong` makes the loader reject it. */
 export function response(version: string, text: string, more: Partial<Response> = {}): Response {
   const words = text.split(' ').filter(word => word !== '')
   const resources = words.map(word => ({ typeUrl: textTypeUrl, value: Buffer.from(word) }))

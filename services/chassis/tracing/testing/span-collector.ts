@@ -28,7 +28,10 @@ export interface Collector {
   readonly spans: readonly ReceivedSpan[]
 }
 
-/** Starts a collector of OTLP over HTTP on loopback, until the test ends. A hanging one never answers. */
+/**
+ * Starts a collector of OTLP over HTTP on the loopback address, until the test ends. A hanging collector
+ * never answers.
+ */
 export async function startCollector(
   t: TestContext,
   { hangs = false, status = 200 }: { readonly hangs?: boolean; readonly status?: number } = {},
@@ -81,9 +84,7 @@ export function setEnvironment(t: TestContext, variables: Readonly<Record<string
   }
 }
 
-/**
- * Decodes the spans of an ExportTraceServiceRequest; the fields' numbers are those of OTLP's .proto files.
- */
+/** Decodes the spans of an ExportTraceServiceRequest. The field numbers are those of OTLP's .proto files. */
 export function decodeExportRequest(bytes: Uint8Array): readonly ReceivedSpan[] {
   const spans: ReceivedSpan[] = []
   for (const resourceSpans of fieldsOf(bytes).messages(1)) {
@@ -120,7 +121,7 @@ function attributesOf(pairs: readonly Fields[]): ReceivedAttributes {
   return attributes
 }
 
-/** The fields of any message, by number. */
+/** The fields of a protobuf message by their numbers. */
 interface Fields {
   has(field: number): boolean
   text(field: number): string

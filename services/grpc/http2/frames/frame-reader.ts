@@ -1,7 +1,7 @@
 import { ConnectionError, defaultMaxFrameBytes, frameHeadBytes, preface } from './frames.ts'
 
 /**
- * Receives a complete frame. The payload is between `start` and `end` of the buffer, which is not
+ * Receives a complete frame. Its payload is in the buffer, from `start` to before `end`. The buffer is never
  * overwritten, so views of it may be kept. An exception stops the reading.
  */
 type FrameSink = (
@@ -14,8 +14,8 @@ type FrameSink = (
 ) => void
 
 /**
- * Splits the bytes of a socket into frames. A frame within one chunk is not copied; a frame that spans chunks
- * is copied to a separate buffer.
+ * Splits the bytes of a socket into frames. A frame within one chunk is passed on as a view of the chunk; one
+ * that spans chunks is copied to a buffer of its own.
  */
 export class FrameReader {
   readonly #sink: FrameSink
@@ -25,7 +25,9 @@ export class FrameReader {
   #payload: Buffer | undefined
   #payloadRead = 0
 
-  /** @param preface whether the bytes begin with the preface, as those of a client do */
+  /**
+   * @param preface whether the bytes begin with the HTTP/2 preface, as those of a client do; true by default
+   */
   constructor(sink: FrameSink, { preface: begins = true } = {}) {
     this.#sink = sink
     if (!begins) this.#prefaceRead = preface.length
@@ -36,8 +38,11 @@ export class FrameReader {
   }
 
   /**
+   * Reads the next chunk, and passes each complete frame to the sink.
+   *
    * @throws ConnectionError PROTOCOL_ERROR when the connection does not begin with the preface (RFC 9113,
-   *   3.4), FRAME_SIZE_ERROR for a frame that exceeds the announced size (4.2), and exceptions of the sink
+   *   3.4), FRAME_SIZE_ERROR for a frame that is larger than `defaultMaxFrameBytes` (4.2), and exceptions of
+   *   the sink
    */
   read(chunk: Buffer): void {
     let offset = this.prefaceDone ? 0 : this.#readPreface(chunk)
@@ -62,7 +67,9 @@ export class FrameReader {
     return bytes
   }
 
-  /** Continues an incomplete frame, or begins one; returns the offset after the bytes that it took. */
+  /**
+   * Adds bytes to an incomplete frame, or begins one. Returns the offset after the bytes that it has used.
+   */
   #readSpread(chunk: Buffer, from: number): number {
     let offset = from
     if (this.#payload === undefined) {
@@ -85,7 +92,7 @@ export class FrameReader {
   }
 
   #deliver(head: Buffer, at: number, buffer: Buffer, start: number, end: number): void {
-    // The highest bit of a stream's number is reserved, and ignored (RFC 9113, 4.1).
+    // The highest bit of a stream's number is reserved and ignored (RFC 9113, 4.1).
     const streamId = head.readUInt32BE(at + 5) & 0x7fff_ffff
     this.#sink(head.readUInt8(at + 3), head.readUInt8(at + 4), streamId, buffer, start, end)
   }

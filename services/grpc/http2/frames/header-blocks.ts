@@ -1,29 +1,34 @@
 import { type HeaderBlock, HpackDecoder } from '../hpack/hpack-decoder.ts'
 
-/** The number of cached blocks of a connection; a full cache is cleared. */
+/** At most this many blocks of a connection are cached; a full cache is cleared. */
 const maxRemembered = 64
-/** Longer blocks are not cached: frequent ones are short. */
+/** Blocks of more bytes are not cached, since frequent blocks are short. */
 const maxRememberedBytes = 512
 
 /**
- * The header blocks that a connection receives. The result of `parse` is cached by the block's bytes, since
- * callers send the same few blocks repeatedly. The cache is valid only while the dynamic table is unchanged:
- * every change of the table clears it.
+ * Decodes the header blocks of a connection, and caches the result of `parse` by the bytes of the block,
+ * since callers send the same few blocks repeatedly. The bytes have the same meaning only while HPACK's
+ * dynamic table is unchanged, so every change of the table clears the cache.
  *
- * Most blocks equal the previous one. Comparing them byte by byte takes a tenth of the time of creating a
- * string and looking it up.
+ * Most blocks equal the previous one. Comparing their bytes takes a tenth of the time of creating a string
+ * and looking it up.
  */
 export class HeaderBlocks<Meaning> {
   readonly #decoder: HpackDecoder
   readonly #parse: (block: HeaderBlock) => Meaning
   readonly #onTruncated: (bytes: number) => void
   readonly #remembered = new Map<string, Meaning>()
-  /** The result and the bytes of the previous block; undefined when it is not cached. */
+  /** The meaning of the last block that was found in the cache; undefined if there is none. */
   #last: Meaning | undefined
   #lastBytes: Uint8Array = noBytes
   #lastLength = 0
 
-  /** @param onTruncated called with the length of each block whose list exceeds the limit */
+  /**
+   * Decodes blocks with the limit `maxListBytes` for their header lists. `parse` computes the meaning of a
+   * block.
+   *
+   * @param onTruncated called with the encoded length of each block whose header list exceeds the limit
+   */
   constructor(
     maxListBytes: number,
     parse: (block: HeaderBlock) => Meaning,
@@ -34,7 +39,11 @@ export class HeaderBlocks<Meaning> {
     this.#onTruncated = onTruncated
   }
 
-  /** @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated` */
+  /**
+   * Returns the meaning of a block, from the cache if possible.
+   *
+   * @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated`
+   */
   meaning(source: Buffer, start: number, end: number): Meaning {
     if (end - start > maxRememberedBytes) return this.#parse(this.decode(source, start, end))
     if (this.#last !== undefined && this.#isLast(source, start, end)) return this.#last
@@ -53,7 +62,10 @@ export class HeaderBlocks<Meaning> {
     return meaning
   }
 
-  /** Every block must be decoded, also an unwanted one, since it may change the table. */
+  /**
+   * Decodes a block without the cache. Every block must be decoded, even if nobody needs it, since it may
+   * change the dynamic table.
+   */
   decode(source: Buffer, start: number, end: number): HeaderBlock {
     const block = this.#decoder.decode(source, start, end)
     if (!block.repeatable) {

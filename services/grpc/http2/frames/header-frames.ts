@@ -1,14 +1,24 @@
 import { ConnectionError, frameFlags } from './frames.ts'
 import { dependsOnItself, priorityBytes, withoutPadding } from './payload-checks.ts'
 
-/** A longer encoded header block ends its connection: no well-behaved peer sends one. */
+/**
+ * The smallest limit of an encoded header block. A block beyond the limit ends its connection: no
+ * well-behaved peer sends one.
+ */
 const minBlockBytes = 64 * 1024
-/** Shorter CONTINUATION frames count as control frames, since they carry little data. */
+/**
+ * CONTINUATION frames with fewer bytes count as control frames, since they carry little data for their cost.
+ */
 const smallContinuationBytes = 64
 
-/** Receives a complete header block, which is between `start` and `end` of the buffer. */
+/** Receives complete header blocks. */
 export interface HeaderBlockSink {
-  /** @param ownParent the stream depends on itself, which is an error after the block is read */
+  /**
+   * Receives a block, which is in the buffer from `start` to before `end`.
+   *
+   * @param ownParent whether the priority makes the stream depend on itself: an error, but only after the
+   *   block was decoded
+   */
   onHeaderBlock(
     streamId: number,
     endStream: boolean,
@@ -17,11 +27,11 @@ export interface HeaderBlockSink {
     start: number,
     end: number,
   ): void
-  /** A frame with little data. */
+  /** Called for a CONTINUATION frame with few bytes. */
   onSmallContinuation(): void
 }
 
-/** A block whose CONTINUATION frames have not all arrived. */
+/** A header block whose last CONTINUATION frame has not arrived. */
 interface OpenBlock {
   readonly streamId: number
   readonly endStream: boolean
@@ -30,29 +40,36 @@ interface OpenBlock {
   bytes: number
 }
 
-/** Assembles header blocks from the frames HEADERS and CONTINUATION (RFC 9113, 6.2 and 6.10). */
+/** Assembles header blocks from HEADERS and CONTINUATION frames (RFC 9113, 6.2 and 6.10). */
 export class HeaderFrames {
   readonly #sink: HeaderBlockSink
   readonly #maxBytes: number
   #open: OpenBlock | undefined
 
-  /** @param maxListBytes the largest decoded header list that is accepted */
+  /** @param maxListBytes the limit of a decoded header list; an encoded block may have twice as many bytes */
   constructor(maxListBytes: number, sink: HeaderBlockSink) {
     this.#sink = sink
     this.#maxBytes = Math.max(minBlockBytes, 2 * maxListBytes)
   }
 
-  /** The received bytes of an incomplete block. */
+  /** The received bytes of the incomplete block; 0 if there is none. */
   get openBytes(): number {
     return this.#open?.bytes ?? 0
   }
 
-  /** The stream whose next frame must be CONTINUATION; undefined when any frame may follow. */
+  /**
+   * The stream of the incomplete block, which allows no frames but its CONTINUATION; undefined if there is
+   * none.
+   */
   get openStreamId(): number | undefined {
     return this.#open?.streamId
   }
 
-  /** @throws ConnectionError PROTOCOL_ERROR, FRAME_SIZE_ERROR, and exceptions of the sink */
+  /**
+   * Reads the payload of a HEADERS frame.
+   *
+   * @throws ConnectionError PROTOCOL_ERROR, FRAME_SIZE_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink
+   */
   onHeaders(flags: number, id: number, buffer: Buffer, from: number, to: number): void {
     if (id % 2 === 0) throw new ConnectionError('PROTOCOL_ERROR', `HEADERS of stream ${id}`)
     let { start, end } = withoutPadding(flags, buffer, from, to)
@@ -71,7 +88,11 @@ export class HeaderFrames {
     this.#extend(this.#open, buffer.subarray(start, end))
   }
 
-  /** @throws ConnectionError PROTOCOL_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink */
+  /**
+   * Reads the payload of a CONTINUATION frame. The caller has checked the number of its stream.
+   *
+   * @throws ConnectionError PROTOCOL_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink
+   */
   onContinuation(flags: number, part: Buffer): void {
     const open = this.#open
     if (!open) throw new ConnectionError('PROTOCOL_ERROR', 'CONTINUATION without HEADERS')

@@ -15,7 +15,7 @@ function decode(decoder: HpackDecoder, block: Buffer): string {
   return lines.join('\n')
 }
 
-/** RFC 7541, appendix C: blocks of one connection in order, and their fields. */
+/** The examples of RFC 7541 (appendix C): the blocks of one connection in order, and their fields. */
 const vectors: readonly [name: string, blocks: readonly [hex: string, fields: string][]][] = [
   [
     'C.2 single fields',

@@ -2,17 +2,21 @@ import { ConnectionError } from '../frames/frames.ts'
 import { staticTable } from './hpack-static-table.ts'
 import { decodeHuffman, maxDecodedBytes } from './huffman.ts'
 
-/** The size of each entry of the dynamic table in addition to its name and value (RFC 7541, 4.1). */
+/**
+ * The bytes that count for each entry of the dynamic table in addition to its name and value (RFC 7541, 4.1).
+ */
 const entryOverheadBytes = 32
-/** The initial size of every decoder's table (RFC 9113, 6.5.2), which is not changed here. */
+/**
+ * The size limit of the dynamic table, the default of RFC 9113 (6.5.2), which this server does not change.
+ */
 export const dynamicTableBytes = 4096
 
 export interface HeaderBlock {
-  /** Alternating names and values, as sent; every character is a byte. */
+  /** Alternating names and values. Each character stands for one byte as it was sent. */
   readonly fields: readonly string[]
-  /** The list exceeds the limit: `fields` has only its beginning. */
+  /** True if the list exceeds the limit; `fields` then has only its beginning. */
   readonly truncated: boolean
-  /** Decoding did not change the dynamic table, so that the same bytes have the same meaning again. */
+  /** True if decoding did not change the dynamic table: the same bytes then have the same meaning again. */
   readonly repeatable: boolean
 }
 
@@ -23,10 +27,13 @@ interface Entry {
 
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => ({ name, value }))
 
-/** The HPACK decoder (RFC 7541) of one connection. */
+/**
+ * Decodes the header blocks of one connection (HPACK, RFC 7541), in the order of their arrival: each block
+ * may change the dynamic table.
+ */
 export class HpackDecoder {
   readonly #maxListBytes: number
-  /** The newest entry is the last. */
+  /** The dynamic table; the newest entry is the last. */
   readonly #table: Entry[] = []
   #tableBytes = 0
   #maxTableBytes = dynamicTableBytes
@@ -40,12 +47,16 @@ export class HpackDecoder {
   #listBytes = 0
   #repeatable = true
 
-  /** @param maxListBytes the limit, as counted by RFC 9113 (6.5.2), beyond which a list is truncated */
+  /** @param maxListBytes a longer header list, as RFC 9113 (6.5.2) counts it, is truncated */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes
   }
 
-  /** @throws ConnectionError COMPRESSION_ERROR for an invalid header block */
+  /**
+   * Decodes the header block from `start` to before `end`.
+   *
+   * @throws ConnectionError COMPRESSION_ERROR for an invalid header block
+   */
   decode(source: Buffer, start: number, end: number): HeaderBlock {
     this.#source = source
     this.#offset = start
@@ -57,7 +68,7 @@ export class HpackDecoder {
     while (this.#offset < end) {
       const byte = this.#byte()
       if ((byte & 0xe0) === 0x20) {
-        // RFC 7541, 4.2: changes of the size come before the first field.
+        // Changes of the table size come before the first field (RFC 7541, 4.2).
         if (begun) throw compressionError('a change of the table size follows a field')
         this.#resize(this.#integer(byte, 5))
       } else {
@@ -71,8 +82,8 @@ export class HpackDecoder {
   }
 
   /**
-   * Skips references of one byte, which change nothing beyond the limit of the list: with them, a block is
-   * thousands of times shorter than its list.
+   * Skips references of one byte to table entries. They have no effect once the list exceeds its limit, but
+   * would cost time: a block of such references is thousands of times shorter than its list.
    */
   #skipReferences(): void {
     const newest = Math.min(0xfe, 0x80 + staticEntries.length + this.#table.length)
@@ -115,7 +126,7 @@ export class HpackDecoder {
     this.#repeatable = false
     const bytes = entryBytes(entry)
     this.#evictDownTo(this.#maxTableBytes - bytes)
-    // RFC 7541, 4.4: an entry that is larger than the table empties it, and is no error.
+    // An entry that is larger than the table empties the table, and is no error (RFC 7541, 4.4).
     if (bytes > this.#maxTableBytes) return
     this.#table.push(entry)
     this.#tableBytes += bytes
@@ -143,7 +154,10 @@ export class HpackDecoder {
     return this.#source.readUInt8(this.#offset++)
   }
 
-  /** RFC 7541, 5.1. No valid length or index needs more than four further bytes. */
+  /**
+   * Reads an integer (RFC 7541, 5.1) that begins with `byte`. At most four further bytes are allowed: no
+   * valid length or index needs more.
+   */
   #integer(byte: number, prefixBits: number): number {
     const mask = (1 << prefixBits) - 1
     let value = byte & mask
@@ -156,7 +170,7 @@ export class HpackDecoder {
     throw compressionError('an integer is too long')
   }
 
-  /** Reads a text; one that is not wanted is only checked. */
+  /** Reads a text. If it is not wanted, it is checked, and the result is empty. */
   #text(isWanted: boolean): string {
     const first = this.#byte()
     const length = this.#integer(first, 7)

@@ -1,7 +1,6 @@
 /**
- * The code lengths of RFC 7541, appendix B, for the bytes 0 to 255 and the end-of-string symbol. The code is
- * canonical: codes of one length are consecutive, in the order of their symbols, so that the lengths define
- * it.
+ * The lengths in bits of the codes in RFC 7541 (appendix B), for the bytes 0 to 255 and the end-of-string
+ * symbol. They define the codes: those of one length are consecutive, in the order of their symbols.
  */
 const codeLengths = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28,
@@ -17,7 +16,7 @@ const codeLengths = [
 
 const endOfString = 256
 
-/** A node of the code's tree: its two children, or the symbol of a leaf. */
+/** A node of the code tree: an inner node has children, a leaf has a symbol. */
 type Node = { readonly children: [Node | undefined, Node | undefined]; symbol: number | undefined }
 
 function buildTree(): Node {
@@ -47,9 +46,10 @@ function addCode(root: Node, code: number, length: number, symbol: number): void
 }
 
 /**
- * A state is an inner node of the tree, and half a byte leads to the next state. At most one symbol ends on
- * the way, since no code is shorter than five bits. An entry is `next state << 9 | symbol + 1`, with 0 for no
- * symbol, or -1 for the end-of-string symbol, which strings must not contain (RFC 7541, 5.2).
+ * The decoder as a state machine that reads half a byte at a time. A state is an inner node of the code tree.
+ * `transitions` has an entry for each state and half byte: `next state << 9 | symbol + 1`, with 0 if no
+ * symbol ends. At most one ends, since no code is shorter than five bits. The entry is -1 if the
+ * end-of-string symbol ends, which strings must not contain (RFC 7541, 5.2).
  */
 const { transitions, isEnd } = buildMachine()
 
@@ -88,7 +88,10 @@ function walk(root: Node, from: Node, nibble: number): { readonly node: Node; re
   return { node, emitted }
 }
 
-/** A string may end after up to seven bits of padding, all of them ones (RFC 7541, 5.2). */
+/**
+ * Returns for each state 1 if a string may end in it, else 0. A string may end after up to seven bits of
+ * padding, all of them ones (RFC 7541, 5.2).
+ */
 function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   const ends = new Uint8Array(stateOf.size)
   let node: Node | undefined = root
@@ -100,12 +103,14 @@ function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   return ends
 }
 
-/** The shortest code has five bits, so `bytes` bytes of Huffman code decode to at most this many bytes. */
+/**
+ * The largest number of decoded bytes for this many bytes of Huffman code: the shortest code has five bits.
+ */
 export const maxDecodedBytes = (bytes: number) => Math.ceil((bytes * 8) / 5)
 
 /**
- * Decodes a Huffman-coded string (RFC 7541, 5.2) into `target`, which has room for `maxDecodedBytes`. Returns
- * the number of decoded bytes, or -1 for an invalid string.
+ * Decodes a Huffman-coded string (RFC 7541, 5.2) into `target`, which must have room for `maxDecodedBytes`.
+ * Returns the number of decoded bytes, or -1 for an invalid string.
  */
 export function decodeHuffman(source: Uint8Array, start: number, end: number, target: Uint8Array): number {
   let state = 0

@@ -1,17 +1,20 @@
-/** How a stream ended, which determines the handling of its later frames. */
+/** How a stream ended, which decides how its later frames are handled. */
 export const endings = {
-  /** Forgotten, or never begun: a new stream closes all skipped ones (RFC 9113, 5.1.1). */
+  /**
+   * The stream ended too long ago to be remembered, or was skipped: when a stream begins, all lower numbers
+   * that were not used are closed (RFC 9113, 5.1.1).
+   */
   UNKNOWN: 0,
-  /** The peer knew of the end when it sent its last frame: another frame is an error. */
+  /** The peer has ended or reset the stream: DATA and HEADERS that follow are an error. */
   BY_PEER: 1,
-  /** The server ended it, and frames of the peer may have been in transit: they are ignored. */
+  /** The server has ended the stream. Frames that the peer had already sent may follow, and are ignored. */
   BY_US: 2,
 } as const
 
-/** The number of recent streams whose endings are stored. */
+/** The number of latest streams of a connection whose endings are remembered. */
 const remembered = 1024
 
-/** The endings of the latest streams of a connection, in a fixed amount of memory. */
+/** The endings of a connection's latest `remembered` streams, in a fixed amount of memory. */
 export class ClosedStreams {
   readonly #ids = new Uint32Array(remembered)
   readonly #endings = new Uint8Array(remembered)

@@ -1,6 +1,7 @@
 /**
- * The receive window (RFC 9113, 5.2). Received bytes are given back once they are used, and announced only
- * when they are half of the window, so that small messages do not each cause a frame.
+ * A receive window (RFC 9113, 5.2): the bytes that the peer may still send. Used bytes are given back, but
+ * announced to the peer only when they are half of the window: otherwise each small message would cause a
+ * frame.
  */
 export class ReceiveWindow {
   readonly #size: number
@@ -18,7 +19,7 @@ export class ReceiveWindow {
     return this.#available >= 0
   }
 
-  /** Returns the increment of a WINDOW_UPDATE to send now, 0 for none. */
+  /** Gives back used bytes. Returns the increment of the WINDOW_UPDATE to send now; 0 for none. */
   giveBack(bytes: number): number {
     this.#used += bytes
     if (this.#used < this.#size / 2) return 0
@@ -29,13 +30,13 @@ export class ReceiveWindow {
   }
 }
 
-/** Bytes that wait for the windows to open: chunks in order, which are consumed in parts. */
+/** The bytes of a stream that wait for an open window: chunks in order, which may be consumed in parts. */
 export class SendQueue {
   #chunks: Uint8Array[] = []
   #offset = 0
   bytes = 0
 
-  /** Adds a chunk, which must not change until it is moved. */
+  /** Adds a chunk. The caller must not change it until `moveTo` has consumed it. */
   push(chunk: Uint8Array): void {
     this.#chunks.push(chunk)
     this.bytes += chunk.length

@@ -1,16 +1,14 @@
 import type { Stream } from './stream.ts'
 
 /**
- * The streams of a connection with waiting data. Streams whose window is open take turns; the others are
- * blocked until the peer opens their windows, so that no frame of the peer causes a visit of all of them.
+ * The streams of a connection with data to send. Those with an open send window take turns. The others are
+ * blocked, and are not visited until the peer opens their windows.
  */
 export class SendTurns {
   readonly #ready = new Set<Stream>()
   readonly #blocked = new Set<Stream>()
 
-  /**
-   * The ready streams in the order of their turns. A stream that is added during the iteration comes last.
-   */
+  /** The streams whose turn may come, in order. A stream that is added during the iteration comes last. */
   get ready(): Iterable<Stream> {
     return this.#ready
   }
@@ -24,14 +22,14 @@ export class SendTurns {
     if (!this.#ready.delete(stream)) this.#blocked.delete(stream)
   }
 
-  /** Records that the window of this stream was widened. */
+  /** Records that the send window of this stream has grown. */
   onWidened(stream: Stream): void {
     if (stream.sendWindow > 0 && this.#blocked.delete(stream)) this.#ready.add(stream)
   }
 
   /**
-   * Records that the windows of all streams were widened. The blocked streams become ready, even if their
-   * windows are still closed. Returns their number.
+   * Records that the send windows of all streams have grown. All blocked streams become ready, even if some
+   * windows are still closed. Returns the number of these streams.
    */
   onAllWidened(): number {
     const count = this.#blocked.size

@@ -3,21 +3,26 @@ import { ClosedStreams, endings } from './closed-streams.ts'
 import { OpenStreams } from './open-streams.ts'
 import type { Stream } from './stream.ts'
 
-/** The streams of a connection, and the endings of closed ones (RFC 9113, 5.1). */
+/**
+ * The open streams of a connection, and how its closed streams ended, which determines the treatment of late
+ * frames (RFC 9113, 5.1).
+ */
 export class ConnectionStreams {
   readonly #open = new OpenStreams()
   readonly #closed = new ClosedStreams()
-  /** The number of open streams and of closed ones whose handler still runs. */
   #unreleased = 0
   #lastId = 0
   #lastAcceptedId = maxStreamId
 
-  /** The newest stream that the peer has begun, 0 before the first. */
+  /** The number of the newest stream that the peer has begun; 0 before the first. */
   get lastId(): number {
     return this.#lastId
   }
 
-  /** The number of streams that count against the limit of concurrent ones. */
+  /**
+   * The number of streams that count as concurrent: the open ones, and the closed ones whose handler still
+   * runs.
+   */
   get unreleased(): number {
     return this.#unreleased
   }
@@ -26,7 +31,7 @@ export class ConnectionStreams {
     return this.#open.size === 0
   }
 
-  /** Returns the open streams, as a copy. */
+  /** Returns a copy of the list of open streams, which the caller may iterate while streams close. */
   openStreams(): readonly Stream[] {
     return this.#open.all()
   }
@@ -35,7 +40,10 @@ export class ConnectionStreams {
     return this.#open.get(id)
   }
 
-  /** Ignores streams that begin later: the peer knows that it may retry them elsewhere (RFC 9113, 6.8). */
+  /**
+   * Ignores streams that the peer begins from now on. GOAWAY tells the peer that it may retry them on another
+   * connection (RFC 9113, 6.8).
+   */
   acceptNoMore(): void {
     this.#lastAcceptedId = this.#lastId
   }
@@ -44,7 +52,7 @@ export class ConnectionStreams {
     return id <= this.#lastAcceptedId
   }
 
-  /** Records that the peer begins this stream: skipped numbers are closed, and lower ones cannot begin. */
+  /** Records that the peer begins this stream. The peer cannot begin streams with lower numbers any more. */
   use(id: number): void {
     this.#lastId = id
   }
@@ -54,21 +62,23 @@ export class ConnectionStreams {
     this.#open.add(stream)
   }
 
-  /** @param ending one of `endings` */
+  /** @param ending how the stream ended: one of `endings` */
   close(id: number, ending: number): void {
     this.#open.delete(id)
     this.#closed.add(id, ending)
   }
 
-  /** Records that the work on a closed stream has ended. */
+  /** Records that the handler of a closed stream has ended. */
   release(): void {
     this.#unreleased -= 1
   }
 
   /**
-   * Returns the stream of a DATA frame; undefined when the frame is to be ignored.
+   * Returns the stream of a DATA frame; undefined when the frame is to be ignored, since this side has closed
+   * the stream or does not accept it.
    *
-   * @throws ConnectionError PROTOCOL_ERROR, StreamError STREAM_CLOSED
+   * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun, StreamError STREAM_CLOSED for any
+   *   other stream that is not open
    */
   forData(id: number): Stream | undefined {
     const stream = this.forControl(id)
@@ -77,10 +87,11 @@ export class ConnectionStreams {
   }
 
   /**
-   * Returns the stream of trailers; undefined when they are to be ignored.
+   * Returns the stream of trailers; undefined when they are to be ignored, since this side has closed the
+   * stream.
    *
-   * @throws ConnectionError STREAM_CLOSED, and PROTOCOL_ERROR for a number that cannot begin a stream any
-   *   more
+   * @throws ConnectionError STREAM_CLOSED for a stream that the peer has ended, PROTOCOL_ERROR for any other
+   *   stream that is not open
    */
   forTrailers(id: number): Stream | undefined {
     const stream = this.#open.get(id)
@@ -91,7 +102,8 @@ export class ConnectionStreams {
   }
 
   /**
-   * Returns the stream of RST_STREAM and WINDOW_UPDATE; undefined for a closed stream.
+   * Returns the stream of a RST_STREAM or WINDOW_UPDATE frame; undefined for a closed stream and one that is
+   * not accepted.
    *
    * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun
    */

@@ -16,75 +16,86 @@ import { endings } from './closed-streams.ts'
 import { ReceiveWindow, SendQueue } from './flow-control.ts'
 import type { SendTurns } from './send-turns.ts'
 
-/** The parts of a connection that a stream needs. */
+/** The parts of a connection that its streams use. */
 export interface StreamHost {
   readonly output: Output
   readonly peer: PeerSettings
-  /** The remaining send window of the connection. */
+  /** The bytes of DATA that may still be sent on the connection, over all streams. */
   readonly sendWindow: number
-  /** The streams whose data waits for a window or for the socket. */
+  /** The streams whose data waits until a window or the socket has room. */
   readonly turns: SendTurns
-  /** Called when a frame of DATA was sent. */
+  /** Called when a DATA frame was written, with the size of its payload. */
   onDataSent(bytes: number): void
   writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void
   writeHeaders(streamId: number, block: Uint8Array, endStream: boolean): void
-  /** True while header blocks may be sent as encoded in advance. */
+  /** True while headers that were encoded in advance (`AnswerFrames`) may be sent. */
   readonly plainHeaders: boolean
-  /** Called when the stream is closed on the wire; `ending` is one of `endings`. */
+  /**
+   * Called when the stream was ended by both sides, was reset, or has lost its connection; `ending` is one of
+   * `endings`.
+   */
   onClosed(stream: Stream, ending: number): void
-  /** Called when the stream is closed and its work has ended: another stream may begin. */
+  /** Called when the stream is closed and its handler has ended: it no longer counts as concurrent. */
   onReleased(): void
 }
 
-/** Receives the events of a stream. */
 export interface StreamListener {
-  /** Receives the bytes between `start` and `end`. The listener calls `credit` when it has used them. */
+  /**
+   * Receives the bytes of the body in `buffer` from `start` to before `end`. When the listener has used them,
+   * it calls `credit`.
+   */
   onData(buffer: Buffer, start: number, end: number): void
-  /** The peer has ended its side. */
+  /** The peer has ended its side: no more data follows. */
   onEnd(): void
-  /** Some of the queued bytes were sent. Never called within a call of the stream. */
+  /**
+   * Some of the queued bytes were sent. Never called from within a method of the stream that the listener
+   * calls.
+   */
   onTaken(): void
   /**
-   * Nothing can be sent any more. `isCancelled` is true where the peer has cancelled the stream or has broken
-   * its rules. Otherwise the connection to the peer is lost, here or behind a proxy.
+   * The stream has ended early: nothing can be sent any more. `isCancelled` is true if the peer has cancelled
+   * the stream or has broken a rule of the protocol, and false if the connection was lost, here or behind a
+   * proxy.
    */
   onReset(isCancelled: boolean): void
-  /** The whole chunk in which the stream began has been read. */
+  /** All frames of the socket's chunk in which the stream began have been processed. */
   onTurnEnd(): void
 }
 
 /**
- * Frames that are encoded in advance, for an answer with one message: `HEADERS`, and the trailers with
- * END_STREAM.
+ * The frames around an answer with one message, encoded in advance without the number of the stream: HEADERS,
+ * and the trailers with END_STREAM.
  */
 export interface AnswerFrames {
   readonly headers: Buffer
   readonly trailers: Buffer
 }
 
-/** The prefix of each gRPC message: a flag and four bytes of length. */
+/** The size of the prefix of each gRPC message: a flag, and the length in four bytes. */
 export const messagePrefixBytes = 5
 const streamIdOffset = 5
 
 /**
- * One stream of a connection, for its listener. It is a class, like all objects that are created for each
- * call: methods of a prototype cost no memory for each stream, closures do.
+ * One stream of a connection. Like all objects that are created for each call, it is an instance of a class:
+ * methods of a prototype take no memory for each stream, closures do.
  */
 export class Stream {
   readonly id: number
   listener: StreamListener = ignoringListener
-  /** Whether the peer has sent END_STREAM. */
+  /** True after the peer has sent END_STREAM. */
   remoteEnded: boolean
-  /** Whether nothing can be sent or received any more. */
+  /** True when nothing can be sent or received any more. */
   closed = false
   readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
   readonly #host: StreamHost
   #granted = 0
-  /** The remaining bytes of the body, by its content-length. */
+  /** The bytes of the body that have not arrived yet; undefined without a content-length. */
   #bodyLeft: number | undefined
   #released = false
   #queue: SendQueue | undefined
-  /** Set when the stream is to end after the queued bytes, with or without trailers. */
+  /**
+   * Set when the stream is to end after the queued bytes. Without trailers it ends with an empty DATA frame.
+   */
   #ending: { readonly trailers: Uint8Array | undefined } | undefined
 
   constructor(id: number, host: StreamHost, remoteEnded: boolean, contentLength: number | undefined) {
@@ -94,20 +105,28 @@ export class Stream {
     this.#bodyLeft = contentLength
   }
 
-  /** The remaining send window of this stream; negative after the peer has reduced its initial window. */
+  /**
+   * The bytes of DATA that may still be sent on this stream; negative after the peer has reduced the initial
+   * window.
+   */
   get sendWindow(): number {
     return this.#host.peer.initialWindowBytes + this.#granted
   }
 
   /**
-   * The window that the peer has granted beyond the initial window of its settings, minus the sent bytes.
-   * Storing this difference lets a change of that setting change the windows of all streams at once.
+   * The bytes that WINDOW_UPDATE frames have granted, minus the sent bytes. The initial window of the peer's
+   * settings is not in it but added by `sendWindow`, so that a change of that setting applies to all streams
+   * at once.
    */
   get granted(): number {
     return this.#granted
   }
 
-  /** @throws StreamError FLOW_CONTROL_ERROR when the window exceeds the limit of RFC 9113 (6.9.1) */
+  /**
+   * Adds the bytes of a WINDOW_UPDATE frame to the send window.
+   *
+   * @throws StreamError FLOW_CONTROL_ERROR when the window exceeds the limit of RFC 9113 (6.9.1)
+   */
   widen(bytes: number): void {
     this.#granted += bytes
     if (this.sendWindow > maxWindowBytes) {
@@ -117,9 +136,10 @@ export class Stream {
   }
 
   /**
-   * RFC 9113, 8.1.1: a body whose length differs from its content-length is malformed.
+   * Counts received bytes of the body.
    *
-   * @throws StreamError PROTOCOL_ERROR
+   * @throws StreamError PROTOCOL_ERROR when the length of the body differs from its content-length (RFC 9113,
+   *   8.1.1)
    */
   countBody(bytes: number, endStream: boolean): void {
     if (this.#bodyLeft === undefined) return
@@ -133,7 +153,9 @@ export class Stream {
     }
   }
 
-  /** Records that the listener has used `bytes` bytes, which the peer may send again. */
+  /**
+   * Records that the listener has used `bytes` bytes: the peer may send as many again (see `ReceiveWindow`).
+   */
   credit(bytes: number): void {
     if (this.remoteEnded || this.closed) return
     const increment = this.receiveWindow.giveBack(bytes)
@@ -144,17 +166,17 @@ export class Stream {
     if (!this.closed) this.#host.writeHeaders(this.id, block, false)
   }
 
-  /** The bytes that were passed to be sent, and that the connection has not taken. */
+  /** The bytes to send that the output of the connection has not taken yet. */
   get queuedBytes(): number {
     return this.#queue?.bytes ?? 0
   }
 
-  /** Sends bytes of the body after the queued ones. They must not change until they are sent. */
+  /** Sends bytes of the body after the queued ones. The caller must not change them until they are sent. */
   sendData(bytes: Uint8Array): void {
     if (!this.closed) this.#enqueue([bytes])
   }
 
-  /** Sends a gRPC message with its prefix. The caller may reuse the bytes afterwards. */
+  /** Sends a gRPC message with its prefix. The caller may change the bytes after the call. */
   sendMessage(message: Uint8Array): void {
     if (this.closed || this.#sendWhole(message)) return
     const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
@@ -162,7 +184,10 @@ export class Stream {
     this.#enqueue([framed])
   }
 
-  /** Sends a gRPC message with its prefix. The message is the parts in order, which must never change. */
+  /**
+   * Sends a gRPC message with its prefix. The message consists of the parts in order. The parts are not
+   * copied, so they must never change.
+   */
   sendParts(parts: readonly Uint8Array[]): void {
     if (this.closed) return
     const prefix = Buffer.alloc(messagePrefixBytes)
@@ -174,28 +199,28 @@ export class Stream {
     this.#enqueue([prefix, ...parts])
   }
 
-  /** Drops the queued bytes, of which a part may already be sent. */
+  /** Drops the queued bytes. A message that was partly sent stays incomplete. */
   discardQueued(): void {
     this.#queue?.clear()
     this.#host.turns.delete(this)
   }
 
-  /** Ends the stream after the queued bytes. */
+  /** Ends the stream after the queued bytes, with trailers if there are any. */
   end(trailers: Uint8Array | undefined): void {
     if (this.closed) return
     this.#ending = { trailers }
     if (!this.#queue || this.#queue.bytes === 0) this.#finish()
   }
 
-  /** Ends the stream now, without the queued bytes. */
+  /** Drops the queued bytes, and ends the stream now. */
   endEarly(trailers: Uint8Array): void {
     this.discardQueued()
     this.end(trailers)
   }
 
   /**
-   * Sends a complete gRPC answer at once, if it fits into a frame, the windows and the output. Otherwise
-   * returns false without an effect.
+   * Sends a complete gRPC answer and ends the stream, if the answer fits into one DATA frame, the send
+   * windows and the output. Otherwise returns false and does nothing.
    */
   sendAnswer(frames: AnswerFrames, message: Uint8Array): boolean {
     const host = this.#host
@@ -219,8 +244,8 @@ export class Stream {
   }
 
   /**
-   * Sends one frame of the queued bytes, if the windows and the output have room; then other streams have
-   * their turn.
+   * Sends one frame of the queued bytes, if the windows and the output have room. The stream then moves
+   * behind the other waiting streams.
    */
   sendQueued(): void {
     const { turns } = this.#host
@@ -232,8 +257,8 @@ export class Stream {
   }
 
   /**
-   * Sends a message as one frame without queueing it: only if no bytes wait before it, and the windows and
-   * the output have room for it.
+   * Sends a message as one frame. Returns false and does nothing if earlier bytes are queued, or the windows
+   * or the output have no room for the whole message.
    */
   #sendWhole(message: Uint8Array): boolean {
     const host = this.#host
@@ -280,14 +305,17 @@ export class Stream {
     return true
   }
 
-  /** Resets the stream from this side and notifies the peer. The caller notifies the listener. */
+  /**
+   * Resets the stream from this side, and sends RST_STREAM to the peer. The listener is not called; that is
+   * the caller's duty.
+   */
   reset(code: number): void {
     if (this.closed) return
     this.#host.writeFrame(frameTypes.RST_STREAM, 0, this.id, wordBytes(code))
     this.close(endings.BY_US)
   }
 
-  /** Closes the stream on the wire. */
+  /** Marks the stream as closed and drops the queued bytes. Sends nothing. */
   close(ending: number): void {
     if (this.closed) return
     this.closed = true
@@ -297,7 +325,7 @@ export class Stream {
     if (this.#released) this.#host.onReleased()
   }
 
-  /** Records that the work on the stream has ended. It counts until it is also closed. */
+  /** Records that the handler has ended. The stream counts as concurrent until it is also closed. */
   release(): void {
     if (this.#released) return
     this.#released = true
@@ -311,14 +339,19 @@ export class Stream {
     this.#endSent()
   }
 
-  /** Asks a peer that still sends to stop, without an error (RFC 9113, 8.1). */
+  /**
+   * Closes the stream after its last frame. If the peer still sends, RST_STREAM with NO_ERROR asks it to stop
+   * (RFC 9113, 8.1).
+   */
   #endSent(): void {
     if (this.remoteEnded) this.close(endings.BY_PEER)
     else this.reset(errorCodes.NO_ERROR)
   }
 }
 
-/** Writes a message with its prefix: not compressed, and its length. Returns the offset after it. */
+/**
+ * Writes a message with its prefix (not compressed, and the length). Returns the offset after the message.
+ */
 function writeMessage(target: Buffer, offset: number, message: Uint8Array): number {
   target[offset] = 0
   writeWord(target, offset + 1, message.length)
@@ -326,7 +359,9 @@ function writeMessage(target: Buffer, offset: number, message: Uint8Array): numb
   return offset + messagePrefixBytes + message.length
 }
 
-/** The size of a frame of DATA is limited, so that streams take turns and the output has room. */
+/**
+ * The largest payload of a DATA frame. The limit lets streams take turns, and fits into the output's buffer.
+ */
 const maxDataBytes = 16_384
 const noBytes = Buffer.alloc(0)
 

@@ -9,7 +9,8 @@ export interface Step {
   readonly type: number
   readonly flags: number
   /**
-   * The stream of the frame: the newest one, or this many before it; or the connection. HEADERS begin one.
+   * The stream of the frame: this many before the newest one (0 is the newest), or the connection. HEADERS
+   * begin a new stream.
    */
   readonly back: number | 'connection'
   readonly payload: Uint8Array
@@ -23,7 +24,7 @@ export interface Step {
   readonly drains: boolean
 }
 
-/** Returns the bytes of a step's frame, and the newest stream after it. */
+/** Returns the bytes of a step's frame, and the number of the newest stream after it. */
 export function toFrame(step: Step, newestId: number): { readonly bytes: Buffer; readonly newestId: number } {
   const begins = step.type === frameTypes.HEADERS && step.back === 0
   const newest = begins ? newestId + 2 : newestId
@@ -53,7 +54,10 @@ function frames(
   return fc.record({ type: fc.constant(type), flags: fc.constantFrom(...flags), back, payload })
 }
 
-/** Frames as a client sends them, so that invalid ones arrive for streams in every state. */
+/**
+ * Generates frames as a client sends them. They create streams in every state, for which invalid frames then
+ * arrive.
+ */
 function soundFrame(paths: readonly string[]) {
   const { END_HEADERS, END_STREAM, ACK } = frameFlags
   return fc.oneof(
@@ -75,7 +79,7 @@ function soundFrame(paths: readonly string[]) {
   )
 }
 
-/** Steps with calls of these paths. Half of the frames are mutated, and a fifth is random. */
+/** Generates steps with calls of these paths. Half of the frames are mutated, and a fifth is random. */
 export function frameStep(paths: readonly string[]): fc.Arbitrary<Step> {
   const anyFrame = fc.record({
     type: fc.oneof(fc.constantFrom(...Object.values(frameTypes)), fc.nat(255)),

@@ -25,7 +25,7 @@ export const requestFields = (path: string, more: Fields = []): Fields => [
 
 const typeNames = new Map<number, string>(Object.entries(frameTypes).map(([name, type]) => [type, name]))
 
-/** A client that sends the frames of a test, valid or not, and keeps the received ones. */
+/** Opens a client that sends the frames of a test, valid or not, and keeps the received ones. */
 export async function openRawClient(t: TestContext, port: number, settings: Uint8Array = Buffer.alloc(0)) {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   t.after(() => socket.destroy())
@@ -44,7 +44,7 @@ export async function openRawClient(t: TestContext, port: number, settings: Uint
   const send = (type: number, flags: number, streamId: number, payload: Uint8Array = Buffer.alloc(0)) =>
     write(frameBytes(type, flags, streamId, payload))
 
-  /** Waits for a frame that is not older than the last one found. */
+  /** The index after the last frame that a wait has found: the next wait begins there. */
   let seen = 0
   async function next(type: keyof typeof frameTypes, streamId?: number): Promise<ReceivedFrame> {
     let found: ReceivedFrame | undefined
@@ -90,7 +90,7 @@ export function errorOf({ type, payload }: ReceivedFrame): string | undefined {
   return Object.entries(errorCodes).find(([, known]) => known === code)?.[0]
 }
 
-/** Returns the payload of SETTINGS. */
+/** Returns the payload of a SETTINGS frame. */
 export function settingsPayload(...settings: readonly (readonly [id: number, value: number])[]): Buffer {
   const payload = Buffer.alloc(settings.length * 6)
   for (const [index, [id, value]] of settings.entries()) {

@@ -17,7 +17,7 @@ import {
   texts,
 } from './support.ts'
 
-/** Messages, metadata and statuses of calls that run to their end. */
+/** Tests messages, metadata and statuses of calls that run to their end. */
 export function callContract(createServer: CreateServer): void {
   messageContract(createServer)
   metadataContract(createServer)
@@ -39,7 +39,7 @@ function messageContract(createServer: CreateServer): void {
     ['40 KB', 40_000],
     ['1 MB', 1_000_000],
   ] as const) {
-    // A stalled call would continue with the next ping, so the timeout is short.
+    // The timeout is shorter than the interval of pings, since a ping would make a stalled call continue.
     test(`${name} messages go there and back byte for byte`, { timeout: 10_000 }, async t => {
       const { client } = await startRig(t, createServer, [echo, echoEach])
       const body = Uint8Array.from({ length: size }, (_, index) => (index * 31) % 256)

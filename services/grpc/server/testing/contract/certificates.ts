@@ -1,11 +1,11 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import type { TlsCredentials } from '../../../server.ts'
 
-/** The certificate authority of a test. */
+/** A certificate authority for tests. */
 export interface Authority {
-  /** Its certificate, in PEM. */
+  /** The certificate of the authority in PEM. */
   readonly ca: string
-  /** Issues a certificate for these DNS names, with this authority as `ca`. */
+  /** Issues a certificate for these DNS names. In the result, `ca` is the authority's certificate. */
   issue(...dnsNames: readonly string[]): Required<TlsCredentials>
 }
 
@@ -86,7 +86,7 @@ function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   return Buffer.concat([Buffer.of(tag, 0x82, length >> 8, length & 0xff), content])
 }
 
-/** Values below 32,768. */
+/** Encodes an integer from 0 to 32,767. */
 function integer(value: number): Buffer {
   const bytes = value < 0x80 ? Buffer.of(value) : Buffer.of(value >> 8, value & 0xff)
   return der(tags.INTEGER, bytes)

@@ -27,14 +27,14 @@ import { healthMethods, healthWatchPath } from '../../health.ts'
 import { type Listener, openListener } from '../../listener.ts'
 import { peerName } from '../../peer-name.ts'
 
-/** How long peers may take to receive the status of a call that was aborted at the end of a drain. */
+/** The time that peers have to receive the status of calls that were aborted at the end of a drain. */
 const cutFlushMs = 500
 
 /**
- * The contract implemented with @grpc/grpc-js, as a reference for the server of this folder: callers expect
- * the common behaviour of both. No process uses it. The library implements HTTP/2 and gRPC's framing. Sockets
- * are bound here, since it cannot share a port, and handlers are run by `StreamCall`, since its streams buffer
- * sixteen messages.
+ * Creates a server that implements the contract with @grpc/grpc-js: a reference for tests, since callers
+ * expect what both servers have in common. No process uses it. The library implements HTTP/2 and gRPC's
+ * framing. Sockets are bound here, because the library cannot share a port. `StreamCall` runs the handlers,
+ * because the library's own streams buffer sixteen messages.
  *
  * Limitations of the library: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of
  * metadata lead to a reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age
@@ -58,9 +58,9 @@ export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
 }
 
 /**
- * Creates a library server on which `StreamCall` runs each call. The server has every method as `bidi`, for
- * which the library leaves reading and writing to the handler; the handler is never called, since an
- * interceptor takes the call before.
+ * Creates a server of the library on which `StreamCall` runs each call. Every method is registered as `bidi`,
+ * for which the library leaves reading and writing to the handler. The registered handler is never called,
+ * since an interceptor takes the call first.
  */
 function createServer(
   methods: ReadonlyMap<string, AnyMethod>,
@@ -145,7 +145,10 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTak
   }
 }
 
-/** Passes one message at a time to the library, which cannot drop queued ones. */
+/**
+ * Creates a queue that passes one message at a time to the library, which cannot drop the messages in its own
+ * queue.
+ */
 function createQueue(
   call: ServerInterceptingCallInterface,
   onTaken: () => void,
@@ -193,7 +196,7 @@ function certificateOf(call: ServerInterceptingCallInterface): X509Certificate |
 
 type CallRegister = ReturnType<typeof createCallRegister>
 
-/** The running calls. */
+/** Creates the register of running calls. */
 function createCallRegister() {
   const running = new Map<() => void, { readonly path: string; readonly call: StreamCall }>()
   let onQuiet: (() => void) | undefined
@@ -225,7 +228,7 @@ function createCallRegister() {
   }
 }
 
-/** The listeners and the connections that they accepted. */
+/** Creates the keeper of a server's listeners and of their connections. */
 function createConnections(server: Server, limits: GrpcLimits) {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   const listeners = new Set<Listener>()
@@ -260,7 +263,10 @@ function createConnections(server: Server, limits: GrpcLimits) {
       injector.destroy()
       if (sockets.size === 0) onAllClosed()
     },
-    /** Waits for the peers to take the sent bytes, until the grace period is over, and then a moment more. */
+    /**
+     * Waits until the peers have taken the sent bytes or the grace period is over, and then `cutFlushMs`
+     * more.
+     */
     async closed(graceOver: Promise<void>): Promise<void> {
       const moment = Promise.withResolvers<void>()
       const timer = setTimeout(moment.resolve, cutFlushMs)
@@ -273,8 +279,8 @@ function createConnections(server: Server, limits: GrpcLimits) {
 }
 
 /**
- * Returns the size of metadata, counted like the header list of HTTP/2 (RFC 9113, 6.5.2): bytes as base64,
- * plus 32 for each value.
+ * Returns the size of metadata as RFC 9113 (6.5.2) counts a header list: names, values (bytes as base64), and
+ * 32 for each value.
  */
 function headerListBytes(metadata: Metadata): number {
   let bytes = 0

@@ -18,7 +18,7 @@ import {
   waitFor,
 } from './support.ts'
 
-/** Addresses, health, and the shutdown of a server. */
+/** Tests addresses, health, and the shutdown of a server. */
 export function lifecycleContract(createServer: CreateServer): void {
   addressContract(createServer)
   socketFileContract(createServer)
@@ -51,8 +51,8 @@ function addressContract(createServer: CreateServer): void {
       port = bound.port
     }
     const answers = new Set<string>()
-    // The kernel selects by a hash of the ports: that 64 connections go to one server is as likely as 64
-    // equal coin tosses.
+    // The kernel selects a server by a hash of the ports. That all 64 connections go to one server is as
+    // likely as 64 equal coin tosses.
     for (let connection = 0; connection < 64 && answers.size < 2; connection += 1) {
       const { message } = await request(openClient(t, `127.0.0.1:${port}`), name.path)
       answers.add(Buffer.from(message ?? []).toString())
@@ -91,7 +91,7 @@ function socketFileContract(createServer: CreateServer): void {
     const { server, socketPath } = start(t)
     await server.listen({ socketPath })
     let answered = 0
-    /** Calls until the server has closed. */
+    /** Makes calls one after the other until the server has closed. */
     async function callOn(client: ReturnType<typeof openClient>, caller: number): Promise<void> {
       for (let call = 0; ; call += 1) {
         const text = `call ${call} of ${caller}`
@@ -182,7 +182,7 @@ function healthContract(createServer: CreateServer): void {
 }
 
 function drainContract(createServer: CreateServer): void {
-  /** A call that runs until it is released. */
+  /** Creates a method whose calls run until the test releases them. */
   function createHeld() {
     const gate = Promise.withResolvers<void>()
     const held = texts.unary('/test.Test/Held', async text => {

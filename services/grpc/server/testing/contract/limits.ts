@@ -16,7 +16,7 @@ import {
   waitFor,
 } from './support.ts'
 
-/** Every limit of `GrpcLimits` is reached, and leads to an answer. */
+/** Tests every limit of `GrpcLimits`: a call that exceeds it is answered. */
 export function limitContract(createServer: CreateServer): void {
   sizeContract(createServer)
   concurrencyContract(createServer)
@@ -118,7 +118,7 @@ function concurrencyContract(createServer: CreateServer): void {
       ],
       { maxConcurrentStreams },
     )
-    // The client knows the server's limit only after it is connected.
+    // The client knows the server's limit only after it has received SETTINGS.
     await request(client, '/test.Test/Count')
     const bodies = Array.from({ length: 1000 }, (_, index) => String(index))
     const outcomes = await Promise.all(bodies.map(body => request(client, '/test.Test/Count', body)))
@@ -133,7 +133,8 @@ function concurrencyContract(createServer: CreateServer): void {
 
 function connectionAgeContract(createServer: CreateServer): void {
   /**
-   * Begins a call; undefined if the connection is too old before its first call begins, as on a busy machine.
+   * Begins a call. Resolves with undefined if the connection reached its age before the call, as on a busy
+   * machine.
    */
   async function beginCall(t: TestContext, port: number) {
     const session = await openSession(t, port)

@@ -13,7 +13,7 @@ import {
   waitUntilStill,
 } from './support.ts'
 
-/** Handlers that push their messages. */
+/** Tests handlers that push their messages. */
 export function sinkContract(createServer: CreateServer): void {
   orderContract(createServer)
   backPressureContract(createServer)
@@ -53,14 +53,14 @@ function pushNumbered(
 const numberOf = (text: string | undefined) => Number(text?.split(' ')[0])
 
 function orderContract(createServer: CreateServer): void {
-  // A stalled call would continue with the next ping, so the timeout is short.
+  // The timeout is shorter than the interval of pings, since a ping would make a stalled call continue.
   test('messages of any length arrive whole and in order', { timeout: 10_000 }, async t => {
     const lengths = [0, 1, 1300, 16_379, 16_380, 40_000, 0, 200_000, 7]
     const sent = lengths.map((length, index) => String(index).repeat(length))
     const memory = Buffer.alloc(Math.max(...lengths))
     const { client, server } = await startRig(t, createServer, [
       texts.serverSink(path, async (_, _call, sink) => {
-        // A sink does not need the bytes after it has returned.
+        // The bytes may change after `write`.
         for (const text of sent) sink.write(memory.subarray(0, memory.write(text)))
       }),
     ])

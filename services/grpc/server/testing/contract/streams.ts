@@ -17,7 +17,7 @@ import {
   waitUntilStill,
 } from './support.ts'
 
-/** Back-pressure, half-close, and calls that end before their handler does. */
+/** Tests back-pressure, half-close, and calls that end before their handler does. */
 export function streamContract(createServer: CreateServer): void {
   backPressureContract(createServer)
   halfCloseContract(createServer)
@@ -108,8 +108,8 @@ function halfCloseContract(createServer: CreateServer): void {
 }
 
 /**
- * Methods whose handlers run until their signal is aborted, and their outcome. Callers on Node half-close
- * before they cancel, so the end of the requests alone must not end the handler.
+ * Creates methods whose handlers run until their signal aborts, and records how they end. Callers on Node end
+ * their side before they cancel, so the end of the requests alone must not end the handler.
  */
 function createEndless() {
   const seen: { call: Call | undefined; finished: boolean } = { call: undefined, finished: false }
@@ -177,7 +177,7 @@ function cancellationContract(createServer: CreateServer): void {
         const { port, server, defects } = await startRig(t, createServer, methods)
         const proxy = await openProxy(t, port)
         const client = openClient(t, `127.0.0.1:${proxy.port}`)
-        // The connection is opened before, so that the deadline measures only the call.
+        // The connection is opened first, so that the deadline measures only the call.
         await new Promise(resolve => client.waitForReady(Date.now() + 10_000, resolve))
         const late = cause === 'the deadline passes'
         const call = openStream(client, path, late ? { timeoutMs: 300 } : {})
@@ -198,7 +198,7 @@ function cancellationContract(createServer: CreateServer): void {
         await waitFor('no call', () => server.activeCalls === 0)
         const { reason } = seen.call?.signal ?? {}
         assert.ok(reason instanceof GrpcError)
-        // A caller whose deadline passes also cancels, and the cancellation may arrive first. A server on
+        // A caller also cancels when its deadline passes, and the cancellation may arrive first. A server on
         // grpc-js does not distinguish a lost connection from a cancelled call.
         const reasons: number[] = [statusCodes.CANCELLED, statusCodes[status]]
         assert.ok(reasons.includes(reason.code), reason.message)

@@ -32,7 +32,7 @@ export const textCodec: Codec<string, string> = {
 
 export const bytesCodec: Codec<Uint8Array, Uint8Array> = { decode: bytes => bytes, encode: bytes => bytes }
 
-/** Methods over texts, for most tests. */
+/** Methods whose messages are texts, for most tests. */
 export const texts = {
   unary: (path: string, handle: (request: string, call: Call) => string | Promise<string>): AnyMethod => ({
     ...textCodec,
@@ -86,7 +86,7 @@ export function openClient(t: TestContext, target: string): Client {
   return client
 }
 
-/** A proxy to the server that can break connections, or silence them like a cut cable. */
+/** Opens a proxy to the server. It can break its connections, or stop forwarding as if the cable were cut. */
 export async function openProxy(t: TestContext, serverPort: number) {
   const sockets: Socket[] = []
   let answers = 0
@@ -133,7 +133,7 @@ export const asBuffer = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.b
 
 const identity = (bytes: Buffer) => bytes
 
-/** Sends one unary call; every result is an outcome. */
+/** Makes one unary call. Resolves with the answer or the error; never rejects. */
 export function request(
   client: Client,
   path: string,
@@ -155,8 +155,8 @@ export function request(
 }
 
 /**
- * A streaming call. `read` resolves with undefined at the end of the messages; `status` resolves when the
- * call ended.
+ * Begins a streaming call. `read` resolves with undefined after the last message; `status` resolves when the
+ * call has ended.
  */
 export function openStream(
   client: Client,
@@ -206,7 +206,7 @@ export function openStream(
   }
 }
 
-/** Waits for a condition; fails with its name. */
+/** Waits until a condition is true; fails with its name after a while. */
 export async function waitFor(
   what: string,
   condition: () => boolean | Promise<boolean>,
@@ -244,8 +244,8 @@ export async function openSession(t: TestContext, port: number): Promise<http2.C
 }
 
 /**
- * HTTP/2 frames by hand (RFC 9113, 4.1), for actions that Node's client does not support, such as a reset
- * without a half-close.
+ * Opens a connection on which a test sends HTTP/2 frames (RFC 9113, 4.1), for what Node's client cannot do,
+ * such as a reset without a half-close.
  */
 export async function openFrames(t: TestContext, port: number) {
   const socket = connect(port, '127.0.0.1')
@@ -293,7 +293,7 @@ export const grpcHeaders = (path: string): http2.OutgoingHttpHeaders => ({
   te: 'trailers',
 })
 
-/** Sends each chunk as a separate DATA frame, then half-closes. */
+/** Makes a call whose body is these chunks, each in a DATA frame of its own, and ends the caller's side. */
 export async function rawRequest(
   session: http2.ClientHttp2Session,
   headers: http2.OutgoingHttpHeaders,

@@ -22,14 +22,16 @@ const namesEach = texts.bidi('/test.Test/NamesEach', async function* (requests, 
   for await (const _ of requests) yield call.peerCertificate?.subjectAltName ?? 'none'
 })
 
-/** TLS with client certificates: accepted and rejected callers, and changes of the credentials. */
+/** Tests TLS with client certificates: accepted and rejected callers, and changes of the credentials. */
 export function tlsContract(createServer: CreateServer): void {
   callerContract(createServer)
   credentialContract(createServer)
   handshakeLimitContract(createServer)
 }
 
-/** Starts a server that accepts only members of the fleet, except one. */
+/**
+ * Starts a server that accepts only callers with a certificate of the fleet's authority, except one of them.
+ */
 async function start(t: TestContext, createServer: CreateServer, limits: Partial<GrpcLimits> = {}) {
   let current: TlsCredentials = fleet.issue(serverName)
   const listeners = new Set<() => void>()
@@ -73,7 +75,7 @@ function openClient(t: TestContext, target: string | number, own: TlsCredentials
   return client
 }
 
-/** Returns whether the server sends data to this caller, as it does to every accepted one. */
+/** Returns whether the server accepts this caller: it then sends data. */
 async function isServed(t: TestContext, socket: Socket): Promise<boolean> {
   t.after(() => socket.destroy())
   return new Promise(resolve => {
@@ -223,7 +225,7 @@ function handshakeLimitContract(createServer: CreateServer): void {
     await waitFor('the log of both', () => rejected.length === 2)
     const client = openClient(t, port)
     assert.equal((await request(client, peer.path)).status.code, statusCodes.OK)
-    // A finished handshake does not count any more.
+    // Finished handshakes do not count.
     const next = openClient(t, port)
     assert.equal((await request(next, peer.path)).status.code, statusCodes.OK)
   })
