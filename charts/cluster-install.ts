@@ -1,5 +1,5 @@
 /**
- * `make cluster-install`: makes the images, brings them to the nodes of a cluster, and installs the chart.
+ * `make cluster-install`: makes the images, loads them into the nodes of a cluster, and installs the chart.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,7 +46,7 @@ const release = process.env['RELEASE'] || 'tollway'
 const connectTimeout = '--request-timeout=10s'
 const pollMs = 2_000
 
-/** The images of Tollway, and the values that name them and their pods. */
+/** For each image, the paths of the chart values with its name and with the annotations of its pods. */
 const images = {
   operator: { image: ['operator', 'image'], annotations: ['operator', 'annotations'] },
   ratelimit: { image: ['rateLimit', 'pods', 'image'], annotations: ['rateLimit', 'pods', 'annotations'] },
@@ -92,7 +92,11 @@ async function install(args: readonly string[]): Promise<void> {
   say(nextSteps(cluster))
 }
 
-/** @throws InstallError if there is none, if it does not answer, or if its nodes cannot run the images */
+/**
+ * Returns the cluster of the current context.
+ *
+ * @throws InstallError if there is none, if it does not answer, or if its nodes cannot run the images
+ */
 async function findCluster(): Promise<KnownCluster> {
   const create = 'create a cluster, for example with: kind create cluster'
   const context = await readOutput('kubectl', 'config', 'current-context').then(
@@ -134,8 +138,8 @@ interface NodeObject {
 type Values = { readonly [name: string]: Values | string | boolean }
 
 /**
- * Names the images, and their contents, so that pods are replaced when the image of the same name is another
- * one.
+ * Returns chart values with the names of the images. The digests become annotations of the pods, so that pods
+ * are replaced when an image has a new content under the same name.
  */
 function toValues(loaded: ReadonlyMap<ArchivedImage, string>): Values {
   let values: Values = {}
@@ -157,7 +161,10 @@ function withValue(
   return { ...values, [first]: rest.length === 0 ? value : withValue(inner, rest, value) }
 }
 
-/** The first release has the bundled Redis, unless the options name another one. */
+/**
+ * Returns the values for the bundled Redis, which the first release has unless the options name another
+ * Redis.
+ */
 async function redisValues(
   loaded: ReadonlyMap<ArchivedImage, string>,
   args: readonly string[],
@@ -174,7 +181,7 @@ async function redisValues(
   }
 }
 
-/** Runs helm with the values on its standard input, and prints the pods that become ready meanwhile. */
+/** Runs helm with the values on its standard input, and meanwhile prints how many pods are ready. */
 async function upgrade(values: Values, args: readonly string[]): Promise<void> {
   const command = ['upgrade', '--install', release, 'charts/tollway', '--namespace', namespace]
   const options = [
@@ -217,7 +224,7 @@ function createProgress(): () => void {
         if (line !== '' && line !== printed) say(`  ready: ${line}`)
         printed = line
       },
-      // helm reports a cluster that does not answer.
+      // A cluster that does not answer is reported by helm.
       () => {},
     )
   }

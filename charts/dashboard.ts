@@ -1,9 +1,9 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 
 interface Query {
-  /** PromQL. */
+  /** The query in PromQL. */
   readonly expr: string
-  /** Names a series: text, and labels as `{{pod}}`. */
+  /** The name of each series: text, with labels as `{{pod}}`. */
   readonly legend: string
 }
 
@@ -11,7 +11,7 @@ interface Panel {
   readonly title: string
   readonly description: string
   readonly queries: readonly Query[]
-  /** A unit of Grafana; plain numbers without it. */
+  /** The unit by its name in Grafana; undefined for plain numbers. */
   readonly unit?: 'ops' | 's' | 'ms' | 'bytes' | 'percentunit'
 }
 
@@ -20,7 +20,7 @@ interface Row {
   readonly panels: readonly Panel[]
 }
 
-/** Returns a selector of a metric in the chosen namespace, with further label matchers. */
+/** Returns a PromQL selector for a metric in the chosen namespace, with further label matchers. */
 const of = (metric: string, ...labels: readonly string[]) =>
   `${metric}{${['namespace="$namespace"', ...labels].join(', ')}}`
 const rate = (...metric: Parameters<typeof of>) => `rate(${of(...metric)}[$__rate_interval])`
@@ -368,7 +368,7 @@ const paymentsRow: Row = {
 
 const datasource: JsonObject = { type: 'prometheus', uid: `\${datasource}` }
 
-/** The dashboard in the form in which Grafana imports it. */
+/** Returns the dashboard in the form that Grafana imports. */
 export function dashboard(): JsonObject {
   return {
     title: 'Tollway',
@@ -396,14 +396,17 @@ const variables: readonly JsonObject[] = [
   },
 ]
 
-/** Returns a variable that is queried again when the time range changes. */
+/** Returns a dashboard variable, whose values Grafana queries again when the time range changes. */
 function variable(name: string, label: string, query: string): JsonObject {
   return { name, label, type: 'query', datasource, query: { query, refId: name }, refresh: 2 }
 }
 
 const [columns, panelWidth, panelHeight, rowHeight] = [24, 8, 8, 1]
 
-/** Places the rows below each other, and the panels of a row from left to right. */
+/**
+ * Returns the rows below each other, and the panels of each row from left to right, as Grafana positions
+ * them.
+ */
 function layOut(rows: readonly Row[]): readonly JsonObject[] {
   const perLine = columns / panelWidth
   const laid: JsonObject[] = []

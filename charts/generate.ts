@@ -21,7 +21,7 @@ import { valuesSchema } from './values-schema.ts'
 const chart = join(import.meta.dirname, 'tollway')
 const note = '# Made by charts/generate.ts from the code; run: make generate\n'
 
-/** The placeholder that the chart replaces by the name of the installation. */
+/** The placeholder that the chart replaces with the name of the installation. */
 const installation = '$NAME'
 const prefixNames = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
 /** Returns the names of the objects of a resource that the operator may update in its namespace. */
@@ -49,7 +49,7 @@ const files: readonly GeneratedFile[] = [
   { name: 'values.schema.json', text: toText(valuesSchema()) },
 ]
 
-/** Formats JSON as biome does: a list without nested lists and maps is on one line. */
+/** Formats JSON as biome does: a list that contains no list or map is on one line. */
 function toText(json: JsonObject): string {
   const inLine = (_: string, items: string) => `[${items.replaceAll(/,\s+/g, ', ')}]`
   const expanded = JSON.stringify(json, undefined, 2)

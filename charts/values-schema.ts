@@ -3,9 +3,9 @@ import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 
 /**
- * Returns the JSON Schema by which helm validates the values: the fields of the operator's configuration
- * under the same names, and the fields of the chart itself. An unknown field is rejected, because a
- * misspelled name would otherwise have no effect.
+ * Returns the JSON Schema by which helm validates the chart's values: the fields of the operator's
+ * configuration under the same names, and the fields of the chart itself. An unknown field is rejected, since
+ * a misspelled name would otherwise have no effect.
  */
 export function valuesSchema(): JsonObject {
   const {
@@ -93,7 +93,7 @@ function monitoringFields(): JsonObject {
   }
 }
 
-/** The digest of an image, which the chart appends to the image. */
+/** The digest of an image, which the chart appends to the image's name. */
 const imageDigest: Schema = {
   type: 'string',
   pattern: '^(sha256:[0-9a-f]{64})?$',
@@ -111,7 +111,7 @@ function withDigest(service: Schema = {}): Schema {
 
 function imageAndMetadata(): Readonly<Record<string, JsonObject>> {
   const { commonLabels = {}, commonAnnotations = {} } = clusterConfigSchema.properties ?? {}
-  // The chart and the operator set these names themselves.
+  // These labels and annotations are set by the chart and the operator, so users must not set them.
   const patternProperties = { '^(app\\.kubernetes\\.io|helm\\.sh|tollway\\.dev)/': false }
   return {
     commonLabels: { ...toJsonSchema(commonLabels), patternProperties },
@@ -185,14 +185,17 @@ function consoleFields(): JsonObject {
   }
 }
 
-/** The values of `redis` determine the Secret that the pods read. */
+/** Removes the Secret with the address of Redis: the chart derives it from the values of `redis`. */
 function withoutUrlSecret(rateLimit: Schema = {}): Schema {
   const { backend = {}, ...fields } = rateLimit.properties ?? {}
   const { urlSecret: _, ...backendFields } = backend.properties ?? {}
   return { ...rateLimit, properties: { ...fields, backend: { ...backend, properties: backendFields } } }
 }
 
-/** Streams can have another Redis than counters. */
+/**
+ * Keeps the Secret with the address of Redis, with another description: streams can use another Redis than
+ * counters.
+ */
 function withOwnUrlSecret(broker: Schema = {}): Schema {
   const { streamLog = {}, ...fields } = broker.properties ?? {}
   const { urlSecret = {}, ...logFields } = streamLog.properties ?? {}
@@ -229,14 +232,16 @@ function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonO
   }
 }
 
-/** The fields that the operator's pods share with the pods of services. */
+/** Returns the fields that the operator's pods have in common with the pods of services. */
 function podFields(): JsonObject {
   const { maxUnavailable: _, image = {}, ...fields } = podSchemas()
   const all = { image, imageDigest, ...fields, extraVolumes: anyVolumes }
   return Object.fromEntries(Object.entries(all).map(([name, schema]) => [name, toJsonSchema(schema)]))
 }
 
-/** The chart makes the pods of the operator, so no policy limits their volumes. */
+/**
+ * The additional volumes of the operator's pods. Any source is allowed, since the chart creates these pods.
+ */
 const anyVolumes: Schema = {
   type: 'array',
   maxItems: 64,
@@ -309,7 +314,10 @@ function closed(properties: JsonObject, description?: string): JsonObject {
   return { type: 'object', ...(description && { description }), additionalProperties: false, properties }
 }
 
-/** Omits the keywords that only an API server supports, and defaults, which values.yaml has. */
+/**
+ * Returns a schema for helm: without keywords that only an API server supports, and without defaults, which
+ * values.yaml contains.
+ */
 function toJsonSchema(schema: Schema): JsonObject {
   const { properties, items, additionalProperties, default: _, ...rest } = schema
   const words = Object.entries(rest).filter(([word]) => !/^x-|^(rules|tooManyItems|required)$|^~/.test(word))
@@ -328,7 +336,7 @@ function toJsonSchema(schema: Schema): JsonObject {
   }
 }
 
-/** Returns the required fields without a default. */
+/** Returns the required fields that have no default. */
 function needed({ required = [], properties = {} }: Schema): readonly string[] {
   return required.filter(name => properties[name] !== undefined && properties[name].default === undefined)
 }

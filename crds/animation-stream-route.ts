@@ -8,9 +8,9 @@ import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Fields, isFields, notRequired } from './schema.ts'
 
-/** The limits of an AnimationStreamRoute. Lengths are in characters. */
+/** The bounds of the fields of an AnimationStreamRoute. Lengths are in characters. */
 const limits = {
-  /** The limit of brokers: a longer id matches no request. */
+  /** Brokers have the same limit: a longer id would match no request. */
   maxIdLength: 100,
   maxAudioFormats: 16,
   maxMessageBytes: 64 * 1024 * 1024,
@@ -60,7 +60,7 @@ const idleWithinTotal: FieldRule = {
   judge: fields => atMost(fields, 'idleSeconds', 'totalSeconds'),
 }
 
-/** Checks that the buffer keeps the messages that a late joiner receives. */
+/** Rejects `lateJoiners.seconds` beyond the time for which the buffer keeps messages. */
 const lastWithinBuffer: FieldRule = {
   cel: {
     rule: '!has(self.lateJoiners.seconds) || self.lateJoiners.seconds <= self.limits.bufferSeconds',
@@ -263,7 +263,7 @@ const webhook = Type.Object(
   {
     url: Type.String({
       maxLength: limits.maxUrlLength,
-      // Neither a user nor a fragment, as brokers require.
+      // Brokers accept neither a user nor a fragment in the URL.
       pattern: '^https?://[^\\s/?#@]+([/?][^\\s#]*)?$',
       description: 'An http or https URL without a user, a password and a fragment.',
     }),
@@ -305,8 +305,8 @@ const spec = Type.Object(
     limits: Type.Object(limitFields, {
       ...notRequired,
       ...withRules([messageFitsBuffer, idleWithinTotal]),
-      // The default has every field, because the API server validates it before it applies the defaults of
-      // its fields.
+      // The default has every field, because the API server validates it before it fills in the defaults of
+      // the fields in it.
       default: limitDefaults,
       description:
         'The limits of requests. A call that exceeds a limit ends with an error; other requests are not affected.',

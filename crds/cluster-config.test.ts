@@ -16,7 +16,7 @@ test('a config with only a Redis address has defaults, and does not run the brok
   assert.equal(broker.pods.image, 'tollway/broker:dev')
 })
 
-/** Sections that contradict each other, and the problem that is reported. */
+/** Configurations whose fields contradict each other, and the problem that is reported. */
 const wrong: readonly [unknown, string][] = [
   [{}, 'rateLimit.backend.urlSecret.name: is required: the name of the Secret with the address of Redis'],
   [

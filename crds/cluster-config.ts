@@ -22,17 +22,14 @@ import {
 import { type Validated, validateValue } from './validation/validate.ts'
 
 /**
- * The configuration file of the operator in a cluster. The values of the chart have the same names. The
- * types, the validation of the file, and the chart's values.schema.json are derived from this schema.
+ * The configuration file of an operator in a cluster. The chart's values have the same names. The types, the
+ * validation of the file, and the chart's values.schema.json are derived from the schema `config`.
  */
 export type ClusterConfig = DeepReadonly<Static<typeof config>>
-/** The section of the rate limit service. */
 type RateLimitPlan = ClusterConfig['rateLimit']
-/** The section of the broker of animation streams. */
 type BrokerPlan = ClusterConfig['broker']
-/** The section of the payments service. */
 type PaymentsPlan = ClusterConfig['payments']
-/** The properties of a service's pods and objects that only exist in a cluster. */
+/** The configuration of a service's pods and Kubernetes objects, which exist only in a cluster. */
 export type PodShape = RateLimitPlan['pods'] &
   Pick<RateLimitPlan, 'objects'> &
   Pick<
@@ -262,10 +259,13 @@ const config = Type.Object({
   payments,
 })
 
-/** The documentation and the chart are generated from this schema. */
+/**
+ * The schema of the configuration, from which the documentation and the chart's values.schema.json are
+ * generated.
+ */
 export const clusterConfigSchema: Schema = config
 
-/** The configuration with its defaults, or every problem that it has, each with its field. */
+/** Returns the configuration with its defaults, or all of its problems, each with the path of its field. */
 export function validateClusterConfig(found: unknown): Validated<ClusterConfig> {
   const judged = validateValue(clusterConfigSchema, found)
   if ('problems' in judged) return judged
@@ -316,7 +316,9 @@ function withoutTokens({ enabled, admin }: BrokerPlan): readonly SchemaProblem[]
   ]
 }
 
-/** Rejects payments without a database: data in the memory of a pod would be lost with the pod. */
+/**
+ * Rejects a payments service without a database: its data in the memory of a pod would be lost with the pod.
+ */
 function withoutDatabase({ enabled, database: { urlSecret } }: PaymentsPlan): readonly SchemaProblem[] {
   if (!enabled || urlSecret.name !== '') return []
   const message = 'is required: the name of the Secret with the address of PostgreSQL'

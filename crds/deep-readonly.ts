@@ -1,4 +1,4 @@
-/** A value that is read-only at any depth. */
+/** The type with all fields and lists read-only, at any depth. */
 export type DeepReadonly<Value> = Value extends readonly (infer Item)[]
   ? readonly DeepReadonly<Item>[]
   : Value extends object

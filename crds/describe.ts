@@ -1,13 +1,13 @@
 import { shorten } from '@tollway/chassis/text.ts'
 import { isFields, type Schema } from './schema.ts'
 
-/** Longer values are shortened to this length, with an ellipsis. */
+/** The longest text that a message shows of a value; a longer one is cut and ends with an ellipsis. */
 export const maxShownCharacters = 64
 
-/** Characters that break the line or control a terminal, and lone surrogates. */
+/** Characters that could break the line or control a terminal, and unpaired surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** Returns a value for messages: `"minuet"`, `4294967296`, `a list`. */
+/** Returns a value as messages show it: `"minuet"`, `4294967296`, `a list`. */
 export function describeFound(value: unknown): string {
   if (value === null || value === undefined) return 'null'
   if (typeof value === 'string') return show(JSON.stringify(value))
@@ -16,7 +16,7 @@ export function describeFound(value: unknown): string {
   return show(String(value))
 }
 
-/** Returns the values that a schema allows, for messages: `a string of 1 to 253 characters`. */
+/** Returns in words which values a schema allows: `a string of 1 to 253 characters`. */
 export function describeAllowed(schema: Schema): string {
   const { type, minLength = 0, maxLength, minimum, maximum, minItems, maxItems } = schema
   if (schema.enum !== undefined) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`
@@ -41,14 +41,14 @@ export function describeAllowed(schema: Schema): string {
   }
 }
 
-/** Joins the path of an object and the name of its field: `spec` and `domain` make `spec.domain`. */
+/** Joins the path of an object and the name of one of its fields: `spec` and `domain` make `spec.domain`. */
 export function joinFieldPath(parent: string, name: string): string {
   const plain = /^[A-Za-z_$][\w$-]*$/.test(name) && name.length <= maxShownCharacters
   if (!plain) return `${parent}[${show(JSON.stringify(name))}]`
   return parent === '' ? name : `${parent}.${name}`
 }
 
-/** Limits a text to `maxShownCharacters` and escapes unprintable characters. */
+/** Escapes unprintable characters of a text, and shortens it to `maxShownCharacters`. */
 function show(text: string): string {
   const shown = text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
   return shorten(shown, maxShownCharacters)

@@ -1,23 +1,23 @@
 import type { CelRule, Rule, Schema } from './schema.ts'
 
-/** A rule between fields, in CEL for the API server and for validation in this process. */
+/** A rule between fields, written twice: `cel` for the API server, `judge` for validation in this process. */
 export interface FieldRule {
   readonly cel: CelRule
   readonly judge: Rule
 }
 
-/** A rule that the admission policy has for nested descriptors. */
+/** A rule that also has a form for the admission policy, which checks nested descriptors. */
 export interface PolicyRule extends FieldRule {
   /**
-   * The same rule as CEL expressions that must all be true. `self` may be an optional value, and `a <= b`
-   * means "a implies b". The policy evaluates them in a loop over thousands of descriptors, in which the cost
-   * accounting of an API server becomes slow with `||`, `&&` and `? :`. A definition cannot have this form,
-   * because the estimated cost of optional values is unlimited.
+   * The rule as CEL expressions, all of which must be true. `self` may be an optional value, and `a <= b`
+   * means "a implies b". The policy evaluates these expressions in a loop over thousands of descriptors;
+   * there, the cost accounting of an API server makes `||`, `&&` and `? :` slow. A definition cannot have
+   * this form, because an API server estimates the cost of optional values as unlimited.
    */
   readonly inPolicy: readonly string[]
   /**
-   * A condition in CEL without which the rule cannot be violated. The policy evaluates it once for all rules
-   * that have it, and their expressions only if it is true.
+   * A CEL condition: while it is false, the rule cannot be violated. The policy evaluates it once for all
+   * rules with the same guard, and their expressions only if it is true.
    */
   readonly policyGuard?: string
 }

@@ -1,7 +1,8 @@
 /**
- * `node crds/generate.ts [--check] [FOLDER]` writes the CustomResourceDefinitions of all kinds to
- * crds/manifests, or to FOLDER. Types and validation use the same schemas. With --check it writes nothing,
- * prints the files that are not up to date, and exits with 1 if there are any.
+ * `node crds/generate.ts [--check] [FOLDER]` writes the CustomResourceDefinitions of all kinds, and the
+ * admission policy, to crds/manifests or to FOLDER. They have the same schemas as the types and the
+ * validation. With --check it writes nothing, prints the files that are not up to date, and exits with 1 if
+ * there are any.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'

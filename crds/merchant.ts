@@ -7,7 +7,7 @@ import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 
-/** The limits of a Merchant. Lengths are in characters. */
+/** The bounds of the fields of a Merchant. Lengths are in characters. */
 const limits = {
   maxNameLength: 100,
   maxEmailLength: 254,
@@ -17,7 +17,7 @@ const limits = {
   maxWebhooks: 20,
 } as const
 
-/** The events that a merchant's webhooks can receive, by the names of the payments service. */
+/** The types of events that a merchant's webhooks can receive, with the names of the payments service. */
 export const merchantEvents = [
   'merchant.created',
   'merchant.updated',
@@ -35,15 +35,18 @@ export const merchantEvents = [
   'payout.created',
 ] as const
 
-/** The entries of the Secret, named for the value that each one has. */
+/**
+ * The values in the Secret with a merchant's credentials. By default, the entry of each has the same name.
+ */
 const credentialEntries = ['apiKey', 'appId', 'merchantId', 'publicKey', 'baseUrl', 'payPageUrl'] as const
 type CredentialEntry = (typeof credentialEntries)[number]
 
 export type MerchantSpec = DeepReadonly<Static<typeof spec>>
 
 /**
- * Makes a field immutable, because the payments service never changes it. Only an API server, which knows the
- * previous value, can validate this rule; elsewhere the payments service rejects the change.
+ * Makes a field immutable, because the payments service never changes the value. Only an API server can
+ * validate this, since it knows the previous value; without an API server, the payments service rejects the
+ * change.
  */
 function immutable(
   field: string,
@@ -53,7 +56,9 @@ function immutable(
   return { 'x-kubernetes-validations': [{ rule: 'self == oldSelf', message }] }
 }
 
-/** The same for a field that may be left out. */
+/**
+ * Returns the rule that makes an optional field immutable: it can be neither changed nor added nor removed.
+ */
 function immutableOptional(field: string, advice: string): CelRule {
   const [now, before] = [`self.${field}`, `oldSelf.${field}`]
   return {
@@ -184,8 +189,8 @@ const keys = Type.Object(
   {
     ...notRequired,
     ...withRules([distinctEntries]),
-    // The default has every field, because the API server validates it before it applies the defaults of its
-    // fields.
+    // The default has every field, because the API server validates it before it fills in the defaults of the
+    // fields in it.
     default: Object.fromEntries(credentialEntries.map(entry => [entry, entry])),
     description: 'The names of the entries, for programs that read them as environment variables.',
   },

@@ -18,14 +18,16 @@ import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Schema, typed } from './schema.ts'
 
-/** The limits of a RateLimitConfig. Lengths are in characters. */
+/** The bounds of the fields of a RateLimitConfig. Lengths are in characters. */
 export const rateLimitConfigLimits = {
   maxNameLength,
   maxReplaces,
   maxDomainLength: 253,
-  /** Levels of nested descriptors, including the top one. */
+  /** The number of levels of descriptors, including the top one. */
   maxDescriptorLevels: 8,
-  /** Descriptors in one list. `maxStoredBytes` limits all lists of a resource together. */
+  /**
+   * The number of descriptors in one list. All lists of a resource together are limited by `maxStoredBytes`.
+   */
   maxSiblings: 10_000,
   maxKeyLength: 256,
   maxValueLength: 1024,
@@ -34,13 +36,16 @@ export const rateLimitConfigLimits = {
 
 const limits = rateLimitConfigLimits
 
-/** A limit: either `unlimited`, or a `unit` and its `requestsPerUnit`. */
+/** The only limit of a descriptor: either `unlimited`, or a `unit` and its `requestsPerUnit`. */
 export type RateLimit = DeepReadonly<Static<ReturnType<typeof rateLimitSchema>>>
 
-/** A member of `limits`. */
+/** A member of a descriptor's list `limits`. */
 export type LimitOfList = NonNullable<Descriptor['limits']>[number]
 
-/** A rule, or only a parent of other rules. Validation always sets `value`. */
+/**
+ * A descriptor: a rule, or only the parent of other rules. A validated one always has a `value`, which may be
+ * empty.
+ */
 export interface Descriptor extends DescriptorFields {
   readonly descriptors?: readonly Descriptor[]
 }
@@ -83,12 +88,15 @@ const oneKindOfLimits: PolicyRule = {
 
 const ownRules = [sharedByWildcard, oneKindOfLimits] as const
 
-/** A rule of descriptors in the admission policy. */
+/** A rule of the admission policy about descriptors. */
 export interface DescriptorRule {
-  /** The `self` of the rule: '' is the descriptor itself, `limits[*]` each of its limits. */
+  /**
+   * What `self` means in the rule: with '' the descriptor itself, with `rateLimit` its limit, with
+   * `limits[*]` each of its limits.
+   */
   readonly field: '' | 'rateLimit' | 'limits[*]'
   readonly rule: PolicyRule
-  /** The first level with the rule in the policy; the definition has it for those above. */
+  /** The first level for which the policy has the rule; for the levels above, the definition has it. */
   readonly fromLevel: 1 | 2
 }
 
@@ -99,7 +107,7 @@ export const rulesOfDescriptors: readonly DescriptorRule[] = [
   ...costlyRulesOfMember.map(rule => ({ field: 'limits[*]' as const, rule, fromLevel: 1 as const })),
 ]
 
-/** A descriptor without its nested descriptors, which differ by level. */
+/** Returns the schema of a descriptor without its field `descriptors`, which `descriptorList` adds. */
 function descriptorSchema(level: number) {
   return Type.Object(
     {
@@ -161,8 +169,9 @@ function descriptorList(level: number): Schema {
 }
 
 /**
- * The field also exists on the last level, and must be empty there: without strict validation an unknown
- * field would be dropped silently, and a parent of rules would become a rule.
+ * The schema of `descriptors` on the last level, where the list must be empty. If the field did not exist, an
+ * API server without strict validation would drop it silently, and the parent of rules would become a rule
+ * itself.
  */
 const endOfLevels: Schema = {
   type: 'array',

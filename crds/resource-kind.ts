@@ -1,11 +1,11 @@
 import type { Schema } from './schema.ts'
 
-/** The API group of all kinds. */
+/** The API group of all custom resources. */
 export const apiGroup = 'tollway.dev'
 
 export const apiVersion = `${apiGroup}/v1alpha1` as const
 
-/** The definition of one kind of custom resource. */
+/** A kind of custom resource, from which its CustomResourceDefinition and its validation are made. */
 export interface ResourceKind {
   readonly kind: string
   readonly version: string
@@ -16,7 +16,7 @@ export interface ResourceKind {
   readonly description: string
   readonly spec: Schema
   readonly status: Schema
-  /** The columns of `kubectl get` besides the name. */
+  /** The columns of `kubectl get` after the name. */
   readonly columns: readonly PrinterColumn[]
 }
 
@@ -28,8 +28,8 @@ export interface PrinterColumn {
 }
 
 /**
- * Returns the schema of a whole resource as a user writes it. Users do not write the status, so any status is
- * accepted and ignored, as by the API server.
+ * Returns the schema of a whole resource as a user writes it. Any status is accepted and ignored, as by the
+ * API server, since users do not write it.
  */
 export function wholeResource({ kind, version, spec }: ResourceKind): Schema {
   return {
@@ -48,7 +48,10 @@ export function wholeResource({ kind, version, spec }: ResourceKind): Schema {
 const anything: Schema = {}
 const texts: Schema = { type: 'object', additionalProperties: { type: 'string' } }
 
-/** RFC 1123, as Kubernetes takes it for names of resources (subdomain) and of namespaces (label). */
+/**
+ * A label of RFC 1123. Kubernetes allows one as the name of a namespace, and several, joined by dots, as the
+ * name of a resource.
+ */
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 
 const objectMeta: Schema = {

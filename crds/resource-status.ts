@@ -1,8 +1,8 @@
 import Type from 'typebox'
 
 /**
- * The first fields of the status of every kind. The conditions have the form of Kubernetes' `meta/v1`
- * Condition, limits included, so that `kubectl wait` and other programs can read them.
+ * Returns the fields with which the status of every kind begins. The conditions have the form and the limits
+ * of the Condition in Kubernetes' `meta/v1`, so that `kubectl wait` and other programs can read them.
  */
 export function commonStatus() {
   return {
@@ -27,9 +27,9 @@ export function commonStatus() {
 }
 
 /**
- * The status fields of a kind that processes enforce.
+ * Returns the status fields of a kind that service processes enforce.
  *
- * @param content a name for the content of the resource: `limits`.
+ * @param content what the resource contains, in one word for the descriptions: `limits`
  */
 export function feedStatus(content: string) {
   return {

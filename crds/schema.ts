@@ -2,18 +2,18 @@ import type { Json } from '@tollway/chassis/json.ts'
 import Type, { type TUnsafe } from 'typebox'
 
 /**
- * The keywords of JSON Schema that custom resources use: those of structural schemas of Kubernetes that
- * `validateValue` implements. Schemas of TypeBox are assignable to it.
+ * A schema with the JSON Schema keywords that custom resources use: those that Kubernetes allows in
+ * structural schemas and `validateValue` implements. Schemas of TypeBox are assignable to it.
  */
 export interface Schema {
-  /** Undefined for any value. */
+  /** The type of the value; undefined if any JSON value is allowed. */
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'boolean'
-  /** The text of the field in `kubectl explain` and in the documentation. */
+  /** The description of the field in `kubectl explain` and in the documentation. */
   readonly description?: string
-  /** The value of a field that is left out, or null. */
+  /** The value that replaces a missing field and null. */
   readonly default?: Json
   readonly enum?: readonly string[]
-  /** `int64` or `date-time`: a hint for programs. Validation in this process ignores it. */
+  /** A hint for programs, `int64` or `date-time`. Validation in this process ignores it. */
   readonly format?: string
   readonly pattern?: string
   /** The length in characters (code points), as the API server counts them. */
@@ -29,16 +29,16 @@ export interface Schema {
   readonly maxProperties?: number
   /** The schema of each value of a map with free names. */
   readonly additionalProperties?: Schema
-  /** `map`: no two items of the list are equal in all of the map keys. */
+  /** With `map`, two items of the list must differ in at least one of the map keys. */
   readonly 'x-kubernetes-list-type'?: 'map' | 'atomic'
   readonly 'x-kubernetes-list-map-keys'?: readonly string[]
-  /** The field keeps any JSON value. */
+  /** If true, any JSON value is allowed, and the API server keeps it. */
   readonly 'x-kubernetes-preserve-unknown-fields'?: true
-  /** Rules in CEL for the API server. This process uses `rules` instead. */
+  /** Rules between fields in CEL, for the API server. This process uses `rules` instead. */
   readonly 'x-kubernetes-validations'?: readonly CelRule[]
   /** Rules between fields, for this process only. */
   readonly rules?: readonly Rule[]
-  /** The problem of a list longer than `maxItems`, if the number alone would not explain it. */
+  /** The message for a list longer than `maxItems`, where the number alone would not explain the problem. */
   readonly tooManyItems?: string
 }
 
@@ -48,29 +48,33 @@ export interface CelRule {
 }
 
 /**
- * A rule between the fields of one object. Its argument is the object as it was written, so that any field
- * may have any value. It returns a problem for each wrong field, with paths relative to the object (`unit`).
+ * A rule between the fields of one object. It gets the object as it was written: a field may have any value,
+ * even of a wrong type. It returns a problem for each wrong field, with a path relative to the object:
+ * `unit`.
  */
 export type Rule = (fields: Fields) => readonly SchemaProblem[]
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** A problem of a resource. */
+/** A problem in a field of a resource or configuration. */
 export interface SchemaProblem {
-  /** `spec.descriptors[2].rateLimit.unit`. */
+  /** The path of the field: `spec.descriptors[2].rateLimit.unit`. */
   readonly path: string
-  /** The value and the allowed values: `"minuet" is not one of second, minute, hour, day`. */
+  /** The found and the allowed values: `"minuet" is not one of second, minute, hour, day`. */
   readonly message: string
 }
 
 /**
- * The schema of an object whose fields are all optional or have a default. TypeBox lists fields with a
- * default as required, because they are always present after the defaults are applied; a writer may omit
- * them.
+ * A part of the schema of an object whose fields are all optional or have a default: no field is required.
+ * TypeBox lists fields with a default as required, because they are present after defaults are filled in; but
+ * a user may omit them.
  */
 export const notRequired = { required: [] }
 
-/** A schema whose type TypeBox cannot infer: a free map, or one that contains itself. */
+/**
+ * Gives a schema a type that TypeBox cannot infer: that of a map with free names, or of a schema that
+ * contains itself.
+ */
 export function typed<Value>(schema: Schema): TUnsafe<Value> & Schema {
   return Type.Unsafe<Value>(schema) as TUnsafe<Value> & Schema
 }

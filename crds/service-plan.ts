@@ -3,18 +3,17 @@ import Type from 'typebox'
 import { type SchemaProblem, typed } from './schema.ts'
 
 /**
- * The common parts of the sections of all services in the operator's configuration: parts of their schemas,
- * and checks beyond the types.
+ * What the configurations of all services have in common: parts of their schemas, and checks between fields.
  */
 
-/** A label of RFC 1123, the form of the names of namespaces. */
+/** A label of RFC 1123: the form of a namespace's name. */
 export const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
-/** A label of RFC 1035, the form of the names of Services: it begins with a letter. */
+/** A label of RFC 1035, which begins with a letter: the form of a Service's name. */
 export const serviceLabel = '[a-z]([-a-z0-9]*[a-z0-9])?'
 
 const maxReplicas = 100
 
-/** A value that the operator passes to the API server, which validates it. */
+/** An object that the operator passes on unchanged to the API server, which alone validates it. */
 const passThrough = (description: string, value: JsonObject = {}) =>
   typed<Readonly<Record<string, unknown>>>({
     type: 'object',
@@ -32,7 +31,9 @@ const passThroughObjects = (description: string) =>
     }),
     { default: [], maxItems: 64, description },
   )
-/** Each variable of a container, as the API server has it. A value is a text: a number needs quotes. */
+/**
+ * The environment variables of a container. As in the API server, a value is a text: a number needs quotes.
+ */
 const variables = (description: string) =>
   Type.Array(
     typed<Readonly<Record<string, unknown>>>({
@@ -120,10 +121,10 @@ export const autoscaling = () =>
     { default: {}, description: 'The HorizontalPodAutoscaler of the service.' },
   )
 
-/** The user and group of the images. */
+/** The user id and group id of the images' processes. */
 const uid = 65_532
 
-/** The security context that the Pod Security profile `restricted` requires of pods. */
+/** The default security context of pods, which satisfies the Pod Security profile `restricted`. */
 export const podSecurityContext = () =>
   passThrough(
     'The securityContext of every pod: operators, services, the bundled Redis, and the hook. OpenShift sets ' +
@@ -132,7 +133,7 @@ export const podSecurityContext = () =>
       runAsNonRoot: true,
       runAsUser: uid,
       runAsGroup: uid,
-      // The files of Secrets belong to this group, and only it may read them.
+      // Files of Secrets belong to this group, and only its members may read them.
       fsGroup: uid,
       fsGroupChangePolicy: 'OnRootMismatch',
       seccompProfile: { type: 'RuntimeDefault' },
@@ -151,7 +152,10 @@ export const settingsOfService = () =>
     'Settings of the service as environment variables. They take precedence over the values of the operator.',
   )
 
-/** The sources that volumes of users may have; other sources would reach the node or other systems. */
+/**
+ * The sources that additional volumes may have. Other sources could give access to the node or to other
+ * systems.
+ */
 const volumeSources = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'secret'] as const
 
 const extraVolumes = () => {
@@ -175,12 +179,12 @@ const extraVolumes = () => {
   )
 }
 
-/** The labels and annotations of all objects of an installation. */
+/** The schemas of the labels and annotations of all objects of an installation. */
 export const commonLabels = () =>
   texts('Labels of every object, in addition to the labels that the chart and the operator set.')
 export const commonAnnotations = () => texts('Annotations of every object.')
 
-/** The labels and annotations of the objects of a service. */
+/** Returns the schema of the labels and annotations of a service's objects. */
 export const objectMetadata = () => {
   const metadata = (objects: string) =>
     Type.Object(
@@ -201,7 +205,7 @@ export const objectMetadata = () => {
   )
 }
 
-/** The fields of a service's pods that exist only in a cluster. */
+/** Returns the schema of a service's pods: the fields that exist only in a cluster. */
 export function podShape(service: string) {
   return Type.Object(
     {
@@ -256,7 +260,7 @@ export function podShape(service: string) {
   )
 }
 
-/** The schema of the name of a Secret; an empty name means no Secret. */
+/** Returns the schema of a Secret's name; an empty name means no Secret. */
 export const secretName = () =>
   Type.String({ default: '', maxLength: 253, description: 'The name of the Secret. Empty means no Secret.' })
 
@@ -274,7 +278,7 @@ export const secretKey = (key: string, description: string) =>
     { default: {}, description },
   )
 
-/** The fields of a service's section that are validated together. */
+/** The fields of a service's configuration between which `checkService` finds contradictions. */
 interface ServicePlan {
   readonly enabled: boolean
   readonly replicas: number
@@ -289,19 +293,25 @@ interface ServicePlan {
 }
 
 interface ServiceCheck {
-  /** The section's name: `rateLimit`. */
+  /** The field of the service in the configuration: `rateLimit`. */
   readonly field: string
-  /** The storage that the pods share, and the name of its section. Undefined if it is always shared. */
+  /**
+   * The storage of the service's state, and the name of the field that configures it. Undefined if the pods
+   * always share their storage.
+   */
   readonly state?: {
     readonly field: string
     readonly type: 'memory' | 'redis'
     readonly urlSecret: { readonly name: string }
   }
-  /** The effect of several pods that share no storage. */
+  /** What goes wrong when several pods share no storage, for the message. */
   readonly alone?: string
 }
 
-/** Returns the contradictions between fields of a section. A service that is not enabled has none. */
+/**
+ * Returns the contradictions between fields of a service's configuration; none for a service that is not
+ * enabled.
+ */
 export function checkService(
   plan: ServicePlan,
   { field, state, alone }: ServiceCheck,

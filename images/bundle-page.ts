@@ -2,20 +2,20 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from 'esbuild'
 
-/** The sources of a page: the modules of a folder for browsers, which begin at `main.ts`. */
+/** The module with which a page begins. A folder that contains it is a page for browsers. */
 export const pageEntry = 'main.ts'
 
 export interface PageBundle {
-  /** Name and content of each file, sorted by name. */
+  /** The name and the content of each file, sorted by name. */
   readonly files: readonly (readonly [string, Uint8Array])[]
-  /** The bundled source files, as paths below the root. */
+  /** The source files in the bundle, as paths relative to the root. */
   readonly inputs: readonly string[]
 }
 
 const assets = ['icon.svg', 'style.css']
 const plotStyles = 'node_modules/uplot/dist/uPlot.min.css'
 
-/** Bundles the page in a folder for browsers: one script, its style sheets and its icon. */
+/** Bundles the page for browsers in a folder: one script, its style sheets and its icon. */
 export async function bundlePage(root: string, folder: string): Promise<PageBundle> {
   const made = await build({
     absWorkingDir: root,

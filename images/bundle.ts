@@ -3,30 +3,30 @@ import { basename, dirname, join, relative } from 'node:path'
 import { type BuildOptions, build, type OutputFile, type Plugin } from 'esbuild'
 import { bundlePage, type PageBundle, pageEntry } from './bundle-page.ts'
 
-/** Programs as plain JavaScript, with all their packages: only Node is needed to run them. */
+/** Programs as plain JavaScript with all their packages, so that only Node is needed to run them. */
 interface Bundle {
-  /** Content by name; all files lie in one folder. */
+  /** The content of each file by its path in the bundle's folder. */
   readonly files: ReadonlyMap<string, Uint8Array>
-  /** The bundled source files, as paths below the root. */
+  /** The source files in the bundle, as paths relative to the root. */
   readonly inputs: readonly string[]
 }
 
-/** Packages in CommonJS load Node's modules by `require`, which ECMAScript modules do not have. */
+/** Defines `require`, by which CommonJS packages load Node's modules; ECMAScript modules do not have it. */
 const requireOfNode =
   "import { createRequire as createRequireOfBundle } from 'node:module';" +
   'const require = createRequireOfBundle(import.meta.url);'
 
-/** The maximum depth of programs that start other programs. */
+/** The largest depth of programs that start other programs. */
 const maxRounds = 10
 
 /**
- * Bundles a program with all programs that it starts. Shared modules are in the bundle once, and modules that
- * are imported lazily stay separate files. Names and lines are kept, so that stacks can be read; the source
- * maps are for `--enable-source-maps`.
+ * Bundles a program with all programs that it starts. Modules that several of them use are in the bundle
+ * once; modules that are imported lazily stay separate files. The code is not minified, so stacks can be
+ * read; source maps are for `--enable-source-maps`.
  *
- * @param root the repository
+ * @param root the folder of the repository
  * @param name the name of the program: `tollway` becomes `tollway.mjs`
- * @param source its source file, as a path below the root
+ * @param source the source file of the program, as a path relative to the root
  * @throws Error with every problem and warning.
  */
 export async function bundle(root: string, name: string, source: string): Promise<Bundle> {
@@ -58,15 +58,15 @@ export async function bundle(root: string, name: string, source: string): Promis
 }
 
 /**
- * The files and folders that sources refer to by paths relative to themselves: the name in the bundle, by
- * path.
+ * The programs that sources start, and the folders of files that sources read, by paths relative to
+ * themselves. The keys are absolute paths, the values names in the bundle.
  */
 interface BundledPaths {
   readonly programs: Map<string, string>
   readonly folders: Map<string, string>
 }
 
-/** Bundles the folder of a page; copies the files of any other folder. */
+/** Returns the files of a folder for the bundle: a page is bundled, any other folder copied. */
 async function filesIn(root: string, path: string, folder: string): Promise<PageBundle> {
   const isPage = existsSync(join(path, pageEntry))
   const { files, inputs } = isPage ? await bundlePage(root, path) : { files: readFolder(path), inputs: [] }
@@ -78,7 +78,10 @@ const readFolder = (path: string) =>
     .sort()
     .map((name): [string, Uint8Array] => [name, readFileSync(join(path, name))])
 
-/** Files that packages read from the folder of their modules. The bundle's folder contains them. */
+/**
+ * Files that packages read from the folder of their own module. A bundle has all modules in one folder, so
+ * these files are copied there.
+ */
 const readByPackages: readonly string[] = [
   'node_modules/@electric-sql/pglite/dist/initdb.wasm',
   'node_modules/@electric-sql/pglite/dist/pglite.data',
@@ -90,7 +93,10 @@ function filesOfPackages(root: string, inputs: readonly string[]): readonly [str
   return readByPackages.filter(isUsed).map(file => [basename(file), readFileSync(join(root, file))])
 }
 
-/** Adds the programs that the programs start, recursively. Only Tollway's own sources start programs. */
+/**
+ * Adds to `beside` the programs that its programs start, recursively. Packages are not searched, since only
+ * Tollway's own sources start programs.
+ */
 async function findPrograms(root: string, beside: BundledPaths): Promise<void> {
   const { programs } = beside
   for (let round = 0; round < maxRounds; round++) {
@@ -113,8 +119,8 @@ const withoutPackages: Plugin = {
 }
 
 /**
- * A package that was built by Rolldown requires others through `__require`. esbuild does not know that name,
- * so that the bundle would not contain them.
+ * Makes esbuild bundle what OpenTelemetry's packages require. They were built by Rolldown and call
+ * `__require`, a name that esbuild does not know.
  */
 const bundleLateRequires: Plugin = {
   name: 'bundle-late-requires',
@@ -129,7 +135,8 @@ const bundleLateRequires: Plugin = {
 function common(root: string, beside: BundledPaths) {
   return {
     absWorkingDir: root,
-    // Source maps have paths relative to this folder, so that in an image the repository appears to be at /.
+    // Paths in source maps are relative to this folder: in an image, where it is `/app`, the repository
+    // appears to be at `/`.
     outdir: join(root, 'app'),
     entryPoints: [...beside.programs].map(([path, name]) => ({ in: path, out: name })),
     write: false,
@@ -151,10 +158,10 @@ const moduleLocation = /import\.meta\.(url|dirname|filename)/
 
 /**
  * Replaces references of sources to files beside them. A source that is started as a process or a thread
- * becomes a program of the bundle, and a folder of files becomes a folder of it. Any other use of the
- * location of a source would break in a bundle, and is rejected.
+ * becomes a program of the bundle; a folder of files becomes a folder of the bundle. Any other use of a
+ * source's own location is rejected, since it would break in a bundle.
  *
- * @param paths the programs and folders that were found so far, to which more are added
+ * @param paths the programs and folders that were found so far; more are added
  */
 function findReferencedFiles(root: string, { programs, folders }: BundledPaths): Plugin {
   const nameIn = (path: string) => relative(root, path).replace(/\.ts$/, '').replaceAll('/', '-')

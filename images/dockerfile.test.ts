@@ -10,8 +10,8 @@ import { createMaker } from './make-image.ts'
 import { ourRecipes } from './our-images.ts'
 
 /**
- * The Dockerfile makes the images that `make images` makes: the same files, entry points, variables and
- * ports.
+ * These tests prove that the Dockerfile makes the same images as `make images`: the same files, entry points,
+ * variables and ports.
  */
 
 const root = join(import.meta.dirname, '..')
@@ -33,7 +33,9 @@ const stages = new Map(
     }),
 )
 
-/** The arguments of an instruction in a stage and in those that it is based on, the oldest first. */
+/**
+ * Returns the arguments of an instruction in a stage and in the stages that it is based on, the oldest first.
+ */
 function argumentsOf(instruction: string, name: string): readonly string[] {
   const stage = stages.get(name)
   if (stage === undefined) return []

@@ -18,7 +18,10 @@ const root = join(import.meta.dirname, '..')
 const commit = '0123456789abcdef0123456789abcdef01234567'
 const sources: SourceState = { version: '1.2.3', revision: commit, created: new Date(1e12) }
 
-/** Packing Node itself takes seconds, and is the same for every image. */
+/**
+ * The layer of Node. In `smallNode` one small file replaces Node, since packing Node takes seconds and is the
+ * same for every image.
+ */
 const node = nodeLayer(root)
 const smallNode = { ...node, tree: buildTree([['usr/local/bin/node', textFile('node', 0o755)]]) }
 
@@ -33,7 +36,7 @@ function recipe(name: string): Recipe {
   return found
 }
 
-/** The content of an archive, each blob with its digest verified. */
+/** Returns the content of an archive, after verifying the digest of each blob. */
 function readArchive(path: string) {
   const read = (name: string) => {
     const { status, stdout, stderr } = spawnSync('tar', ['-xOf', path, name], { maxBuffer: 2 ** 28 })
@@ -57,7 +60,7 @@ function readArchive(path: string) {
   }
 }
 
-/** The files of a layer by their paths. */
+/** Returns the contents of a layer's files by their paths. */
 function readLayer(packed: Buffer): ReadonlyMap<string, string> {
   const input = zstdDecompressSync(packed)
   const list = spawnSync('tar', ['-tf', '-'], { input, encoding: 'utf8' }).stdout
@@ -111,7 +114,8 @@ test('an archive has the index, tags and layers that docker, containerd and skop
 })
 
 /**
- * Every package of the bill has the text of its license beside, and its version and digest by the lockfile.
+ * Asserts for every package in the bill of materials that the image has its license text, and that its
+ * version and digest are those of the lockfile.
  */
 function assertLicensed(files: ReadonlyMap<string, string>): void {
   const bill = JSON.parse(files.get('sbom.cdx.json') ?? '')

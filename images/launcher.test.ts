@@ -6,7 +6,10 @@ import { startProgram } from '../test/support/program.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { makeLauncher } from './launcher.ts'
 
-/** Runs a program by its launcher until it is ready. Resolves with how the signal ended it. */
+/**
+ * Runs a program by its launcher until it is ready, and sends the signal. Resolves with how the process
+ * ended.
+ */
 async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promise<number | string> {
   const place = temporaryFolder('launcher')
   const module = join(place, 'program.mjs')
@@ -19,7 +22,8 @@ async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promi
 }
 
 test('a signal ends a program that does not handle it yet, also as process 1 of a container', async () => {
-  // A process without a handler ends by the signal itself, or not at all as the first one.
+  // Without a handler, the process would end by the signal itself, or not at all as the first process of a
+  // container.
   assert.equal(await endBySignal('', 'SIGTERM'), 143)
   assert.equal(await endBySignal('', 'SIGINT'), 130)
 })

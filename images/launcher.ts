@@ -1,14 +1,14 @@
 import { nodePath } from './node-layer.ts'
 
 /**
- * Returns the script that runs a program of an image, which `kubectl exec` finds by its name; the image has
- * no shell.
+ * Returns the script that starts a program of an image. `kubectl exec` finds the script by the program's
+ * name, since the image has no shell.
  *
- * The kernel does not end the first process of a container by a signal without a handler, and a program has
- * no handler while it loads: a pod that was deleted at that moment would stay until its grace period ends.
- * Therefore the script handles the signals until the program does.
+ * The kernel does not apply the default action of a signal to the first process of a container, and a program
+ * has no handlers while it loads: a pod that is deleted at that moment would run until its grace period ends.
+ * Therefore the script handles the signals until the program adds its own handlers.
  *
- * @param module the absolute path of the program
+ * @param module the absolute path of the program's module
  */
 export function makeLauncher(module: string): string {
   return `#!${nodePath}

@@ -13,7 +13,10 @@ const image = {
 const node: KubeNode = { labels: {}, providerId: '', architecture: 'amd64' }
 const load = ['kind load image-archive --name', '/tmp/operator.tar']
 
-/** Settings, the programs of the machine, the context and node; what is run, and the reference for pods. */
+/**
+ * The settings, the programs on the PATH, the context and a node; and the expected command and reference for
+ * pods.
+ */
 const ways: readonly (readonly [
   env: Readonly<Record<string, string>>,
   programs: readonly string[],
@@ -75,7 +78,7 @@ for (const [env, programs, context, known, ran, reference = image.reference] of 
   })
 }
 
-/** Settings, programs and context, and the error. */
+/** The settings, the programs on the PATH and the context; and the expected error. */
 const errors: readonly (readonly [
   env: Readonly<Record<string, string>>,
   programs: readonly string[],
@@ -111,7 +114,9 @@ test('a registry that rejects the push is named with what to do', async t => {
   await assert.rejects(loader.load(image), /skopeo login registry\.example\.com\), or name a registry/)
 })
 
-/** Puts programs alone on the PATH that log how they are called; returns these lines. */
+/**
+ * Puts only fake programs on the PATH, which log their arguments. Returns a function that reads these lines.
+ */
 function fakePrograms(t: { after(end: () => void): void }, names: readonly string[], code = 0) {
   const folder = temporaryFolder('programs')
   const log = join(folder, 'log')
@@ -121,7 +126,7 @@ function fakePrograms(t: { after(end: () => void): void }, names: readonly strin
   }
   const before = process.env['PATH']
   process.env['PATH'] = [folder, '/bin/none'].join(delimiter)
-  // LOAD_IMAGES is run by bash.
+  // bash runs the command in LOAD_IMAGES.
   writeFileSync(join(folder, 'bash'), `#!/bin/sh\nPATH=${folder}:$PATH exec /bin/bash "$@"\n`)
   chmodSync(join(folder, 'bash'), 0o755)
   t.after(() => {

@@ -7,25 +7,25 @@ import { promisify } from 'node:util'
 const root = join(import.meta.dirname, '..')
 const maxOutputBytes = 64 * 1024 * 1024
 
-/** An image in an archive, as `images/main.ts --list` writes it. */
+/** An image in an archive, as an entry in the list that `images/main.ts --list` writes. */
 export interface ArchivedImage {
   readonly name: string
   /** The repository and the tag: `tollway/operator:dev`. */
   readonly reference: string
-  /** `sha256:…` */
+  /** The digest of the manifest: `sha256:…`. */
   readonly digest: string
   readonly archive: string
 }
 
-/** Brings images to the nodes of a cluster. */
+/** Loads images into the nodes of a cluster. */
 export interface ImageLoader {
-  /** The command, for people: `kind load image-archive`. */
+  /** The command as it is shown to people: `kind load image-archive`. */
   readonly title: string
-  /** Loads one image; resolves with the reference by which pods find it. */
+  /** Loads one image. Resolves with the reference that pods must use for it. */
   load(image: Omit<ArchivedImage, 'name'>): Promise<string>
 }
 
-/** The cluster of the current context. */
+/** The cluster of kubectl's current context. */
 export interface KnownCluster {
   readonly context: string
   readonly nodes: readonly KubeNode[]
@@ -37,16 +37,16 @@ export interface KubeNode {
   readonly architecture: string
 }
 
-/** The message of the error says what to do. */
+/** An error whose message tells the user what to do. */
 export class InstallError extends Error {
   override readonly name = 'InstallError'
 }
 
 /**
- * Returns the loader for a cluster: the command in LOAD_IMAGES, the registry in REGISTRY, or the program of a
- * local cluster.
+ * Returns the loader for a cluster: the command in LOAD_IMAGES, or a push to the registry in REGISTRY, or
+ * else the program of kind, k3d, minikube or Docker Desktop.
  *
- * @throws InstallError for a cluster that takes images only from a registry, or if a program is missing
+ * @throws InstallError if the cluster is none of these, or a program is missing
  */
 export function selectLoader(env: NodeJS.ProcessEnv, cluster: KnownCluster): ImageLoader {
   const { LOAD_IMAGES: command = '', REGISTRY: registry = '' } = env
@@ -70,7 +70,7 @@ export function selectLoader(env: NodeJS.ProcessEnv, cluster: KnownCluster): Ima
   )
 }
 
-/** Loads with a command of the user, to which the path of the archive is added. */
+/** Loads images with a command of the user; the path of the archive is appended as an argument. */
 export function commandLoader(command: string): ImageLoader {
   return {
     title: command,
@@ -98,7 +98,8 @@ function programLoader(program: string, argumentsOf: (archive: string) => readon
 const digestDigits = 12
 
 /**
- * Pushes each image with its digest as the tag, so that nodes never use an earlier image of the same name.
+ * Pushes images to a registry. The tag is the beginning of the digest, so that no node uses an earlier image
+ * of the same name.
  */
 function registryLoader(registry: string): ImageLoader {
   const pushes = hasProgram('skopeo') ? 'skopeo' : 'docker'
@@ -141,8 +142,8 @@ function registryLoader(registry: string): ImageLoader {
 }
 
 /**
- * Makes the images of these names in `out/images`; without names, all images, except those of servers that
- * this machine does not have.
+ * Makes the images with these names in `out/images`. Without names, makes all images except those of servers
+ * that are not installed on this machine.
  */
 export async function makeImages(...names: readonly string[]): Promise<readonly ArchivedImage[]> {
   const list = join(root, 'out/images/images.json')
@@ -150,7 +151,11 @@ export async function makeImages(...names: readonly string[]): Promise<readonly 
   return JSON.parse(readFileSync(list, 'utf8')) as readonly ArchivedImage[]
 }
 
-/** @param purpose the end of a sentence: `load images` */
+/**
+ * Throws an InstallError if a program is not on the PATH.
+ *
+ * @param purpose what the program is needed for: `load images`
+ */
 export function requireProgram(program: string, purpose: string): void {
   if (!hasProgram(program))
     throw new InstallError(`${program} is not on the PATH; it is needed to ${purpose}`)
@@ -168,14 +173,17 @@ export function hasProgram(name: string): boolean {
   })
 }
 
-/** Runs a command that inherits the output. Rejects when it fails. */
+/** Runs a command in the root folder; its output goes to that of this process. Rejects if it fails. */
 export async function executeCommand(program: string, ...args: readonly string[]): Promise<void> {
   const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
   const [code, signal] = await once(child, 'exit')
   if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}`)
 }
 
-/** Resolves with the output of a command. Rejects with its last line of errors. */
+/**
+ * Runs a command in the root folder, and resolves with its output. Rejects with the last line of its standard
+ * error.
+ */
 export async function readOutput(program: string, ...args: readonly string[]): Promise<string> {
   try {
     return (await promisify(execFile)(program, [...args], { cwd: root, maxBuffer: maxOutputBytes })).stdout

@@ -74,7 +74,7 @@ interface Options {
   readonly folder: string
   readonly list: string | undefined
   readonly names: readonly string[]
-  /** Whether the command line has names. */
+  /** True if the command line names images; false if `names` are all images. */
   readonly named: boolean
 }
 
@@ -97,7 +97,7 @@ function readOptions(args: readonly string[], recipes: readonly Recipe[]): Optio
   return { help, folder, list, names: named ? positionals : known, named }
 }
 
-/** Returns undefined after reporting why the image could not be made. */
+/** Makes one image. Resolves with undefined if that failed, after printing the reason. */
 async function makeOne(maker: Maker, recipe: Recipe): Promise<MadeImage | undefined> {
   const startMs = performance.now()
   try {

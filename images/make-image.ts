@@ -5,7 +5,7 @@ import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 import { listTags, type SourceState } from './source-state.ts'
 
-/** An image in its archive. */
+/** An image that was made, in its archive. */
 export interface MadeImage {
   readonly name: string
   /** The repository and the tag: `tollway/operator:dev`. */
@@ -13,27 +13,28 @@ export interface MadeImage {
   readonly digest: string
   readonly archive: string
   readonly archiveBytes: number
-  /** The size of all its files. */
+  /** The size of all files in the image. */
   readonly unpackedBytes: number
 }
 
-/** The architecture of this machine by its name in OCI: `amd64`. */
+/** The OCI name of this machine's architecture: `amd64`. */
 export const architecture = process.arch === 'x64' ? 'amd64' : process.arch
 
 export type Maker = ReturnType<typeof createMaker>
 
 /**
- * Makes images in a folder:
+ * Creates a maker of images, which writes into a folder:
  *
  * NAME.tar          the image
  * NAME.cdx.json     its bill of materials, for Tollway's images
- * layers/, root/    its content: as the layers of the archives, and as folders, for the Dockerfile
+ * layers/           the layers of all images, compressed, from which the archives are made
+ * root/             the layers of Tollway's images as folders, for the Dockerfile
  */
 export function createMaker(folder: string, sources: SourceState) {
   const made = new Map<string, Promise<Layer>>()
   const created = sources.created
   return {
-    /** Makes the image, with its bill of materials beside it. Rejects when the machine lacks something. */
+    /** Makes an image and its bill of materials. Rejects with an Error that names what the machine lacks. */
     async make(recipe: Recipe): Promise<MadeImage> {
       const { name, repository, ours, title, run } = recipe
       const contents = await recipe.gather()

@@ -13,21 +13,20 @@ import { debianComponents } from './components/debian-components.ts'
 import { npmComponent } from './components/npm-components.ts'
 import { sharedLibraries } from './components/shared-libraries.ts'
 
-/** The user and the group that every image runs as. */
+/** The user id and group id of every image's process. */
 export const nonRoot = 65_532
 
-/** The layer that all images of Tollway share: Node and the system files that it needs. */
+/** The layer that all images of Tollway share: Node, and the system files and libraries that Node needs. */
 export interface NodeLayer {
   readonly tree: FileTree
   readonly components: readonly Component[]
 }
 
-/** The path of Node in an image. */
 export const nodePath = '/usr/local/bin/node'
 
 /**
- * Returns Node exactly as npm published it. Stripping it would save 18 of 126 MB, but change the published
- * checksum.
+ * Returns the layer with Node exactly as it was published to npm. Stripping the binary would save 18 of 126
+ * MB, but change its published checksum.
  *
  * @throws Error if the Node of this platform is not installed
  */
@@ -39,19 +38,22 @@ export function nodeLayer(root: string): NodeLayer {
   const components = [npmComponent(root, folder), ...debianComponents(libraries)]
   const files: TreeEntries = [
     [nodePath, fileCopy(node, 0o755)],
-    // The certificates that Node contains, for programs that read them from the usual path.
+    // Node's built-in certificates, for libraries that read them from this usual path.
     ['etc/ssl/certs/ca-certificates.crt', textFile(`${rootCertificates.join('\n')}\n`)],
   ]
   const tree = buildTree(systemFiles, libraryEntries(libraries), files, licenseEntries(components))
   return { tree, components }
 }
 
-/** Libraries at the paths from which the programs linked with them load them. */
+/**
+ * Returns entries for shared libraries at the same paths as on this machine, since programs load the
+ * libraries from there.
+ */
 export function libraryEntries(libraries: readonly string[]): TreeEntries {
   return libraries.map(path => [path, fileCopy(path, 0o755)] as const)
 }
 
-/** What a C library asks of a system, and a place to write to. */
+/** The files that a C library expects of a system, and a folder that every user may write to. */
 export const systemFiles: TreeEntries = [
   ['tmp', { kind: 'folder', mode: 0o1777 }],
   [

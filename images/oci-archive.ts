@@ -14,9 +14,9 @@ import {
 } from '@tollway/chassis/archive/file-tree.ts'
 import { packTar } from '@tollway/chassis/archive/tar.ts'
 
-/** A layer in a compressed file. */
+/** A layer of an image, in a compressed file. */
 export interface Layer {
-  /** The digest of the file: `sha256:…`. */
+  /** The digest of the compressed file: `sha256:…`. */
   readonly digest: string
   /** The digest of the uncompressed tar. */
   readonly diffId: string
@@ -25,7 +25,7 @@ export interface Layer {
   readonly path: string
 }
 
-/** The execution parameters of a container, with the names of the OCI image configuration. */
+/** How a container of the image runs, with the names of the OCI image configuration. */
 export interface RunConfig {
   readonly Entrypoint: readonly string[]
   readonly Cmd?: readonly string[]
@@ -39,16 +39,19 @@ interface Image {
   /** The name without a registry and a tag: `tollway/operator`. */
   readonly repository: string
   readonly tags: readonly string[]
-  /** `amd64`, `arm64`. */
+  /** The OCI name of the architecture: `amd64`, `arm64`. */
   readonly architecture: string
   readonly created: Date
   readonly run: RunConfig
-  /** Annotations of the manifest, and labels of the configuration: `org.opencontainers.image.title`. */
+  /**
+   * Values such as `org.opencontainers.image.title`, which become annotations of the manifest and labels of
+   * the configuration.
+   */
   readonly annotations: Readonly<Record<string, string>>
   readonly layers: readonly Layer[]
 }
 
-/** Higher levels take much longer and save little. */
+/** The compression level of Zstandard. Higher levels take much longer and save little. */
 const compressionLevel = 9
 
 const mediaTypes = {
@@ -58,7 +61,7 @@ const mediaTypes = {
   layer: 'application/vnd.oci.image.layer.v1.tar+zstd',
 } as const
 
-/** Writes the tree as a layer into a file. Equal trees have equal bytes. */
+/** Writes a tree as a layer into a file. Equal trees give equal bytes. */
 export async function writeLayer(tree: FileTree, path: string): Promise<Layer> {
   mkdirSync(dirname(path), { recursive: true })
   const unpacked = meter()
@@ -92,9 +95,9 @@ function meter() {
 const formatDigest = (hash: Hash) => `sha256:${hash.digest('hex')}`
 
 /**
- * Writes the image as a tar in the OCI image layout with all its tags, and with the `manifest.json` that
- * older versions of `docker load` read. Resolves with the digest of the image, which is that of its manifest,
- * and the size of the archive.
+ * Writes an image with all its tags as a tar in the OCI image layout; `manifest.json` is for older versions
+ * of `docker load`. Resolves with the digest of the manifest, by which the image is known, and the size of
+ * the archive in bytes.
  */
 export async function writeArchive(
   image: Image,

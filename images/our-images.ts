@@ -20,20 +20,19 @@ import type { Contents, Recipe } from './recipe.ts'
 interface OurImage {
   readonly name: string
   readonly title: string
-  /** The program that the image runs, and its source file. */
+  /** The name of the program in the image, and its source file. */
   readonly command: string
   readonly source: string
   readonly args: readonly string[]
-  /** Another path of the program, for manifests written for another image. */
+  /** A second path of the program, for Kubernetes manifests that were written for another image. */
   readonly alias?: string
-  /** The options of Node. */
   readonly nodeOptions: readonly string[]
-  /** Additional environment variables. */
+  /** Environment variables in addition to PATH and NODE_ENV. */
   readonly environment?: Readonly<Record<string, string>>
   readonly ports: readonly number[]
 }
 
-/** The image of the operator also has the services, which `tollway run` starts. */
+/** The images of Tollway. That of the operator also contains the services, which `tollway run` starts. */
 const ourImages: readonly OurImage[] = [
   {
     name: 'operator',
@@ -49,7 +48,7 @@ const ourImages: readonly OurImage[] = [
     name: 'ratelimit',
     title: 'The rate limit service of Tollway',
     command: 'ratelimit',
-    // The path in the image of envoyproxy/ratelimit.
+    // The path of the program in the image of envoyproxy/ratelimit.
     alias: 'bin/ratelimit',
     source: 'services/ratelimit/main.ts',
     args: [],
@@ -77,7 +76,11 @@ const ourImages: readonly OurImage[] = [
   },
 ]
 
-/** @param version the version of the package, which the bill of materials contains */
+/**
+ * Returns the recipes for the images of Tollway. `node` is called only when an image is made.
+ *
+ * @param version the version of Tollway, for the bill of materials
+ */
 export function ourRecipes(root: string, version: string, node: () => NodeLayer): readonly Recipe[] {
   return ourImages.map(image => ({
     name: image.name,
@@ -128,7 +131,10 @@ function formatEnvironment({ environment = {} }: OurImage): readonly string[] {
   return Object.entries(environment).map(([name, value]) => `${name}=${value}`)
 }
 
-/** The options of Node are in the entrypoint, because the first line of a script can have only one option. */
+/**
+ * Returns the entrypoint of an image. Options of Node are in it, because the first line of the launcher
+ * script can hold only one.
+ */
 function entrypoint({ command, nodeOptions }: OurImage): readonly string[] {
   const path = `/usr/local/bin/${command}`
   return nodeOptions.length === 0 ? [path] : [nodePath, ...nodeOptions, path]

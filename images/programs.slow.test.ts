@@ -18,8 +18,8 @@ import { waitFor } from '../test/support/wait-for.ts'
 import { bundle } from './bundle.ts'
 
 /**
- * The programs as in the images: plain JavaScript in a folder without the repository, and without a
- * node_modules nearby.
+ * These tests run the programs as the images contain them: plain JavaScript in a folder without the
+ * repository, and without a node_modules folder nearby.
  */
 const root = join(import.meta.dirname, '..')
 const place = temporaryFolder('programs')
@@ -29,7 +29,7 @@ const broker = join(place, 'broker/broker.mjs')
 const payments = join(place, 'payments/payments.mjs')
 const runtime = join(place, 'runtime')
 
-/** Programs in another folder at each run would only fill the cache. */
+/** The programs are in a new folder at each run: caching their compiled code would only fill the cache. */
 delete process.env['NODE_COMPILE_CACHE']
 
 before(async () => {

@@ -5,10 +5,10 @@ import type { RunConfig } from './oci-archive.ts'
 export interface Recipe {
   /** The name for the command line and the files: `operator`. */
   readonly name: string
-  /** `tollway/operator`. */
+  /** The name of the image without a registry and a tag: `tollway/operator`. */
   readonly repository: string
   readonly title: string
-  /** Whether it is an image of Tollway; the others exist so that tests need no registry. */
+  /** True for the images of Tollway. The others are servers for tests, which then need no registry. */
   readonly ours: boolean
   readonly run: RunConfig
   /**
@@ -20,8 +20,11 @@ export interface Recipe {
 }
 
 export interface Contents {
-  /** The layers, the one that changes least first. Each has a unique name, the same for the same content. */
+  /**
+   * The layers, beginning with the one that changes least. In all recipes, a layer name stands for one
+   * content: a layer with a known name is not made again.
+   */
   readonly layers: readonly { readonly name: string; readonly tree: FileTree }[]
-  /** The bill of materials (CycloneDX). */
+  /** The bill of materials as JSON (CycloneDX), for images of Tollway. */
   readonly bill?: string
 }

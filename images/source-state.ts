@@ -2,12 +2,12 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The state of the sources of an image. */
+/** The version, commit and time of the sources from which images are made. */
 export interface SourceState {
   readonly version: string
-  /** The commit, with `-dirty` when files differ from it; undefined outside of a checkout. */
+  /** The commit, with `-dirty` appended when files differ from it; undefined outside of a Git checkout. */
   readonly revision?: string
-  /** The time of the commit, or of SOURCE_DATE_EPOCH if it is set. The epoch if neither is known. */
+  /** The time in SOURCE_DATE_EPOCH if it is set, else that of the commit, else the Unix epoch. */
   readonly created: Date
 }
 

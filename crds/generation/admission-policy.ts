@@ -7,15 +7,14 @@ import {
 } from '../rate-limit-config.ts'
 import { apiGroup } from '../resource-kind.ts'
 
-/** The name of the policy, and of its binding. */
 const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
- * The rules of descriptors that a definition cannot have in CEL, most of them below the first level: a
- * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). One expression has all rules,
- * and visits each descriptor once; only the message searches for the rule and the level with the problem. An
- * update that does not change the descriptors is admitted, so that a resource that violates a newer rule can
- * still be changed in other fields.
+ * Returns a ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1) with the rules of
+ * descriptors that a definition cannot have in CEL, most of them for the levels below the first. One
+ * expression has all rules and visits each descriptor once; only the message searches for the violated rule
+ * and its level. An update that leaves the descriptors unchanged is admitted, so that a resource that
+ * violates a newer rule can still be changed in other fields.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
   const { plural, version } = rateLimitConfigKind
@@ -38,7 +37,7 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
       },
       matchConditions: [
         {
-          // An older policy may have accepted descriptors that violate a rule of this one.
+          // An older policy may have admitted descriptors that violate a rule of this one.
           name: 'descriptors-change',
           expression:
             'oldObject == null || !has(object.spec.descriptors) || !has(oldObject.spec.descriptors) || ' +
@@ -67,8 +66,8 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
 const { maxDescriptorLevels } = rateLimitConfigLimits
 
 /**
- * The rules for one descriptor, if the definition does not have them for this level. Each level has a
- * variable of its own, `d1` for those of the first one.
+ * Returns the conditions for one descriptor of a level, without those that the definition has. In them the
+ * variable `d1` is the descriptor of the first level, `d2` that of the second, and so on.
  */
 function forOne(level: number, rules: readonly DescriptorRule[]): readonly string[] {
   const selectConditions = (wanted: DescriptorRule['field'], self: string) => {
@@ -92,7 +91,10 @@ function areTrue(conditions: readonly string[]): string {
   return conditions.length === 1 ? `${conditions}` : `!(false in [${conditions.join(', ')}])`
 }
 
-/** Whether the conditions are true for all descriptors of the level in `parent`. See `PolicyRule`. */
+/**
+ * Returns an expression that is true if the conditions are true for all descriptors of the level in `parent`.
+ * `PolicyRule` describes the form of the conditions.
+ */
 function forAll(parent: string, level: number, conditions: readonly string[]): string {
   return `${parent}.?descriptors.orValue([]).all(d${level}, ${areTrue(conditions)})`
 }
@@ -112,8 +114,9 @@ function forAllOfLevel(wanted: number, rule: DescriptorRule): string {
 }
 
 /**
- * Returns a variable for each rule, with its message if it is violated, else ''. An API server compiles
- * variables separately, in a time that grows with the square of the length of an expression.
+ * Returns a variable for each rule, whose value is the rule's message if the rule is violated, else ''. An
+ * API server compiles each variable separately, and the time of a compilation grows with the square of the
+ * expression's length.
  */
 function messageVariables(
   rules: readonly DescriptorRule[],
@@ -124,7 +127,7 @@ function messageVariables(
   }))
 }
 
-/** The message of the first rule that is violated. */
+/** Returns an expression for the message of the first violated rule. */
 function firstMessage(rules: readonly DescriptorRule[]): string {
   const [last = '', ...others] = messageVariables(rules)
     .map(({ name }) => `variables.${name}`)
@@ -132,7 +135,10 @@ function firstMessage(rules: readonly DescriptorRule[]): string {
   return others.reduce((rest, message) => `${message} != '' ? ${message} : ${rest}`, last)
 }
 
-/** Names the first level that violates the rule: `spec.descriptors[*].descriptors[*].rateLimit: …`. */
+/**
+ * Returns an expression for the message of a violated rule, which names the first level that violates it:
+ * `spec.descriptors[*].descriptors[*].rateLimit: …`.
+ */
 function messageFor(wanted: DescriptorRule): string {
   const { field, rule, fromLevel } = wanted
   const place = (level: number) => `spec${'.descriptors[*]'.repeat(level)}${field && `.${field}`}`

@@ -8,15 +8,21 @@ import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition } from './definition.ts'
 
 interface DefinitionFile {
-  /** `tollway.dev_ratelimitconfigs.yaml`. */
+  /** The name of the file: `tollway.dev_ratelimitconfigs.yaml`. */
   readonly name: string
   readonly text: string
 }
 
-/** The version of Tollway of a definition, which the chart never replaces by an older one. */
+/**
+ * The annotation with the version of Tollway that made a definition. The chart never replaces a definition by
+ * one of an older version.
+ */
 export const versionAnnotation = `${apiGroup}/version`
 
-/** Returns the files that users apply: the definition of each kind, and the admission policy. */
+/**
+ * Returns the files that users apply to a cluster: one for the definition of each kind, and one for the
+ * admission policy.
+ */
 export function definitionFiles(): readonly DefinitionFile[] {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
   const file = (name: string, objects: readonly JsonObject[]) => ({

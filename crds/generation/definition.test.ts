@@ -5,7 +5,7 @@ import { resourceKinds } from '../resource-kinds.ts'
 import type { Schema } from '../schema.ts'
 import { customResourceDefinition } from './definition.ts'
 
-/** Every field of spec and status with its path: `spec.descriptors[].key`. */
+/** Yields every field of spec and status with its path: `spec.descriptors[].key`. */
 function* fieldsOf(schema: Schema, path: string): Generator<readonly [string, Schema]> {
   yield [path, schema]
   for (const [name, field] of Object.entries(schema.properties ?? {})) {
@@ -34,7 +34,7 @@ for (const kind of resourceKinds) {
         if (type === 'array') return maxItems === undefined
         return type === 'object' && properties === undefined && maxProperties === undefined
       })
-      // Lists below the last level must be empty.
+      // A list below the last level needs no bound, since it must be empty.
       const shown = boundless.map(([path]) => path).filter(path => !path.endsWith('.descriptors[]'))
       assert.deepEqual(shown, [])
     })

@@ -2,12 +2,12 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { apiGroup, type ResourceKind } from '../resource-kind.ts'
 import type { Schema } from '../schema.ts'
 
-/** The name of a kind's definition, and of its file: `ratelimitconfigs.tollway.dev`. */
+/** Returns the name of a kind's CustomResourceDefinition: `ratelimitconfigs.tollway.dev`. */
 export function definitionName({ plural }: ResourceKind): string {
   return `${plural}.${apiGroup}`
 }
 
-/** The CustomResourceDefinition (apiextensions.k8s.io/v1) of a kind. */
+/** Returns the CustomResourceDefinition (apiextensions.k8s.io/v1) of a kind. */
 export function customResourceDefinition(kind: ResourceKind): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -53,7 +53,7 @@ function resourceSchema({ kind, version, description, spec, status }: ResourceKi
   })
 }
 
-/** The keywords for the API server, in the order of the output. */
+/** The keywords of a schema that a definition contains, in the order of the output. */
 const keywords = [
   'description',
   'type',
@@ -80,9 +80,10 @@ const inProcess: readonly string[] = ['rules', 'tooManyItems']
 const known = new Set<string>([...keywords, ...nested, ...inProcess])
 
 /**
- * Returns a schema in the form of a definition.
+ * Returns a schema in the form that a definition requires.
  *
- * @throws Error for a keyword that `validateValue` ignores: the API server would judge differently
+ * @throws Error for a keyword that `validateValue` ignores: the API server would judge differently than this
+ *   process
  */
 function structuralSchema(schema: Schema): JsonObject {
   const unknown = Object.keys(schema).find(keyword => !known.has(keyword))
@@ -103,7 +104,10 @@ function structuralSchema(schema: Schema): JsonObject {
   }
 }
 
-/** Omits empty lists, except an empty default. */
+/**
+ * Returns whether a definition contains the keyword: not without a value, and not for an empty list unless it
+ * is a default.
+ */
 function isIncluded(keyword: keyof Schema, value: unknown): boolean {
   if (value === undefined) return false
   return keyword === 'default' || !(Array.isArray(value) && value.length === 0)

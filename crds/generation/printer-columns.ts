@@ -1,9 +1,9 @@
 import type { PrinterColumn } from '../resource-kind.ts'
 
 /**
- * The column of the condition Ready in `kubectl get`.
+ * Returns the column of `kubectl get` for the condition Ready.
  *
- * @param description when a resource of the kind is ready.
+ * @param description when a resource of the kind is ready
  */
 export function readyColumn(description: string): PrinterColumn {
   return {
@@ -21,7 +21,9 @@ export const ageColumn: PrinterColumn = {
   description: 'The age of the resource.',
 }
 
-/** The last columns of a kind that processes enforce; `feedStatus` defines their fields. */
+/**
+ * The last columns of a kind that service processes enforce; `feedStatus` defines the fields that they show.
+ */
 export const feedColumns: readonly PrinterColumn[] = [
   readyColumn('Whether every process enforces the current version of the resource.'),
   {

@@ -2,20 +2,26 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 export interface GeneratedFile {
-  /** Relative to the folder. */
+  /** The path of the file, relative to the folder. */
   readonly name: string
   readonly text: string
 }
 
 interface GenerationOptions {
   readonly folder: string
-  /** Write nothing: print the files that are not up to date, and exit with 1 if there are any. */
+  /**
+   * If true, nothing is written: the files that are not up to date are printed, and the exit code is 1 if
+   * there are any.
+   */
   readonly check: boolean
   /** The program that generates the files: `crds/generate.ts`. */
   readonly program: string
 }
 
-/** Writes generated files that are not up to date and prints their names, or only checks them. */
+/**
+ * Writes the generated files whose content on disk differs, and prints their names; with `check`, only checks
+ * them.
+ */
 export function writeGenerated(
   files: readonly GeneratedFile[],
   { folder, check, program }: GenerationOptions,

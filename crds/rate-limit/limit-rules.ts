@@ -11,7 +11,10 @@ export function problemIf(wrong: boolean, path: string, message: string): readon
   return wrong ? [{ path, message }] : []
 }
 
-/** Rules for the admission policy use optional values, and `a <= b` for "a implies b"; see `PolicyRule`. */
+/**
+ * Whether a limit is unlimited, for expressions in the admission policy: there, `self` may be an optional
+ * value, and `a <= b` means "a implies b" (see `PolicyRule`).
+ */
 const isUnlimited = 'self.?unlimited.orValue(false)'
 
 const unitAndRequests = ['unit', 'requestsPerUnit'] as const
@@ -128,7 +131,10 @@ const secondsInCel = `{${Object.entries(unitSeconds)
   .map(([unit, seconds]) => `'${unit}': ${seconds}`)
   .join(', ')}}`
 
-/** Division, because a product could exceed 64 bits. */
+/**
+ * Returns an expression for the largest exact number of requests in a window. It divides, because a product
+ * could exceed 64 bits.
+ */
 function mostRequestsInCel(unit: string, unitMultiplier: string): string {
   return `${endOfExactProducts - 1} / (${secondsInCel}[${unit}] * ${unitMultiplier})`
 }
@@ -165,7 +171,7 @@ const exactProducts: PolicyRule = {
   },
 }
 
-/** Empty if it is left out, which is the problem of another rule. */
+/** The unit of the limit; empty if it is left out, which another rule reports. */
 const unitInCel = "self.?unit.orValue('')"
 
 const calendarOfDays: PolicyRule = {
@@ -215,7 +221,10 @@ const anchorsFitUnit: PolicyRule = {
   },
 }
 
-/** Evaluation fails for an unknown name, and the API server then puts the name before the message. */
+/**
+ * Rejects unknown time zones. For one, the evaluation in the API server fails, and the message begins with
+ * its name.
+ */
 const knownTimeZone: PolicyRule = {
   cel: {
     rule:
@@ -227,7 +236,7 @@ const knownTimeZone: PolicyRule = {
   inPolicy: ["timestamp('2000-01-01T00:00:00Z').getHours(self.?calendar.?timeZone.orValue('UTC')) >= 0"],
   judge({ calendar }) {
     const timeZone = isFields(calendar) ? calendar['timeZone'] : undefined
-    // The pattern of the field reports offsets, such as +01:00.
+    // Offsets such as +01:00 are reported by the pattern of the field.
     if (typeof timeZone !== 'string' || /^[+-]/.test(timeZone)) return []
     return problemIf(
       !isTimeZone(timeZone),
@@ -260,7 +269,6 @@ const commonRules = [
   knownTimeZone,
 ] as const
 
-/** The rules of `rateLimit`. */
 export const rulesOfRateLimit: readonly PolicyRule[] = [
   limitedOrUnlimited,
   replacesOthers,
@@ -268,10 +276,13 @@ export const rulesOfRateLimit: readonly PolicyRule[] = [
   ...commonRules,
 ]
 
-/** The rules of a member of `limits`, except those of `costlyRulesOfMember`. */
+/** The rules of a member of `limits` that both the definition and the admission policy have. */
 export const rulesOfMember: readonly PolicyRule[] = [limitedMember, ...commonRules]
 
-/** These rules would make a definition exceed the cost that an API server allows. */
+/**
+ * The rules of a member of `limits` that only the admission policy has: with them, the definition would
+ * exceed the CEL cost that an API server allows.
+ */
 export const costlyRulesOfMember: readonly PolicyRule[] = [replacesOthers]
 
 function listInCel(words: readonly string[]): string {

@@ -13,12 +13,15 @@ import { type FieldRule, withRules } from '../field-rule.ts'
 import { type Schema, typed } from '../schema.ts'
 import { costlyRulesOfMember, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
 
-/** The bounds of the fields that envoyproxy/ratelimit has, too. Lengths are in characters. */
+/** The longest name of a rule, in characters. */
 export const maxNameLength = 128
-/** Longer or more names would make the CEL rules of the first level exceed the cost that is allowed. */
+/**
+ * At most this many rules can be replaced by one rule. More of them, or longer names, would make the CEL
+ * rules of the first level exceed the cost that an API server allows.
+ */
 export const maxReplaces = 16
 
-/** Returns the optional fields of a table. */
+/** Returns the schemas of the fields in a table, all of which are optional. */
 export function fieldSchemas<T extends FieldTable>(
   table: T,
 ): { [Name in keyof T]: TOptional<TUnsafe<ValueOf<T[Name]>> & Schema> } {
@@ -47,8 +50,9 @@ function toSchema(field: RuleField): Schema {
 }
 
 /**
- * The API server estimates the cost of CEL in a definition, and rejects it inside nested lists. Below the top
- * level an admission policy has the rules (see `rulesOfDescriptors`).
+ * Returns the part of a level's schema with these rules. Only the first level also has them in CEL: an API
+ * server estimates the cost of CEL, and rejects rules inside nested lists. For the levels below, the
+ * admission policy has the rules (`rulesOfDescriptors`).
  */
 export function withRulesOfLevel(
   level: number,
@@ -57,7 +61,7 @@ export function withRulesOfLevel(
   return level === 1 ? withRules(rules) : { ...withRules(rules), 'x-kubernetes-validations': [] }
 }
 
-/** `rateLimit`: the only limit of a descriptor. */
+/** Returns the schema of `rateLimit`, the only limit of a descriptor. */
 export function rateLimitSchema(level: number) {
   return Type.Object(
     {
@@ -84,7 +88,7 @@ export function rateLimitSchema(level: number) {
   )
 }
 
-/** `limits`: several limits of a descriptor. */
+/** Returns the schema of `limits`, several limits of a descriptor. */
 export function limitsSchema(level: number) {
   return Type.Array(memberSchema(level), {
     minItems: minLimits,

@@ -2,7 +2,7 @@ import { type FieldTable, limitFields, type RuleField } from '@tollway/ratelimit
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 
-/** Mostly valid values, and sometimes another JSON value. */
+/** Generates mostly values of `right`, and sometimes any other JSON value. */
 function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
   const wrong = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], {
     name: 'a',
@@ -12,7 +12,7 @@ function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
 
 const name = fc.constantFrom('a', 'b', 'pay')
 
-/** A limit with fields of each kind; about half of the combinations are right. */
+/** A limit with fields of each kind. About half of the combinations are valid. */
 const window = fc.record(
   {
     unit: unit(),
@@ -22,7 +22,7 @@ const window = fc.record(
   { requiredKeys: ['unit', 'requestsPerUnit'] },
 )
 
-/** Values of each field of a table, of which a few are out of its bounds. */
+/** Generates values for each field of a table; a few are out of bounds. */
 function fieldsOf(table: FieldTable): Record<string, fc.Arbitrary<unknown>> {
   return Object.fromEntries(Object.entries(table).map(([name, field]) => [name, valueFor(field)]))
 }
@@ -101,16 +101,19 @@ const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
   ),
 }))
 
-/** An unknown field in every second descriptor would leave no valid resource. */
+/**
+ * Removes most generated errors: with an unknown field in every second descriptor, no resource would be
+ * valid.
+ */
 function dropMost(descriptor: Readonly<Record<string, unknown>>): unknown {
   const { oops, ...others } = descriptor
   const { metadata, value, limits, ...rest } = others
-  // Both limits and rateLimit in every second descriptor would leave few valid resources.
+  // With both limits and rateLimit in every second descriptor, few resources would be valid.
   if (limits !== undefined && value !== 'b') return { ...rest, value, ...(value === 'a' && { limits }) }
   return oops === null && metadata === undefined && value === 'b' ? descriptor : others
 }
 
-/** Resources as JSON has them, of which about half are right. */
+/** Resources as parsed JSON, about half of which are valid. */
 export const nearlyRightResource: fc.Arbitrary<unknown> = fc
   .record({
     apiVersion: fc.constant('tollway.dev/v1alpha1'),

@@ -12,7 +12,10 @@ const slidingMember = { ...rule, algorithm: 'SlidingWindow' }
 const bucketMember = { ...rule, algorithm: 'TokenBucket', burst: 9 }
 const unboundMember = { ...rule, burst: 9 }
 
-/** RateLimitConfigs at their limits and one beyond, which are too long for files. */
+/**
+ * RateLimitConfigs exactly at a limit and one beyond it. They are generated, because files of them would be
+ * too long.
+ */
 export const largeCases: readonly Case[] = [
   large('every string at its limit, counted in characters', {
     domain: '🚦'.repeat(maxDomainLength),

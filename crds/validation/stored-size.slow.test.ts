@@ -19,7 +19,7 @@ const flat: Shape = rules =>
     rateLimit: { unit: 'minute', requestsPerUnit: 100 },
   }))
 
-/** 100 rules below each descriptor, with long values and without any. */
+/** Descriptors without a value, each of which has 100 rules with long values below it. */
 const nested: Shape = rules =>
   Array.from({ length: Math.ceil(rules / 100) }, (_, index) => ({
     key: `tenant-${index}`,
@@ -40,7 +40,7 @@ const resource = (descriptors: readonly object[]) => ({
 
 const isValid = (shape: Shape, rules: number) => 'value' in validateRateLimitConfig(resource(shape(rules)))
 
-/** The largest multiple of 100 rules that is valid. */
+/** Returns the largest number of rules, in steps of 100, with which the resource is valid. */
 function mostRules(shape: Shape): number {
   let [least, most] = [1, 100]
   while (most - least > 1) {

@@ -5,8 +5,8 @@ import { type Validated, validateValue } from './validate.ts'
 const schema = wholeResource(animationStreamRouteKind)
 
 /**
- * Validates a whole AnimationStreamRoute (apiVersion, kind, metadata, spec) as an API server with our
- * definition does. Returns its spec with the defaults filled in, or all its problems.
+ * Validates a whole AnimationStreamRoute (apiVersion, kind, metadata, spec) as an API server with Tollway's
+ * definition does. Returns the spec with its defaults filled in, or all problems.
  */
 export function validateAnimationStreamRoute(resource: unknown): Validated<AnimationStreamRouteSpec> {
   const judged = validateValue(schema, resource)

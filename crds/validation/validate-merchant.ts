@@ -5,8 +5,9 @@ import { type Validated, validateValue } from './validate.ts'
 const schema = wholeResource(merchantKind)
 
 /**
- * Validates a whole Merchant (apiVersion, kind, metadata, spec) as an API server with our definition does
- * when no Merchant of this name exists. Returns its spec with the defaults filled in, or all its problems.
+ * Validates a whole Merchant (apiVersion, kind, metadata, spec) as an API server with Tollway's definition
+ * does at its creation: immutable fields are not compared. Returns the spec with its defaults filled in, or
+ * all problems.
  */
 export function validateMerchant(resource: unknown): Validated<MerchantSpec> {
   const judged = validateValue(schema, resource)

@@ -6,11 +6,11 @@ import { type Validated, validateValue } from './validate.ts'
 const schema = wholeResource(rateLimitConfigKind)
 
 /**
- * Validates a whole RateLimitConfig (apiVersion, kind, metadata, spec) as an API server with our definition
- * does. Returns its spec with the defaults filled in, or all its problems. Two rules differ. The API server
- * accepts a rule below the top level that replaces itself; this function rejects it. Only the API server
- * rejects a change of the domain, because this function does not know the previous resource. A resource that
- * exceeds the limit of etcd is rejected here with its size.
+ * Validates a whole RateLimitConfig (apiVersion, kind, metadata, spec) as an API server with Tollway's
+ * definition does. Returns the spec with its defaults filled in, or all problems. There are three
+ * differences: this function rejects a rule below the top level that replaces itself, which the API server
+ * accepts; it does not know the previous resource, so it accepts a change of the domain; and it reports the
+ * size of a resource that etcd would reject.
  */
 export function validateRateLimitConfig(resource: unknown): Validated<RateLimitConfigSpec> {
   const judged = validateValue(schema, resource)
@@ -26,13 +26,14 @@ function tooLarge(bytes: number): SchemaProblem {
 }
 
 /**
- * The limit of etcd is 1.5 MiB for a request. The rest is for the status and for fields of the API server.
+ * The largest size of a spec, as `countStoredBytes` counts it. etcd accepts 1.5 MiB for a request; the rest
+ * is for the status and for fields of the API server.
  */
 export const maxStoredBytes = 1_500_000
 
 /**
- * Returns the bytes that an API server stores of a resource with this spec: the spec as JSON, and the name of
- * each field again in `managedFields`, for one manager of all fields.
+ * Returns the number of bytes in which an API server stores this spec: the spec as JSON, and the name of each
+ * field once more in `managedFields`, if one manager owns all fields.
  */
 export function countStoredBytes(spec: unknown): number {
   return countJsonBytes(spec) + countManagedBytes(spec)
@@ -40,7 +41,10 @@ export function countStoredBytes(spec: unknown): number {
 
 const countJsonBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value) ?? '')
 
-/** Counts `"f:name":{},` for each field, and `countManagedElementBytes` for each element of a list. */
+/**
+ * Returns the number of bytes in `managedFields`: `"f:name":{},` for each field, and
+ * `countManagedElementBytes` for each element of a list.
+ */
 function countManagedBytes(value: unknown): number {
   if (Array.isArray(value))
     return value.reduce((sum: number, item) => sum + countManagedElementBytes(item), 0)
@@ -51,12 +55,15 @@ function countManagedBytes(value: unknown): number {
   )
 }
 
-/** Counts `"k:{…}":{".":{},…},` for a descriptor: lists of descriptors are merged by key and value. */
+/**
+ * Returns the number of bytes in `managedFields` for an element of a list: `"k:{…}":{".":{},…},` for a
+ * descriptor, since lists of descriptors are merged by key and value; 0 for others.
+ */
 function countManagedElementBytes(item: unknown): number {
   const { key, value } = (item ?? {}) as { readonly key?: unknown; readonly value?: unknown }
   if (key === undefined) return 0
   const element = countJsonBytes(`k:${JSON.stringify({ key, value: value ?? '' })}`) + ':{".":{}},'.length
-  // The API server fills in a value that is left out.
+  // A missing `value` is stored too, since the API server fills it in.
   const filledIn = value === undefined ? '"value":"","f:value":{},'.length : 0
   return element + filledIn + countManagedBytes(item)
 }

@@ -2,18 +2,18 @@ import { nearestName } from '@tollway/chassis/nearest-name.ts'
 import { describeAllowed, describeFound, joinFieldPath } from '../describe.ts'
 import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
 
-/** The maximum of listed problems. Further problems are only counted. */
+/** At most this many problems are listed; further ones are only counted. */
 const maxProblems = 100
 
-/** The maximum nesting of maps and lists in a free field. */
+/** The largest number of levels of maps and lists in a field that allows any value. */
 export const maxFreeDepth = 64
 
 export type Validated<Value> = { readonly value: Value } | { readonly problems: readonly SchemaProblem[] }
 
 /**
- * Validates a value as an API server validates a resource under strict field validation: null equals a field
- * that was left out, defaults are filled in, and an unknown field is a problem. Reports every problem up to
- * `maxProblems`, then the number of the others.
+ * Validates a value as an API server validates a resource under strict field validation: null counts as a
+ * missing field, defaults are filled in, and an unknown field is a problem. Returns the value with its
+ * defaults, or its problems: at most `maxProblems`, and then one with the number of the others.
  */
 export function validateValue(schema: Schema, value: unknown, path = ''): Validated<unknown> {
   const problems: SchemaProblem[] = []
@@ -59,7 +59,7 @@ function reportType(schema: Schema, value: unknown, path: string, report: Report
     report(path, `${found} is not allowed; expected ${describeAllowed(schema)}${quotingHint(schema, value)}`)
 }
 
-/** Returns a hint with the name that was probably meant, such as `minute` for MINUTE. */
+/** Returns a hint for a misspelled name: the name that was probably meant, such as `minute` for MINUTE. */
 function nameHint(names: readonly string[], value: unknown): string {
   const nearest = typeof value === 'string' && names.length > 1 ? nearestName(value, names) : undefined
   return nearest === undefined ? '' : `; did you mean ${nearest}?`
@@ -98,7 +98,7 @@ function judgeObject(schema: Schema, value: unknown, path: string, report: Repor
   const present = new Map(written.filter(([, field]) => field !== null))
   for (const [name, known] of Object.entries(schema.properties ?? {})) {
     if (present.has(name)) continue
-    // The default of a field gets the defaults of its own fields, as in the API server.
+    // As in the API server, a default that is an object gets the defaults of its own fields.
     if (known.default !== undefined) {
       judged.push([name, judge(known, known.default, joinFieldPath(path, name), report)])
     } else if (schema.required?.includes(name)) {
@@ -117,7 +117,9 @@ function findProperty(schema: Schema, name: string): Schema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : additionalProperties
 }
 
-/** Returns a problem with the name that was probably meant: of a field here, or one level below. */
+/**
+ * Returns the message for an unknown field, with the field that was probably meant, here or one level below.
+ */
 function describeUnknown({ properties = {} }: Schema, written: string): string {
   const names = Object.keys(properties)
   const below = Object.entries(properties)
@@ -149,7 +151,11 @@ function judgeList(schema: Schema, value: unknown, path: string, report: Report)
   return judged
 }
 
-/** @param items the items with their defaults, which count as if they were written */
+/**
+ * Reports items of a list that are equal in all map keys.
+ *
+ * @param items the items with their defaults filled in, which count like written values
+ */
 function judgeUnique(schema: Schema, items: readonly unknown[], path: string, report: Report): void {
   const keys = schema['x-kubernetes-list-map-keys'] ?? []
   const firsts = new Map<string, number>()
@@ -198,7 +204,7 @@ function judgeInteger(schema: Schema, value: unknown, path: string, report: Repo
   if (!fits) reportType(schema, value, path, report)
 }
 
-/** A free field must be JSON and limited in depth. */
+/** Judges a field that allows any value: it must be JSON, with at most `maxFreeDepth` levels. */
 function judgeFree(value: unknown, path: string, report: Report, depth: number): void {
   if (depth > maxFreeDepth) {
     report(path, `is nested more than ${maxFreeDepth} levels deep`)

@@ -48,13 +48,13 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     const older = await api.call('POST', resources, { ...rejected, metadata: { name: 'older' } })
     assert.equal(older.status, 201, describeAnswer(older))
     for (const object of admissionPolicy()) await post(object)
-    // The API server compiles the policy first, which takes some seconds.
+    // The policy takes effect only after the API server has compiled it, some seconds later.
     const inEffect = async () => (await tryOut(rejected)).status === 422
     await waitFor('the policy to take effect', inEffect, 60_000)
   })
   after(() => api?.stop())
 
-  /** The table that `kubectl get` shows: the names of the columns, and the first row. */
+  /** Resolves with the table that `kubectl get` shows: the names of the columns, and the first row. */
   const tableOf = async (path: string) => {
     const table = await api.call('GET', path, undefined, 'application/json;as=Table;g=meta.k8s.io;v=v1')
     const { columnDefinitions, rows } = table.body as {
@@ -329,7 +329,7 @@ function isAccepted({ status }: ApiAnswer): boolean {
   return status === 201
 }
 
-/** The spec that validation in this process returns is equal to the one that the API server stores. */
+/** Asserts that validation in this process returns the same spec as the API server stores. */
 function assertSameSpec({ body }: ApiAnswer, resource: unknown): void {
   const judged = validateRateLimitConfig(resource)
   if ('value' in judged) assert.deepEqual(judged.value, (body as { spec: unknown }).spec)

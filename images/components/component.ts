@@ -3,20 +3,22 @@ import { fileCopy, type TreeEntries, type TreeEntry, textFile } from '@tollway/c
 
 /** A third-party package in an image. */
 export interface Component {
-  /** `@bufbuild/protobuf`, `libc6`. */
+  /** The name in its registry: `@bufbuild/protobuf`, `libc6`. */
   readonly name: string
   readonly version: string
-  /** Its package URL: `pkg:npm/pino@10.4.0`. */
+  /** The package URL: `pkg:npm/pino@10.4.0`. */
   readonly purl: string
-  /** The SPDX expression of the package; left out if it has none. */
+  /** The license as an SPDX expression; undefined if the package declares none. */
   readonly license?: string
-  /** The SHA-512 of the published package, in hexadecimal. */
+  /** The SHA-512 of the package as it was published, in hexadecimal. */
   readonly sha512?: string
-  /** The files of this machine with the texts of its licenses. */
+  /** The paths of the license texts on this machine. */
   readonly licenseFiles: readonly string[]
 }
 
-/** Returns `/licenses/NAME@VERSION/…`, because the licences of the parts require it of distributors. */
+/**
+ * Returns the files `licenses/NAME@VERSION/…`: a distributor of a component must include its license text.
+ */
 export function licenseEntries(components: readonly Component[]): TreeEntries {
   return components.flatMap(({ name, version, license, licenseFiles }): [string, TreeEntry][] => {
     const folder = `licenses/${name}@${version.replaceAll(':', '_')}`
@@ -28,8 +30,8 @@ export function licenseEntries(components: readonly Component[]): TreeEntries {
 }
 
 /**
- * Returns the bill of materials as JSON (CycloneDX 1.6). Without a time and a serial number, so that equal
- * images have equal bills.
+ * Returns the bill of materials as JSON (CycloneDX 1.6). It has neither a time nor a serial number, so that
+ * equal images have equal bills.
  */
 export function billOfMaterials(
   image: { readonly name: string; readonly version: string },

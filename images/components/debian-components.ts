@@ -3,11 +3,11 @@ import { existsSync, realpathSync } from 'node:fs'
 import type { Component } from './component.ts'
 
 /**
- * Returns the Debian packages of these files of this machine, each once, sorted by name. Files that belong to
- * no package are ignored; on a machine without dpkg, these are all files.
+ * Returns the Debian packages that own these files of this machine, each once, sorted by name. Files without
+ * a package are ignored: on a machine without dpkg, all of them.
  */
 export function debianComponents(paths: readonly string[]): readonly Component[] {
-  // Where /lib is a link to /usr/lib, a file has two paths, of which dpkg knows one.
+  // If /lib is a link to /usr/lib, a file has two paths, and dpkg knows only one of them.
   const names = paths.flatMap(path => [path, realpathSync(path)])
   const search = new Set(names.flatMap(name => [name, name.replace(/^\/usr/, '')]))
   const found = [...ask('--search', ...search).matchAll(/^(\S+): \//gm)].map(([, owner = '']) => owner)
@@ -32,7 +32,10 @@ function describe(shown: string): Component {
   }
 }
 
-/** Returns the output of dpkg-query, which fails when one of the files has no package; empty without dpkg. */
+/**
+ * Returns the output of dpkg-query, or an empty text without dpkg. The exit code is ignored, since one file
+ * without a package makes the whole search fail.
+ */
 function ask(...args: readonly string[]): string {
   return spawnSync('dpkg-query', [...args], { encoding: 'utf8' }).stdout ?? ''
 }

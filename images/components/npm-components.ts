@@ -11,9 +11,9 @@ interface LockedPackage {
 const licenseFile = /^(licen[cs]e|notice|copying)([.-].*)?$/i
 
 /**
- * Returns the third-party packages of these source files, as the lockfile has them.
+ * Returns the third-party packages to which these source files belong, with the versions of the lockfile.
  *
- * @param inputs paths below the root; those outside of node_modules are Tollway's
+ * @param inputs paths relative to the root; those outside of node_modules are Tollway's own and are ignored
  * @throws Error for a package without an entry in the lockfile, or without a license
  */
 export function npmComponents(root: string, inputs: readonly string[]): readonly Component[] {
@@ -22,7 +22,7 @@ export function npmComponents(root: string, inputs: readonly string[]): readonly
   )
   const locked = readLock(root)
   const components = [...folders].sort().map(folder => npmComponent(root, folder, locked))
-  // npm may install one version into several folders.
+  // npm may install the same version into several folders.
   return [...new Map(components.map(component => [component.purl, component])).values()]
 }
 
@@ -32,7 +32,7 @@ function readLock(root: string): ReadonlyMap<string, LockedPackage> {
   return new Map(Object.entries(lock.packages))
 }
 
-/** Returns one package of the lockfile, by its folder: `node_modules/pino`. */
+/** Returns the package in a folder such as `node_modules/pino`. */
 export function npmComponent(root: string, folder: string, locked = readLock(root)): Component {
   const { version, license, integrity } = locked.get(folder) ?? {}
   if (version === undefined) throw new Error(`package-lock.json has no ${folder}: run npm ci`)

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 
 /**
- * Returns the dynamic loader and the shared libraries on which these programs depend, directly or indirectly,
- * as sorted paths of this machine.
+ * Returns the dynamic loader and the shared libraries that these programs need, directly or indirectly, as
+ * sorted paths of this machine.
  *
  * @throws Error that names a missing library, or the program that ldd cannot read
  */
@@ -19,8 +19,8 @@ export function sharedLibraries(programs: readonly string[]): readonly string[] 
 }
 
 /**
- * Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f…)` and `/lib64/ld-linux-x86-64.so.2 (0x7f…)`. The
- * library of the kernel has no path.
+ * Returns the paths in the output of ldd, which has lines such as `libc.so.6 => /lib/libc.so.6 (0x7f…)` and
+ * `/lib64/ld-linux-x86-64.so.2 (0x7f…)`. The kernel's own library has no path and is left out.
  */
 function readLdd(program: string, text: string): readonly string[] {
   return text.split('\n').flatMap(line => {
