@@ -139,7 +139,7 @@ test('an operator without the Lease resets, lists top keys, taps, and replays 10
     for (const { pod } of decisions) tapped.add(pod)
     if (tapped.size === 2) break
   }
-  // Random bytes, which no connection compresses.
+  // Random bytes stay as large as they are: they cannot be compressed.
   const resource = randomBytes(maxWhatIfBytes)
   const steps = await Array.fromAsync(podSessions.whatIf({ domain: 'shop', resource }, ending.signal))
   const result = steps.find(step => step.kind === 'result')?.result
@@ -152,7 +152,7 @@ test('after a change of the leader, a reset names pods that have no session with
   connectProcess(t, two.address, 'a')
   connectProcess(t, one.address, 'b')
   await waitFor('both pods', async () => (await two.podSessions.domains()).items[0]?.pods === 2)
-  // Two has the Lease, and One has not learnt it: the session of b is not passed on.
+  // Two has the Lease, but One does not know it yet, and so does not pass on the session of b.
   two.leader.setLeader(undefined)
   await waitFor('the session of a', async () => (await two.podSessions.domains()).items.length === 1)
   const alone = await two.podSessions.reset(at)

@@ -27,14 +27,14 @@ import { Feed } from './xds/feed.ts'
 export interface Controller {
   /** Resolves when the present resources have been reconciled. Each change is followed from then on. */
   start(): Promise<void>
-  /** Reconciles again: something beside the resources may have changed. */
+  /** Reconciles again, because something other than the resources may have changed. */
   trigger(): void
   stop(): Promise<void>
 }
 
 /** A controller whose contents the feed carries. */
 export interface PublishedContents<Content> {
-  /** Returns what the feed carries, in the order of the names. */
+  /** Returns the contents that the feed carries, sorted by name. */
   inForce(): readonly Content[]
 }
 
@@ -52,13 +52,16 @@ export interface Environment<Kind extends Controller> {
   readonly services: readonly ServiceName[]
   /** The tokens and keys that routes name. */
   readonly routeSecrets: RouteSecrets
-  /** The namespaces that may use a domain, by its name. */
+  /** The namespaces that may use a domain, by the name of the domain. */
   readonly domainGrants?: DomainGrants
   /** The name by which clients of the feed verify this operator. Left out without TLS. */
   readonly operatorName?: string
-  /** The acknowledgements of other operators' pods. Left out if there is one operator. */
+  /** The acknowledgements that other operators report for their pods. Left out if there is one operator. */
   readonly peers?: Peers
-  /** Answers for all rate limit processes and brokers. Left out if there is one operator. */
+  /**
+   * The operator with the Lease, which answers for all rate limit processes and brokers. Left out if there is
+   * one operator.
+   */
   readonly leader?: Pick<LeaderConnection, 'current' | 'relay'>
   openKind<Content extends Named, Published extends object>(
     kind: KindAdapter<Content, Published>,
@@ -77,26 +80,26 @@ type PublishedControllers<Kind> = {
 
 /** An operator without its servers: the feed and the controllers that fill it. */
 export interface OperatorApp<Kind extends Controller> extends OperatorParts, PublishedControllers<Kind> {
-  /** The types of the feed. */
+  /** The type URLs of the feed, one for each kind of resource that it carries. */
   readonly typeUrls: readonly string[]
   /** The sessions of the rate limit processes and brokers that are connected to this operator. */
   readonly sessions: Sessions
-  /** The reports of these processes, and the queries to them. */
+  /** The reports of the rate limit processes, and the queries to them. */
   readonly podSessions: PodSessions
-  /** The requests of all brokers. */
+  /** Queries to all brokers about their requests. */
   readonly brokers: Brokers
-  /** What all pods have of the feed. */
+  /** Which versions of the feed the pods of all operators enforce, and what they reject. */
   readonly feedStates: FeedStates
   /** The namespaces that may use a domain. */
   readonly domainGrants: DomainGrants
-  /** All controllers, in the order of their start. */
+  /** All controllers, in the order in which they start. */
   readonly kinds: readonly Kind[]
   start(): Promise<void>
   /** Stops the controllers. A second call does nothing. */
   stop(): Promise<void>
 }
 
-/** Opens the parts that every operator has. */
+/** Creates the feed, the sessions and the controllers of an operator. `start` starts the controllers. */
 export function openApp<Kind extends Controller>(
   environment: Environment<Kind>,
   log: Log,
@@ -167,7 +170,10 @@ export function openApp<Kind extends Controller>(
   }
 }
 
-/** The server's side of the sessions of rate limit processes and brokers. */
+/**
+ * The gRPC methods that receive the sessions of rate limit processes and brokers, and the function that ends
+ * these sessions.
+ */
 type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
 
 export interface SessionsEnvironment {
@@ -182,7 +188,10 @@ export interface SessionsEnvironment {
   readonly infrastructure: { observe(workload: string): readonly ExpectedBroker[] }
 }
 
-/** Opens the sessions of one operator; with a `leader`, of one of several. */
+/**
+ * Creates the tables of sessions and the queries that use them. With a `leader`, the operator with the Lease
+ * answers the queries.
+ */
 export function openSessions(
   { feed, loads, peers, leader, operatorName, isRemoved, infrastructure }: SessionsEnvironment,
   log: Log,
@@ -236,7 +245,9 @@ export function openSessions(
     podSessions: leader === undefined ? pods : podSessionsViaLeader(pods, leader),
     brokers: leader === undefined ? brokers : shareLists(brokersViaLeader(brokers, leader), clock),
     feedStates: leader === undefined ? feedStates : feedStatesViaLeader(feedStates, leader),
-    /** Ends the subscriptions. */
+    /**
+     * Ends the subscriptions and the timers of `podSessions`. The sessions stay open until `sessions.close`.
+     */
     closeSessions: pods.close,
   }
 }

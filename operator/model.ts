@@ -5,9 +5,14 @@
 import type { Route } from '@tollway/broker/routes/route.ts'
 import type { MerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
 
-/** The content of a valid AnimationStreamRoute: a route of brokers that names its Secrets. */
+/**
+ * The content of a valid AnimationStreamRoute: the route for brokers, which names Secrets instead of having
+ * their values.
+ */
 export interface StreamRoute extends Omit<Route, 'createdMs' | 'guards' | 'tokens' | 'webhook'> {
-  /** The Secrets with the tokens: for both rights, for pushes only, and for pulls only. */
+  /**
+   * The Secret with the tokens for pushes and pulls. The two below are for pushes only, and for pulls only.
+   */
   readonly tokenSecret?: SecretEntry
   readonly pushTokenSecret?: SecretEntry
   readonly pullTokenSecret?: SecretEntry
@@ -22,7 +27,8 @@ export interface SecretEntry {
 }
 
 /**
- * A route with everything that a broker needs. The webhook is left out while its signing secret is missing.
+ * A route with everything that a broker needs. `webhook` is undefined while the Secret has no signing secret
+ * for it.
  */
 export interface OpenedStreamRoute extends Pick<Route, 'createdMs' | 'tokens' | 'webhook'> {
   readonly route: StreamRoute
@@ -35,22 +41,22 @@ export interface MerchantAccount {
   readonly profile: MerchantInput
   readonly app: {
     readonly name: string | null
-    /** The age at which its API key is replaced; undefined for none. */
+    /** The age at which the API key is replaced; undefined if it never is. */
     readonly rotateAfterMs: number | undefined
-    /** How long the earlier key stays valid after a rotation. */
+    /** How long the replaced key stays valid. */
     readonly keyGraceMs: number
   }
   readonly secret: {
     readonly name: string
-    /** The names of the Secret's entries, by their values. */
+    /** The name of the entry of the Secret for each credential. */
     readonly entries: Readonly<Record<CredentialName, string>>
   }
   /** The e-mail addresses of invited users. */
   readonly users: readonly string[]
   readonly webhooks: readonly MerchantWebhook[]
-  /** The effect of a deletion of the resource on the merchant. */
+  /** Whether the merchant is retained or closed when the resource is deleted. */
   readonly onDeletion: 'retain' | 'close'
-  /** An existing merchant to adopt, and one of its API keys. */
+  /** The existing merchant that the resource takes over, and the Secret with an API key of that merchant. */
   readonly adopt?: { readonly merchantId: string; readonly apiKey: SecretEntry }
 }
 
@@ -58,11 +64,11 @@ interface MerchantWebhook {
   readonly url: string
   /** The types of events; empty for all. */
   readonly events: readonly string[]
-  /** The entry with the signing secrets. */
+  /** The entry of a Secret with the signing secrets of this webhook. */
   readonly secret: SecretEntry
 }
 
-/** The values in a merchant's Secret. */
+/** The credentials that the Secret of a merchant has. */
 type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
 
 /** The services that the operator runs. */
@@ -72,27 +78,31 @@ export type ServiceName = (typeof serviceNames)[number]
 
 /** A service to run, with a number of equal replicas. */
 export interface Workload {
-  /** The unique name: `ratelimit`. */
+  /** The unique name, such as `ratelimit`. */
   readonly name: string
   /** The service that the replicas run. */
   readonly service: ServiceName
   readonly replicas: number
-  /** Scales the replicas with the load; `replicas` is then their initial number. Only in a cluster. */
+  /**
+   * Scales the replicas with the load; `replicas` is then only the initial number. Used only in a cluster.
+   */
   readonly autoscaling?: Autoscaling
   /** The service's settings, the same for each replica; secrets are not among them. */
   readonly env: Readonly<Record<string, string>>
-  /** Secrets that a replica reads as files, for which settings in `env` name the paths. Only in a cluster. */
+  /**
+   * Secrets that a replica reads as files, at the paths that settings in `env` name. Used only in a cluster.
+   */
   readonly secretFiles?: readonly SecretFiles[]
   /**
-   * Changes with the content of those `secretFiles` that replicas read only at start; a change replaces the
-   * replicas. Without it the content is unknown, and the replicas keep what they have. Only in a cluster.
+   * A digest of those `secretFiles` that replicas read only at start. A change of it replaces the replicas.
+   * Undefined while the content is unknown: the replicas are then kept. Used only in a cluster.
    */
   readonly secretsDigest?: string
-  /** The ports that others use, shared by the replicas. */
+  /** The ports to which other processes connect. All replicas have the same port numbers. */
   readonly ports: readonly ServicePort[]
   /** The pages of readiness and liveness. Only a cluster reads them. */
   readonly probes?: { readonly ready: Probe; readonly alive: Probe }
-  /** The time limit of a replica from SIGTERM to its end. */
+  /** The time that a replica has to end after SIGTERM. */
   readonly stopGraceMs: number
 }
 
@@ -111,21 +121,21 @@ export interface ServicePort {
   readonly name: string
   readonly port: number
   /**
-   * How callers find the port in a cluster: `each` replica by its own address (for HTTP/2, whose connections
-   * are long-lived), `any` of them behind one address, or `pods`: only by the list of the pods. `any` when
-   * left out.
+   * How callers in a cluster reach the port. `each`: every replica by its own address, for HTTP/2, whose
+   * connections are long-lived. `any`, the default: one address for all replicas. `pods`: only callers that
+   * list the pods.
    */
   readonly reach?: 'each' | 'any' | 'pods'
   /**
-   * The permitted callers: all when left out, or the operator alone. Only a cluster distinguishes callers.
+   * Only the operator may call the port; every caller may when left out. Only a cluster restricts callers.
    */
   readonly callers?: 'operator'
 }
 
-/** The ports that one process on this machine does not share with the others, on the loopback address. */
+/** The ports of one process on the loopback address of this machine. Each process has different ports. */
 export interface OwnPorts {
   readonly debug: number
-  /** Undefined if there are no metrics, or if the port for debugging serves them. */
+  /** Undefined if there are no metrics, or if the `debug` port serves them. */
   readonly metrics?: number
   /** The port that only the operator calls. */
   readonly provision?: number
@@ -138,18 +148,22 @@ export interface Probe {
   readonly path: string
 }
 
-/** The entries of a Secret, each as a file of its name in the folder. The Secret may be created later. */
+/**
+ * The entries of a Secret as files in `folder`. Each file has the name of the entry. The Secret may be
+ * created after the replica.
+ */
 export interface SecretFiles {
-  /** The name of the volume: `feed-tls`. */
+  /** The name of the volume, such as `feed-tls`. */
   readonly name: string
   readonly secretName: string
   /** The mounted entries; all of them when left out. */
   readonly keys?: readonly string[]
   readonly folder: string
   /**
-   * The values of the chart that name the Secret, for people; absent for a Secret that the operator creates.
+   * The values of the Helm chart that set the name of the Secret, for messages to people; undefined for a
+   * Secret that the operator creates.
    */
   readonly namedBy?: string
-  /** Whether a replica reads the files again when they change. If not, a change replaces the replica. */
+  /** Set if a replica reads changed files again. Otherwise a change replaces the replica. */
   readonly isReread?: true
 }

@@ -9,8 +9,8 @@ export const manifestSchema = CORE_SCHEMA.withTags(mergeTag)
 type ReadYaml = { readonly value: unknown } | { readonly message: string; readonly line: number | undefined }
 
 /**
- * Reads one document within `yamlLimits`. A mistake has the number of its line, from 1, if the parser knows
- * it.
+ * Reads one document within `yamlLimits`. For invalid text it returns the message, and the line, counted from
+ * 1, if the parser knows it.
  */
 export function parseYamlDocument(text: string): ReadYaml {
   try {
@@ -25,17 +25,20 @@ export function parseYamlDocument(text: string): ReadYaml {
 }
 
 /**
- * The limits of one YAML document. Those of the parser have its names. A few nested aliases can stand for
- * more than any memory can hold.
+ * The limits of one YAML document. They bound the size with aliases replaced, since a few nested aliases can
+ * stand for more than any memory can hold. Limits that the parser checks have the names of its options.
  */
 export interface YamlLimits {
-  /** The maximum of aliases (`*name`). */
+  /** The maximum number of aliases (`*name`). */
   readonly maxAliases: number
   /** The maximum depth of collections, with every alias replaced by the value of its anchor. */
   readonly maxDepth: number
-  /** The maximum of characters of all keys and scalars, plus one for each node, with every alias replaced. */
+  /**
+   * The maximum number of characters of all keys and scalars, plus one for each node, with every alias
+   * replaced.
+   */
   readonly maxExpandedSize: number
-  /** The maximum of keys that merges (`<<`) add. */
+  /** The maximum number of keys that merges (`<<`) add. */
   readonly maxTotalMergeKeys: number
 }
 
@@ -53,7 +56,7 @@ interface Measured {
 
 /**
  * Checks the depth and the size of a document with its aliases replaced. Each collection is visited once,
- * however often it is named, so that the check costs no more than parsing the text.
+ * however many aliases name it, so that the check costs no more than parsing the text.
  *
  * @throws YAMLException without a position for a document that exceeds a limit
  */

@@ -1,29 +1,37 @@
 import type { IncomingMessage } from 'node:http'
 import type { ApiRight } from './endpoints.ts'
 
-/** Authenticates callers of the API. */
+/** How callers of the API are authenticated: in a cluster by a token, on one machine not at all. */
 export interface CallerAuthentication {
-  /** Resolves with the caller of a request. Rejects with an `ApiError` of status 401, or 503. */
+  /**
+   * Resolves with the caller of a request. Rejects with an `ApiError` of status 401, or 503 if the caller
+   * cannot be checked.
+   */
   authenticate(request: Pick<IncomingMessage, 'headers'>): Promise<ApiCaller>
 }
 
 export interface ApiCaller {
-  /** The name in logs and Events. */
+  /** The name of the caller in logs and Events. */
   readonly name: string
-  /** The bearer token in a cluster, for calls of the API server in the name of the caller. Never logged. */
+  /**
+   * The bearer token in a cluster, with which the operator calls the API server as the caller. Never logged.
+   */
   readonly token?: string
-  /** Rejects with an `ApiError` of status 403, or 503, if the caller does not have the right there. */
+  /**
+   * Rejects with an `ApiError`: 403 if the caller does not have the right in this scope, 503 if that cannot
+   * be checked.
+   */
   authorize(right: ApiRight, scope: RightScope): Promise<void>
 }
 
 export interface RightScope {
   /** All namespaces if left out. */
   readonly namespace?: string | undefined
-  /** The resource; any resource if left out. */
+  /** The name of the resource; every resource if left out. */
   readonly name?: string | undefined
   /**
-   * The domain, if the call names it instead of the namespace. The error names it too: a caller without the
-   * right must not learn the namespace of its resource, or whether there is one.
+   * The domain, if the call names a domain instead of a namespace. The error then names only the domain: a
+   * caller without the right must not learn whether a resource has the domain, and in which namespace.
    */
   readonly domain?: string
 }

@@ -25,7 +25,7 @@ test('a client that stops reading is disconnected after a while, and its stream 
   pods.tap = async function* (_, signal) {
     open += 1
     try {
-      // Far more than the buffers of both sockets hold.
+      // This is far more than the buffers of both sockets hold, so the server has to wait.
       for (; !signal.aborted && batches < 10_000; batches++)
         yield { decisions: [decision], skipped: 0, hashed: false }
     } finally {

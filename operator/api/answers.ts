@@ -4,7 +4,7 @@ import type { ClientErrorStatus } from '@tollway/chassis/net/client-errors.ts'
 import { type ApiErrorCode, errorBody, toApiError } from './errors.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
-/** The headers of each answer: no other site may embed it, and nothing stores it. */
+/** The headers of each answer: no site may embed it, and no cache may store it. */
 export const answerHeaders = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -12,14 +12,13 @@ export const answerHeaders = {
   'x-content-type-options': 'nosniff',
 }
 
-/** The connection ends with its stream, and proxies must not buffer the events. */
+/** The headers of a stream of events, which proxies must not buffer. The connection ends with the stream. */
 export const streamHeaders = {
   'content-type': 'text/event-stream',
   'x-accel-buffering': 'no',
   connection: 'close',
 }
 
-/** Sends an answer as JSON. */
 export function sendJson(
   response: ServerResponse,
   status: number,
@@ -38,7 +37,10 @@ export function sendJson(
 
 const dropMs = 5_000
 
-/** Reads the rest of a body for some seconds: a client that is still sending may not read the answer yet. */
+/**
+ * Reads and drops the rest of a body for some seconds, because a client may read the answer only after it has
+ * sent its whole body.
+ */
 export function dropBody(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete) return
   request.on('error', () => {}).resume()
@@ -46,16 +48,16 @@ export function dropBody(request: IncomingMessage, response: ServerResponse): vo
   response.once('close', () => clearTimeout(timer))
 }
 
-/** The cause of the end of a stream, in its event `end`. A client then connects again. */
+/** Why a stream ends: the data of the event `end`. Clients then connect again. */
 export type StreamEnd = 'stopping' | 'renew' | 'finished' | 'slow'
 
 const reconnectMs = 1_000
-/** A proxy may end a connection that is silent for a minute. */
+/** The time between two heartbeats: a proxy may end a connection that is silent for a minute. */
 const heartbeatMs = 15_000
 
 /**
- * Sends items as events of the given name until the source ends, with an event `error` or `end` as the last
- * one. A client that reads nothing for `slowMs` is disconnected.
+ * Sends items as events of the given name until the source ends, and then an event `error` or `end`. A client
+ * that reads nothing for `slowMs` is disconnected.
  *
  * @param endReason returns why the signal of the source was aborted
  */
@@ -83,7 +85,7 @@ export async function sendEvents(
   }
 }
 
-/** Resolves when the client has read. Destroys the connection if it does not read. */
+/** Resolves when the client has read. Destroys the connection if the client reads nothing for `slowMs`. */
 async function drained(response: ServerResponse, slowMs: number): Promise<void> {
   const slow = setTimeout(() => response.destroy(), slowMs)
   try {
@@ -93,12 +95,12 @@ async function drained(response: ServerResponse, slowMs: number): Promise<void> 
   }
 }
 
-/** One event of a stream, as it is sent. */
+/** Returns one event of a stream in the format text/event-stream. */
 export function eventText(event: string, data: unknown): string {
   return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
-/** The most bytes of the address and the headers of a request. The longest name of a rule fits. */
+/** The maximum bytes of the address and the headers of a request. The longest name of a rule fits. */
 export const maxHeaderBytes = 256 * 1024
 
 const clientErrors: Readonly<Record<ClientErrorStatus, readonly [code: ApiErrorCode, message: string]>> = {

@@ -5,9 +5,12 @@ import { maxDomainLength } from './shape-parts.ts'
 import * as shapes from './shapes.ts'
 import * as streams from './stream-shapes.ts'
 
-/** One call of the API. */
+/**
+ * The description of one call of the API, for the checks of requests, the OpenAPI document and the reference
+ * page.
+ */
 export interface ApiEndpoint {
-  /** The same as the name of its handler. */
+  /** The name of the call, which is also the name of the handler. */
   readonly id: string
   readonly method: 'GET' | 'POST'
   /** The path below /api/v1. A part in braces is a parameter of any text, percent-encoded. */
@@ -16,12 +19,15 @@ export interface ApiEndpoint {
   readonly parameters: readonly Parameter[]
   readonly body?: { readonly schema: TSchema; readonly maxBytes: number; readonly example: unknown }
   readonly answer: TSchema
-  /** Names of events, by the schema of their data. Only for endpoints that answer with an event stream. */
+  /**
+   * The schema of the data of each event, by the name of the event. Only for endpoints that answer with an
+   * event stream.
+   */
   readonly events?: Readonly<Record<string, TSchema>>
   readonly example: unknown
-  /** The right in a cluster, in the words of RBAC. Left out if no right is needed. */
+  /** The RBAC right that the caller needs in a cluster. Left out if no right is needed. */
   readonly right?: ApiRight
-  /** The caller is authenticated although no right is needed. */
+  /** Whether the caller is authenticated although no right is needed. */
   readonly needsCaller?: boolean
 }
 
@@ -29,7 +35,7 @@ export interface Parameter {
   readonly name: string
   readonly in: 'query' | 'path'
   readonly required: boolean
-  /** May be repeated. */
+  /** Whether the parameter may be repeated. */
   readonly isList?: boolean
   readonly description: string
   readonly schema: TSchema
@@ -45,14 +51,17 @@ const readCounters: ApiRight = { verb: 'get', resource: 'ratelimitconfigs/counte
 const changeCounters: ApiRight = { verb: 'update', resource: 'ratelimitconfigs/counters' }
 const listRules: ApiRight = { verb: 'list', resource: 'ratelimitconfigs' }
 
-/** The most items of a page. */
+/** The upper bound of the parameter `limit`; below, the default. */
 export const maxPageItems = 1_000
 const pageItems = 100
-/** The largest body of a change of a counter: one value of the longest length fits, also with escapes. */
+/**
+ * The maximum bytes of a body that changes a counter. One value of the maximum length fits, even if every
+ * character is escaped.
+ */
 const maxChangeBytes = 512 * 1024
 const maxTryBytes = 1024 * 1024
 const maxApplyBytes = 4 * 1024 * 1024
-/** The largest proposed resource. */
+/** The maximum bytes of a proposed resource. */
 export const maxWhatIfBytes = 10 * 1024 * 1024
 
 const query = (name: string, schema: TSchema, description: string, required = false): Parameter => ({
@@ -64,7 +73,10 @@ const query = (name: string, schema: TSchema, description: string, required = fa
 })
 
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
-/** No domain, rule or key of a page is longer; all of them fit in the address, percent-encoded. */
+/**
+ * The maximum length of a domain, a rule or the `after` of a page. All three together fit in the address,
+ * percent-encoded.
+ */
 const maxNameLength = 16_384
 const page = [
   query('after', text(maxNameLength), 'The `next` of the page before.'),
@@ -284,7 +296,7 @@ export const apiEndpoints = [
     ],
     answer: manifests.manifestAnswer,
     example: examples.manifestAnswerExample,
-    // The resource of the right is that of the requested kind.
+    // The handler replaces this resource by that of the requested kind: see `resolveRight`.
     right: { verb: 'get', resource: 'ratelimitconfigs' },
   },
   {
@@ -315,7 +327,7 @@ export const apiEndpoints = [
     parameters: [kind, inNamespace, ...page],
     answer: shapes.resourceList,
     example: examples.resourceListExample,
-    // The right concerns the kind of the request.
+    // The handler replaces this right by one for the kind of the request: see `resolveRight`.
     right: listRules,
   },
   {

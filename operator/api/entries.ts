@@ -1,4 +1,3 @@
-/** One entry of a descriptor. */
 export interface DescriptorEntry {
   readonly key: string
   readonly value: string
@@ -7,8 +6,8 @@ export interface DescriptorEntry {
 /**
  * Reads the entries of one descriptor as people write them in the console and in commands:
  * `user=alice,path=/pay`. A comma in a value is `\,` and a backslash `\\`; `=`, `,` and `%` in a key are
- * percent-encoded. Spaces before a key are ignored, and all others count. Returns a text that names what is
- * wrong if it cannot.
+ * percent-encoded. Spaces before a key are ignored; all other spaces count. For invalid text, returns a text
+ * that says what is wrong.
  */
 export function parseDescriptorEntries(text: string): readonly DescriptorEntry[] | string {
   const entries: DescriptorEntry[] = []
@@ -32,10 +31,12 @@ function splitParts(text: string): readonly string[] {
   return parts
 }
 
-/** Another character after a backslash is an ordinary one, as in `C:\temp`. */
+/**
+ * Removes the backslash of `\,` and `\\`. Every other backslash is an ordinary character, as in `C:\temp`.
+ */
 const withoutEscapes = (text: string) => text.replaceAll(/\\([\\,])/g, '$1')
 
-/** A percent sign that begins no encoded text is an ordinary one. */
+/** Decodes percent-encoded UTF-8. A percent sign that does not begin such text is an ordinary character. */
 const decodeKey = (key: string) =>
   key.replaceAll(/(?:%[\da-f]{2})+/gi, encoded => {
     try {
@@ -45,12 +46,12 @@ const decodeKey = (key: string) =>
     }
   })
 
-/** Returns a text that `parseEntries` reads as these entries. */
+/** Returns the text that `parseDescriptorEntries` reads as these entries. */
 export const formatDescriptorEntries = (entries: readonly DescriptorEntry[]) =>
   entries.map(({ key, value }) => `${writeKey(key)}=${value.replaceAll(/[\\,]/g, '\\$&')}`).join(',')
 
 const writeKey = (key: string) => key.replaceAll(/[%=,]|^\s+/g, encodeURIComponent).replaceAll('\\', '\\\\')
 
-/** The parameters `descriptor` of a call for a counter. */
+/** Returns the values of the query parameters `descriptor` of a call for a counter, one for each entry. */
 export const formatDescriptorParameters = (entries: readonly DescriptorEntry[]) =>
   entries.map(({ key, value }) => `${key.replaceAll(/[%=,+]/g, encodeURIComponent)}=${value}`)

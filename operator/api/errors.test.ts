@@ -57,7 +57,7 @@ const applied =
     Promise.reject(error)
 
 /**
- * What the access and the sources reject with is seen in their own tests, with a real API server and real
+ * Errors of the authentication and of the sources are tested elsewhere, with a real API server and real
  * files.
  */
 const cases: readonly Case[] = [

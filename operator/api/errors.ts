@@ -4,7 +4,9 @@ import { QueryError, type QueryErrorCode } from '../pods/query-error.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
 interface CatalogueEntry {
-  /** The statuses of its answers. The first one is used unless the error has another one. */
+  /**
+   * The HTTP statuses of answers with this error. The first one is used unless an `ApiError` names another.
+   */
   readonly statuses: readonly [number, ...number[]]
   readonly meaning: string
   /** What the caller can do about it. */
@@ -177,21 +179,24 @@ export class ApiError extends ExpectedError {
   }
 }
 
-/** The error of invalid input. Its message names the first field, the value found and the values allowed. */
+/**
+ * Creates the error of invalid input. The message is the first problem: the field, what was found and what is
+ * allowed.
+ */
 export function invalidInput(problems: readonly ResourceProblem[]): ApiError {
   const [first = { path: '', message: 'is invalid' }] = problems
   return new ApiError('invalid', formatProblem(first), { problems })
 }
 
-/** The error of one field, whose message names it already. */
+/** Creates the error of one field. The message already names the field. */
 export const errorOfField = (code: ApiErrorCode, path: string, message: string) =>
   new ApiError(code, message, { problems: [{ path, message }] })
 
-/** An error after which the caller may repeat the call in a second. */
+/** Creates an error with the header `retry-after: 1`: the caller may repeat the call after a second. */
 export const busy = (code: ApiErrorCode, message: string) =>
   new ApiError(code, message, { headers: { 'retry-after': '1' } })
 
-/** Returns the answer for an error; undefined for a defect. */
+/** Returns the API error for an expected error; undefined for any other error, which is a defect. */
 export function toApiError(error: unknown): ApiError | undefined {
   if (error instanceof ApiError) return error
   if (!(error instanceof QueryError)) return undefined
@@ -203,10 +208,16 @@ export function toApiError(error: unknown): ApiError | undefined {
   return new ApiError(known, message, { problems, headers: isTemporary ? { 'retry-after': '1' } : {} })
 }
 
-/** Another operator, which has the Lease, may have a later version with more codes. */
+/**
+ * Returns whether the API has this code. An operator of a later version that has the Lease may send other
+ * codes.
+ */
 const isKnown = (code: QueryErrorCode): boolean => Object.hasOwn(apiErrors, code)
 
-/** The body of an error answer. */
+/**
+ * Returns the body of an error answer. `field` is that of the first problem; without problems, it is left
+ * out.
+ */
 export function errorBody({ code, message, problems }: ApiError): ErrorAnswer {
   const [first] = problems
   return {

@@ -4,7 +4,7 @@ import { validateValue } from '@tollway/crds/validation/validate.ts'
 import type { Parameter } from './endpoints.ts'
 import { ApiError, invalidInput } from './errors.ts'
 
-/** The parameters of a call by their names, validated and with their defaults. */
+/** The parameters of a call by name, validated and completed with defaults. */
 export type CallParameters = Readonly<Record<string, unknown>>
 
 /**
@@ -46,7 +46,8 @@ function toObjectSchema(parameters: readonly Parameter[]): Schema {
 const maxParameters = 200
 
 /**
- * Reads the query of a URL: the values of each name, in order. A value of `descriptor` stays as it was sent.
+ * Reads the query of a URL: the decoded values of each name, in order. Values of `descriptor` are not
+ * decoded: `readEntry` does that.
  *
  * @throws ApiError with 400 for text that is not percent-encoded UTF-8
  */
@@ -70,8 +71,8 @@ function readQuery(query: string): ReadonlyMap<string, readonly string[]> {
 }
 
 /**
- * Reads one entry of a descriptor: KEY=VALUE with `=` and `,` in the key percent-encoded, as the value of a
- * query parameter. A client may percent-encode the pair as a whole once more.
+ * Reads one entry of a descriptor from a query parameter: KEY=VALUE, with `=` and `,` in the key
+ * percent-encoded. A client may percent-encode this pair as a whole once more.
  *
  * @param raw the value as it was sent
  * @throws ApiError with 400
@@ -107,7 +108,8 @@ interface ExpectedBody {
  * Reads the JSON body of a request, and validates it. Rejects with 413 for a body that is too large, with 415
  * for another content type, and with 400 for content that the schema does not allow.
  *
- * Without a CORS preflight, a page of another site can send a POST only with three other content types.
+ * The content type is checked for security: without a CORS preflight, a page of another site can only send a
+ * POST with one of three other content types.
  */
 export async function readRequestBody(
   request: IncomingMessage,
@@ -124,7 +126,7 @@ export async function readRequestBody(
   return checked.value
 }
 
-/** The error of a body, or of what it contains, that is too large. */
+/** Creates the error of a body, or of something in a body, that is too large. */
 export const bodyTooLarge = (message: string) =>
   new ApiError('too-large', message, {
     problems: [{ path: 'body', message }],
@@ -141,7 +143,7 @@ async function readText(request: IncomingMessage, maxBytes: number): Promise<str
     bytes += chunk.length
     if (bytes <= maxBytes) chunks.push(chunk)
     else {
-      // The rest is read and dropped, so that the client reads the answer.
+      // The rest is read and dropped: the client may read the answer only after it has sent everything.
       request.off('data', onData).resume()
       reject(tooLarge)
     }
@@ -153,7 +155,7 @@ async function readText(request: IncomingMessage, maxBytes: number): Promise<str
   return await promise
 }
 
-/** @throws ApiError that contains nothing of the body, since it may hold secrets */
+/** @throws ApiError without any text of the body, which may contain secrets */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -3,7 +3,7 @@ import { answerShape, textShape, warnings } from './shape-parts.ts'
 
 /** The JSON of calls that read and write resources as their authors write them. */
 
-/** The largest manifest that is applied: the API server accepts no larger one. */
+/** The maximum length of a manifest to apply: the API server accepts no larger resource. */
 const maxManifestCharacters = 1_500_000
 
 export const applyBody = Type.Object(

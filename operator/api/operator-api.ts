@@ -20,7 +20,7 @@ import type { ApiSources, CounterChangeEvent } from './sources.ts'
 const openapi: Handler = { resolveScope: () => ({}), answer: async () => openApiDocument() }
 const versionHandler: Handler = { resolveScope: () => ({}), answer: async () => ({ version }) }
 
-/** The handler of each endpoint. */
+/** The handlers by the `id` of the endpoint; the type requires one for each. */
 const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   openapi,
   domains,
@@ -45,11 +45,11 @@ const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
 }
 
 export interface ApiLimits {
-  /** Streams of events that are open at a time. */
+  /** The maximum number of open streams of events. */
   readonly maxStreams: number
-  /** Calls that are answered at a time, without streams and what-ifs. */
+  /** The maximum number of calls that run at the same time, without streams and what-ifs. */
   readonly maxCalls: number
-  /** The most what-ifs at a time: each may hold a body of 10 MB. */
+  /** The maximum number of what-ifs that run at the same time: each may hold a body of 10 MB. */
   readonly maxWhatIfs: number
   /** A stream ends after this time, so that the rights of its caller are checked again. */
   readonly maxStreamMs: number
@@ -69,12 +69,14 @@ interface ApiOptions {
   readonly sources: ApiSources
   readonly access: CallerAuthentication
   readonly log: Log
-  /** Called after each change of a counter, known or possible. Each is logged before. */
+  /**
+   * Called after each change of a counter has been logged, also if it is unknown whether the change was made.
+   */
   readonly onCounterChange?: (change: CounterChangeEvent) => void
   readonly limits?: Partial<ApiLimits>
 }
 
-/** The API of an operator. docs/reference/operator-api.md has the life of a request. */
+/** The API of an operator. docs/reference/operator-api.md describes how a request is processed. */
 export class OperatorApi {
   readonly #options: ApiOptions
   readonly #limits: ApiLimits
@@ -113,9 +115,9 @@ export class OperatorApi {
   }
 
   /**
-   * Counts one more call, until the returned function is called.
+   * Counts a call as running until the returned function is called.
    *
-   * @throws ApiError with 429 if as many run as are allowed
+   * @throws ApiError with 429 if the maximum number of calls of this kind is running
    */
   #begin({ endpoint }: FoundEndpoint, handler: Handler | StreamHandler): () => void {
     const { maxCalls: calls, maxStreams: streams, maxWhatIfs } = this.#limits
@@ -186,13 +188,13 @@ export class OperatorApi {
   }
 }
 
-/** The path without the query, which may have keys of users. */
+/** Returns the path without the query, so that it can be logged: the query may contain keys of users. */
 const readPath = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
 
 /** The caller of calls that need no right. */
 const nobody = { name: '', async authorize() {} }
 
-/** A page of another site cannot read an answer, but could use up all streams. */
+/** Rejects calls of pages of other sites: such a page cannot read an answer, but could use up all streams. */
 function rejectOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site']
   if (site === 'cross-site' || site === 'same-site')

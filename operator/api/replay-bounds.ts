@@ -4,10 +4,10 @@ const { format: formatCount } = new Intl.NumberFormat('en')
 
 type Hits = WhatIfAnswer['rules'][number]['now']
 
-/** An earlier operator sends no bounds. */
+/** Hits whose bounds may be missing: operators of earlier versions do not send them. */
 type Bounded = Pick<Hits, 'refused'> & Partial<Hits>
 
-/** `34 to 41`; empty if the number is exact. */
+/** Returns the bounds, such as `34 to 41`; empty text if the number is exact. */
 export function formatBounds({
   refused,
   refusedAtLeast = refused,
@@ -18,13 +18,15 @@ export function formatBounds({
     : `${formatCount(refusedAtLeast)} to ${formatCount(refusedAtMost)}`
 }
 
-/** A difference of clocks that changes no more than the decisions of a few calls. */
+/**
+ * A difference of clocks up to which no caveat is needed: it can change the decisions of a few calls only.
+ */
 const smallClocksMs = 100
 
 /**
- * What limits the answer, one sentence each.
+ * Returns the reasons why the answer is not exact, one sentence each.
  *
- * @param display makes the name of a pod safe for the page or the terminal
+ * @param display returns the name of a pod in a form that is safe for the page or the terminal
  */
 export function describeCaveats(
   { rules, coverage }: Pick<WhatIfAnswer, 'rules' | 'coverage'>,

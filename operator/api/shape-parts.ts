@@ -6,11 +6,14 @@ export const rateShape = (description: string) => Type.Number({ minimum: 0, desc
 export const unixMs = (description: string) =>
   Type.Integer({ description: `${description} Unix time in milliseconds.` })
 
-/** Unknown fields are an error in what callers send; answers may get more fields in later versions. */
+/**
+ * Creates the schema of an answer, which allows unknown fields: later versions may send more. Bodies of
+ * callers must not have unknown fields.
+ */
 export const answerShape = <Fields extends TProperties>(fields: Fields, description: string) =>
   Type.Object(fields, { description })
 
-/** One page of a list. `next` is missing on the last page. */
+/** Creates the schema of one page of a list. `next` is missing on the last page. */
 export const paged = <Item extends TSchema, More extends TProperties>(
   item: Item,
   more: More,
@@ -46,10 +49,13 @@ export const hashed = Type.Boolean({
   description: 'Whether pods report hashes instead of values (DECISION_KEYS_HASHED): no key of a counter.',
 })
 
-/** The longest domain that a call names. Those of RateLimitConfigs are shorter. */
+/** The maximum length of a domain in a call. Domains of RateLimitConfigs are shorter. */
 export const maxDomainLength = 1_024
 
-/** An entry in a body. Envoy's requests have at most 60 KiB of headers by default. */
+/**
+ * The schema of an entry in a body. Its limits suffice for Envoy, whose requests have at most 60 KiB of
+ * headers by default.
+ */
 const sentEntry = Type.Object(
   {
     key: Type.String({ minLength: 1, maxLength: 4_096, description: 'The key, such as `user`.' }),
@@ -58,14 +64,14 @@ const sentEntry = Type.Object(
   { description: 'One entry of a descriptor.' },
 )
 
-/** The entries of one descriptor in a body. */
+/** The schema of the entries of one descriptor in a body. */
 export const sentEntries = Type.Array(sentEntry, {
   minItems: 1,
   maxItems: 64,
   description: 'The entries of one descriptor, in order.',
 })
 
-/** A domain in a body. */
+/** The schema of a domain in a body. */
 export const sentDomain = Type.String({
   minLength: 1,
   maxLength: maxDomainLength,

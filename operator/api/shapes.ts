@@ -22,7 +22,7 @@ import {
  * from these schemas.
  */
 
-/** The largest grant of a raise: a limit has 32 bits. */
+/** The maximum number of hits that one raise grants: a limit has 32 bits. */
 export const maxRaise = 0xffffffff
 
 const sentCounter = { domain: sentDomain, entries: sentEntries }
@@ -47,7 +47,7 @@ export const raiseBody = Type.Object(
   { description: 'The counter of one descriptor, and a number of hits.' },
 )
 
-/** The most descriptors of one request that are explained. */
+/** The maximum number of descriptors in a request to explain. */
 const maxTryDescriptors = 64
 
 export const tryBody = Type.Object(

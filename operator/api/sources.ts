@@ -10,13 +10,12 @@ import type { StatusReport } from '../status/status-report.ts'
 import type { RightScope } from './access.ts'
 import { errorOfField } from './errors.ts'
 
-/** The sources of the API's answers. */
+/** What the API takes its answers from: implemented for one machine and for a cluster. */
 export interface ApiSources {
-  /** Only its `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>
   readonly pods: PodSessions
   readonly report: () => Pick<StatusReport, 'resources'>
-  /** The domains in force, each with the `namespace/name` of its resource. */
+  /** Returns the domains in force, each with the `namespace/name` of its resource. */
   readonly domains: () => readonly RateLimitDomain[]
   /** The namespaces that may use a domain. Every namespace may use a domain that is not listed. */
   readonly domainGrants: DomainGrants
@@ -29,7 +28,10 @@ export interface ApiSources {
   readonly books: ReadMerchantBooks
   /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */
   readonly apply: (request: ApplyRequest) => Promise<AppliedResource>
-  /** Reads a resource as its author wrote it. Rejects with an `ApiError`: 404 if there is none. */
+  /**
+   * Reads a resource as its author wrote it. Rejects with an `ApiError`, of status 404 if the resource does
+   * not exist.
+   */
   readonly manifest: (request: ManifestRequest) => Promise<WrittenResource>
 }
 
@@ -43,24 +45,24 @@ export interface ManifestRequest extends NamedResource {
 
 /** A resource as its author wrote it. */
 export interface WrittenResource {
-  /** YAML, on one machine with the comments of the file. */
+  /** The resource as YAML; on one machine with the comments in the file. */
   readonly manifest: string
-  /** The same for the same text: see `versionOf`. */
+  /** The version of `manifest`, by `hashManifest`: the same for the same text. */
   readonly version: string
   /** The file, or `cluster`. */
   readonly origin: string
 }
 
-/** A RateLimitConfig to apply. It is valid. */
+/** A valid RateLimitConfig to apply. */
 export interface ApplyRequest extends NamedResource {
   readonly resource: Readonly<Record<string, unknown>>
   /** The same resource as YAML, with the comments of its author. */
   readonly manifest?: string | undefined
-  /** Checks everything, and writes nothing. */
+  /** Whether to check everything and write nothing. */
   readonly dryRun: boolean
-  /** Takes over fields of other managers in a cluster. */
+  /** Whether to take over fields that other field managers own in a cluster. */
   readonly force: boolean
-  /** The resource must still have this version. Any version if left out. */
+  /** The version that the resource must still have; any version if left out. */
   readonly version?: string | undefined
   /** The bearer token of the caller in a cluster. */
   readonly token?: string | undefined
@@ -72,7 +74,7 @@ export interface AppliedResource {
   readonly created: boolean
   /** The file, or `cluster`. */
   readonly origin: string
-  /** The version after the change. With a dry run, the one that the resource would have. */
+  /** The version after the change; for a dry run, the version that the resource would have. */
   readonly version: string
 }
 
@@ -81,13 +83,13 @@ export interface CounterChangeEvent {
   readonly user: string
   readonly action: 'reset' | 'raise'
   readonly domain: string
-  /** Empty if the outcome is unknown. */
+  /** The rule of the counter; empty if the outcome is unknown. */
   readonly rule: string
   /** Why it is unknown whether the counter has changed; undefined if it has. */
   readonly unknown?: string | undefined
-  /** Hits; undefined for a reset. */
+  /** The granted hits; undefined for a reset. */
   readonly by?: number | undefined
-  /** The RateLimitConfig of the domain. */
+  /** The RateLimitConfig that defines the domain; undefined if there is none. */
   readonly owner: NamedResource | undefined
 }
 
@@ -109,7 +111,10 @@ export function findDomainOwner(
   return found && parseResourceName(found.name)
 }
 
-/** Returns where a caller needs the right for a domain: at its resource; everywhere if there is none. */
+/**
+ * Returns the scope in which a caller needs the right for a domain: the resource that defines it, or
+ * everything if there is none.
+ */
 export const resolveDomainScope = (sources: Pick<ApiSources, 'domains'>, domain: string): RightScope => ({
   ...findDomainOwner(sources, domain),
   domain,
@@ -123,11 +128,14 @@ export function parseResourceName(text: string): NamedResource {
 
 const versionLength = 32
 
-/** Returns the version of a manifest: a hash of its text, so that a change of its status has no effect. */
+/**
+ * Returns the version of a manifest: a hash of its text. A change of the status of the resource does not
+ * change it.
+ */
 export const hashManifest = (manifest: string) => hash('sha256', manifest, 'hex').slice(0, versionLength)
 
 /**
- * @param expected the version that the caller has read; undefined for any
+ * @param expected the version that the caller has read; undefined to accept any
  * @param found the version of the resource; undefined if it does not exist
  * @throws ApiError with 409 if they differ
  */

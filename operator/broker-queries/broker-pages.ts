@@ -8,7 +8,7 @@ import type { BrokerResult } from './stream-rows.ts'
 
 /** The debug server or the admin API of a broker. */
 export interface BrokerAddress {
-  /** The base address. A path in it, such as that of a proxy, precedes those of the API. */
+  /** The base address. A path in it, such as the path of a proxy, precedes the paths of the API. */
   readonly url: URL
   /** The bearer token of the admin API. */
   readonly token?: string
@@ -19,7 +19,10 @@ export interface BrokerAddress {
 }
 
 const askMs = 5_000
-/** A page of a thousand requests with a thousand consumers together has less than 1 MiB. */
+/**
+ * The maximum length of an answer. A page with 1,000 requests and 1,000 consumers in total has less than 1
+ * MiB.
+ */
 const maxAnswerBytes = 64 * 1024 * 1024
 
 /** Reads the requests that a broker knows. Rejects with an error that names the address and the cause. */
@@ -30,8 +33,8 @@ async function readStreams(address: BrokerAddress): Promise<StreamsPage> {
 }
 
 /**
- * Interrupts a request, or every running one of the stream if the request id is empty. Resolves with the
- * number of requests that it ended; rejects as `readStreams` does.
+ * Interrupts one request of a stream or, if the request id is empty, all running requests of the stream.
+ * Resolves with the number of interrupted requests; rejects as `readStreams` does.
  */
 export async function interrupt(
   address: BrokerAddress,
@@ -58,7 +61,10 @@ interface BrokerAnswer {
   readonly body: string
 }
 
-/** Sends a request. `fetch` would resolve an id such as `..` as a step up, percent-encoded or not. */
+/**
+ * Sends a request with `node:http`: `fetch` would take an id such as `..` in the path for the parent folder,
+ * even percent-encoded.
+ */
 function callBroker(address: BrokerAddress, method: string, path: string): Promise<BrokerAnswer> {
   const { url } = address
   const fail = (problem: string) => new Error(`${url.origin}: ${problem}`)
@@ -101,7 +107,7 @@ function toRequestOptions({ url, token, ca, cert, key }: BrokerAddress): Request
   }
 }
 
-/** The admin API answers errors as JSON, and the debug server as text. */
+/** Returns the message of an error answer: JSON from the admin API, text from the debug server. */
 function readErrorMessage(body: string): string {
   const answer = parseJson(body)
   return isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : body

@@ -11,7 +11,7 @@ import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session
 
 export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
 
-/** A report of a broker; its `case` is undefined if this version does not know it. */
+/** A report of a broker. `case` is undefined for a kind of report that this version does not know. */
 export type BrokerSessionReport = BrokerReport['report']
 export type BrokerSessionRequest = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request']>
 
@@ -23,7 +23,7 @@ export interface BrokerSession extends AskedProcess<BrokerSessionReport, BrokerS
 
 type OpenBrokerSession = BrokerSession & ReceivingSession<BrokerSessionReport>
 
-/** The sessions of brokers. */
+/** How the sessions of brokers are opened, and how their messages are encoded. */
 export const brokerSessions: SessionKind<
   BrokerHello,
   BrokerSessionReport,

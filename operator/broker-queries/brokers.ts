@@ -5,11 +5,11 @@ import type { BrokerSession, BrokerSessionReport, BrokerSessionRequest } from '.
 import { type PreviewPage, readPreview, readStreamsPage } from './read-pages.ts'
 import type { BrokerResult } from './stream-rows.ts'
 
-/** The requests of all brokers. */
+/** Queries to all brokers about their requests. */
 export interface Brokers {
   /** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
   list(): Promise<readonly BrokerResult[]>
-  /** Reads the preview of a request by its key. */
+  /** Reads the preview of the request with this key from a broker that has one. */
   preview(key: string): Promise<PreviewResult>
 }
 
@@ -17,14 +17,14 @@ export type PreviewResult =
   | { readonly preview: PreviewPage }
   /** No broker knows the request. */
   | { readonly unknown: true }
-  /** No broker that answered knows the request, and others did not answer. */
+  /** No broker has returned a preview, and at least one did not answer or answered with a problem. */
   | { readonly problem: string }
 
 interface BrokersOptions {
   readonly sessions: () => readonly BrokerSession[]
-  /** The brokers that run. */
+  /** Returns the brokers that run, with or without a session. */
   readonly expected: () => readonly ExpectedBroker[]
-  /** The time limit of an answer. */
+  /** The time limit of an answer, in milliseconds: 3,000 when left out. */
   readonly deadlineMs?: number
 }
 
@@ -37,12 +37,12 @@ export interface ExpectedBroker {
 
 const askProcesses = askingProcesses<BrokerSessionReport, BrokerSessionRequest>()
 
-/** The bytes of the lists of all brokers together, and of one. */
+/** The maximum bytes of the lists of all brokers together, and of the list of one broker. */
 const maxListsBytes = 32 * 1024 * 1024
 const maxListBytes = 3 * 1024 * 1024
 const maxPreviewBytes = 128 * 1024
 
-/** Asks the brokers that are connected to this operator. */
+/** Creates the queries to the brokers that are connected to this operator. */
 export function createBrokers({ sessions, expected, deadlineMs = 3_000 }: BrokersOptions): Brokers {
   const inTime = `does not answer within ${deadlineMs / 1000} s`
 
@@ -81,7 +81,7 @@ const noSession = 'has no session with the operator'
 
 type BrokerAnswer = Pick<Extract<BrokerSessionReport, { case: 'answer' }>['value'], 'json' | 'problem'>
 
-/** Returns the answer in a report. Text that is longer than asked for is dropped. */
+/** Returns the answer in a report. JSON that is longer than `maxBytes` is replaced by a problem. */
 const readAnswer =
   (maxBytes: number) =>
   (report: BrokerSessionReport): BrokerAnswer | undefined => {
@@ -110,10 +110,13 @@ function readPreviewAnswer(answer: BrokerAnswer | undefined, key: string): Previ
   return preview === undefined ? { problem: 'answers with no preview of the request' } : { preview }
 }
 
-/** The time for which a list is shared: many consoles ask for the same one. */
+/** How long callers share a list: many consoles ask for the same one. */
 const listCacheMs = 1_000
 
-/** Callers share a list that is being read, and one that is at most a second old. */
+/**
+ * Returns the same queries with a shared `list`: the brokers are asked at most once per second, and never for
+ * two lists at the same time.
+ */
 export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monotonicMs'>): Brokers {
   let cached: { readonly untilMs: number; readonly results: ReturnType<Brokers['list']> } | undefined
   let isRunning = false

@@ -1,6 +1,6 @@
 /** The requests that one broker knows. Times are in milliseconds. */
 export interface StreamsPage {
-  /** The pulls without a matching request. */
+  /** The number of pulls that match no request yet. */
   readonly waitingPulls: number
   /** The number of requests at the broker; `streams` may have fewer of them. */
   readonly total: number
@@ -22,7 +22,9 @@ export interface RequestOnPage {
   readonly end?: { readonly how: string; readonly code?: string; readonly message?: string } | null
   /** The address of the producer; null if it has disconnected, or is connected to another broker. */
   readonly producer: string | null
-  /** The counts that its producer has sent to this broker; null if it is not connected to it. */
+  /**
+   * The numbers of messages and bytes that the producer has sent; null if it is not connected to this broker.
+   */
   readonly messages?: number | null
   readonly bytes?: number | null
   readonly consumers: readonly ConsumerOnPage[]
@@ -34,7 +36,10 @@ interface ConsumerOnPage {
   readonly bytesBehind: number
 }
 
-/** The most requests of a page, and the most consumers of all of them. A broker lists no more requests. */
+/**
+ * At most this many requests of a page are read, with at most `maxConsumers` consumers in total. A broker
+ * lists no more requests.
+ */
 const maxRequests = 1_000
 const maxConsumers = 50_000
 
@@ -90,14 +95,14 @@ function readConsumer(value: unknown): ConsumerOnPage {
 const isCount = (value: unknown): value is number => isNumber(value) && value >= 0
 const readNumber = (value: unknown) => (isCount(value) ? value : 0)
 
-/** Returns the fields of an object; none of another value. */
+/** Returns the value if it is an object, and an object without fields otherwise. */
 const readFields = (value: unknown) =>
   (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
 
-/** Returns a text; the empty text for another value. */
+/** Returns the value if it is a text, and the empty text otherwise. */
 const readText = (value: unknown) => (typeof value === 'string' ? value : '')
 
-/** JSON can have numbers such as 1e999, which are infinite here. */
+/** Infinite numbers are not accepted: JSON can have numbers such as 1e999, which are read as Infinity. */
 const isNumber = (value: unknown): value is number => Number.isFinite(value)
 
 /** The last messages of a request, decimated by the broker. */
@@ -107,7 +112,7 @@ export interface PreviewPage {
   readonly requestId: string
   readonly targetObjectId: string
   readonly ended: boolean
-  /** Null if the broker has no message of it any more. */
+  /** Null if the broker does not have messages of the request any more. */
   readonly preview: Preview | null
 }
 
@@ -122,7 +127,7 @@ interface Preview {
 interface AudioPreview {
   readonly samplesPerSecond: number
   readonly channelCount: number
-  /** The lowest and the highest sample of each part; null without samples. */
+  /** The lowest and the highest sample of each part of the audio; null for a part without samples. */
   readonly envelope: readonly (readonly number[] | null)[]
 }
 
@@ -133,7 +138,7 @@ const maxNameChars = 64
 
 /**
  * Reads the JSON of a broker's preview of the request with this key; undefined for JSON of another form.
- * Other fields are left out, and lists that are too long are cut.
+ * Unknown fields are left out, and lists that are too long are cut.
  */
 export function readPreview(value: unknown, key: string): PreviewPage | undefined {
   const { key: found, streamId, requestId, targetObjectId, ended, preview } = readFields(value)

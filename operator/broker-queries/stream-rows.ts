@@ -7,7 +7,7 @@ export interface StreamsPoll {
   readonly brokers: readonly BrokerResult[]
 }
 
-/** A broker that answered, or why it did not. */
+/** The answer of one broker, or the reason why it did not answer. */
 export type BrokerResult =
   | { readonly address: string; readonly page: StreamsPage }
   | { readonly address: string; readonly problem: string }
@@ -23,18 +23,18 @@ export interface StreamRow {
   readonly route: string
   readonly state: 'running' | 'ended'
   /**
-   * The end: `completed`, or another one with its cause; empty while the request is running, or if no broker
-   * reports it.
+   * How the request ended: `completed`, or another end with its cause. Empty while the request is running, or
+   * if no broker reports how it ended.
    */
   readonly end: string
   readonly ageMs: number
-  /** The addresses of the producer: one while it is connected to one of these brokers. */
+  /** The address of the producer at each broker to which it is connected: normally one. */
   readonly producers: readonly string[]
   readonly consumers: readonly ConsumerOfRow[]
   /** The messages and bytes that the slowest consumer has not read yet. */
   readonly messagesBehind: number
   readonly bytesBehind: number
-  /** The counts that its producer has sent; undefined if it was connected to none of these brokers. */
+  /** The numbers of messages and bytes that the producer has sent; undefined if no broker knows them. */
   readonly messages: number | undefined
   readonly bytes: number | undefined
 }
@@ -58,7 +58,10 @@ export function mergeRows({ brokers }: Pick<StreamsPoll, 'brokers'>): readonly S
   return rows.sort((a, b) => b.ageMs - a.ageMs)
 }
 
-/** Requests without a key are merged by their ids, because only one producer has them at a time. */
+/**
+ * Returns what identifies a request on all brokers: its key, or its three ids, which only one producer uses
+ * at a time.
+ */
 const requestKey = ({ key, streamId, requestId, targetObjectId }: RequestOnPage) =>
   key ?? JSON.stringify([streamId, requestId, targetObjectId])
 
@@ -83,7 +86,7 @@ function mergeRow(key: string, requestsOfBrokers: readonly BrokerRequest[]): Str
     targetObjectId,
     sourceServiceId,
     route: route || 'default',
-    // Another broker may not know the end yet.
+    // The request has ended if any broker says so: others may not know it yet.
     state: requests.some(({ ended }) => ended) ? 'ended' : 'running',
     end: describeEnd(requests.find(({ end }) => end)?.end),
     ageMs: greatest(requests.map(({ ageMs }) => ageMs)),
@@ -102,13 +105,16 @@ function describeEnd(end: RequestOnPage['end']): string {
   return end.code === undefined ? end.how : `${end.how}: ${end.code} ${end.message ?? ''}`
 }
 
-/** Counts include those of the brokers at which the producer was connected before. */
+/**
+ * Returns the largest known number. The count of a producer that has changed its broker includes what it sent
+ * to the broker before.
+ */
 function maxKnown(numbers: readonly (number | null | undefined)[]): number | undefined {
   const known = numbers.filter(number => typeof number === 'number')
   return known.length === 0 ? undefined : Math.max(...known)
 }
 
-/** The rates per second between two polls. Undefined before the second poll, and without counts. */
+/** The rates per second between two polls; undefined at the first poll, and if a poll has no counts. */
 interface RowRate {
   readonly messages: number | undefined
   readonly bytes: number | undefined
@@ -131,8 +137,8 @@ export function addRates(before: StreamsPoll | undefined, now: StreamsPoll): rea
 }
 
 /**
- * Returns a line for each change from one poll to the next; at the first poll, without one before it, a line
- * for each running request.
+ * Returns a line for each request that has changed between two polls; without an earlier poll, a line for
+ * each running request.
  */
 export function describeChanges(
   before: readonly StreamRow[] | undefined,
@@ -154,7 +160,7 @@ export function describeChanges(
 const describeRequest = ({ streamId, requestId, targetObjectId }: StreamRow) =>
   `stream ${JSON.stringify(streamId)} request ${JSON.stringify(requestId)} object ${JSON.stringify(targetObjectId)}`
 
-/** A request that is already ended is new, unless this is the first poll. */
+/** Describes a request that was not in the poll before. At the first poll, ended requests are left out. */
 function describeNew(row: StreamRow, isFirstPoll: boolean): readonly string[] {
   const { state, route, producers, consumers } = row
   if (state === 'ended') return isFirstPoll ? [] : [describeEnding(row), `route ${route}`]

@@ -1,24 +1,30 @@
-/** The state of the three Secrets, parsed and validated. It does not depend on a clock. */
+/** The state of the three Secrets, parsed and validated. `plan` derives the next write from it. */
 export interface CertificateState {
-  /** undefined when its Secret does not exist, or has no usable content. */
+  /** undefined when the authority's Secret does not exist or has no usable content. */
   readonly authority: Authority | undefined
   readonly leaves: Readonly<Record<LeafName, LeafSecret | undefined>>
 }
 
-/** The owners of a leaf: the operators, also as clients of each other, or all pods that they run. */
+/**
+ * Who owns a leaf certificate. `server`: the operators, which also use it as clients of each other. `client`:
+ * all pods that the operators run.
+ */
 export type LeafName = 'server' | 'client'
 export const leafNames = ['server', 'client'] as const
 
 export interface Authority {
   readonly issuing: Issuer
-  /** The authority that is trusted already and issues after `issuing`. */
+  /** Already trusted by readers; issues leaf certificates once the rotation replaces `issuing`. */
   readonly next: Issuer | undefined
-  /** The earlier authorities, which stay trusted because leaves issued by them may be in use. */
+  /**
+   * Earlier authorities, newest first. They stay trusted because leaf certificates that they issued may be in
+   * use.
+   */
   readonly old: readonly KnownCertificate[]
 }
 
 export interface KnownCertificate {
-  /** The fingerprint of the certificate. */
+  /** The SHA-256 fingerprint. */
   readonly id: string
   readonly pem: string
   readonly issuedAtMs: number
@@ -26,28 +32,36 @@ export interface KnownCertificate {
 }
 
 export interface Issuer extends KnownCertificate {
-  /** The key in PEM, a secret; undefined when it is lost. */
+  /** The secret key in PEM; undefined if it is missing or unusable. */
   readonly key: string | undefined
 }
 
-/** A Secret with a leaf and the authorities that its readers trust. */
+/**
+ * The content of a leaf's Secret: a leaf certificate, and the authorities that readers of the Secret trust.
+ */
 export interface LeafSecret {
-  /** undefined if no usable certificate exists. */
+  /** undefined if the Secret has no usable certificate. */
   readonly leaf: Leaf | undefined
-  /** The authorities that a reader trusts, in order. */
+  /** In the order of `ca.crt`. */
   readonly trusted: readonly KnownCertificate[]
-  /** The time since which the Secret has had these authorities; undefined if its time is not credible. */
+  /**
+   * The time at which these authorities were published; undefined if it is missing, invalid, or more than a
+   * minute in the future.
+   */
   readonly trustedSinceMs: number | undefined
 }
 
 export interface Leaf extends KnownCertificate {
-  /** The id of the authority that signed it, if that is known or its Secret trusts it; otherwise empty. */
+  /**
+   * The id of the authority that signed the certificate; empty if it is neither a known authority nor in
+   * `trusted`.
+   */
   readonly issuerId: string
-  /** Whether it has the desired names and usage. */
+  /** Whether the names and usages are those of the `LeafSpec`. */
   readonly hasWantedNames: boolean
 }
 
-/** Returns the authorities that every reader should trust, in their order in a Secret. */
+/** Returns the authorities that every reader must trust, in the order of `ca.crt`. */
 export function trustedBy({ issuing, next, old }: Authority): readonly KnownCertificate[] {
   return [issuing, ...(next ? [next] : []), ...old]
 }

@@ -8,7 +8,9 @@ import { type StoreInMemory, storeInMemory } from './testing/store-in-memory.ts'
 
 const secretNames = { authority: 'tollway-ca', server: 'feed-server', client: 'feed-client' }
 const dnsNames = { server: ['operator.system.svc', 'operator'], client: ['pods.system.svc'] }
-/** Everything is renewed every few seconds, as far as whole seconds in certificates allow. */
+/**
+ * Short lives, so that everything is renewed every few seconds. Times in certificates are in whole seconds.
+ */
 const timing = {
   authorityLifeMs: 6_000,
   leafLifeMs: 2_400,
@@ -70,7 +72,8 @@ test('no key appears in the log', async t => {
 
 test('two writers converge although each write may be the last before a crash, or come late', async t => {
   const store = storeInMemory()
-  // Two operators that both believe that they may write, each stopped after some writes.
+  // Two operators that both believe that they may write; every third write takes effect but is reported as
+  // failed.
   let writes = 0
   store.failAfterWrites(() => ++writes % 3 === 0)
   const [one, two] = [start(t, store).certificates, start(t, store).certificates]

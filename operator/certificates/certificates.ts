@@ -32,11 +32,11 @@ export interface CertificatesOptions {
   readonly store: SecretStore
   /** The names of the three Secrets. */
   readonly secretNames: Readonly<Record<keyof StoredSecrets, string>>
-  /** The DNS names of each leaf; the first one is its common name. */
+  /** The DNS names of each leaf certificate; the first one is also the common name. */
   readonly dnsNames: Readonly<Record<LeafName, readonly string[]>>
-  /** The program that creates and renews the certificates; `operator` by default. */
+  /** Which program creates and renews the certificates; `operator` by default. */
   readonly issuer?: 'operator' | 'other'
-  /** Whether this operator leads. Checked before each write. */
+  /** Returns whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
   readonly clock: Clock
   readonly log: Log
@@ -46,17 +46,20 @@ export interface CertificatesOptions {
 }
 
 interface CertificatesTiming extends CertificateTiming {
-  /** The time between two reads of the Secrets, in case a call of `checkNow` for a change was lost. */
+  /** The time between two reads of the Secrets, in case a change was not reported by `checkNow`. */
   readonly checkEveryMs: number
-  /** The time between two reads while there is no certificate. */
+  /**
+   * The time between two reads while the operator has no certificate; also the shortest delay between two
+   * checks.
+   */
   readonly firstCheckEveryMs: number
-  /** The longest wait before a failed check is repeated. */
+  /** The longest wait between a failed check and the next one. */
   readonly longestRetryMs: number
   /** The time limit of a call of the store. */
   readonly storeTimeoutMs: number
 }
 
-/** The read content of each Secret. */
+/** The last read or written state of each Secret; undefined if the Secret does not exist. */
 interface StoredSecrets {
   readonly authority: StoredSecret | undefined
   readonly server: StoredSecret | undefined
@@ -71,16 +74,17 @@ const defaultCertificatesTiming: CertificatesTiming = {
   storeTimeoutMs: 10_000,
 }
 
-/** More writes than any state needs. If they do not suffice, another program reverts the writes. */
+/** More writes than any state requires. If they do not suffice, another program is reverting them. */
 const maxWritesPerCheck = 20
 
 /**
- * The certificates by which operators and pods authenticate each other. Every operator reads the Secret of
- * the operators' leaf, and uses it for later handshakes; the leader creates and renews the three Secrets.
- * With another issuer no operator writes, and each one reports the problems of both leaves.
+ * Provides the certificates by which operators and pods authenticate each other. Every operator reads the
+ * Secret of the operators' certificate and uses it for new handshakes. The leader creates and renews the
+ * three Secrets. If `issuer` is `other`, no operator writes, and each one reports the problems of both leaf
+ * certificates.
  */
 export class Certificates {
-  /** Requires that callers show a certificate of the same authority. */
+  /** Requires from each caller a certificate that the same authorities have issued. */
   readonly serverTls: ServerTls
   readonly #options: CertificatesOptions
   readonly #timing: CertificatesTiming
@@ -92,15 +96,15 @@ export class Certificates {
   readonly #backoff: Backoff
   #running: Promise<void> = Promise.resolve()
 
-  /** @throws Error for times that cannot work together. */
+  /** @throws Error if `checkTiming` rejects the times */
   constructor(options: CertificatesOptions) {
     this.#options = options
     this.#timing = { ...defaultCertificatesTiming, ...options.timing }
     checkTiming(this.#timing)
     this.#leafSpecs = {
-      // Operators call each other, too.
+      // Operators also call each other.
       server: { dnsNames: options.dnsNames.server, usage: ['server', 'client'] },
-      // The operator calls some of its pods.
+      // The operator also calls some of its pods.
       client: { dnsNames: options.dnsNames.client, usage: ['client', 'server'] },
     }
     this.#problems = new Problems(options.log)
@@ -119,17 +123,17 @@ export class Certificates {
     await this.#running
   }
 
-  /** Resolves when there is a certificate. Until then no address can be served with `serverTls`. */
+  /** Resolves when the operator has a certificate. Before that, no server can listen with `serverTls`. */
   ready(): Promise<void> {
     return this.#credentials.ready()
   }
 
-  /** Checks the Secrets now, because one has changed, or because this operator may write from now on. */
+  /** Checks the Secrets now. Called when one has changed, and when this operator has become the leader. */
   checkNow(): void {
     this.#pause.wake()
   }
 
-  /** Returns the TLS of a client that shows the same certificate as the server. */
+  /** Returns the TLS options of a client that shows the same certificate as the server. */
   clientTls(serverName: string): ClientTls {
     const { required, onChange } = this.#credentials
     return {
@@ -147,13 +151,16 @@ export class Certificates {
     return this.#problems.text()
   }
 
-  /** Checks when something is due, at the interval, and sooner after a failure. */
+  /** Repeats the check until `stop`. */
   async #run(): Promise<void> {
     const { signal } = this.#stopped
     while (!signal.aborted) await this.#pause.wait(await this.#checkOnce(), signal)
   }
 
-  /** Resolves with the delay before the next check. */
+  /**
+   * Checks the Secrets once, and records a failure as a problem. Resolves with the delay before the next
+   * check.
+   */
   async #checkOnce(): Promise<number> {
     const { checkEveryMs, firstCheckEveryMs } = this.#timing
     try {
@@ -162,7 +169,7 @@ export class Certificates {
       this.#backoff.reset()
       return Math.min(checkEveryMs, Math.max(firstCheckEveryMs, dueInMs))
     } catch (error) {
-      // After a conflict, the next check reads what another operator has written.
+      // A conflict is no problem: another operator has written, and the next check reads the result.
       if (!isConflict(error) && !this.#stopped.signal.aborted) {
         this.#problems.set('store', [(error as Error).message])
       }
@@ -170,7 +177,10 @@ export class Certificates {
     }
   }
 
-  /** Resolves with the time at which something is due, by the clock of this process. */
+  /**
+   * Resolves with the wall-clock time at which the next check is due: now while there is no certificate;
+   * Infinity if only the interval decides.
+   */
   async #check(): Promise<number> {
     const { issuer, mayWrite, secretNames, clock } = this.#options
     const server = await this.#get('server')
@@ -188,7 +198,10 @@ export class Certificates {
     return this.#credentials.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
   }
 
-  /** Uses the credentials of the operators' Secret, if it has any. */
+  /**
+   * Uses the credentials in the operators' Secret for new handshakes. If the Secret has no usable
+   * credentials, the former ones stay in use, and a problem is reported.
+   */
   #adopt(server: StoredSecret | undefined): void {
     const credentials = readCredentials(server?.data)
     if (credentials) this.#credentials.set(credentials)
@@ -197,7 +210,10 @@ export class Certificates {
     this.#problems.set('own', isLost ? [lost] : [])
   }
 
-  /** Writes one Secret after the other, each from the result of the last write, until nothing is due. */
+  /**
+   * Writes the Secrets one by one until no write is due. Each write is planned from the result of the
+   * previous one. Resolves with the time of the next due write.
+   */
   async #reconcile(read: StoredSecrets): Promise<number> {
     const { store, secretNames, mayWrite, clock, log } = this.#options
     const leafSpecs = this.#leafSpecs
@@ -223,7 +239,7 @@ export class Certificates {
     return this.#options.store.get(this.#options.secretNames[secret], this.#limit())
   }
 
-  /** Returns a signal that ends a call of the store at the stop, and after the time limit. */
+  /** Returns a signal that aborts a store call on `stop`, or after `storeTimeoutMs`. */
   #limit(): AbortSignal {
     return AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(this.#timing.storeTimeoutMs)])
   }
@@ -233,7 +249,9 @@ function pickData({ authority, server, client }: StoredSecrets): SecretContents 
   return { authority: authority?.data, server: server?.data, client: client?.data }
 }
 
-/** The present problems by the place where they occurred. Each is logged once while it lasts. */
+/**
+ * The present problems, by the part of the check that found them. A problem is logged only when it appears.
+ */
 class Problems {
   readonly #log: Log
   readonly #found = new Map<string, readonly string[]>()
@@ -261,8 +279,8 @@ interface ForeignLeaves {
 }
 
 /**
- * Returns the problems of leaves that another program issues, as cert-manager does, each with the name of its
- * Secret. Problems never quote the content.
+ * Returns the problems of leaf certificates that another program issues (for example cert-manager), each with
+ * the name of the Secret. A problem never quotes the content of a Secret.
  */
 function checkForeignLeaves(
   contents: Pick<SecretContents, LeafName>,
@@ -295,20 +313,20 @@ function findLeafProblem(
   return kind && `tls.crt has not the usage "${kind} auth"`
 }
 
-/** The certificate for handshakes with its key, which is secret, and the trusted authorities. */
+/** The certificate and secret key for handshakes, and the trusted authorities, all in PEM. */
 interface Credentials extends CertificateIdentity {
   readonly ca: string
 }
 
-/** The latest credentials of this process. */
+/** Holds the latest credentials of this process. */
 function createCurrentCredentials() {
   const listeners = new Set<() => void>()
   const { promise: ready, resolve: onReady } = Promise.withResolvers<void>()
   let current: Credentials | undefined
   return {
-    /** undefined until they were read for the first time. */
+    /** Returns undefined until `set` is first called. */
     current: (): Credentials | undefined => current,
-    /** @throws Error until there are credentials */
+    /** @throws Error while there are no credentials */
     required(): Credentials {
       if (current === undefined) throw new Error('the operator has no certificate yet')
       return current
@@ -336,13 +354,14 @@ interface WriteOptions {
   readonly timing: CertificateTiming
 }
 
-/** The begin of the names of the operator's authorities. */
+/** The start of the common name of each authority that the operator creates. */
 const authorityName = 'tollway feed'
 
 /**
- * Returns the Secret that an action writes, and its new content. Only this function creates keys.
+ * Returns the Secret that an action writes, with the new content. Creates the keys of new certificates.
  *
- * @param contents the present contents of the Secrets, from which a kept leaf is taken
+ * @param contents the present contents of the Secrets; a leaf certificate that the action keeps is copied
+ *   from here
  */
 function writeAction(
   action: Exclude<CertificateAction, { readonly kind: 'wait' }>,

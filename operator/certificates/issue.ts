@@ -10,8 +10,8 @@ import {
 } from 'node:crypto'
 
 /**
- * The distinguished encoding of ASN.1 (X.690), as far as certificates need it. All functions return encoded
- * values.
+ * The distinguished encoding rules (DER) of ASN.1, X.690, as far as certificates need them. The functions of
+ * this part return encoded values; the sections in parentheses are those of X.690.
  */
 
 const tags = {
@@ -50,13 +50,16 @@ const octetString = (content: Uint8Array) => encode(tags.OCTET_STRING, content)
 const utf8String = (text: string) => encode(tags.UTF8_STRING, Buffer.from(text))
 const isTrue = encode(tags.BOOLEAN, Buffer.of(0xff))
 
-/** `[number] EXPLICIT`: a wrapper around content with a tag. */
+/** Encodes `[number] EXPLICIT`: wraps an encoded value, whose own tag stays. */
 const explicit = (number: number, content: Uint8Array) => encode(0xa0 | number, content)
 
-/** `[number] IMPLICIT` of a type that is not constructed: the number takes the place of its tag. */
+/** Encodes `[number] IMPLICIT` of a primitive type: the number replaces the type's own tag. */
 const implicit = (number: number, content: Uint8Array) => encode(0x80 | number, content)
 
-/** Encodes a number that is not negative, from big-endian bytes. A leading zero keeps it positive (8.3). */
+/**
+ * Encodes a non-negative integer from its big-endian bytes. A zero byte is put first if the integer would
+ * otherwise read as negative (8.3).
+ */
 export function unsignedInteger(bytes: Uint8Array): Buffer {
   const start = bytes.findIndex(byte => byte !== 0)
   const digits = start === -1 ? Buffer.of(0) : bytes.subarray(start)
@@ -64,10 +67,13 @@ export function unsignedInteger(bytes: Uint8Array): Buffer {
   return encode(tags.INTEGER, sign, digits)
 }
 
-/** Encodes bits; the last `unusedBits` of the last byte do not count. */
+/** Encodes bits. The last `unusedBits` bits of the last byte do not count. */
 const bitString = (bytes: Uint8Array, unusedBits = 0) => encode(tags.BIT_STRING, Buffer.of(unusedBits), bytes)
 
-/** `2.5.29.19`. The first two numbers share a byte, the others have seven bits in each (8.19). */
+/**
+ * Encodes an identifier such as `2.5.29.19`. The first two numbers share one byte; each other number has
+ * seven bits per byte (8.19).
+ */
 export function objectIdentifier(dotted: string): Buffer {
   const [first = 0, second = 0, ...others] = dotted.split('.').map(Number)
   const bytes = [first * 40 + second, ...others].flatMap(number => {
@@ -80,7 +86,10 @@ export function objectIdentifier(dotted: string): Buffer {
 
 const firstYearOfGeneralizedTime = 2050
 
-/** Encodes a time in whole seconds, in the form that RFC 5280 (4.1.2.5) requires for its year. */
+/**
+ * Encodes a time in whole seconds as UTCTime before 2050 and as GeneralizedTime from then on (RFC 5280,
+ * 4.1.2.5).
+ */
 export function time(ms: number): Buffer {
   const date = new Date(ms)
   const digits = `${date.toISOString().replace(/[-:T]|\.\d+Z$/g, '')}Z`
@@ -90,9 +99,9 @@ export function time(ms: number): Buffer {
 }
 
 /**
- * X.509 certificates by the profile of RFC 5280: ECDSA on P-256 with SHA-256, a new key for each. Keys and
- * serial numbers come only from the generator of the system: a program that could choose them could forge
- * certificates.
+ * X.509 certificates by the profile of RFC 5280: ECDSA on P-256 with SHA-256, with a new key for each
+ * certificate. Keys and serial numbers come only from the system's random generator, and callers cannot
+ * supply them: who can predict them can forge certificates.
  */
 
 /** A certificate and its key in PEM. The key is a secret. */
@@ -102,25 +111,29 @@ export interface CertificateIdentity {
 }
 
 interface Validity {
-  /** The time of issue. The certificate is valid from a little before, for clocks that are slow. */
+  /** The time of issue. The certificate is valid from `backdateMs` before it. */
   readonly nowMs: number
-  /** The end of its validity, rounded up to whole seconds. */
+  /** The end of the validity, which is rounded up to whole seconds. */
   readonly expiresAtMs: number
 }
 
 export interface LeafOptions extends Validity {
   /**
-   * The alternative names. The first one is also the common name, for people; only alternative names count.
+   * The subject alternative names, which clients check. The first one is also the common name, which only
+   * people read.
    */
   readonly dnsNames: readonly string[]
   /** The sides of a connection on which the certificate is valid. */
   readonly usage: readonly ('server' | 'client')[]
 }
 
-/** Certificates are valid from this time before their creation, because clocks of machines differ. */
+/** A certificate is valid from this time before its issue, because the clocks of some machines are slow. */
 export const backdateMs = 5 * 60_000
 
-/** Issues a self-signed authority that may sign leaves and no other authority. Its name has a unique part. */
+/**
+ * Issues a self-signed authority that may sign leaf certificates but no authorities. The first 8 digits of
+ * its serial number make its name unique.
+ */
 export function issueAuthority(name: string, validity: Validity): CertificateIdentity {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const serial = newSerial()
@@ -134,7 +147,7 @@ export function issueAuthority(name: string, validity: Validity): CertificateIde
   return { cert, key: exportKey(privateKey) }
 }
 
-/** @throws Error when `issueAuthority` did not issue the authority, or the key is not its key */
+/** @throws Error if `issueAuthority` did not issue the authority, or `key` does not belong to `cert` */
 export function issueLeaf(authority: CertificateIdentity, options: LeafOptions): CertificateIdentity {
   const issuer = readIssuer(authority)
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -151,8 +164,8 @@ export function issueLeaf(authority: CertificateIdentity, options: LeafOptions):
 }
 
 /**
- * Returns whether `issueLeaf` can use the authority: one of another program may have a name in an unknown
- * form.
+ * Returns whether `issueLeaf` can use this certificate as its authority. An authority of another program may
+ * encode its name in a form that `ownName` does not read.
  */
 export function isOwnAuthority(certificate: X509Certificate): boolean {
   return certificate.ca && ownName(certificate) !== undefined
@@ -177,7 +190,7 @@ const ownName = ({ subject }: X509Certificate) => /^CN=([\w .:-]{1,64})$/.exec(s
 
 const serialBytes = 16
 
-/** Returns a serial number, positive and of full length (RFC 5280, 4.1.2.2). */
+/** Returns a random serial number, positive and always 16 bytes long (RFC 5280, 4.1.2.2). */
 function newSerial(): Buffer {
   const serial = randomBytes(serialBytes)
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
@@ -210,9 +223,7 @@ function issue(issuer: Issuer, of: Subject, extensions: readonly Buffer[]): stri
   return toPem(sequence(body, ecdsaWithSha256, bitString(sign('sha256', body, issuer.privateKey))))
 }
 
-/**
- * Encodes in PEM, with lines of 64 characters, because some libraries accept no longer ones (RFC 7468, 2).
- */
+/** Encodes as PEM in lines of 64 characters, because some libraries reject longer lines (RFC 7468, 2). */
 function toPem(der: Buffer): string {
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
@@ -229,8 +240,8 @@ function commonName(name: string): Buffer {
 }
 
 /**
- * Encodes an extension. A reader that does not know a critical one must reject the certificate (RFC 5280,
- * 4.2).
+ * Encodes an extension. A reader that does not know a critical extension must reject the certificate (RFC
+ * 5280, 4.2).
  */
 function extension(id: string, content: Buffer, { critical = false } = {}): Buffer {
   return sequence(objectIdentifier(id), ...(critical ? [isTrue] : []), octetString(content))
@@ -242,14 +253,14 @@ function basicConstraints(isAuthority: boolean): Buffer {
   return extension('2.5.29.19', content, { critical: true })
 }
 
-/** keyCertSign and cRLSign for an authority, digitalSignature for a leaf. */
+/** The usage is keyCertSign and cRLSign for an authority, digitalSignature for a leaf certificate. */
 function keyUsage(of: 'authority' | 'leaf'): Buffer {
   const bits =
     of === 'authority' ? bitString(Buffer.of(0b0000_0110), 1) : bitString(Buffer.of(0b1000_0000), 7)
   return extension('2.5.29.15', bits, { critical: true })
 }
 
-/** The ids of the extended key usage (RFC 5280, 4.2.1.12). */
+/** The object identifiers of the extended key usages (RFC 5280, 4.2.1.12). */
 export const purposes = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' }
 
 function extendedKeyUsage(usage: LeafOptions['usage']): Buffer {
@@ -269,12 +280,10 @@ function authorityKeyId(key: KeyObject): Buffer {
   return extension('2.5.29.35', sequence(implicit(0, keyId(key))))
 }
 
-/**
- * The length of an uncompressed point of P-256, one byte of form and two coordinates, at the end of `spki`.
- */
+/** The length of an uncompressed P-256 point at the end of `spki`: a format byte and two coordinates. */
 const pointBytes = 65
 
-/** RFC 7093 (2), method 1. */
+/** Returns the key identifier by RFC 7093 (2), method 1. */
 function keyId(key: KeyObject): Buffer {
   const point = key.export({ type: 'spki', format: 'der' }).subarray(-pointBytes)
   return createHash('sha256').update(point).digest().subarray(0, 20)

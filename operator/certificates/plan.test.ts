@@ -24,14 +24,14 @@ const spreadMs = 300_000
 const timing: CertificateTiming = { spreadMs, leafLifeMs: 40 * spreadMs, authorityLifeMs: 150 * spreadMs }
 const startMs = 1_000_000_000_000
 
-/** A state of one leaf's Secret, and from when to when it was the newest. */
+/** A state of one leaf's Secret, and the time during which it was the newest one. */
 interface Version {
   readonly secret: LeafSecret
   readonly fromMs: number
   untilMs: number
 }
 
-/** The Secrets, written by a plan; all earlier contents are kept for readers that are behind. */
+/** The Secrets as the plan writes them. Earlier contents are kept, because readers may still have them. */
 function createWorld() {
   let nowMs = startMs
   let made = 0
@@ -79,7 +79,7 @@ function createWorld() {
   return {
     state: () => state,
     done,
-    /** Crashes after this number of writes. Returns the last action. */
+    /** Performs at most this number of writes, as before a crash. Returns the action that follows. */
     step(writes: number): CertificateAction {
       let action = plan(state, nowMs, timing)
       for (let count = 0; count < writes && action.kind !== 'wait'; count++) {
@@ -105,8 +105,8 @@ function createWorld() {
       state = { ...state, authority }
     },
     /**
-     * The contents that readers may have of a Secret now: each one that was the newest within the last
-     * spread.
+     * Returns the contents of a Secret that readers may have now: those that were the newest at some time in
+     * the last `spreadMs`.
      */
     seen: (name: LeafName) => versions[name].filter(({ untilMs }) => untilMs > nowMs - spreadMs),
   }
@@ -114,7 +114,7 @@ function createWorld() {
 
 type World = ReturnType<typeof createWorld>
 
-/** Every two readers authenticate each other, however old the Secrets are that each has read. */
+/** Asserts that any two readers accept each other, however old the Secrets are that each has read. */
 function assertNobodyIsRejected(world: World): void {
   const [servers, clients] = [world.seen('server'), world.seen('client')]
   for (const { secret: server } of servers) {
@@ -201,7 +201,7 @@ const losses = ['nothing', 'loseAuthority', 'loseKey'] as const
 test("readers trust each other's certificates after any crash and any loss of the authority", () => {
   const turn = fc.record({
     passMs: fc.nat({ max: spreadMs }),
-    // A crash after any number of writes, none included.
+    // The number of writes before a crash.
     writes: fc.nat({ max: 3 }),
     loss: fc.oneof({ weight: 40, arbitrary: fc.constant('nothing' as const) }, fc.constantFrom(...losses)),
   })
@@ -214,7 +214,8 @@ test("readers trust each other's certificates after any crash and any loss of th
         world.pass(passMs)
         assertNobodyIsRejected(world)
         if (loss !== 'nothing') world[loss]()
-        // No guarantee applies while no operator runs for a long time.
+        // If no operator writes for long, certificates may expire, so at most three turns in a row have no
+        // write.
         idle = writes === 0 ? idle + 1 : 0
         world.step(idle > 3 ? 1 : writes)
         assertNobodyIsRejected(world)

@@ -9,11 +9,11 @@ import {
   trustedBy,
 } from './certificate-state.ts'
 
-/** The next write, or the time until the next check if no write is needed. `why` is for the log. */
+/** The next write, or the time of the next check if no write is due. `why` is for the log. */
 export type CertificateAction =
   | {
       readonly kind: 'write-authority'
-      /** The authority that issues; `new` to create one. */
+      /** The authority that issues leaf certificates; `new` to create one. */
       readonly issuing: Issuer | 'new'
       readonly next: Issuer | 'new' | undefined
       readonly old: readonly KnownCertificate[]
@@ -22,10 +22,10 @@ export type CertificateAction =
   | {
       readonly kind: 'write-leaf'
       readonly name: LeafName
-      /** The certificate; `new` for one that `authority.issuing` issues. */
+      /** Whether `authority.issuing` issues a new certificate, or the present one is kept. */
       readonly certificate: 'new' | 'keep'
       readonly authority: Authority
-      /** The end of the new certificate; that of `keep` does not change. */
+      /** The end of validity of a new certificate; ignored for `keep`. */
       readonly expiresAtMs: number
       readonly trustedSinceMs: number
       readonly why: string
@@ -35,7 +35,7 @@ export type CertificateAction =
 export interface CertificateTiming {
   readonly authorityLifeMs: number
   readonly leafLifeMs: number
-  /** The time after which every reader has the written certificates. */
+  /** The time within which every reader has received a written Secret. */
   readonly spreadMs: number
 }
 
@@ -44,19 +44,20 @@ const dayMs = 86_400_000
 export const defaultCertificateTiming: CertificateTiming = {
   authorityLifeMs: 365 * dayMs,
   leafLifeMs: 30 * dayMs,
-  // The kubelet reads Secrets every minute, and its copy may be another minute old.
+  // The kubelet reads Secrets every minute, and the copy that it reads may be another minute old.
   spreadMs: 5 * 60_000,
 }
 
-/** A certificate is renewed after this share of its life. */
+/** A certificate is renewed after this share of its validity. */
 const renewAfter = 2 / 3
 
-/** The maximum of trusted earlier authorities; the oldest are removed first. */
+/** At most this many earlier authorities stay trusted; the oldest are removed first. */
 const maxOldAuthorities = 3
 
 /**
- * @throws Error when something would end before what replaces it has spread: a leaf's last third has to be
- * longer than one spread, an authority's longer than a leaf's life, and two spreads.
+ * @throws Error when a certificate could expire before its replacement has reached every reader. The last
+ *   third of a leaf's validity must be longer than `spreadMs`. The last third of an authority's validity must
+ *   be longer than twice `spreadMs`, and its whole validity longer than two validities of a leaf.
  */
 export function checkTiming({ authorityLifeMs, leafLifeMs, spreadMs }: CertificateTiming): void {
   const rest = 1 - renewAfter
@@ -69,16 +70,17 @@ export function checkTiming({ authorityLifeMs, leafLifeMs, spreadMs }: Certifica
 }
 
 /**
- * Returns the next write of a rotation. At its end both leaves are young and issued by a young authority, and
- * no reader rejects another one meanwhile, if each reads a write within `spreadMs`:
+ * Returns the next write. Writes rotate the authority and the leaf certificates before they expire. If each
+ * reader receives every write within `spreadMs`, no reader ever rejects another one. A rotation of the
+ * authority has three steps:
  *
- * 1. a new authority is created and published: every reader trusts both;
- * 2. when all readers have it, it issues both leaves;
- * 3. when all readers have these, the old authority is removed.
+ * 1. A new authority is created and published: every reader trusts both.
+ * 2. When all readers trust the new one, it issues both leaf certificates.
+ * 3. When all readers have these certificates, the old authority is removed.
  *
  * The step follows from the Secrets alone, so the rotation continues after a crash between any two writes. An
- * authority whose key is lost is replaced in the same way, because readers still trust it; the new one issues
- * at once only if a reader would otherwise have no valid certificate.
+ * authority whose key is lost is replaced in the same way, because readers still trust it. Only if a leaf
+ * certificate is missing or expired does the new authority issue before all readers trust it.
  */
 export function plan(state: CertificateState, nowMs: number, timing: CertificateTiming): CertificateAction {
   const { leaves } = state
@@ -95,9 +97,10 @@ export function plan(state: CertificateState, nowMs: number, timing: Certificate
 }
 
 /**
- * Returns the authority whose Secret is lost, from the leaves: every reader still trusts it. Up to
- * `maxOldAuthorities` other valid authorities in the leaves' Secrets stay trusted, because readers may use
- * their leaves during a rotation. Not called while the Secret exists, which alone decides about trust.
+ * Called when the authority's Secret does not exist. Returns an authority without a key: the one that issued
+ * a valid leaf certificate, because every reader still trusts it. Up to `maxOldAuthorities` other valid
+ * authorities in the leaves' Secrets stay trusted, because leaf certificates that they issued may be in use
+ * during a rotation.
  */
 function recoverAuthority(leaves: CertificateState['leaves'], nowMs: number): Authority | undefined {
   const secrets = leafNames.flatMap(name => leaves[name] ?? [])
@@ -151,7 +154,10 @@ function planAuthority(
   return undefined
 }
 
-/** Returns whether the key is lost and a leaf is missing, so that its reader could not connect. */
+/**
+ * Returns whether the issuing key is lost and a leaf certificate is missing or expired, so that the operators
+ * or the pods cannot connect.
+ */
 function isNeededNow(issuing: Issuer, leaves: CertificateState['leaves'], nowMs: number): boolean {
   if (issuing.key !== undefined) return false
   return leafNames.some(name => {
@@ -160,7 +166,7 @@ function isNeededNow(issuing: Issuer, leaves: CertificateState['leaves'], nowMs:
   })
 }
 
-/** Returns whether every reader's Secret has had every authority for long enough. */
+/** Returns whether both leaves' Secrets have published all trusted authorities for at least `spreadMs`. */
 function hasSpread(
   authority: Authority,
   leaves: CertificateState['leaves'],
@@ -175,7 +181,7 @@ function hasSpread(
   })
 }
 
-/** Returns whether every reader has had a leaf of the issuing authority for long enough. */
+/** Returns whether the issuing authority issued both leaf certificates at least `spreadMs` ago. */
 function hasReplacedOld(
   { issuing }: Authority,
   leaves: CertificateState['leaves'],
@@ -188,7 +194,7 @@ function hasReplacedOld(
   })
 }
 
-/** The creation time in a certificate is in whole seconds, rounded down. */
+/** The time of issue in a certificate is rounded down to whole seconds, so it may be this much too early. */
 const certificateSecondMs = 1000
 
 function planLeaf(
@@ -232,7 +238,8 @@ function reasonToIssue(
   if (leaf === undefined) return 'there is none'
   if (leaf.issuerId !== issuing.id) return 'another authority issues now'
   if (!leaf.hasWantedNames) return 'other names are wanted'
-  // A leaf never outlives its authority, so a new one would end at the same time.
+  // A leaf certificate never outlives its authority, so near the end of the authority a renewal would gain no
+  // time.
   const wouldLast = expiresAtMs > leaf.expiresAtMs
   return wouldLast && nowMs >= renewalMs(leaf, leafLifeMs) ? 'its renewal is due' : undefined
 }
@@ -246,14 +253,14 @@ const sinceMs = ({ trustedSinceMs }: LeafSecret) => trustedSinceMs ?? Number.POS
 const isExpired = ({ expiresAtMs }: KnownCertificate, nowMs: number) => nowMs >= expiresAtMs
 
 /**
- * Returns the time of the renewal. If the configured life was shortened since the issue, the shorter one
- * applies.
+ * Returns the time of the renewal. The shorter one of the configured validity and the certificate's validity
+ * counts.
  */
 function renewalMs({ issuedAtMs, expiresAtMs }: KnownCertificate, lifeMs: number): number {
   return issuedAtMs + Math.min(lifeMs, expiresAtMs - issuedAtMs) * renewAfter
 }
 
-/** Returns the next time at which a condition above may change. */
+/** Returns the next time at which `plan` may have another result with the same Secrets. */
 function nextDueMs(
   authority: Authority,
   leaves: CertificateState['leaves'],

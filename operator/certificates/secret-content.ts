@@ -13,9 +13,10 @@ import {
 import { backdateMs, type CertificateIdentity, isOwnAuthority, type LeafOptions, purposes } from './issue.ts'
 
 /**
- * The Secret of the authority has `ca.crt` and `ca.key`, `next.crt` and `next.key`, and `old.crt` with
- * any number of certificates; absent entries are empty. The Secret of a leaf has `tls.crt`, `tls.key`, the
- * authorities that its reader trusts as `ca.crt`, and `trusted-since`, the time of their publication.
+ * The data of the three Secrets. The authority's Secret has `ca.crt` and `ca.key` (issuing now), `next.crt`
+ * and `next.key` (issuing after a rotation), and `old.crt` with any number of earlier certificates. The
+ * Secret of a leaf certificate has `tls.crt`, `tls.key`, the authorities that its readers trust as `ca.crt`,
+ * and `trusted-since`, the time at which these authorities were published. Missing entries count as empty.
  */
 export interface SecretContents {
   readonly authority: SecretData | undefined
@@ -23,7 +24,7 @@ export interface SecretContents {
   readonly client: SecretData | undefined
 }
 
-/** The desired properties of a leaf. */
+/** The names and usages that a leaf certificate must have. */
 export type LeafSpec = Pick<LeafOptions, 'dnsNames' | 'usage'>
 
 interface ReadOptions {
@@ -31,7 +32,7 @@ interface ReadOptions {
   readonly nowMs: number
 }
 
-/** Returns each problem as `authority: ca.key: CAUSE`. Problems never quote the content. */
+/** Parses the Secrets. Each problem has the form `authority: ca.key: CAUSE`, and never quotes the content. */
 export function readSecrets(
   contents: SecretContents,
   options: ReadOptions,
@@ -47,7 +48,7 @@ export function readSecrets(
 
 const toPem = (certificates: readonly X509Certificate[]) => certificates.map(one => one.toString()).join('')
 
-/** Returns the credentials in the Secret of a leaf; undefined if they cannot be used. */
+/** Returns the credentials in a leaf's Secret; undefined if they are missing or unusable. */
 export function readCredentials(
   data: SecretData | undefined,
 ): (CertificateIdentity & { ca: string }) | undefined {
@@ -55,7 +56,7 @@ export function readCredentials(
   const identity = reader.identity('tls')
   const trusted = reader.certificates('ca.crt')
   if (identity === undefined || trusted.length === 0) return undefined
-  // Another issuer may be an intermediate authority, whose certificate follows that of the leaf.
+  // With another issuer, `tls.crt` may be a chain: the leaf certificate, then intermediate authorities.
   const cert = toPem(reader.certificates('tls.crt'))
   return { cert, key: identity.key, ca: toPem(trusted) }
 }
@@ -87,7 +88,10 @@ const toBundle = (certificates: readonly KnownCertificate[]) => certificates.map
 
 type SecretReader = ReturnType<typeof createReader>
 
-/** Reads entries: missing and empty ones are undefined; unusable ones are reported, and undefined. */
+/**
+ * Returns functions that read entries. Missing, empty and unusable entries yield undefined or an empty list;
+ * unusable ones are also reported to `onProblem`.
+ */
 function createReader(data: SecretData | undefined, onProblem: (problem: string) => void) {
   const text = (entry: string) => data?.[entry] ?? ''
 
@@ -115,7 +119,9 @@ function createReader(data: SecretData | undefined, onProblem: (problem: string)
     certificates,
     key,
     onProblem,
-    /** Returns the certificate and the key of a pair such as `tls.crt` and `tls.key`. */
+    /**
+     * Returns the certificate `NAME.crt` and its key `NAME.key`; undefined unless both are usable and match.
+     */
     identity(name: string) {
       const [certificate] = certificates(`${name}.crt`)
       const ownKey = certificate && key(`${name}.key`, certificate)
@@ -143,8 +149,8 @@ function readAuthority(reader: SecretReader): Authority | undefined {
 }
 
 /**
- * Returns the key of an authority. The one of another program issues no leaves, although `ca.crt` is trusted
- * until a rotation has replaced it.
+ * Returns the key of an authority; undefined if the operator did not create the authority. Such an authority
+ * issues no leaf certificates, but stays trusted until a rotation replaces it.
  */
 function issuingKey(reader: SecretReader, entry: string, certificate: X509Certificate): string | undefined {
   const key = reader.key(entry, certificate)
@@ -153,7 +159,7 @@ function issuingKey(reader: SecretReader, entry: string, certificate: X509Certif
   return undefined
 }
 
-/** A time may be this far in the future, because clocks differ. */
+/** `trusted-since` is accepted up to this far in the future, because clocks of machines differ. */
 const maxAheadMs = 60_000
 
 function readLeaf(
@@ -205,8 +211,8 @@ export interface SecretStore {
   /** Resolves with undefined if the Secret does not exist. */
   get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>
   /**
-   * Sets these entries. Creates the Secret when `known` is undefined, else changes exactly the state that was
-   * read. Rejects with `code` 409 when another writer was faster.
+   * Sets these entries. Creates the Secret if `known` is undefined; otherwise changes it only if it is still
+   * at `known.version`. Rejects with `code` 409 when another writer was faster.
    */
   put(
     name: string,
@@ -218,9 +224,9 @@ export interface SecretStore {
 
 export interface StoredSecret {
   readonly data: SecretData
-  /** The version of this state, which every change changes. */
+  /** The version of the Secret. Every write changes it. */
   readonly version: string
 }
 
-/** Entries by name, as text. */
+/** The entries of a Secret by name, decoded to text. */
 export type SecretData = Readonly<Record<string, string>>

@@ -21,7 +21,7 @@ const addressOptions = {
   'state-dir': stateDirOption,
 }
 
-/** The brokers that the options name. */
+/** The source of the brokers of `--address`: see `findBrokers`. */
 export const brokerSource: SourceOf<readonly BrokerAddress[]> = {
   options: addressOptions,
   open: async values => findBrokers(values as OptionValues<typeof addressOptions>),

@@ -8,10 +8,10 @@ import type { OperatorAddress } from './find-operator.ts'
 /**
  * Calls the API of an operator. Resolves with the answer.
  *
- * @param path below /api/v1, with its query
+ * @param path the path below /api/v1, with the query
  * @param body the JSON of a POST; undefined for a GET
- * @param deadlineMs the time for the whole answer
- * @throws Error with the address and the cause, and never a token
+ * @param deadlineMs the time limit of the whole answer
+ * @throws Error that names the address and the cause, and never contains a token
  */
 export async function callApi<Answer>(
   address: OperatorAddress,
@@ -71,7 +71,9 @@ async function send(
   throw new Error(`${url.origin}: ${cause}${advice}`)
 }
 
-/** Returns the message or, if there are several problems, one line for each of them. */
+/**
+ * Returns the message of an error answer or, if the answer has several problems, one line for each problem.
+ */
 function describeError({ error: { message, problems = [] } }: ErrorAnswer): string {
   if (problems.length < 2) return escapeControls(message)
   return problems.map(one => `\n  ${escapeControls(`${one.field}: ${one.message}`)}`).join('')
@@ -96,7 +98,8 @@ async function* readEvents(response: Response, signal: AbortSignal): AsyncGenera
       }
     }
   } catch (error) {
-    // The operator closed the connection, or the user ended the command.
+    // A TypeError means that the operator closed the connection, and an abort that the user ended the
+    // command. In both cases the stream just ends.
     if (!signal.aborted && !(error instanceof TypeError)) throw error
   }
 }

@@ -16,7 +16,7 @@ import { type Diagnostic, formatDiagnostic, validateFolder } from './validate-fo
 interface Differences {
   readonly resources: readonly ResourceDifference[]
   readonly rules: readonly RuleDifference[]
-  /** New errors and warnings, such as a domain of another resource. */
+  /** The errors and warnings that the change would add, such as a domain that belongs to another resource. */
   readonly problems: readonly Diagnostic[]
 }
 
@@ -28,19 +28,22 @@ interface ResourceDifference {
   readonly fields: readonly FieldDifference[]
 }
 
-/** The resources with which a change is compared. */
+/** The current resources, with which wanted ones are compared. */
 export interface DiffTarget {
   /** The current resources. */
   readonly content: FolderContent
-  /** Resolves with the spec as it would be stored, with defaults. Rejects if it would be rejected. */
+  /**
+   * Resolves with the spec of the wanted resource as it would be stored, with defaults. Rejects if the
+   * resource would be rejected.
+   */
   completeSpec(wanted: SourcedResource, current: SourcedResource | undefined): Promise<unknown>
-  /** Resolves with the content that has these resources instead of the current ones. */
+  /** Resolves with `content` in which these resources replace the current ones. */
   withResources(resources: readonly SourcedResource[]): Promise<FolderContent>
 }
 
 const keyOf = ({ kind, namespace, name }: SourcedResource) => `${kind} ${namespace}/${name}`
 
-/** @param prune whether resources in the namespaces of the folder count as deleted if the folder does not have them */
+/** @param prune whether resources that the folder lacks count as deleted, in the namespaces of the folder */
 export async function compareResources(
   target: DiffTarget,
   folder: Pick<FolderContent, 'resources' | 'problems'>,
@@ -52,7 +55,7 @@ export async function compareResources(
   for (const resource of folder.resources) {
     const before = current.get(keyOf(resource))
     const spec = isOurs(resource) ? await target.completeSpec(resource, before) : resource.spec
-    // A domain belongs to its oldest resource, and new resources are the youngest.
+    // The age decides which resource gets a domain: the oldest. A new resource is the youngest.
     const age = before === undefined ? { createdMs: youngestMs } : copyAge(before)
     wanted.set(keyOf(resource), { ...resource, ...age, spec })
   }
@@ -79,7 +82,10 @@ export async function compareResources(
   }
 }
 
-/** Makes new resources younger than those of unknown age, whose age begins with the comparison. */
+/**
+ * New resources count as created this far in the future, and so as younger than resources of unknown age,
+ * which count as created during the comparison.
+ */
 const maxComparisonMs = 3_600_000
 
 const copyAge = ({ uid, createdMs }: SourcedResource) => ({
@@ -114,7 +120,7 @@ function compareFields(before: SourcedResource, after: SourcedResource): readonl
 const signs = { create: '+', change: '~', delete: '-' } as const
 const verbs = { create: 'is created', change: 'changes', delete: 'is deleted' } as const
 
-/** Returns the differences as text; empty if there are none, and no problems. */
+/** Returns the differences and problems as text; empty text if there are neither. */
 export function describeDifferences({ resources, rules, problems }: Differences): string {
   const ofResources = resources.flatMap(({ change, kind, namespace, name, fields }) => [
     `${signs[change]} ${kind} ${namespace}/${name} ${verbs[change]}`,
@@ -142,15 +148,15 @@ const show = (value: unknown) => JSON.stringify(value)
 
 /** A field that differs. `before` or `after` is undefined if the field is missing on that side. */
 interface FieldDifference {
-  /** `spec.descriptors[user].rateLimit.requestsPerUnit`. */
+  /** The path of the field, such as `spec.descriptors[user].rateLimit.requestsPerUnit`. */
   readonly path: string
   readonly before?: unknown
   readonly after?: unknown
 }
 
 /**
- * Returns the fields that differ, in their order. Elements of two lists are matched by `key` and `value`, or by
- * `name`, if these are unique, and otherwise by position.
+ * Returns the fields that differ, in the order of the resource. Elements of two lists are matched by `key`
+ * and `value`, or by `name`, if these identify them, and otherwise by position.
  */
 export function compareValues(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
   if (isObject(before) && isObject(after)) return compareEntries(before, after, name => `${path}.${name}`)
@@ -188,9 +194,9 @@ function nameElements(list: readonly unknown[]): readonly string[] | undefined {
 
 /** A rule whose limit differs. `before` or `after` is undefined if the rule is missing on that side. */
 interface RuleDifference {
-  /** `checkout.user`, as in listings. */
+  /** The name of the rule, such as `checkout.user`. */
   readonly rule: string
-  /** `3/minute`. */
+  /** The limit, such as `3/minute`. */
   readonly before?: string
   readonly after?: string
 }

@@ -103,7 +103,7 @@ describe('completion', () => {
   })
 })
 
-/** Longer than the 1 s of a shell, in which a busy machine may not answer. */
+/** The time limit in tests. The default of 1 s may be too short on a busy machine. */
 const patientMs = 60_000
 
 async function names(...words: string[]): Promise<readonly string[]> {

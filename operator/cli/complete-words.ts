@@ -4,7 +4,7 @@ import type { Completion, Option, Options } from '@tollway/chassis/command-line/
 /** The suggestions for the word at the cursor. */
 interface Suggestions {
   readonly candidates: readonly Candidate[]
-  /** Set if the shell suggests files or folders. */
+  /** Set if the shell should suggest files, or folders, itself. */
   readonly paths?: 'file' | 'folder'
 }
 
@@ -13,10 +13,12 @@ interface Candidate {
   readonly description?: string
 }
 
-/** The commands of a program. */
+/** The parts of a program that completion needs. */
 interface CompletedProgram {
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
-  /** Resolves with the suggested values of an option. `given` has the texts of the other options. */
+  /**
+   * Resolves with the suggested values of an option. `given` has the texts of the options that precede it.
+   */
   readonly suggestNames: (
     completion: Completion,
     given: ReadonlyMap<string, string>,
@@ -34,7 +36,7 @@ export async function completeWords(
 ): Promise<Suggestions> {
   const [name = '', ...rest] = words
   if (rest.length === 0) return suggest(name, [...(await listCommands(program)), help])
-  // `help run`
+  // `help` is followed by the name of a command, as in `help run`.
   if (name === 'help') return rest.length > 1 ? nothing : suggest(rest[0] ?? '', await listCommands(program))
   const load = Object.hasOwn(program.commands, name) ? program.commands[name] : undefined
   return load === undefined ? nothing : completeAction(rest, await load(), program)
@@ -86,7 +88,10 @@ async function completeArguments(
   return operands === undefined ? nothing : completeValue(operands, current, '', given, program)
 }
 
-/** Returns the texts of the given options, and the option whose value the next word is. */
+/**
+ * Returns the texts of the given options, and the last option if its value is still missing: the next word is
+ * then that value.
+ */
 function readOptionTexts(args: readonly string[], options: Options) {
   const given = new Map<string, string>()
   let awaiting: Option | undefined

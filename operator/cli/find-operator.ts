@@ -23,7 +23,7 @@ const operatorOptions = {
   'state-dir': stateDirOption,
 }
 
-/** The operator that the options name. */
+/** The source of the operator of `--operator`: see `findOperator`. */
 export const operatorSource: SourceOf<OperatorAddress> = {
   options: operatorOptions,
   open: values => findOperator(values as OptionValues<typeof operatorOptions>),
@@ -35,7 +35,7 @@ interface OperatorValues {
   readonly 'state-dir': string
 }
 
-/** The address of an operator, and the token for its API. */
+/** The address of an operator, and the bearer token for the API there. */
 export interface OperatorAddress {
   readonly url: URL
   readonly token?: string
@@ -44,8 +44,8 @@ export interface OperatorAddress {
 const maxTokenFileBytes = 64 * 1024
 
 /**
- * Resolves with the operator of `--operator` or, without this option, the one on this machine, which requires no
- * token.
+ * Resolves with the operator of `--operator` or, without this option, the one on this machine, which requires
+ * no token.
  *
  * @throws UsageError for invalid options, Error if no operator runs; no message contains a token
  */
@@ -86,7 +86,10 @@ function readToken(path: string): string {
   throw new UsageError(`--token-file ${path}: the file must contain exactly one token`)
 }
 
-/** Resolves with undefined if there is no kubeconfig, or it authenticates without a token. */
+/**
+ * Resolves with the token of the user in the kubeconfig; undefined if there is no kubeconfig, or the user
+ * authenticates without a token.
+ */
 async function readKubeconfigToken(): Promise<string | undefined> {
   try {
     const access = await accessFromEnvironment(process.env)

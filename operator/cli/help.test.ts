@@ -13,7 +13,10 @@ import { stateDirOption } from './shared-options.ts'
 import { tollway } from './tollway-program.ts'
 
 const maxColumns = 120
-/** The option of every command, and flags of the reference in texts, which are not in the tables of options. */
+/**
+ * The names that texts may contain although no table of options has them: the option of every command, and
+ * flags of envoyproxy/ratelimit.
+ */
 const known = new Set(['help', 'config_dir', 'merge_domain_configs'])
 
 describe('the help of', () => {
@@ -52,7 +55,7 @@ describe('TOLLWAY_STATE_DIR names the state folder of', () => {
     const names: string[] = []
     for (const [name, load] of Object.entries(tollway.commands))
       if (collectOptions(await load()).some(([option]) => option === 'state-dir')) names.push(name)
-    // These two do not name the folder if no operator runs.
+    // `run` and `version` are added: without a running operator, they do not name the state folder.
     const tested = [...rows.flatMap(([name]) => name ?? []), 'run', 'version']
     assert.deepEqual(names.sort(), tested.sort())
   })
@@ -67,7 +70,7 @@ function checkHelp(program: Program, command: Command): void {
   const options = collectOptions(command)
   for (const [option, definition] of options) {
     const { help: text } = definition
-    // Only this option reads the variable.
+    // Only the option `state-dir` reads the variable.
     if (option === 'state-dir') assert.equal(definition, stateDirOption)
     assert.match(help, new RegExp(`--${option}\\b`), option)
     assert.notEqual(text, '', `--${option} has no text`)

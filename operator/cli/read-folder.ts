@@ -28,11 +28,11 @@ export interface FolderContent {
   readonly resources: readonly SourcedResource[]
   /** The problems of files that are not resources, and of resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
-  /** The problems of files that could contain a resource. */
+  /** The problems because of which files that may contain a resource were not read. */
   readonly unread: readonly SourceProblem[]
-  /** The kinds, with the Secrets of this folder. */
+  /** The kinds, opened with the Secrets of this folder. */
   readonly kinds: KindAdapters
-  /** Returns what the operator remembers of the resources of a kind; empty for the folder of `--file`. */
+  /** Returns what the operator remembers of the resources of a kind; nothing for the folder of `--file`. */
   memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, ResourceMemory<Content>>
 }
 
@@ -68,7 +68,7 @@ export async function readFolder(
   }
 }
 
-/** Opens the kinds, with the Secrets among the resources. */
+/** Opens the kinds. By default, routes find their Secrets among the resources. */
 export function openKinds(
   resources: readonly SourcedResource[],
   routeSecrets: RouteSecrets = folderSecrets({ list: () => resources, onChange: () => {} }),

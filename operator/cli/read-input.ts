@@ -13,7 +13,7 @@ export function readInput(option: string, path: string, maxBytes: number): strin
   }
 }
 
-/** Returns why a file cannot be read: `no such file`, or the message of the error. */
+/** Returns the reason why a file cannot be read: `no such file`, or the message of the error. */
 export function describeFileError(error: unknown): string {
   const { code, message, cause } = error as NodeJS.ErrnoException
   const isMissing = code === 'ENOENT' || (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'

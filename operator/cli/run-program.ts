@@ -6,11 +6,14 @@ import { completeWords, formatSuggestions } from './complete-words.ts'
 
 /** A program with commands: `tollway` or `kubectl tollway`. */
 export interface Program {
-  /** The name of the program: `tollway`. */
+  /** The name of the program, such as `tollway`. */
   readonly name: string
-  /** A sentence for the list of commands. */
+  /** The sentence about the program above the list of commands. */
   readonly summary: string
-  /** Each command is loaded when it runs, because loading takes most of the time of a short command. */
+  /**
+   * The functions that load the commands, by name. A command is loaded only when it runs, because loading
+   * takes most of the time of a short command.
+   */
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
 }
 
@@ -89,7 +92,7 @@ export async function runInTerminal(
   })
 }
 
-/** The source of the data of a command: this machine or a cluster. */
+/** Where a command finds its data: on this machine or in a cluster. */
 export interface SourceOf<Found> {
   /** The options that select the source. */
   readonly options: Options
@@ -97,5 +100,5 @@ export interface SourceOf<Found> {
   open(values: SourceValues, output: Pick<CommandOutput, 'printError'>): Promise<Found>
 }
 
-/** The values of the options, by their names. */
+/** The parsed values of options, by the names of the options. */
 export type SourceValues = Readonly<Record<string, unknown>>

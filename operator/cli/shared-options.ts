@@ -53,14 +53,14 @@ export const domainOption = optionalText({
 
 const spelling = 'Write a comma in a value as \\,, a backslash as \\\\, and = in a key as %3D'
 
-/** One descriptor. */
+/** The option for the entries of exactly one descriptor. */
 export const entryOption = optionalText({
   short: 'e',
   placeholder: 'LIST',
   help: `the keys and values of the descriptor. ${spelling}`,
 })
 
-/** The descriptors of a request. */
+/** The option for the descriptors of a request; it may be repeated. */
 export const entriesOption = texts({
   short: 'e',
   placeholder: 'LIST',

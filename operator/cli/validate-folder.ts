@@ -17,11 +17,13 @@ import type { FolderContent } from './read-folder.ts'
 /** An error or a probable mistake in a folder of manifests. */
 export interface Diagnostic {
   readonly severity: 'error' | 'warning'
-  /** `checkout.yaml#2`. */
+  /** The file, and the number of the document in it, such as `checkout.yaml#2`. */
   readonly origin: string
-  /** `RateLimitConfig shop/checkout`; empty if the diagnostic belongs to no resource. */
+  /**
+   * The resource, such as `RateLimitConfig shop/checkout`; empty if the diagnostic belongs to no resource.
+   */
   readonly resource: string
-  /** `spec.descriptors[0].rateLimit.unit`; empty for the whole resource. */
+  /** The field, such as `spec.descriptors[0].rateLimit.unit`; empty for the whole resource. */
   readonly path: string
   readonly message: string
 }
@@ -36,11 +38,11 @@ interface ValidatedFolder {
 
 export interface PublishedSnapshot {
   readonly snapshot: Snapshot
-  /** Returns a message of the snapshot as JSON for people. */
+  /** Returns an encoded message of the snapshot in a readable form, as a JSON value. */
   readonly show: (bytes: Uint8Array) => unknown
 }
 
-/** Validates the content of a folder as an operator with the same remembered state does. */
+/** Validates the content of a folder as an operator does that has the same remembered state. */
 export async function validateFolder(content: FolderContent): Promise<ValidatedFolder> {
   const { folder, resources, problems, kinds } = content
   const limits = await validateKind(kinds.limits, content)
@@ -88,7 +90,7 @@ async function validateKind<Content extends Named, Published>(
   }
 }
 
-/** Diagnoses a Merchant, which is not in the feed and has no claims. */
+/** Validates a Merchant separately from the other kinds, because it is not in the feed and claims nothing. */
 function diagnoseMerchant(resource: SourcedResource): readonly Diagnostic[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
   const translation = translateResource({ translate: translateMerchant }, resource)

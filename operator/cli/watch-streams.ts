@@ -27,7 +27,7 @@ interface Screen {
   readonly columns: number
 }
 
-/** Redraws a table in the same place until the signal is aborted. */
+/** Draws the table of streams again after each poll, in the same place, until the signal is aborted. */
 export async function watchOnScreen(options: WatchOptions, screen: () => Screen): Promise<void> {
   let before: StreamsPoll | undefined
   for await (const now of poll(options)) {
@@ -43,7 +43,7 @@ export async function watchOnScreen(options: WatchOptions, screen: () => Screen)
 /** The escape sequences that move the cursor to the top left, and erase the screen. */
 const clearScreen = '\u{1b}[H\u{1b}[J'
 
-/** Cuts lines to the size of the terminal: if it scrolled or wrapped, the table would move. */
+/** Cuts lines to the size of the terminal, which would otherwise scroll or wrap and so move the table. */
 function fitToScreen(lines: readonly string[], { rows, columns }: Screen): string {
   const content = lines.filter(line => line !== '')
   const room = Math.max(2, rows - 1)
@@ -54,8 +54,8 @@ function fitToScreen(lines: readonly string[], { rows, columns }: Screen): strin
 }
 
 /**
- * Prints a line for each change until the signal is aborted. The rows of a broker that does not answer remain
- * until it answers again.
+ * Prints a line for each change until the signal is aborted. While a broker does not answer, the rows of its
+ * last answer are kept, so that no change is reported.
  */
 export async function watchInLines(options: WatchOptions, nowText: () => string): Promise<void> {
   const pages = new Map<string, BrokerResult>()
@@ -132,7 +132,7 @@ function formatBacklog({ consumers, messagesBehind, bytesBehind }: StreamRow): s
   return consumers.length === 0 ? '' : `${messagesBehind} (${formatBytes(bytesBehind)})`
 }
 
-/** `17 B`, `1.3 KiB`, `4.0 MiB`. */
+/** Formats bytes: `17 B`, `1.3 KiB`, `4.0 MiB`. */
 function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${Math.round(bytes)} B`
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10))
@@ -141,7 +141,7 @@ function formatBytes(bytes: number): string {
 
 const units = ['KiB', 'MiB', 'GiB', 'TiB']
 
-/** `0.3s`, `42s`, `3m07s`, `26h05m`. */
+/** Formats a duration: `0.3s`, `42s`, `3m07s`, `26h05m`. */
 function formatAge(ms: number): string {
   const seconds = Math.max(0, ms) / 1000
   if (seconds < 10) return `${seconds.toFixed(1)}s`

@@ -7,13 +7,13 @@ import { fileURLToPath } from 'node:url'
 export interface ConsoleFiles {
   /** The files by their paths below /console/. */
   readonly files: ReadonlyMap<string, Buffer>
-  /** The module that runs first. */
+  /** The path below /console/ of the module that runs first. */
   readonly entry: string
-  /** The import map: paths of modules by their import names; empty for a bundle. */
+  /** The import map: the paths of modules by the names under which they are imported; empty for a bundle. */
   readonly imports: Readonly<Record<string, string>>
 }
 
-/** The packages that the browser loads, and the files with their modules for browsers. */
+/** The packages that the browser loads, each with the module for browsers. */
 const packages = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -24,13 +24,16 @@ const packages = {
   'js-yaml': 'js-yaml/browser',
 }
 
-/** The style sheet of the plots. An image has it beside the bundle. */
+/** The style sheet of uPlot. A container image has it beside the bundle. */
 export const plotStyles = 'uplot.css'
 
-/** An image has this bundle instead of the sources. */
+/** The bundle that a container image has instead of the sources. */
 const bundleEntry = 'main.js'
 
-/** Reads the bundle of an image, or the sources of a working tree, whose types it strips. */
+/**
+ * Reads the bundle if there is one, as in a container image. Otherwise reads the sources, and strips their
+ * types.
+ */
 export function readConsoleFiles(): ConsoleFiles {
   const folder = fileURLToPath(new URL('browser/', import.meta.url))
   return existsSync(join(folder, bundleEntry)) ? readBundle(folder) : readSources(folder)
@@ -44,7 +47,10 @@ function readBundle(folder: string): ConsoleFiles {
 /** The modules that the page shares with the commands, as paths in the folder of the operator. */
 const sharedModules = ['api/deadlines.ts', 'api/entries.ts', 'api/replay-bounds.ts', 'yaml.ts']
 
-/** Modules keep their paths in the folder of the operator, by which they import each other. */
+/**
+ * Reads the sources. Modules keep their paths in the folder of the operator, because they import each other
+ * by relative paths.
+ */
 function readSources(folder: string): ConsoleFiles {
   const files = new Map<string, Buffer>()
   for (const path of globSync('*.{css,svg}', { cwd: folder }))
@@ -62,7 +68,10 @@ function readSources(folder: string): ConsoleFiles {
   return { files, entry: 'console/browser/main.ts', imports }
 }
 
-/** Suppresses Node's warning that this feature can change: the version of Node is fixed by the installation. */
+/**
+ * Strips the types of a module. The warning of Node that this feature may change is suppressed, because the
+ * installation fixes the version of Node.
+ */
 function withoutTypes(source: string): Buffer {
   const { emitWarning } = process
   process.emitWarning = () => {}

@@ -1,14 +1,14 @@
-/** The last errors of tasks that are repeated. Reports show them as the cause of a wait. */
+/** The last error of each repeated task. Reports show it as the cause of a wait. */
 export type LastErrors = ReturnType<typeof createLastErrors>
 
 interface LastErrorsOptions {
-  /** Called with a task whose error is another one than before. */
+  /** Called with the task when its error appears, changes or disappears. */
   readonly onChange?: (task: string) => void
-  /** Whether errors are recorded. Those of an operator that no longer leads are not. */
+  /** Returns whether errors are recorded. An operator that no longer leads records none. */
   readonly records?: () => boolean
 }
 
-/** Returns the text of reports for a task that failed and is repeated. */
+/** Returns the text that reports show for a task that failed and will be repeated. */
 export function describeRepeated(task: string, message: string): string {
   return `${task}: ${message}; it is repeated`
 }
@@ -24,7 +24,7 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
   }
 
   return {
-    /** Passes the outcome of an attempt on, and records its error, or that it succeeded. */
+    /** Awaits an attempt, and records its error or its success. Resolves or rejects as the attempt does. */
     async watch<Result>(task: string, attempt: Promise<Result>): Promise<Result> {
       try {
         const result = await attempt
@@ -37,7 +37,7 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
     },
     /** Returns the error of the last attempt; undefined when it succeeded. */
     get: (task: string): string | undefined => errors.get(task),
-    /** Returns each task whose last attempt failed, with its error; empty when all succeeded. */
+    /** Returns each task whose last attempt failed, with the error, in one line; empty when all succeeded. */
     current: (): string => [...errors].map(([task, message]) => describeRepeated(task, message)).join('; '),
     /** Forgets all errors without a call of `onChange`. */
     clear: () => errors.clear(),

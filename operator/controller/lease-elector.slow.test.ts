@@ -22,12 +22,15 @@ import {
 import { leaseAccess } from '../environments/kubernetes/leadership.ts'
 import { defaultLeaseTiming, type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
-/** Short enough for a test; a Lease counts in whole seconds. */
+/** Short times for a test. The duration of a Lease is in whole seconds. */
 const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
-/** Durations with which no elector loses the lease by chance, over a real API server on a busy machine. */
+/** Times with which no elector loses the lease by chance, with a real API server on a busy machine. */
 const realTiming = { leaseMs: 2_000, renewDeadlineMs: 1_500, retryMs: 150 }
 
-/** A Lease in memory, as strict about versions as an API server. Its watches can be silent, or rejected. */
+/**
+ * A Lease in memory, which rejects outdated versions as an API server does. Its watches can be silent or
+ * rejected.
+ */
 function createLease() {
   let stored: Lease | undefined
   let version = 0
@@ -285,7 +288,7 @@ describe('electors of one lease', () => {
       async update(known, spec, signal) {
         if (lost > 0) return lease.access.update(known, spec, signal)
         lost += 1
-        // A connection without a peer.
+        // Behaves like a connection whose peer is gone.
         await once(signal, 'abort')
         throw signal.reason
       },
@@ -324,7 +327,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     await api?.stop()
   })
 
-  /** Starts a process that prints every 10 ms whether it acts as the leader. */
+  /** Starts a process that prints every 10 ms if it acts as the leader. */
   function startActor(name: string, identity: string): Program {
     const settings = join(folder, `${name}.${identity}.json`)
     writeFileSync(
@@ -339,7 +342,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     return program
   }
 
-  /** When the process acted, on the clock that all processes of the machine share. */
+  /** Returns when the process acted, by the monotonic clock of the machine. */
   const actsOf = (program: Program) =>
     [...program.output().matchAll(/^act (\d+\.\d+)$/gm)].map(([, time]) => Number(time))
 

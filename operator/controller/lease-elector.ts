@@ -3,26 +3,32 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 
 /**
- * The spec of a Lease (coordination.k8s.io/v1). Its times are for people: an elector trusts only the clock of
- * its own process.
+ * The spec of a Lease (coordination.k8s.io/v1). An elector never compares the times of a Lease with a clock,
+ * because clocks of machines differ.
  */
 interface LeaseSpec {
   /** Empty when the last holder released the lease. */
   readonly holderIdentity: string
   readonly leaseDurationSeconds: number
-  /** RFC 3339 with six digits of a second, as is `renewTime`. */
+  /** RFC 3339 with six decimal places of the second; `renewTime` has the same format. */
   readonly acquireTime: string
   readonly renewTime: string
   readonly leaseTransitions: number
 }
 
-/** A Lease as it was read. A write sends its metadata back unchanged, and so applies to that version only. */
+/**
+ * A Lease as it was read. A write sends `metadata` back unchanged, and fails if the Lease has changed since
+ * the read.
+ */
 export interface Lease {
   readonly metadata: { readonly name: string; readonly [field: string]: unknown }
   readonly spec: Partial<LeaseSpec>
 }
 
-/** The Lease for which processes compete. A write rejects with `code` 409 if the version has changed. */
+/**
+ * The Lease for which processes compete. `create` and `update` reject with `code` 409 on a conflict: see
+ * `isConflict`.
+ */
 export interface LeaseAccess {
   get(signal: AbortSignal): Promise<Lease | undefined>
   create(spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
@@ -36,13 +42,16 @@ export interface LeaseAccess {
 
 interface LeaseElectorOptions {
   readonly lease: LeaseAccess
-  /** Unique, also among earlier processes of this pod: the pod's name and a random id. */
+  /** The pod's name and a random id, so that a restarted process has a new identity. */
   readonly identity: string
-  /** A term has begun. */
+  /** Called when a term begins. */
   readonly onStarted: () => void
-  /** The term has ended. The lease is neither released nor requested again before the result resolves. */
+  /**
+   * Called when the term ends. The elector neither releases nor requests the lease before the result
+   * resolves.
+   */
   readonly onStopped: () => void | Promise<void>
-  /** Called once when another process holds the lease, and with undefined when that ends. */
+  /** Called with the holder when another process holds the lease, and with undefined when none does. */
   readonly onRival?: (identity: string | undefined) => void
   /** Called with the error of a failed attempt, for the log. Attempts continue. */
   readonly onError: (error: unknown) => void
@@ -53,31 +62,37 @@ interface LeaseElectorOptions {
 }
 
 interface LeaseTiming {
-  /**
-   * The time without a renewal after which another process may acquire the lease. In whole seconds.
-   */
+  /** After this time without a renewal, another process may acquire the lease. In whole seconds. */
   readonly leaseMs: number
   /**
-   * The time without a renewal after which the holder stops leading. The rest of `leaseMs` is for its last
-   * writes.
+   * After this time without a renewal, the holder stops leading. The writes that it has begun may take until
+   * `leaseMs`.
    */
   readonly renewDeadlineMs: number
   /**
-   * The time between a holder's renewals, and between the reads of a process that cannot watch the lease of
-   * another holder.
+   * The time between two renewals by the holder. A process whose watch of another holder's lease fails waits
+   * as long before it reads the lease.
    */
   readonly retryMs: number
 }
 
-/** A holder continues to lead while the API server does not answer for 3 s. */
+/** With these times a leader keeps the lease while the API server does not answer for up to 3 s. */
 export const defaultLeaseTiming: LeaseTiming = { leaseMs: 8_000, renewDeadlineMs: 6_000, retryMs: 3_000 }
 
-/** The longest time from the start of a failed attempt to the start of the next one. */
+/**
+ * After a failed attempt, the next one starts at most this time after the start of the failed one, plus a
+ * random time of at most `spreadMs`.
+ */
 const maxFailureSpacingMs = 1_000
-/** Processes whose wait ends at the same time continue at a random time within this one. */
+/**
+ * Waiting processes add a random time up to this one to their wait, so that they do not all continue at once.
+ */
 const spreadMs = 100
 
-/** The number of attempts to release the lease; each fails if another process updates the lease meanwhile. */
+/**
+ * The number of attempts to release the lease. An attempt fails if another process updates the lease at the
+ * same time.
+ */
 const releaseTries = 3
 
 /** A period in which this process holds the lease. */
@@ -88,8 +103,9 @@ interface Term {
 }
 
 /**
- * Elects at most one of several processes as leader. A Lease does not fence: a process may be stopped between
- * its check of `isLeader` and its write, so a newer write must be able to override each write.
+ * Elects at most one of several processes as leader. A process may be suspended between its check of
+ * `isLeader` and its write, and so write after another one has become leader. Therefore the new leader must
+ * be able to override every write.
  */
 export class LeaseElector {
   readonly #options: LeaseElectorOptions
@@ -100,18 +116,15 @@ export class LeaseElector {
   readonly #pause = new WakeablePause()
   /** undefined while this process does not hold the lease. */
   #term: Term | undefined
-  /** The lease as it was last read or written; undefined when it has to be read. */
+  /** The lease as it was last read or written; undefined if it must be read first. */
   #known: Lease | undefined
-  /** Resolves when `onStopped` of the last term has resolved. */
+  /** Resolves when the `onStopped` of the last term has resolved. */
   #endOfTerm: Promise<void> = Promise.resolve()
   #reportedRival: string | undefined
   #hasClaimed = false
   #running: Promise<void> = Promise.resolve()
 
-  /**
-   * @throws Error when the durations are not `retryMs` < `renewDeadlineMs` < `leaseMs`, or `leaseMs` is not
-   * in whole seconds.
-   */
+  /** @throws Error unless `retryMs` < `renewDeadlineMs` < `leaseMs` and `leaseMs` is in whole seconds */
   constructor(options: LeaseElectorOptions) {
     this.#options = options
     this.#clock = options.clock ?? systemClock
@@ -125,26 +138,32 @@ export class LeaseElector {
   }
 
   /**
-   * Returns whether this process holds the lease by a renewal younger than the deadline. Checked before each
-   * write.
+   * Returns whether this process holds the lease, and requested its last renewal less than `renewDeadlineMs`
+   * ago. Callers check this before each write.
    */
   isLeader(): boolean {
     return this.ageMs() < this.#timing.renewDeadlineMs
   }
 
-  /** Returns the age of the last renewal since its request; Infinity without the lease. */
+  /**
+   * Returns the time since the last renewal was requested; Infinity while this process does not hold the
+   * lease.
+   */
   ageMs(): number {
     return this.#term === undefined
       ? Number.POSITIVE_INFINITY
       : this.#clock.monotonicMs() - this.#term.renewedAtMs
   }
 
-  /** Reads the lease at once, because its holder may have stopped. */
+  /** Makes this process read the lease at once. Called when the holder may have stopped. */
   readNow(): void {
     this.#pause.wake()
   }
 
-  /** Ends the term, waits for `onStopped`, and releases the lease, so that a successor need not wait. */
+  /**
+   * Ends the term, waits for `onStopped`, and releases the lease, so that the next leader need not wait until
+   * it expires.
+   */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#endTerm()
@@ -177,8 +196,8 @@ export class LeaseElector {
   }
 
   /**
-   * Renews the lease of this process or acquires a free one. Resolves with the lease if another process holds
-   * it.
+   * Renews the lease if this process holds it, and acquires it if it is free. Resolves with the lease if
+   * another process holds it, else with undefined.
    */
   async #attempt(signal: AbortSignal): Promise<Lease | undefined> {
     const term = this.#term
@@ -192,7 +211,10 @@ export class LeaseElector {
     return undefined
   }
 
-  /** Records the holder of a lease. Returns whether it is this process or none. */
+  /**
+   * Returns whether this process holds the lease or may acquire it. Otherwise reports the holder to
+   * `onRival`.
+   */
   #mayAcquire({ spec }: Lease): boolean {
     const isOurs = spec.holderIdentity === this.#options.identity
     if (isOurs || this.#rival.observe(spec)) return true
@@ -201,8 +223,8 @@ export class LeaseElector {
   }
 
   /**
-   * Resolves when the lease of another holder has to be read: it is free, the renewal that was seen last has
-   * expired, so that the holder or the watch is dead, the watch has ended, or `readNow` was called.
+   * Resolves when the lease of another holder must be read again: it was released, its last known renewal has
+   * expired, the watch has ended, or `readNow` was called.
    */
   async #followRival(lease: Lease): Promise<void> {
     const { signal } = this.#stopping
@@ -216,7 +238,10 @@ export class LeaseElector {
     await watching
   }
 
-  /** Wakes the pause when the lease is free, and when the watch ends; some time later if it failed. */
+  /**
+   * Wakes the pause when the lease is free and when the watch ends; if the watch failed, `retryMs` after
+   * that.
+   */
   async #watchRival(lease: Lease, signal: AbortSignal): Promise<void> {
     try {
       for await (const next of this.#options.lease.watch(lease, signal)) {
@@ -243,7 +268,7 @@ export class LeaseElector {
     this.#hasClaimed = true
     const written =
       current === undefined ? await lease.create(spec, signal) : await lease.update(current, spec, signal)
-    // A lease that was granted too late, or to a term that has ended, is read again before it counts.
+    // A lease that was granted too late, or after the term of the attempt has ended, begins no term.
     const isLate = this.#clock.monotonicMs() - requestedAtMs >= renewDeadlineMs
     if (isLate || this.#term !== term || this.#stopping.signal.aborted) return
     this.#known = written
@@ -254,7 +279,7 @@ export class LeaseElector {
     const isNew = this.#term === undefined
     clearTimeout(this.#term?.lossTimer)
     const leftMs = renewedAtMs + this.#timing.renewDeadlineMs - this.#clock.monotonicMs()
-    // A timer may be a little early; one millisecond later the deadline has passed for sure.
+    // A timer may fire slightly early. One millisecond later the deadline has certainly passed.
     const lossTimer = setTimeout(() => this.#endTerm(), Math.max(0, leftMs) + 1)
     this.#term = { renewedAtMs, lossTimer }
     if (isNew) this.#options.onStarted()
@@ -292,17 +317,20 @@ export class LeaseElector {
     await lease.update(current, nextSpec(current.spec, '', 1_000, this.#clock.nowMs()), signal)
   }
 
-  /** A renewal that gets no answer, as from a dead connection, is repeated before the deadline. */
+  /**
+   * Aborts an operation after a third of `renewDeadlineMs`, so that an unanswered renewal can be repeated
+   * before the deadline.
+   */
   #limited<T>(operation: (signal: AbortSignal) => Promise<T>): Promise<T> {
     return withTimeLimit(this.#timing.renewDeadlineMs / 3, operation)
   }
 }
 
-/** Detects that another holder has let its lease expire, by the clock of this process. */
+/** Detects that another holder has let its lease expire. Uses only the clock of this process. */
 class RivalWatch {
   readonly #clock: Clock
   readonly #defaultLeaseMs: number
-  /** Identifies the renewal that was seen last. */
+  /** The holder, the time and the number of transitions of the last known renewal, in JSON. */
   #seen = ''
   #seenAtMs = 0
   #leaseMs = 0
@@ -317,7 +345,7 @@ class RivalWatch {
     return Math.max(0, this.#seenAtMs + this.#leaseMs - this.#clock.monotonicMs())
   }
 
-  /** Records a lease as it was read. Returns whether it is free: without a holder, or expired. */
+  /** Records a lease that was read. Returns whether it is free: it has no holder, or has expired. */
   observe({ holderIdentity = '', renewTime, leaseTransitions, ...spec }: Partial<LeaseSpec>): boolean {
     this.#leaseMs = 0
     if (holderIdentity === '') return true
@@ -362,7 +390,10 @@ async function withTimeLimit<T>(
   }
 }
 
-/** Returns whether the object has changed, exists already, or is another one of that name. */
+/**
+ * Returns whether a write failed because the object exists already, has changed since the read, or was
+ * replaced by another one of the same name.
+ */
 export function isConflict(error: unknown): boolean {
   return (error as { readonly code?: unknown } | undefined)?.code === 409
 }

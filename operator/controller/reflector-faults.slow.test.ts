@@ -20,12 +20,12 @@ import {
 } from '../environments/kubernetes/api/testing/service-account.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from './reflector.ts'
 
-/** The number of faults in all: 10,000 in the long form. */
+/** The total number of faults to inject; 10,000 in the long form. */
 const wantedFaults = Number(process.env['FAULTS'] ?? 40)
 const seed = Number(process.env['SEED'] ?? 20_260_401)
 const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const namespaces = ['shop', 'web']
-/** The durations of production, divided by twenty. */
+/** The times of production, divided by twenty. */
 const timing: Partial<ReflectorTiming> = {
   shortestWatchSeconds: 1,
   longestWatchSeconds: 2,
@@ -90,7 +90,7 @@ describe('reflectors of a real API server behind a faulty proxy', { skip: missin
     return reflector
   }
 
-  /** One change of one object, made past the proxy. */
+  /** Changes one object, without the proxy. */
   async function change(): Promise<void> {
     const namespace = namespaces[Math.floor(random() * namespaces.length)]
     const name = `object-${Math.floor(random() * 20)}`
@@ -201,7 +201,7 @@ describe('reflectors of a real API server behind a faulty proxy', { skip: missin
   })
 })
 
-/** Grants the account of one namespace the right to read the other one too. */
+/** Lets the account of one namespace also read the other one. */
 async function bindBoth(api: KubeApiServer): Promise<void> {
   const path = '/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings'
   const answer = await api.call('POST', path, {

@@ -3,7 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { ReflectorSource, ReflectorTiming, WatchedEvent } from './reflector.ts'
 import { type FilledStore, isOlderVersion, type ReflectedObject } from './reflector-store.ts'
 
-/** The options for one namespace, or for all namespaces together. */
+/** What `followScope` needs to follow one namespace, or all namespaces together. */
 interface Scope<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespace: string | undefined
@@ -13,7 +13,7 @@ interface Scope<T extends ReflectedObject> {
   readonly clock: Clock
   readonly random: () => number
   readonly onError: (error: unknown, retryMs: number) => void
-  /** Called when a list, an event, the orderly end of a watch or a steady watch follows errors. */
+  /** Called after errors, at the first list, event, orderly end of a watch, or steady watch. */
   readonly onRecovered: () => void
   readonly onFirstList: () => void
   /** Ends the lists and watches of the scope. */
@@ -22,10 +22,10 @@ interface Scope<T extends ReflectedObject> {
   readonly pause: (waitMs: number) => Promise<void>
 }
 
-/** The maximum of objects in a page of a list. */
+/** The maximum number of objects in a page of a list. */
 const pageLimit = 500
 
-/** Lists, then watches from that version, again and again. Resolves when the signal aborts; never rejects. */
+/** Repeats a list and then watches from its version. Resolves when the signal aborts; never rejects. */
 export async function followScope<T extends ReflectedObject>(scope: Scope<T>): Promise<void> {
   const { timing, clock, random, signal, pause } = scope
   const waits = { initialMs: timing.retryInitialMs, maxMs: timing.retryMaxMs, factor: 2, jitter: 0.5 }
@@ -80,7 +80,7 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
   }
 }
 
-/** The progress of the copy. */
+/** Holds the resourceVersion that was seen last, and decides when a list is due. */
 function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   const { source, namespace, store, keep, timing, clock, random, signal } = scope
   /** The newest resourceVersion that was seen; undefined before the first list. */
@@ -89,7 +89,10 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   let listDueMs = 0
   let staleSinceMs: number | undefined
 
-  /** A list from a server with an outdated cache would remove new objects. */
+  /**
+   * Throws when the list is older than the version that was seen. A server with an outdated cache sends such
+   * a list, which would remove new objects.
+   */
   function rejectStale(resourceVersion: string): void {
     if (seen === undefined || !isOlderVersion(resourceVersion, seen)) {
       staleSinceMs = undefined
@@ -100,7 +103,8 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
     if (nowMs - staleSinceMs < timing.staleListMs) {
       throw new Error(`the list is of resourceVersion ${resourceVersion}, and ${seen} has been seen`)
     }
-    // The versions of known objects cannot be compared with those that the server counts now.
+    // The server was restored from a backup and counts versions anew. Versions of known objects cannot be
+    // compared with the new ones, so the known objects are dropped.
     store.replace(namespace, [])
     staleSinceMs = undefined
   }
@@ -129,7 +133,7 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
       listDemanded = false
       listDueMs = clock.monotonicMs() + timing.relistMs * (0.9 + 0.2 * random())
     },
-    /** An event older than the known version is a repetition. Its object may have been deleted since. */
+    /** Ignores an event older than `seen`: it is a repetition, and its object may have been deleted since. */
     take({ type, object }: WatchedEvent<T>): void {
       const version = object.metadata.resourceVersion ?? ''
       if (seen !== undefined && isOlderVersion(version, seen)) return
@@ -140,7 +144,10 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   }
 }
 
-/** One watch, until its orderly end, or until it is silent or overdue. Rejects when it is broken. */
+/**
+ * Watches until the server ends the watch, or until it is silent or overdue. Rejects when the connection
+ * breaks.
+ */
 async function watch<T extends ReflectedObject>(
   scope: Scope<T>,
   resourceVersion: string,
@@ -163,7 +170,8 @@ async function watch<T extends ReflectedObject>(
       onEvent(event)
     }
   } catch (error) {
-    // If the server is out of reach, the next watch fails.
+    // A watch that was ended here, as silent or overdue, counts as ended in order. If the server is out of
+    // reach, the next watch fails.
     if (!ending.signal.aborted || signal.aborted) throw error
   } finally {
     clearTimeout(overdue)
@@ -172,7 +180,7 @@ async function watch<T extends ReflectedObject>(
   }
 }
 
-/** 410: the API server no longer has this resourceVersion. */
+/** Returns whether the API server no longer has the requested resourceVersion. */
 function isGone(error: unknown): boolean {
   return (error as { readonly code?: unknown } | undefined)?.code === 410
 }

@@ -12,7 +12,9 @@ export interface ReflectedObject {
 export interface ObjectStore<T extends ReflectedObject> {
   get(namespace: string, name: string): T | undefined
   list(): readonly T[]
-  /** Calls the listener after each change of an object with its namespace and name. It must not throw. */
+  /**
+   * Calls the listener with the namespace and name of each object that changes. The listener must not throw.
+   */
   onChange(listener: (namespace: string, name: string) => void): void
 }
 
@@ -21,7 +23,7 @@ export interface FilledStore<T extends ReflectedObject> extends ObjectStore<T> {
   /** Stores the object, unless a newer state of it is known. */
   put(object: T): void
   remove(object: ReflectedObject): void
-  /** Replaces the objects of the namespace by these; those of all namespaces without one. */
+  /** Replaces the objects of the namespace, or of all namespaces if it is undefined, by these objects. */
   replace(namespace: string | undefined, objects: readonly T[]): void
 }
 
@@ -77,8 +79,8 @@ function versionOf({ metadata }: ReflectedObject): string {
 }
 
 /**
- * Returns whether a resourceVersion is older than another one of the same kind. Versions that are not decimal
- * numbers cannot be compared, and none of them is older.
+ * Returns whether a resourceVersion is older than another one of the same kind of object. Returns false if
+ * one of them is not a decimal number, because such versions have no order.
  */
 export function isOlderVersion(version: string, other: string): boolean {
   if (!isNumber(version) || !isNumber(other)) return false

@@ -22,7 +22,7 @@ const timing: Partial<ReflectorTiming> = {
   relistSpreadMs: 20,
 }
 
-/** `shop/a@3` is version 3 of the object a in the namespace shop; its uid is its name. */
+/** Returns an object: `shop/a@3` is version 3 of the object a in the namespace shop. */
 function object(text: string): ReflectedObject {
   const [, namespace = '', name = '', resourceVersion = ''] = /^(.*)\/(.*)@(.*)$/.exec(text) ?? []
   return { metadata: { namespace, name, resourceVersion } }
@@ -32,7 +32,7 @@ function told({ metadata }: ReflectedObject): string {
   return `${metadata.namespace}/${metadata.name}@${metadata.resourceVersion}`
 }
 
-/** `+` added, `~` modified, `-` deleted, `=` a bookmark: `~shop/a@3`, `=@7`. */
+/** Returns an event: `+` added, `~` modified, `-` deleted, `=` bookmark, as in `~shop/a@3` or `=@7`. */
 function event(text: string): WatchedEvent<ReflectedObject> {
   const types = { '+': 'ADDED', '~': 'MODIFIED', '-': 'DELETED', '=': 'BOOKMARK' } as const
   const type = types[text.charAt(0) as keyof typeof types]
@@ -40,7 +40,7 @@ function event(text: string): WatchedEvent<ReflectedObject> {
   return { type, object: object(text.slice(1)) }
 }
 
-/** `7: shop/a@3 shop/b@5`: a list of version 7. */
+/** Returns a page of a list: `7: shop/a@3 shop/b@5` has the version 7 and two objects. */
 function page(text: string): ListedPage<ReflectedObject> {
   const [resourceVersion = '', rest = ''] = text.split(': ')
   return { resourceVersion, items: rest.split(' ').filter(Boolean).map(object) }
@@ -48,13 +48,13 @@ function page(text: string): ListedPage<ReflectedObject> {
 
 const gone = () => Object.assign(new Error('too old'), { code: 410 })
 
-/** The events of one watch, in order; an error breaks it, and `end` ends it. */
+/** The events of one watch in their order. An error breaks the watch, and `end` ends it. */
 type Script = readonly (string | Error)[]
 
 interface Scripts {
-  /** The last one is repeated. */
+  /** The results of the lists. The last one is repeated. */
   readonly lists: readonly (string | Error)[]
-  /** Those after the last one stay silent until they are ended. */
+  /** The events of each watch. Further watches stay silent until they are ended. */
   readonly watches: readonly Script[]
 }
 

@@ -4,11 +4,13 @@ import { followScope } from './reflector-scope.ts'
 import { createObjectStore, type ObjectStore, type ReflectedObject } from './reflector-store.ts'
 
 /**
- * The source of the objects of one kind. A rejection with `code` 410 means that the resourceVersion is too
- * old; one with `retryAfterMs` has the wait that the server asks for.
+ * The source of the objects of one kind. An error with `code` 410 means that the resourceVersion is too old.
+ * An error with `retryAfterMs` states the wait that the server asks for.
  */
 export interface ReflectorSource<T extends ReflectedObject> {
-  /** Resolves with one page, and with `continue` if there are more. All pages are of the same time. */
+  /**
+   * Resolves with one page; its `continue` requests the next page. All pages show the state at the same time.
+   */
   list(request: ReflectorListRequest): Promise<ListedPage<T>>
   /**
    * Yields the events after `resourceVersion`, with bookmarks. Ends when the server or the signal ends it.
@@ -17,7 +19,7 @@ export interface ReflectorSource<T extends ReflectedObject> {
 }
 
 export interface ReflectorListRequest {
-  /** The namespace; all namespaces without it. */
+  /** The namespace to list; undefined for all namespaces. */
   readonly namespace?: string | undefined
   readonly limit: number
   readonly continue?: string | undefined
@@ -51,7 +53,9 @@ export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T
    * before.
    */
   synced(): Promise<boolean>
-  /** Calls the listener after each change of an object, without details. It must not throw. */
+  /**
+   * Calls the listener with the namespace and name of each object that changes. The listener must not throw.
+   */
   onChange(listener: (namespace: string, name: string) => void): void
   /** Ends all watches. No object changes after it has resolved. */
   stop(): Promise<void>
@@ -60,11 +64,14 @@ export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T
 interface ReflectorOptions<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespaces: readonly string[] | 'all'
-  /** Returns the part of an object to keep, for example without `managedFields`. Keeps all by default. */
+  /**
+   * Returns the part of an object to keep, for example without `managedFields`. By default the whole object
+   * is kept.
+   */
   readonly keep?: (object: T) => T
-  /** Called with an error, for the log, and with the delay before the next attempt. */
+  /** Called after each failure with the error and the delay before the next attempt. */
   readonly onError: (error: unknown, retryMs: number) => void
-  /** Called when all namespaces are followed again after an error. */
+  /** Called when every namespace that had failed is followed again. */
   readonly onRecovered?: () => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -73,34 +80,47 @@ interface ReflectorOptions<T extends ReflectedObject> {
 }
 
 export interface ReflectorTiming {
-  /** The requested duration of a watch in whole seconds is random: from this minimum … */
+  /** The shortest duration of a watch. Each watch requests a random duration in whole seconds. */
   readonly shortestWatchSeconds: number
-  /** … to this maximum. */
+  /** The longest duration of a watch. */
   readonly longestWatchSeconds: number
-  /** A watch that lasts longer by this time is ended here. */
+  /** The reflector ends a watch that exceeds its requested duration by this time. */
   readonly watchGraceMs: number
   /**
-   * A watch without an event or a bookmark for this time is begun again: its server may hang. A
-   * kube-apiserver sends the first bookmark after two minutes, and then one each minute.
+   * The reflector ends a watch that has had no event and no bookmark for this time, because its server may
+   * hang. A kube-apiserver sends the first bookmark after two minutes, and then one each minute.
    */
   readonly silentWatchMs: number
-  /** A watch without an event counts as successful after this time, which exceeds the limit of a request. */
+  /**
+   * A watch without an event counts as successful after this time, which exceeds the time limit of a request.
+   */
   readonly steadyWatchMs: number
   /**
-   * The shortest time between the begins of two watches, so that a server that ends each at once is not
-   * overloaded.
+   * The shortest time between the starts of two watches. It protects a server that ends every watch at once.
    */
   readonly watchSpacingMs: number
-  /** The waits after failures, half of each drawn by chance. An event ends their growth. */
+  /**
+   * The waits between failed attempts grow between these bounds; half of each is random. An event resets
+   * them.
+   */
   readonly retryInitialMs: number
   readonly retryMaxMs: number
-  /** All watches receive a 410 at the same time, so their lists begin at a random time within this one. */
+  /**
+   * Every watch receives a 410 at the same time. Each one then waits a random time up to this before it
+   * lists.
+   */
   readonly relistSpreadMs: number
-  /** The objects are listed again after this number of failed watches without an event. */
+  /** After this number of failed watches in a row without an event, all objects are listed again. */
   readonly failuresBeforeList: number
-  /** If a watch ends this long after the last list, all is listed again, in case events were lost. */
+  /**
+   * A watch that ends this time after the last list, or later, is followed by a new list, in case events were
+   * lost.
+   */
   readonly relistMs: number
-  /** A list older than known objects is rejected for this time, and then accepted: etcd may be restored. */
+  /**
+   * A list that is older than known objects is rejected for this time. Then it is accepted, because etcd may
+   * have been restored from a backup.
+   */
   readonly staleListMs: number
 }
 
@@ -119,7 +139,7 @@ const defaultTiming: ReflectorTiming = {
   staleListMs: 180_000,
 }
 
-/** Starts to follow the objects at once, until the stop. */
+/** Creates a reflector that follows the objects from now on until `stop`. */
 export function createReflector<T extends ReflectedObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { source, namespaces, keep = object => object, onError, random, clock = systemClock } = options
   const scopes = namespaces === 'all' ? [undefined] : [...new Set(namespaces)]

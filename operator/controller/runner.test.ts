@@ -150,7 +150,7 @@ test('changes after a run are merged until the pause ends, and a stop ends the p
   await runner.stop()
 })
 
-/** The time between each run and the one after it, of runs that take 20 ms and follow each other. */
+/** Resolves with the times between runs that take 20 ms and follow each other. */
 async function restsOf(count: number, rest: RunnerCooldown): Promise<readonly number[]> {
   const lengthsMs: number[] = []
   let endedMs = 0

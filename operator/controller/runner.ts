@@ -4,7 +4,10 @@ import { createBackoff } from '@tollway/chassis/backoff.ts'
 export type Runner = ReturnType<typeof createRunner>
 
 interface RunnerOptions {
-  /** Level-based: compares the present state, and may run at any time. A rejection is retried later. */
+  /**
+   * Compares the present state with the desired one, so it may run at any time. When it rejects, it is called
+   * again later.
+   */
   readonly reconcile: () => Promise<void>
   readonly onError: (error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
@@ -13,8 +16,9 @@ interface RunnerOptions {
 }
 
 /**
- * The rest after each run, in which changes gather. It grows with the work of the run, so that a stream of
- * changes costs a bounded share of the event loop, and a single change after a quiet time waits for nothing.
+ * The rest after each run, in which changes gather. The rest grows with the time that the run kept the event
+ * loop busy, so a stream of changes takes a bounded share of the event loop. A single change after a quiet
+ * time does not wait.
  */
 export interface RunnerCooldown {
   /** The length of the rest, as a multiple of the time in which the event loop was busy during the run. */
@@ -22,20 +26,20 @@ export interface RunnerCooldown {
   readonly shortestMs: number
   readonly longestMs: number
   /**
-   * The rest that runs may owe before they wait for it. One change leads to several runs, by its
-   * acknowledgements and its status; the next change after a quiet time must not wait for their rest.
+   * The total rest that runs may skip. One change causes several runs, by acknowledgements and status
+   * changes; the next change after a quiet time must not wait for the rests after those runs.
    */
   readonly owedMs: number
 }
 
 const defaultRest: RunnerCooldown = { factor: 3, shortestMs: 10, longestMs: 1_000, owedMs: 300 }
 
-/** The waits between runs that fail one after the other. */
+/** The waits between failed runs. */
 const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const
 
 /**
- * Creates a runner with one run at a time. A failed run is repeated with growing waits, or sooner when
- * something changes.
+ * Creates a runner with at most one active run. A failed run is repeated after a growing wait, or as soon as
+ * `trigger` is called.
  */
 export function createRunner(options: RunnerOptions) {
   const { factor, shortestMs, longestMs, owedMs } = options.rest ?? defaultRest
@@ -45,13 +49,13 @@ export function createRunner(options: RunnerOptions) {
   let retry: NodeJS.Timeout | undefined
   let later: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
-  /** The time at which the rests of all runs so far are over. */
+  /** The time, by `performance.now()`, at which the rests after all runs so far would be over. */
   let restedMs = 0
   /** Ends the rest when the runner is stopped. */
   let endRest = () => {}
 
   async function run(): Promise<void> {
-    // Triggers in this turn of the event loop are part of the same run.
+    // Calls of `trigger` in this turn of the event loop are covered by this run.
     await Promise.resolve()
     while (wanted && !stopped) {
       wanted = false
@@ -68,7 +72,7 @@ export function createRunner(options: RunnerOptions) {
       const busyMs = performance.eventLoopUtilization(begin).active
       await rest(restAfter(busyMs))
     }
-    // Synchronous with the last check of `wanted`, so that no trigger is lost in between.
+    // No other code runs between the last check of `wanted` and this line, so no trigger is lost.
     running = undefined
   }
 
@@ -94,14 +98,14 @@ export function createRunner(options: RunnerOptions) {
   }
 
   return {
-    /** Requests a run, because something may have changed. Many calls before the next run are one run. */
+    /** Requests a run, because something may have changed. Many calls before the next run cause one run. */
     trigger,
-    /** Requests a run after this time, instead of the time of an earlier call. */
+    /** Requests a run after this time. Replaces the request of an earlier call. */
     triggerAfter(ms: number): void {
       clearTimeout(later)
       if (!stopped) later = setTimeout(trigger, ms)
     },
-    /** Begins no more runs. Resolves when the running one has ended. */
+    /** Starts no more runs. Resolves when the active run has ended. */
     async stop(): Promise<void> {
       stopped = true
       clearTimeout(later)

@@ -9,7 +9,10 @@ interface Run {
   fail(error?: unknown): void
 }
 
-/** Starts a queue whose runs end when the test ends them. A failed test leaves no retries. */
+/**
+ * Starts a queue whose runs end when the test ends them. At the end of the test it is stopped, so that no
+ * retries remain.
+ */
 function startQueue(t: TestContext, concurrency = 2) {
   const runs: Run[] = []
   const errors: { readonly key: string; readonly retryMs: number }[] = []

@@ -1,17 +1,21 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 
-/** `done`: no work is left. `afterMs`: another run is due after this time, even without an event. */
+/**
+ * What a run reports: `done` if no work is left, or the time after which the next run is due without an
+ * `add`.
+ */
 export type ReconcileOutcome = 'done' | { readonly afterMs: number }
 
 interface WorkQueueOptions {
   /**
-   * Level-based: compares the present state, and may run at any time. A rejection is retried later, not
-   * before its `retryAfterMs`, if it has one.
+   * Compares the present state of a key with the desired one, so it may run at any time. When it rejects, it
+   * is called again after a growing wait, to which the error's `retryAfterMs` is added.
    */
   readonly reconcile: (key: string) => Promise<ReconcileOutcome>
   /**
-   * The most runs at a time. A run that fails with the reason `Timeout` halves the number, and successes
-   * restore it gradually: a server that is too slow for many requests at once never completes any of them.
+   * The highest number of simultaneous runs. A run that fails with the reason `Timeout` halves the number,
+   * and successes restore it gradually, because a server that is too slow for many requests at once completes
+   * none of them.
    */
   readonly concurrency: number
   readonly onError: (key: string, error: unknown, retryMs: number) => void
@@ -25,19 +29,19 @@ export interface RetryWaits {
   readonly maxMs: number
 }
 
-/** The waits between runs of a key that fail one after the other. Half of each is drawn by chance. */
+/** The waits between failed runs of a key grow between these bounds. Half of each is random. */
 const defaultRetries: RetryWaits = { initialMs: 100, maxMs: 8_000 }
 
 /** The longest delay of Node's timers. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** The state of a key that waits or runs; no state is kept of idle keys. */
+/** The state of a key that waits or runs. An idle key has no state. */
 interface KeyState {
   queued: boolean
   running: boolean
   /** Enqueues the key when its wait is over. */
   timer: NodeJS.Timeout | undefined
-  /** Whether the API server asked for the wait (Retry-After): then no change makes it shorter. */
+  /** Whether the API server requested the wait (Retry-After). Then `add` does not shorten it. */
   held: boolean
   /** Set from the first failure to the next success. */
   backoff: Backoff | undefined
@@ -60,7 +64,7 @@ export class WorkQueue {
   }
 
   /**
-   * Enqueues the key, because something about it may have changed. Many calls before its next run are one
+   * Enqueues the key, because something about it may have changed. Many calls before its next run cause one
    * run. A run that failed with `retryAfterMs` is repeated only after that time.
    */
   add(key: string): void {
@@ -75,12 +79,12 @@ export class WorkQueue {
     this.#startDue()
   }
 
-  /** Returns how many keys wait for a worker, not counting those that wait for their time. */
+  /** Returns the number of keys that wait for a worker, without those that wait for a timer. */
   waiting(): number {
     return this.#due.size
   }
 
-  /** Begins no more runs. Resolves when the running ones have ended. */
+  /** Starts no more runs. Resolves when the active runs have ended. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#due.clear()
@@ -127,10 +131,10 @@ export class WorkQueue {
     this.add(key)
   }
 
-  /** Resolves with the wait before the next run; without one when only a change makes a run necessary. */
+  /** Resolves with the wait before the next run; undefined if only `add` requires another run. */
   async #reconcile(key: string, state: KeyState): Promise<{ waitMs?: number; isHeld?: boolean }> {
     try {
-      // Keys that are added in this turn of the event loop are part of this run.
+      // Calls of `add` in this turn of the event loop are covered by this run.
       await Promise.resolve()
       state.queued = false
       const outcome = await this.#options.reconcile(key)

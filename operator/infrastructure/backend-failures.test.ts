@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { watchBackendFailures } from './backend-failures.ts'
 import type { Replica } from './provider.ts'
 
-/** Opens the workload `ratelimit`, whose replicas report the problems that the test chooses. */
+/** Watches the workload `ratelimit`. The test chooses which problems its replicas report. */
 function open(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let replicas: readonly Replica[] = []

@@ -1,14 +1,14 @@
 import type { Infrastructure, Replica } from './provider.ts'
 
-/** Failures of the backends of workloads (Redis, memcached, a database), as their replicas report them. */
+/** Tells which workloads have a failing backend (Redis, memcached, a database), as their replicas report. */
 export type BackendFailures = ReturnType<typeof watchBackendFailures>
 
 interface BackendFailuresOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly workloads: readonly string[]
   /**
-   * The condition stays for this time after the last failure. It bounds the rate of status writes: a
-   * condition appears and disappears once in this time at most, for each of thousands of resources.
+   * A failure is reported until this time after its end. Thousands of resources may depend on a backend; the
+   * condition of each one then appears and disappears at most once in this time.
    */
   readonly holdMs?: number
 }
@@ -17,7 +17,7 @@ const defaultHoldMs = 60_000
 
 interface Failure {
   readonly message: string
-  /** The timer that ends the failure; undefined while a replica still reports it. */
+  /** Ends the failure after `holdMs`; undefined while a replica still reports it. */
   end: NodeJS.Timeout | undefined
 }
 
@@ -55,11 +55,11 @@ export function watchBackendFailures(options: BackendFailuresOptions) {
   for (const workload of workloads) check(workload)
   return {
     /**
-     * Returns the message of a condition while the backend of the workload fails, and for `holdMs` after that.
-     * The text does not change during one failure.
+     * Returns the message of the condition Degraded while the workload's backend fails, and for `holdMs`
+     * after that; otherwise undefined. The message is the same during one failure.
      */
     get: (workload: string): string | undefined => failures.get(workload)?.message,
-    /** Called when the answer of `of` changes. */
+    /** Calls the listener with a workload when the result of `get` changes for it. */
     onChange: (listener: (workload: string) => void) => void listeners.push(listener),
     stop(): void {
       for (const { end } of failures.values()) clearTimeout(end)
@@ -67,7 +67,7 @@ export function watchBackendFailures(options: BackendFailuresOptions) {
   }
 }
 
-/** Returns the replicas that accept calls and cannot reach their backend. */
+/** Returns the replicas that accept calls although their backend fails. */
 export function failingReplicas(replicas: readonly Replica[]): readonly Replica[] {
   return replicas.filter(({ ready, backendProblem }) => ready && backendProblem !== undefined)
 }

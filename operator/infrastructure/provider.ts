@@ -1,46 +1,45 @@
 import type { Workload } from '../model.ts'
 
 /**
- * Runs workloads: in a cluster as Deployments, on one machine as processes. testing/provider.contract.ts
- * tests both.
+ * Runs workloads: as Deployments in a cluster, as processes on one machine. `testing/provider.contract.ts`
+ * tests both implementations.
  */
 export interface Infrastructure {
   /**
-   * Reconciles the replicas of the workload with its description. Resolves when that has begun, not when the
-   * replicas are ready. Level-based: applying the same again changes nothing. A changed workload replaces its
-   * replicas one after the other. Rejects with an `InfrastructureError` when the machine or cluster rejects
-   * it, for example for a port in use.
+   * Starts to bring the replicas of the workload to its description; resolves before they are ready. Applying
+   * the same description again changes nothing. If the workload has changed, its replicas are replaced one by
+   * one. Rejects with an `InfrastructureError` when the machine or cluster rejects the workload, for example
+   * because a port is in use.
    */
   apply(workload: Workload): Promise<void>
-  /**
-   * Ends every replica of the workload. Resolves when they have ended. Removing an unknown workload has no
-   * effect.
-   */
+  /** Resolves when every replica of the workload has ended. Has no effect on an unknown workload. */
   remove(name: string): Promise<void>
-  /** Returns the running replicas of the workload, in their order; empty if there is no such workload. */
+  /** Returns the running replicas of the workload, in order; empty if there is no such workload. */
   observe(name: string): readonly Replica[]
-  /** Calls the listener after each change of the result of `observe` for any workload. */
+  /** Calls the listener with the name of a workload after each change of what `observe` returns for it. */
   onChange(listener: (workload: string) => void): void
 }
 
 export interface Replica {
-  /** The name: `ratelimit-0`; in a cluster that of the pod, which contains the workload's name. */
+  /** `ratelimit-0` on one machine; in a cluster the name of the pod. */
   readonly name: string
-  /** The id of one start of the replica. Its feed client sends it as `uid` in node.metadata. */
+  /** Identifies one start of the replica. The replica's feed client sends it as `uid` in node.metadata. */
   readonly uid: string
   /** Whether the replica accepts calls. */
   readonly ready: boolean
   /**
-   * Why the replica is not ready, for people: `starting`, `exited with code 1, again in 2 s`. Empty when
+   * Why the replica is not ready, for people: `starting`, `exited with code 1, again in 2 s`. Empty if it is
    * ready.
    */
   readonly reason: string
   readonly restarts: number
-  /** What only a change by a person removes; absent if the replica may become ready by itself. */
+  /**
+   * What a person must change before the replica can become ready; absent if it may become ready by itself.
+   */
   readonly obstacle?: ReplicaObstacle
-  /** Why its backend fails (Redis, memcached, a database); absent while the backend answers. */
+  /** Why the replica's backend (Redis, memcached, a database) fails; absent while it answers. */
   readonly backendProblem?: string
-  /** The addresses for people: `debug` -> `http://127.0.0.1:6070`. */
+  /** The addresses of the replica by name, for people: `debug` -> `http://127.0.0.1:6070`. */
   readonly addresses: Readonly<Record<string, string>>
 }
 
@@ -50,19 +49,19 @@ export interface ReplicaObstacle {
   readonly cause: string
   /** What a person has to change: the image, the settings, a Secret, or the rest of the pod. */
   readonly of: 'image' | 'settings' | 'secret' | 'pod'
-  /** The name of the Secret. */
+  /** The name of the Secret to change, if `of` is `secret`. */
   readonly secret?: string
   /**
-   * For a failure that another attempt may change: whether an attempt has failed or the next one is waited
-   * for. Only a second failure counts.
+   * Present if another attempt may succeed: `failed` if one has failed, `waiting` while the next one is
+   * awaited. Such an obstacle counts only from the second failure on.
    */
   readonly attempt?: 'failed' | 'waiting'
 }
 
-/** The error of a request that the machine or cluster rejects. The message says what to do. */
+/** Thrown when the machine or cluster rejects a request. The message says what to do. */
 export class InfrastructureError extends Error {
   override readonly name = 'InfrastructureError'
-  /** The wait that the rejecting server asks for, in milliseconds; undefined if it asks for none. */
+  /** The wait in milliseconds that the server asks for; undefined if it asks for none. */
   readonly retryAfterMs: number | undefined
 
   constructor(message: string, options: ErrorOptions & { readonly retryAfterMs?: number | undefined } = {}) {

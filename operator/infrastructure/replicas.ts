@@ -1,6 +1,6 @@
 import type { Infrastructure } from './provider.ts'
 
-/** The identity that a process states. */
+/** What a process that connects to the feed says about itself. */
 interface StatedIdentity {
   readonly uid: string
   readonly pod: string
@@ -10,18 +10,18 @@ interface AdmitReplicasOptions {
   readonly infrastructure: {
     observe(workload: string): readonly { readonly uid: string; readonly name: string }[]
   }
-  /** The workload of the processes. */
+  /** The workload whose processes are admitted. */
   readonly workload: string
-  /** The other workloads. */
+  /** The workloads whose processes are never admitted. */
   readonly others: readonly string[]
-  /** Whether processes that are no replicas are admitted: every process of this machine may connect. */
+  /** Whether processes that are no replica of any workload are admitted too, as on one machine. */
   readonly admitsOthers: boolean
 }
 
 /**
- * Returns a function that returns the name of the process with a uid; undefined if it is not admitted. A
- * replica is known by its uid, which only it and the infrastructure know: certificates are the same for all.
- * So a replica cannot act as another one, nor as one of another workload.
+ * Returns a function from the uid of a process to its name; undefined if the process is not admitted. Only a
+ * replica and the infrastructure know the replica's uid, so no replica can act as another one. Certificates
+ * cannot tell replicas apart, because all replicas have the same one.
  */
 export function admitReplicas({
   infrastructure,
@@ -40,12 +40,12 @@ export function admitReplicas({
   }
 }
 
-/** The uids that are kept. A workload has at most some hundred replicas at a time. */
+/** At most this many uids are kept, the latest; a workload has some hundred replicas at a time. */
 const maxKnown = 10_000
 
 /**
- * Returns a function that says whether a replica of the workload existed, and does not any more. False for a
- * process that the infrastructure has never had: it may run elsewhere.
+ * Returns a function that says whether a replica of the workload existed and exists no more. It returns false
+ * for a uid that the infrastructure has never had, because that process may run elsewhere.
  */
 export function watchRemovedReplicas(
   infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>,

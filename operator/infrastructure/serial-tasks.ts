@@ -1,4 +1,4 @@
-/** Runs the tasks of one name one after the other, in the order of the calls. */
+/** Runs tasks with the same name one after the other, in the order of the calls. */
 export function createSerialTasks() {
   const last = new Map<string, Promise<unknown>>()
   return {
@@ -10,7 +10,7 @@ export function createSerialTasks() {
       )
       return result
     },
-    /** Resolves when all present tasks have ended, successful or not. */
+    /** Resolves when all tasks that were submitted before have ended, successful or not. */
     async settled(): Promise<void> {
       await Promise.all(last.values())
     },

@@ -6,7 +6,7 @@ import { chooseContents } from './choose-contents.ts'
 import { openDomainClaims } from './rate-limit-config/rate-limit-config.ts'
 import { qualifiedName } from './source.ts'
 
-/** A resource that names one domain, and may have another one in force. */
+/** Returns a resource that names a domain. `lastGood` is the domain that it has in force. */
 function resource(name: string, firstSeenMs: number, domain: string, lastGood?: string) {
   const content = (named: string) => ({ name: `shop/${name}`, domain: named, descriptors: [] })
   const resource = {

@@ -6,13 +6,14 @@ import type { SourcedResource } from './source.ts'
 import { qualifiedName } from './source.ts'
 
 /**
- * The memory of each resource of one kind over a restart: when it was first seen, which decides exclusive
- * claims, and its last good content, which stays in force while the present one is invalid or cannot be read.
+ * Remembers facts about each resource of one kind over a restart. The time at which it was first seen decides
+ * who has an exclusive claim. Its last good content stays in force while the present one is invalid or cannot
+ * be read.
  */
 export interface MemoryStore<Content> {
   /** Returns the memories, by the uid of the resource. */
   all(): ResourceMemories<Content>
-  /** Stores the memory of every resource of the kind, and forgets all others. Writes only changes. */
+  /** Stores these memories, by the uids of the resources, and forgets all others. Writes only changes. */
   replace(memories: ReadonlyMap<string, ResourceMemory<Content>>): void
 }
 
@@ -21,22 +22,28 @@ export type ResourceMemories<Content> = Pick<ReadonlyMap<string, ResourceMemory<
 
 export interface ResourceMemory<Content> {
   readonly firstSeenMs: number
-  /** The last known location: `shop/limits.yaml#2`. */
+  /** Where the resource was last declared: `shop/limits.yaml#2`. */
   readonly origin: string
   readonly lastGood?: Content | undefined
   /**
-   * The generation of the resource with this content; left out in memories of versions without this field.
+   * The generation of the resource whose content is `lastGood`; left out in memories that are older than this
+   * field.
    */
   readonly lastGoodGeneration?: number | undefined
-  /** When the resource was deleted; its last good content is then the claim that is kept for a time. */
+  /**
+   * When the resource was deleted. Its claim, which `lastGood` contains, is then kept for its namespace for a
+   * time.
+   */
   readonly goneSinceMs?: number | undefined
-  /** The claim of a deleted resource of the same name, which this one has taken over: see `Claims.keyOf`. */
+  /**
+   * A claim, as `Claims.toKey` returns it, that this resource took over from a deleted resource of the same
+   * name.
+   */
   readonly heirOf?: string | undefined
 }
 
-/** A resource with its translation and its memory. */
 export interface GatheredResource<Content> {
-  /** The name of the resource, by `nameOf`. */
+  /** The `qualifiedName` of the resource. */
   readonly name: string
   readonly resource: SourcedResource
   readonly memory: ResourceMemory<Content>
@@ -44,13 +51,16 @@ export interface GatheredResource<Content> {
 }
 
 export interface ChosenResource<Content> extends GatheredResource<Content> {
-  /** Why the claim of its present content, or else of its last good one, is denied. */
+  /**
+   * Why a claim is denied: that of the present content, or if the present content is invalid, that of the
+   * last good one.
+   */
   readonly denial: ClaimDenial | undefined
-  /** The content to publish: the present one, the last good one, or none. */
+  /** The content to publish: the present or the last good one; undefined for none. */
   readonly content: Content | undefined
 }
 
-/** A chosen resource with its content as the feed carries it, if it has content. */
+/** A chosen resource and, if it has content, the encoded form for the feed. */
 export interface EncodedResource<Content> extends ChosenResource<Content> {
   readonly encoded: Resource | undefined
   readonly unmet: UnmetDependency | undefined
@@ -70,10 +80,11 @@ export function translateResource<Content extends Named>(
 }
 
 /**
- * Chooses the content of each resource that shall be in force. A claim, such as a domain, belongs to the
- * oldest resource. API servers know the age in whole seconds only: of equally old resources the claim belongs
- * to the one that has it in force, and then to the one with the smallest uid. The claim of a deleted resource
- * is kept for its namespace for a time, and a new resource of its name has it before older ones.
+ * Chooses for each resource the content that shall be in force. An exclusive claim, such as a domain, belongs
+ * to the oldest resource that names it. API servers know the age only in whole seconds. Of equally old
+ * resources, the claim belongs to one that has it in force, then to the one with the smallest uid. The claim
+ * of a deleted resource is kept for its namespace for `claimGraceMs`. In this time a new resource of the same
+ * name gets it before older resources.
  */
 export async function chooseContents<Content extends Named>(
   gathered: readonly GatheredResource<Content>[],
@@ -100,8 +111,8 @@ export async function chooseContents<Content extends Named>(
 }
 
 /**
- * Returns whether the claim of the resource's present content is in force. Reads the last good content, which
- * may have to be decoded, only after an edit that is not in force yet.
+ * Returns whether the claim of the present content is already in force. Reads the last good content only if
+ * the resource has changed since, because reading it may mean decoding it.
  */
 function hasInForce<Content extends Named>(
   { memory, resource, translation }: GatheredResource<Content>,
@@ -113,7 +124,7 @@ function hasInForce<Content extends Named>(
   return lastGood !== undefined && claims.toKey(lastGood) === claims.toKey(translation.value)
 }
 
-/** Returns whether the resource has the claim of a deleted resource of its name. */
+/** Returns whether the resource still has the claim that it took over from a deleted resource of its name. */
 function isSuccessor<Content extends Named>(
   { memory, translation }: GatheredResource<Content>,
   claims: Claims<Content>,
@@ -135,7 +146,7 @@ function choose<Content extends Named>(
   const granted = (content: Content | undefined): Content | undefined => {
     if (content === undefined) return undefined
     const found = claims.findDenial(content, claimant)
-    // What is in force stays, whatever an operator remembers of a deleted resource.
+    // A reservation for a deleted resource never takes a claim from a resource that has it in force.
     const denial = found?.isReserved && hasInForce(item, claims) ? undefined : found
     first ??= denial
     if (denial !== undefined) return undefined
@@ -149,25 +160,25 @@ function choose<Content extends Named>(
 }
 
 /**
- * The time for which the claim of a deleted resource is kept for its namespace. An owner that replaces a
- * resource deletes it first, and a resource of another tenant may wait for the claim.
+ * The time for which the claim of a deleted resource is kept for its namespace. An owner who replaces a
+ * resource first deletes it, and meanwhile a resource of another tenant must not take the claim.
  */
 const claimGraceMs = 60_000
 
-/** A resource that was deleted a short time ago. */
+/** A resource that was deleted less than `claimGraceMs` ago. */
 export interface DeletedResource<Content> {
   readonly uid: string
   readonly memory: ResourceMemory<Content>
-  /** What was in force of it. */
+  /** The content that was in force. */
   readonly content: Content
   readonly endMs: number
 }
 
 /**
- * Returns the resources that were deleted in the last minute, of all that are remembered. A deletion without
- * an operator counts from the start of the next one.
+ * Returns the remembered resources that were deleted less than `claimGraceMs` ago. If no operator ran at the
+ * deletion, the time counts from the start of the next operator.
  *
- * @param uids the resources that exist
+ * @param uids the uids of the resources that exist
  */
 export function findRecentlyDeleted<Content>(
   memories: ResourceMemories<Content>,
@@ -178,7 +189,7 @@ export function findRecentlyDeleted<Content>(
   for (const [uid, found] of memories.entries()) {
     if (uids.has(uid)) continue
     const { goneSinceMs = nowMs, lastGood: content } = found
-    // A clock that was set back must not prolong the time.
+    // If the clock is set back, the claim is not kept for longer.
     const endMs = Math.min(goneSinceMs, nowMs) + claimGraceMs
     if (content === undefined || endMs <= nowMs) continue
     const memory = found.goneSinceMs === undefined ? { ...found, goneSinceMs } : found
@@ -188,8 +199,8 @@ export function findRecentlyDeleted<Content>(
 }
 
 /**
- * Returns the resources with those as heirs that have the name and the claim of a deleted one. An heir has
- * the claim before older resources, for as long as it keeps it.
+ * Marks each resource that has the name and the claim of a deleted one as its heir. An heir has the claim
+ * before older resources, as long as its content needs the claim.
  */
 export function markSuccessors<Content extends Named>(
   gathered: readonly GatheredResource<Content>[],

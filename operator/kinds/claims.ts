@@ -1,20 +1,20 @@
 /**
- * Decides which of several resources has a claim that only one resource, or one namespace, can have. Created
- * anew for each gathering of all resources, and called from the oldest to the youngest.
+ * Decides which of several resources has a claim that only one resource, or one namespace, can have. A new
+ * object is made for each choice of contents. The resources are passed to it by their right to claims, the
+ * strongest first.
  */
 export interface Claims<Content> {
-  /** Returns why this content of the claimant must not be in force; undefined when it may be. */
+  /** Returns why the claimant must not have the claim of this content; undefined if it may have it. */
   findDenial(content: Content, claimant: Claimant): ClaimDenial | undefined
-  /** Gives the claim of the content to the claimant. */
   grant(content: Content, claimant: Claimant): void
   /**
-   * Keeps the claim of a deleted resource for its namespace: contents of other namespaces are denied with
-   * `isKept`.
+   * Keeps the claim of a deleted resource for its namespace. Contents of other namespaces are denied with
+   * `isReserved`.
    *
-   * @param until the end of this, for messages
+   * @param until the end of the reservation, for messages
    */
   reserve(content: Content, claimant: Claimant, until: string): void
-  /** Returns a key that is equal for contents with the same claim. */
+  /** Returns a key that is equal exactly for contents with the same claim. */
   toKey(content: Content): string
 }
 
@@ -25,24 +25,26 @@ export interface Claimant {
 }
 
 export interface ClaimDenial {
-  /** The reason of a condition, for programs: `DomainConflict`. */
+  /** The `reason` of the resulting condition: `DomainConflict`. */
   readonly reason: string
   /** The field to change: `spec.domain`. */
   readonly path: string
-  /** A text for users: which resource has the claim, and what to do. */
+  /** A text for the author: which resource has the claim, and what to do. */
   readonly message: string
-  /** The resource that has the claim, as `namespace/name`; left out if no single resource has it. */
+  /** Which resource has the claim, as `namespace/name`; left out if no single resource has it. */
   readonly owner?: string
-  /** Whether the claim is free, and is kept for the namespace of a deleted resource for a short time. */
+  /**
+   * Whether the claim is free, but kept for the namespace of a resource that was deleted a short time ago.
+   */
   readonly isReserved?: boolean
 }
 
-/** A resource for whose namespace a claim is kept. */
+/** A claim that is kept for a namespace. `name` is that of the deleted resource that had the claim. */
 export interface ReservedClaim extends Claimant {
   readonly until: string
 }
 
-/** Returns the denial of a claim that is kept for another namespace. */
+/** Returns the denial for a resource of another namespace than the one for which the claim is kept. */
 export function denyReserved(
   path: string,
   claim: string,

@@ -7,29 +7,29 @@ import type { EncodedResource } from './choose-contents.ts'
 import type { Advisory, KindAdapter, Named } from './kind-adapter.ts'
 import type { SourcedResource } from './source.ts'
 
-/** How the clients of the feed answered one resource. */
+/** How the clients of the feed responded to one resource. */
 export interface ResourceEnforcement {
   readonly acknowledged: ReadonlySet<string>
   readonly rejections: readonly { readonly pod: string; readonly message: string }[]
-  /** Clients that do not get the resource, with the features that they lack. */
+  /** Clients to which the feed does not send the resource, with the features that they lack. */
   readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
 }
 
-/** Facts that all resources share in one run. */
+/** Facts about a run that are the same for all resources of the kind. */
 export interface SharedFacts {
-  /** The uids of the processes of the kind. */
+  /** The uids of all running processes of the kind. */
   readonly uids: readonly string[]
-  /** The processes that accept calls. */
+  /** The uids of the processes that accept calls. */
   readonly taking: readonly string[]
   readonly switchedOff: string | undefined
-  /** Why the feed rejected the contents. */
+  /** Why the feed cannot carry the contents of this run; undefined if it does. */
   readonly unpublished: string | undefined
   readonly enforcement: (resource: Resource) => ResourceEnforcement
-  /** See `Facts`. */
+  /** See `StatusFacts`. */
   readonly backendFailure: string | undefined
-  /** See `Facts`. */
+  /** See `StatusFacts`. */
   readonly obstacle: string | undefined
-  /** The doubts by the name of the resource; see `KindAdapter.doubtsOf`. */
+  /** The advisories by the names of the resources; see `KindAdapter.findAdvisories`. */
   readonly doubts: ReadonlyMap<string, Advisory>
 }
 
@@ -48,7 +48,7 @@ interface Derived {
 }
 
 /**
- * Derives the statuses of one kind. A status is derived again only when a fact about its resource changed.
+ * Derives the statuses of one kind. A status is derived anew only if a fact about its resource has changed.
  */
 export function createStatuses<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'readSubject' | 'count'>,
@@ -135,7 +135,10 @@ function gatherFacts<Content>(item: EncodedResource<Content>, shared: SharedFact
   }
 }
 
-/** Returns whether both are the same state of a resource. A paused resource is another object in each run. */
+/**
+ * Returns whether both are the same state of a resource. Each run makes a new object for a paused resource,
+ * so the objects cannot be compared.
+ */
 function isSameResource(a: SourcedResource, b: SourcedResource): boolean {
   return a === b || (a.generation === b.generation && a.spec === b.spec && a.origin === b.origin)
 }

@@ -5,132 +5,140 @@ import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
 import type { Claims } from './claims.ts'
 import type { DomainGrants } from './rate-limit-config/rate-limit-config.ts'
 
-/** The content of a custom resource, or all its problems. */
+/** The content of a custom resource with warnings, or all problems of an invalid one. */
 export type Translation<Content> =
   | { readonly value: Content; readonly warnings: readonly ResourceProblem[] }
   | { readonly problems: readonly ResourceProblem[] }
 
-/** A problem or a warning of a resource: the field, what was found and what is allowed. */
+/** A problem or warning of a resource. The message says what was found and what is allowed. */
 export interface ResourceProblem {
-  /** The field: `spec.descriptors[2].rateLimit.unit`. Empty for the whole resource. */
+  /** The field: `spec.descriptors[2].rateLimit.unit`. Empty for the resource as a whole. */
   readonly path: string
   readonly message: string
 }
 
-/** Returns a problem in one line, without the location of the resource. */
+/** Returns the problem in one line, without the file of the resource. */
 export function formatProblem({ path, message }: ResourceProblem): string {
   return path === '' ? message : `${path}: ${message}`
 }
 
-/** A content with the `namespace/name` of its resource, before and after its completion. */
+/** A content that carries the name of its resource. */
 export interface Named {
   readonly name: string
 }
 
 /**
- * The specifics of one kind of custom resource whose contents the feed carries. The common code of all kinds
- * (contents in force, feed, acknowledgements, statuses) uses a kind only by this interface.
+ * The code of one kind of custom resource whose contents the feed carries. The code that all kinds share
+ * (choice of contents, feed, acknowledgements, statuses) uses a kind only through this interface.
  *
- * `Content` is the translated content of a resource, which is remembered; `Published` is the published
- * content, completed with content from elsewhere.
+ * - `Content` is the content of a resource as `translate` returns it. It is stored over a restart.
+ * - `Published` is the content that the feed carries: `complete` adds values from elsewhere, such as Secrets.
  */
 export interface KindAdapter<Content extends Named = Named, Published = unknown> extends KindColumns {
   readonly definition: ResourceKind
   /** The workload whose processes enforce the contents. */
   readonly workload: string
-  /** The type of its resources in the feed. */
+  /** The type URL of the kind's resources in the feed. */
   readonly typeUrl: string
-  /** Translates a resource. Pure. `name` is `namespace/name`. */
+  /** Translates a resource of the name `namespace/name`. Depends on nothing but the arguments. */
   translate(name: string, resource: unknown): Translation<Content>
-  /** Returns whether a stored value, written by this version or another one, is a valid content. */
+  /** Returns whether a stored value is valid for this version. Another version may have written it. */
   isContent(value: unknown): value is Content
-  /** Returns the subject of a resource, from its content, or else from a spec that may be invalid. */
+  /**
+   * Returns the `ResourceStatus.subject`; reads it from the spec, which may be invalid, if there is no
+   * content.
+   */
   readSubject(content: Content | undefined, spec: unknown): string
   openClaims(): Claims<Content>
-  /** Returns advisories about valid contents that are probably not intended, by the names of the contents. */
+  /** Returns advisories about valid contents, by the names of the contents; see `Advisory`. */
   findAdvisories?(contents: readonly Content[]): ReadonlyMap<string, Advisory>
   /**
-   * Reads the values that these contents, and no others, need from elsewhere. Resolves after a time limit in
-   * any case.
+   * Reads the values from elsewhere that these contents need, and stops reading all others. Resolves when
+   * they have been read, or after a time limit.
    */
   prepare?(contents: readonly Content[]): Promise<void>
-  /** The parts on which `complete` and `countsOf` also depend. Each change of one triggers a reconcile. */
+  /**
+   * Parts whose changes also change the results of `complete` and `count`. Each change triggers a reconcile.
+   */
   readonly dependencies?: readonly { onChange(listener: () => void): void }[]
   /**
-   * Adds the values from elsewhere, as they are known now. Returns the same object until something changes.
+   * Adds the values from elsewhere, as they are known now. Returns the same object until one of them changes.
    *
    * @param createdMs the creation time of the resource, in milliseconds since the epoch
    */
   complete(content: Content, createdMs: number): CompletedContent<Published>
   encode(fed: Published): Resource
-  /** Returns the message of an encoded resource as JSON for people. */
+  /** Decodes a resource of the feed for people, as JSON without secrets. */
   show(bytes: Uint8Array): unknown
-  /** Returns the counts that `counts` names; those of nothing in force when the content is undefined. */
+  /**
+   * Returns the values of `counts` for the content in force; undefined content means that nothing is in
+   * force. `uids` are those of the kind's processes.
+   */
   count(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
 }
 
-/** The columns of the statuses of one kind. */
+/** The columns of one kind in tables of resources, such as `tollway status`. */
 export interface KindColumns {
-  /** The heading of the column with the subject: `DOMAIN`. */
+  /** The heading of the column with `ResourceStatus.subject`: `DOMAIN`. */
   readonly subject: string
-  /** The counts, in the order of the columns. */
+  /** The counts, in the order of their columns. */
   readonly counts: readonly Count[]
-  /** The shown details, in the order of the columns; none when left out. */
+  /** The details that tables show, in the order of their columns; none when left out. */
   readonly details?: readonly Column[]
-  /** The conditions that lead to Ready; those of the kinds of the feed when left out. */
+  /** The conditions that lead to Ready; Accepted, Programmed and Enforced when left out. */
   readonly steps?: readonly Column[]
 }
 
 interface Column {
-  /** The name of a detail, or the type of a condition: `Synced`. */
+  /** The name of a detail in the status, or the type of a condition: `Synced`. */
   readonly field: string
-  /** `SYNCED`. */
+  /** The heading of the column: `SYNCED`. */
   readonly heading: string
 }
 
 export interface CompletedContent<Published> {
   readonly published: Published
-  /** An unmet dependency: the resource is in force, but not as its author intends. */
+  /** A missing dependency: the resource is in force, but not as its author intends. */
   readonly unmet?: UnmetDependency | undefined
 }
 
 export interface UnmetDependency {
-  /** The reason of a condition, for programs: `SecretMissing`. */
+  /** The `reason` of the resulting condition: `SecretMissing`. */
   readonly reason: string
   readonly message: string
 }
 
 /**
- * Something about a valid resource that is probably not intended. The resource has a condition, and is ready.
+ * A hint that a valid resource is probably not as intended. The status shows it, and the resource can be
+ * Ready.
  */
 export interface Advisory {
-  /** The reason of a condition, for programs: `OpenOverlap`. */
+  /** The `reason` of the resulting condition: `OpenOverlap`. */
   readonly reason: string
   readonly message: string
 }
 
 interface Count {
-  /** The field in the status: `activeStreams`. */
+  /** The field of the status: `activeStreams`. */
   readonly field: string
-  /** `STREAMS`. */
+  /** The heading of the column: `STREAMS`. */
   readonly heading: string
-  /** The count changes all the time, so its writes may be delayed. */
+  /** Whether the count changes all the time, so that writes of statuses for its sake may be delayed. */
   readonly isLoad: boolean
 }
 
-/** The parts of an operator that kinds use beside their resources. */
+/** The parts of an operator that kinds use beside the resources. */
 export interface KindContext {
-  /** The namespaces that may use a domain, by its name. */
+  /** See `DomainGrants`; every namespace may use every domain when left out. */
   readonly domainGrants?: DomainGrants | undefined
-  /** The tokens and keys that routes name. */
+  /** Reads the tokens and signing secrets that routes name. */
   readonly routeSecrets: RouteSecrets
   readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
 }
 
-/** The entry in the registry of a kind whose contents the feed carries. */
+/** The registry's entry for a kind whose contents the feed carries. */
 export interface FeedKind<Content extends Named, Published>
   extends Pick<KindAdapter<Content, Published>, 'definition' | 'isContent'> {
-  /** The columns in tables of resources. */
   readonly columns: KindColumns
   open(context: KindContext): KindAdapter<Content, Published>
 }

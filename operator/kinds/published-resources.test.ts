@@ -15,8 +15,8 @@ import type { SourcedResource, SourceProblem } from './source.ts'
 const limits = rateLimitConfigs()
 
 /**
- * The environment of an operator in memory: manifests that a test writes, and a feed whose clients
- * acknowledge at once. The memories are in a file, so that a restart can be tested.
+ * Simulates an operator in memory, with manifests that the test writes, and a feed whose clients acknowledge
+ * at once. The memories are in a file, so that the test can restart the operator.
  */
 function openWorld(kind = limits) {
   const place = temporaryFolder('remembered')
@@ -70,14 +70,14 @@ function openWorld(kind = limits) {
   return {
     rejected,
     paused: pausedNames,
-    /** The times after which another run was requested. */
+    /** The delays of the requested further runs. */
     rechecks,
     /** Lets time pass without a run. */
     wait(ms: number) {
       nowMs += ms
     },
     nowMs: () => nowMs,
-    /** Writes a resource with `user: 3` a minute; an invalid number makes it invalid. */
+    /** Writes a resource with the limit `user: N` a minute. An invalid number makes the resource invalid. */
     write(
       name: string,
       domain: string,
@@ -99,7 +99,7 @@ function openWorld(kind = limits) {
       })
     },
     remove: (name: string) => resources.delete(name),
-    /** Makes the file unreadable; after a restart its content is unknown. */
+    /** Makes a file unreadable. After a restart, its content is unknown. */
     breakFile(origin: string) {
       problems = [{ origin, message: 'line 1: not YAML' }]
     },
@@ -110,7 +110,7 @@ function openWorld(kind = limits) {
       configs = start()
       published = undefined
     },
-    /** Reconciles after a second. Resolves with `domain: limit of user` of each resource. */
+    /** Reconciles after a second. Resolves with `NAME DOMAIN: LIMIT` of each resource in force. */
     async reconcile(): Promise<string> {
       nowMs += 1_000
       await configs.reconcile()
@@ -141,7 +141,7 @@ function domainOf({ bytes }: Pick<Resource, 'bytes'>): RateLimitDomain {
   return decodeDomain(bytes)
 }
 
-/** The reasons of Accepted, Programmed, Enforced and Ready. */
+/** Returns the reasons of Accepted, Programmed, Enforced and Ready. */
 const reasonsOf = ({ conditions }: ResourceStatus) =>
   conditions
     .slice(0, 4)
@@ -242,7 +242,7 @@ test('a resource that is deleted and created again after a minute counts as new'
   assert.equal(await world.reconcile(), 'shop/b checkout: 2')
 })
 
-/** Resources of an API server have their creation time, and another uid after each creation. */
+/** The differences of a resource in an API server: a creation time, and another uid after each creation. */
 const inCluster = (createdMs: number) => ({ createdMs, uid: `uid-of-${createdMs}` })
 const inFolder = () => ({})
 
@@ -251,7 +251,7 @@ for (const [where, created] of [
   ['a folder', inFolder],
 ] as const)
   describe(`in ${where} the claim of a deleted resource`, () => {
-    /** `mine` has the domain, and `rival` of another namespace waits for it. */
+    /** Creates `mine`, which has the domain, and `rival` of another namespace, which waits for it. */
     async function openRivalry() {
       const world = openWorld()
       world.write('mine', 'checkout', 1, created(1_000))

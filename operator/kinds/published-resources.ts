@@ -29,47 +29,57 @@ interface PublishedResourcesOptions<Content> {
   readonly source: Pick<Source, 'list' | 'unread'>
   readonly remembered: MemoryStore<Content>
   readonly feed: {
-    /** Throws if the feed cannot carry the snapshot; the last one stays then. */
+    /** Publishes the snapshot. If the feed cannot carry it, throws, and keeps the previous snapshot. */
     publish(snapshot: Snapshot): void
     /**
-     * Returns for any resource which of these clients enforce exactly that content, and which rejected it.
+     * Returns a function that tells which of the clients with these uids acknowledged a resource exactly as
+     * given, and which rejected it.
      */
     enforcement(typeUrl: string, uids: readonly string[]): (resource: Resource) => ResourceEnforcement
   }
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   readonly clock: Clock
-  /** Why no process runs that would enforce the kind, and the value to change; undefined if processes run. */
+  /**
+   * Why no process runs that would enforce the kind, and which setting to change; undefined if processes run.
+   */
   readonly switchedOff?: string | undefined
-  /** Returns why the backend of a workload fails; undefined while it answers. */
+  /**
+   * Returns the message of the condition Degraded if the backend of a workload fails; otherwise undefined.
+   */
   readonly backendFailure?: (workload: string) => string | undefined
-  /** Returns the last error of changes to the processes of a workload; undefined if there is none. */
+  /** Returns the error of the last request to change a workload's processes; undefined if it succeeded. */
   readonly obstacle?: (workload: string) => string | undefined
   /**
-   * Returns the stored conditions of a resource, whose times are kept; left out if statuses do not outlive
-   * this process.
+   * Returns the stored conditions of a resource, whose transition times are kept; left out if statuses are
+   * not stored.
    */
   storedConditions?(resource: SourcedResource): readonly StatusCondition[]
-  /** Called when a run is needed after this time, although nothing may have changed. */
+  /**
+   * Called to request a run after this time, because the end of a kept claim is no change that triggers one.
+   */
   recheckAfter(ms: number): void
-  /** Called with the statuses of all resources of the kind. A status is the same object until it changes. */
+  /**
+   * Called with the statuses of all resources of the kind. An unchanged status is the same object as before.
+   */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
 interface PublishedResources<Content> {
   /**
-   * Rejects if the feed cannot carry the contents. The statuses then have the cause, and the last feed stays.
+   * Rejects if the feed cannot carry the contents. Then the feed keeps its previous contents, and the
+   * statuses say why.
    */
   reconcile(): Promise<void>
-  /** Returns the contents in the feed, in the order of the names. */
+  /** Returns the contents in the feed, in the order of their names. */
   inForce(): readonly Content[]
 }
 
 /**
  * Publishes every resource of a kind, and writes its status. The steps are: gather, translate, choose,
- * complete, encode, publish, write status, remember. Each step handles all resources, because they share
- * exclusive claims and the feed. An unchanged resource costs each step a comparison. Translations, completed
- * contents and encodings are kept by the identity of the object that they are made from (`oncePerObject`);
- * statuses and memories are compared with those of the run before. Long runs are divided into slices.
+ * complete, encode, publish, write status, remember. Each step handles all resources, because they share the
+ * feed and exclusive claims. For an unchanged resource each step only compares: `oncePerObject` keeps
+ * translations, completed contents and encodings by the object that they are made from, and statuses and
+ * memories are compared with those of the previous run. A long run yields to the event loop between slices.
  */
 export function createPublishedResources<Content extends Named, Published extends object>(
   kind: KindAdapter<Content, Published>,
@@ -110,7 +120,7 @@ export function createPublishedResources<Content extends Named, Published extend
     return ready
   }
 
-  /** Returns why the feed rejected the contents; undefined when it carries them. */
+  /** Returns why the feed cannot carry the contents; undefined if it does. */
   function publish(all: readonly EncodedResource<Content>[]): Error | undefined {
     try {
       const resources = all.flatMap(({ encoded }) => encoded ?? [])
@@ -153,8 +163,7 @@ export function createPublishedResources<Content extends Named, Published extend
       try {
         options.writeStatus(derived)
       } finally {
-        // Statuses and memories are stored independently: a failure to write the statuses does not prevent
-        // the memories.
+        // If the statuses cannot be written, the memories are stored nevertheless.
         memories = await updateMemories(all, departed, memories, {
           claims,
           slices,
@@ -177,7 +186,7 @@ interface MemoryOptions<Content> {
   readonly slices: Slices
 }
 
-/** Only published content becomes the last good version. A memory is the same object until it changes. */
+/** Only published content becomes the last good content. An unchanged memory is the same object as before. */
 async function updateMemories<Content>(
   all: readonly ChosenResource<Content>[],
   departed: readonly DeletedResource<Content>[],
@@ -193,7 +202,7 @@ async function updateMemories<Content>(
   return memories
 }
 
-/** A memory that was read from elsewhere may have to be decoded, so it is read only when needed. */
+/** Reads `memory.lastGood` only when needed, because reading it may mean decoding it. */
 function updateMemory<Content>(
   { resource, memory, translation, content }: ChosenResource<Content>,
   before: ResourceMemory<Content> | undefined,
@@ -217,13 +226,13 @@ function updateMemory<Content>(
 }
 
 interface GatherOptions<Content> {
-  /** The resources of any kind. */
+  /** The resources of all kinds. */
   readonly resources: readonly SourcedResource[]
   /** See `Source.unread`. */
   readonly unread: readonly SourceProblem[]
-  /** The memories of resources of the kind. */
+  /** The memories of the kind's resources. */
   readonly memories: ResourceMemories<Content>
-  /** The time at which resources without a memory count as first seen. */
+  /** Resources that have neither a memory nor a creation time count as first seen at this time. */
   readonly nowMs: number
 }
 
@@ -233,10 +242,9 @@ interface AllGathered<Content> {
 }
 
 /**
- * Resolves with every resource of the kind, with its translation and its memory, in the order of the names.
- * The result also has resources that were in force and that may be in an unreadable file. A source remembers
- * these until a restart; after it, only their memory keeps them in force. `departed` has those that were
- * deleted a short time ago.
+ * Resolves with every resource of the kind, its translation and its memory, in the order of the names. A
+ * remembered resource that may be declared in an unreadable file is included, so that it stays in force.
+ * `departed` has the resources that were deleted less than `claimGraceMs` ago.
  */
 export async function gather<Content extends Named>(
   { definition }: Pick<KindAdapter<Content>, 'definition'>,
@@ -275,7 +283,7 @@ export async function gather<Content extends Named>(
   }
 }
 
-/** A file that declares a deleted resource again continues its age, and not its last good content. */
+/** A resource that is declared again after its deletion keeps its age, but not its last good content. */
 function presentMemory<Content>(
   memory: ResourceMemory<Content> | undefined,
 ): ResourceMemory<Content> | undefined {
@@ -283,7 +291,7 @@ function presentMemory<Content>(
   return { firstSeenMs: memory.firstSeenMs, origin: memory.origin }
 }
 
-/** A paused resource keeps the content that is in force, and its spec is ignored. */
+/** A paused resource keeps the content in force; its spec is ignored. */
 function keepPaused<Content>(
   resource: SourcedResource,
   memory: ResourceMemory<Content>,

@@ -7,25 +7,23 @@ import { rateLimitConfig } from './rate-limit-config/rate-limit-config.ts'
 import type { SourcedResource, SourceProblem } from './source.ts'
 
 /**
- * The kinds whose contents the feed carries, in the order of their start. A new kind has its definition in
- * crds/, a folder beside this file, and a line here.
+ * The kinds whose contents the feed carries, in the order in which they start. A new kind needs a definition
+ * in crds/, a folder beside this file, and a line here.
  */
 const feedKinds = { limits: rateLimitConfig, routes: animationStreamRoute }
 
 type FeedKinds = typeof feedKinds
 export type KindAdapters = { readonly [Name in keyof FeedKinds]: ReturnType<FeedKinds[Name]['open']> }
 
-/** Opens the kinds whose contents the feed carries, in the order of their start. */
 export function openKindAdapters(context: KindContext): KindAdapters {
   const opened = Object.entries(feedKinds).map(([name, kind]) => [name, kind.open(context)])
   return Object.fromEntries(opened) as KindAdapters
 }
 
-/** The kinds whose contents an operator remembers. */
+/** The kinds whose contents an operator stores over a restart. */
 export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isContent'>[] =
   Object.values(feedKinds)
 
-/** The columns of each kind in tables of resources. */
 export const columnsOfKinds: Readonly<Record<string, KindColumns>> = Object.fromEntries([
   ...Object.values(feedKinds).map(({ definition, columns }) => [definition.kind, columns]),
   [merchantsKind.definition.kind, merchantsKind],
@@ -36,12 +34,15 @@ const names: readonly string[] = resourceKinds.map(({ kind }) => kind)
 /** The names of the kinds, for messages: `RateLimitConfig, AnimationStreamRoute`. */
 export const knownKinds = names.join(', ')
 
-/** Returns whether a resource is of Tollway's API group, and not a Secret that such a resource names. */
+/** Returns whether a resource belongs to Tollway's API group. A folder also has Secrets, which do not. */
 export function isOurs({ apiVersion }: Pick<SourcedResource, 'apiVersion'>): boolean {
   return apiVersion.startsWith(`${apiGroup}/`)
 }
 
-/** Returns the resources of Tollway's API group whose kind is unknown, mostly a spelling mistake. */
+/**
+ * Returns a problem for each resource of Tollway's API group whose kind is unknown, mostly a spelling
+ * mistake.
+ */
 export function unknownKinds(resources: readonly SourcedResource[]): readonly SourceProblem[] {
   return resources
     .filter(resource => isOurs(resource) && !names.includes(resource.kind))

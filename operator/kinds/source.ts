@@ -1,24 +1,24 @@
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 /**
- * A source of custom resources: a folder of files, or the API server. It validates only the envelope
- * (apiVersion, kind, name).
+ * A source of custom resources: a folder of files, or the API server. It validates only apiVersion, kind and
+ * name.
  */
 export interface Source {
-  /** Begins to read. Resolves when `list` is complete for the first time. */
+  /** Starts to read. Resolves when `list` is first complete. */
   start(): Promise<void>
   /**
-   * Returns all present resources, in no particular order. An unchanged resource is the same object. A folder
-   * also has Secrets (`v1`); those of an API server are never listed.
+   * Returns all present resources, in no particular order. An unchanged resource is the same object as
+   * before. A folder's list also contains Secrets (`v1`); an API server's does not.
    */
   list(): readonly SourcedResource[]
-  /** Returns the problems of the files, each with its location. Each scan replaces all of them. */
+  /** Returns the present problems of the files. */
   problems(): readonly SourceProblem[]
   /**
-   * Returns the problems that may hide resources, such as a file that cannot be read. While there is one, a
-   * resource that `list` lacks may be declared there.
+   * Returns the problems that may hide resources, such as an unreadable file. While there is one, a resource
+   * that is missing from `list` may be declared in that file.
    */
   unread(): readonly SourceProblem[]
-  /** Calls the listener after each change of `list` or `problems`, without details. */
+  /** Calls the listener after each change of `list` or `problems`. */
   onChange(listener: () => void): void
   stop(): Promise<void>
 }
@@ -29,24 +29,25 @@ export interface SourcedResource {
   readonly namespace: string
   readonly name: string
   /**
-   * Stable as long as the resource is the same one: the API server's, or the UUIDv5 of kind/namespace/name.
+   * Stays the same until the resource is deleted. The API server's uid; for files, the UUIDv5 of
+   * kind/namespace/name.
    */
   readonly uid: string
-  /** Grows when the content changes; for files, the operator counts the changes. */
+  /** Grows with each change of the content. For files, the operator counts the changes. */
   readonly generation: number
-  /** The creation time, in milliseconds since the epoch; left out for files, which have none. */
+  /** The creation time, in milliseconds since the epoch; left out for files. */
   readonly createdMs?: number
-  /** Whether its annotation `tollway.dev/paused: "true"` requests that the content in force stays. */
+  /** Whether the annotation `tollway.dev/paused: "true"` requests that the content in force stays. */
   readonly paused: boolean
-  /** The text of its annotation `tollway.dev/rotate-key`, whose change requests another API key. */
+  /** The value of the annotation `tollway.dev/rotate-key`. Each change of it requests a new API key. */
   readonly rotation?: string
   /** The spec, which is not validated. */
   readonly spec: unknown
-  /** Its location, for messages: `shop/limits.yaml#2`. */
+  /** Where the resource is declared, for messages: `shop/limits.yaml#2`. */
   readonly origin: string
 }
 
-/** The requests in the annotations of a resource; unknown values are ignored. */
+/** Returns what the annotations of a resource request. Unknown values are ignored. */
 export function readAnnotations(annotations: unknown): Pick<SourcedResource, 'paused' | 'rotation'> {
   const found = annotations as Readonly<Record<string, unknown>> | null | undefined
   const rotation = found?.[rotationAnnotation]
@@ -58,20 +59,20 @@ export const pausedAnnotation = `${apiGroup}/paused`
 export const rotationAnnotation = `${apiGroup}/rotate-key`
 
 export interface SourceProblem {
-  /** The location: `shop/limits.yaml`. */
+  /** The file: `shop/limits.yaml`. */
   readonly origin: string
-  /** The problem, and its place in the file. */
+  /** What is wrong, and where in the file. */
   readonly message: string
   /**
-   * Present if only a change by a person ends the problem; with `attempt`, if the attempt that has failed, or
-   * the next one that is waited for, is not the last one.
+   * Present if only a person's change ends the problem. `attempt` is present if a further attempt may
+   * succeed; see `ReplicaObstacle.attempt`.
    */
   readonly obstacle?: { readonly attempt?: 'failed' | 'waiting' }
-  /** Whether the problem does not affect readiness. */
+  /** Whether the problem leaves the operator ready; see `isReady`. */
   readonly isWarning?: boolean
 }
 
-/** Adds resources to a source. A resource of the source hides an added one of the same kind and name. */
+/** Adds resources to those of a source. A resource of the source replaces an added one of the same uid. */
 export function withBuiltIn(source: Source, builtIn: readonly SourcedResource[]): Source {
   return {
     ...source,
@@ -83,13 +84,13 @@ export function withBuiltIn(source: Source, builtIn: readonly SourcedResource[])
   }
 }
 
-/** The operator's account lacks a right to Secrets of a namespace. */
+/** Thrown when the operator's account lacks a right to the Secrets of a namespace. */
 export class SecretForbiddenError extends Error {
   override readonly name = 'SecretForbiddenError'
-  /** How to grant the right, as a sentence that ends with the command. */
+  /** How to grant the right: a sentence that ends with the command. */
   readonly advice: string
 
-  /** @param message the Secret, and the access that is missing */
+  /** @param message names the Secret and the missing right */
   constructor(message: string, advice: string) {
     super(message)
     this.advice = advice

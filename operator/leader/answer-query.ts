@@ -15,7 +15,7 @@ import {
   type QueryName,
 } from './query-messages.ts'
 
-/** What this operator answers queries of others from. */
+/** The parts of this operator that answer the queries of other operators. */
 export interface QueriedParts {
   readonly pods: PodSessions
   readonly brokers: Brokers
@@ -32,7 +32,7 @@ type Answers = {
 
 const noAddress = { domain: '', entries: [] }
 
-/** The answers to each query: one, or several. */
+/** Answers each query, by its name, with one answer or a series of answers. */
 const answers: Answers = {
   pods: (page, { pods }) => pods.pods(page),
   domains: (page, { pods }) => pods.domains(page),
@@ -51,7 +51,7 @@ const answers: Answers = {
   feedState: ({ typeUrl, names }, { feedStates }) => feedStates.read(typeUrl, names),
 }
 
-/** Answers the query, which is the first request, until the signal is aborted. */
+/** Answers the query in the first request. A series of answers ends when the signal is aborted. */
 export async function* answerQuery(
   requests: Reports,
   parts: QueriedParts,

@@ -23,12 +23,15 @@ import {
   readAnswer,
 } from './query-messages.ts'
 
-/** The time for an answer of the operator with the Lease, beside the longest deadline of the processes. */
+/**
+ * The time limit of an answer of the operator with the Lease, which waits for processes itself for some
+ * seconds.
+ */
 const deadlineMs = 10_000
 
 const codec = { encode: (query: Uint8Array) => query, decode: decodeAnswer }
 
-/** Asks the operator with the Lease, which has the sessions of all processes. */
+/** Sends queries to the operator with the Lease, which has the sessions of all processes. */
 class LeaderQueries {
   readonly #leader: Pick<LeaderConnection, 'current'>
 
@@ -36,7 +39,7 @@ class LeaderQueries {
     this.#leader = leader
   }
 
-  /** Whether this operator answers itself. */
+  /** Returns whether this operator has the Lease or knows no leader, and so answers queries itself. */
   isLocal(): boolean {
     return this.#leader.current() === undefined
   }
@@ -69,7 +72,10 @@ class LeaderQueries {
   }
 }
 
-/** Answers by the operator with the Lease, which has the sessions of all processes; without one, locally. */
+/**
+ * Returns queries that the operator with the Lease answers, since it has the sessions of all rate limit
+ * processes. `local` answers while this operator has the Lease or knows no leader.
+ */
 export function podSessionsViaLeader(
   local: PodSessions,
   leader: Pick<LeaderConnection, 'current'>,
@@ -121,13 +127,16 @@ function remotePodSessions(queries: LeaderQueries): PodSessions {
   }
 }
 
-/** A message without rates has those of no hits. */
+/** Adds rates of 0 to a message without rates. */
 const withRates = <Item extends { readonly perSecond?: ReturnType<typeof zeroHits> }>(item: Item) => ({
   ...item,
   perSecond: item.perSecond ?? zeroHits(),
 })
 
-/** Answers by the operator with the Lease, which has the sessions of all brokers; without one, locally. */
+/**
+ * Returns queries that the operator with the Lease answers, since it has the sessions of all brokers. `local`
+ * answers while this operator has the Lease or knows no leader.
+ */
 export function brokersViaLeader(local: Brokers, leader: Pick<LeaderConnection, 'current'>): Brokers {
   const queries = new LeaderQueries(leader)
   return {
@@ -170,8 +179,9 @@ function toPreview({ result }: AnswerFields<'preview'>): PreviewResult {
 }
 
 /**
- * Answers by the operator with the Lease, which has the reports of all others. Answers locally without one,
- * and while it does not answer or does not know the query, as during an upgrade.
+ * Returns queries that the operator with the Lease answers, since it has the reports of all others. `local`
+ * answers while this operator has the Lease or knows no leader, and if the leader does not answer or, as
+ * during an upgrade, does not know the query.
  */
 export function feedStatesViaLeader(
   local: FeedStates,

@@ -1,6 +1,9 @@
 import type { Feed } from '../xds/feed.ts'
 
-/** What the pods of all operators have of the feed. Every operator answers for all of them. */
+/**
+ * Which versions of the feed are enforced, and which contents are rejected. Every operator answers for the
+ * pods of all operators.
+ */
 export interface FeedStates {
   /**
    * Resolves with the state of one type of the feed. Rejects with a `QueryError`.
@@ -15,22 +18,25 @@ interface FeedState {
   readonly version: string
   /** The number of pods that enforce each version; the version is empty for pods that enforce none. */
   readonly versions: readonly { readonly version: string; readonly pods: number }[]
-  /** The rejections of each resource that a pod rejects, by its name. */
+  /** The rejections by the name of the resource. Resources that no pod rejects are left out. */
   readonly rejections: Readonly<Record<string, FeedRejections>>
 }
 
 export interface FeedRejections {
   /** At most `maxRejections`. */
   readonly shown: readonly { readonly pod: string; readonly message: string }[]
-  /** The number of the others. */
+  /** The number of rejections that `shown` leaves out. */
   readonly unlisted: number
 }
 
-/** The most rejections of one resource: a thousand pods may reject each of a thousand resources. */
+/**
+ * At most this many rejections of each resource are returned, and at most `maxRejectionsOfAnswer` in an
+ * answer: 1,000 pods may reject each of 1,000 resources.
+ */
 const maxRejections = 100
 const maxRejectionsOfAnswer = 1_000
 
-/** Answers by the streams of this operator, and by the reports of others to it. */
+/** Creates the answers from the streams of this operator and the reports of other operators to it. */
 export function createFeedStates(
   feed: Pick<Feed, 'published' | 'podsByVersion' | 'enforcement' | 'clients'>,
 ): FeedStates {

@@ -12,14 +12,14 @@ import { encodedCodec, type Reports, type SessionRelay } from '../pods/session-t
 import { leaderPath } from './leader-service.ts'
 
 interface LeaderConnectionOptions {
-  /** Shows the operators' certificate, and requires it. */
+  /** Presents the certificate of operators, and requires it of the leader. */
   readonly tls: ClientTls
   readonly log: Log
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Called when a call that is kept open has failed: the leader may have stopped. */
+  /** Called when a call of `keepCalling` has failed: the leader may have stopped. */
   readonly onUnreachable?: () => void
-  /** The delays of calls that are kept open. */
+  /** The delays before a failed call of `keepCalling` is repeated. */
   readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
@@ -37,21 +37,27 @@ interface Leader {
 }
 
 /**
- * Makes one call, and rejects with the reason when it has ended. It calls `onWorking` when the leader has
- * answered.
+ * Makes one call, and calls `onWorking` when the leader has answered. Rejects with the reason when the call
+ * has ended.
  */
 type LeaderCall = (client: GrpcClient, signal: AbortSignal, onWorking: () => void) => Promise<void>
 
-/** Operators permit pings to each other. A leader that has stopped or disappeared is noticed within 6 s. */
+/**
+ * A ping is sent every 2 s, and must be answered within 4 s: a leader that hangs or has disappeared is
+ * noticed within 6 s. The servers of operators permit such frequent pings.
+ */
 const keepaliveMs = 2_000
 const keepaliveTimeoutMs = 4_000
-/** A page of rules has the totals of each pod. */
+/** The maximum size of an answer. The largest is a page of rules, with the totals of each pod. */
 const maxReceiveBytes = 64 * 1024 * 1024
 const defaultBackoff = { initialMs: 200, maxMs: 5_000 }
-/** A leader of an earlier version does not know the call until it is replaced, and then the address changes. */
+/**
+ * The delay after UNIMPLEMENTED. It can be long: a leader of an earlier version never knows the call, and the
+ * address changes when the leader is replaced.
+ */
 const unimplementedMs = 60_000
 
-/** The connection of an operator to the one with the Lease, while that is another one. */
+/** The connection to the operator with the Lease, if that is another operator than this one. */
 export class LeaderConnection {
   readonly #options: LeaderConnectionOptions
   readonly #listeners: (() => void)[] = []
@@ -64,8 +70,8 @@ export class LeaderConnection {
   }
 
   /**
-   * Sets the address of the leader, `host:port`; undefined if this operator has the Lease, or knows no other.
-   * The same address again changes nothing.
+   * Sets the address of the leader, `host:port`; undefined if this operator has the Lease, or knows no
+   * leader. The same address again changes nothing.
    */
   setLeader(address: string | undefined): void {
     if (address === this.#address) return
@@ -98,8 +104,8 @@ export class LeaderConnection {
   }
 
   /**
-   * Keeps a call open to whichever operator is the leader, until the returned function is called, which
-   * resolves when the call has ended.
+   * Keeps a call open to the present leader, and repeats it after a failure or a change of the leader. The
+   * returned function stops this, and resolves when the call has ended.
    *
    * @param what the purpose of the call, for the log: `acknowledgements`
    */
@@ -181,14 +187,14 @@ async function* passOn(
     for await (const report of reports) await call.write(report)
     call.end()
   })()
-  // The end of the messages below reports it.
+  // A failure to send also ends the messages below with an error.
   sent.catch(() => {})
   try {
     yield* call.messages
   } catch (error) {
     const { message } = error as Error
     if (findStatusCode(error) === statusCodes.UNIMPLEMENTED) onUnimplemented(leader, message)
-    // The process connects again, and by then the leader may be another one.
+    // UNAVAILABLE makes the process connect again. By then another operator may be the leader.
     throw new GrpcError('UNAVAILABLE', `the operator with the Lease: ${message}`)
   }
 }

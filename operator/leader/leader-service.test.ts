@@ -36,7 +36,7 @@ const infrastructure = {
 const startOperator = (t: TestContext, methods?: (present: readonly AnyMethod[]) => readonly AnyMethod[]) =>
   startOperatorOf(t, { infrastructure, ...(methods && { methods }) })
 
-/** An operator of a version without LeaderService. */
+/** Returns the methods of an operator of a version without LeaderService. */
 const withoutService = (present: readonly AnyMethod[]) =>
   present.filter(({ path }) => !path.includes('LeaderService'))
 
@@ -90,7 +90,7 @@ const methods: readonly LeaderMethod[] = [
 
 test('only an operator may call LeaderService, and no message of another caller is read', async t => {
   const { address, lines } = await startOperator(t)
-  // Decoded, the message would be an error of another kind.
+  // The message cannot be decoded, so the expected error shows that the caller was rejected before that.
   const malformed = Uint8Array.of(0xff)
   for (const method of methods) {
     const { end } = openCall(t, 'pod', address, leaderPath(method), malformed)
@@ -310,7 +310,7 @@ test('a leader without LeaderService is reported once, and its processes connect
     (error: unknown) => error instanceof QueryError && error.code === 'deadline',
   )
   assert.equal((await follower.feedStates.read(rateLimitTypeUrl, [])).version, '')
-  // The leader is replaced by one of this version.
+  // The leader is replaced by an operator of the present version.
   const next = await startOperator(t)
   follower.leader.setLeader(next.address)
   const { end } = openCall(t, 'pod', follower.address, processSessionPath, processHello, processDomain)
@@ -322,7 +322,7 @@ test('a leader without LeaderService is reported once, and its processes connect
 
 test('a follower without LeaderService keeps its sessions, and reports nothing to the leader', async t => {
   const leader = await startOperator(t)
-  // An earlier version calls these methods with the certificate of operators.
+  // Operators of an earlier version call these methods, with the certificate of operators.
   const { end } = openCall(t, 'operator', leader.address, loadReportPath)
   assert.match(await end, /^FAILED_PRECONDITION: an operator reports loads by LeaderService/)
   for (const path of ['AcknowledgementService/Report', 'CounterService/Query'])

@@ -16,13 +16,16 @@ export type LeaderMethod =
   | 'PassBrokerSession'
   | 'Query'
 
-/** The path of a method of LeaderService. */
+/** Returns the gRPC path of a method of LeaderService. */
 export const leaderPath = (method: LeaderMethod) => `/tollway.operator.v1.LeaderService/${method}`
 
-/** The largest message that an operator receives: a what-if. */
+/** The maximum bytes of a message to an operator. The largest message is a what-if. */
 export const maxMessageBytes = 16 * 1024 * 1024
 
-/** The most open calls of each method. A table of sessions has its own limit. */
+/**
+ * The maximum number of open calls of each method. Calls that pass sessions are limited by their session
+ * table.
+ */
 const maxCalls: Readonly<Record<LeaderMethod, number>> = {
   Acknowledge: 64,
   ReportLoads: 64,
@@ -34,7 +37,10 @@ const maxCalls: Readonly<Record<LeaderMethod, number>> = {
 type SessionServer = Pick<SessionTable<never>, 'serve'>
 
 interface LeaderServiceOptions {
-  /** The DNS name that only operators have in their certificates. Pods, which are of the same authority, lack it. */
+  /**
+   * The DNS name that only operators have in their certificates. Certificates of pods, which the same
+   * authority issues, lack it.
+   */
   readonly operatorName: string
   readonly peers: Pick<Peers, 'receive'>
   readonly loads: Pick<StreamLoads, 'receive'>
@@ -46,7 +52,7 @@ interface LeaderServiceOptions {
 
 /**
  * Returns the methods of LeaderService, for the server of the feed, which has to require client certificates.
- * Every operator has them, with or without the Lease. A caller is authorised before a message of it is read.
+ * Every operator serves them, with or without the Lease. A caller is authorised before any message is read.
  */
 export function leaderMethods(options: LeaderServiceOptions): readonly AnyMethod[] {
   const { operatorName, peers, loads, rateLimitSessions, brokerSessions, queried, log } = options

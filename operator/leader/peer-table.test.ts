@@ -35,7 +35,7 @@ type Action =
 
 const reporters = ['one', 'two'] as const
 const uids = ['x', 'y'] as const
-/** Streams 0, 2, 4 are of the operator `one`, the others of `two`. */
+/** Streams with an even number are of the operator `one`, the others of `two`. */
 const reporterOf = (stream: number) => reporters[stream % 2] ?? ''
 const stream = fc.nat({ max: 7 })
 const actions: fc.Arbitrary<readonly Action[]> = fc.array(
@@ -100,8 +100,8 @@ function createModel() {
       if (one) one.endedAt = tick()
     },
     /**
-     * Returns the states of a client that count: those of the last complete table of each operator that has a
-     * stream, or lost it recently.
+     * Returns the states of a client that count: those in the last complete table of each operator whose
+     * stream is open or ended less than the grace ago.
      */
     states(uid: string): readonly string[] {
       return reporters.flatMap(reporter => {

@@ -6,9 +6,11 @@ interface Contents extends HeldContents {
 
 type Limits = Pick<PeerTableLimits, 'maxClients' | 'maxResources'>
 
-/** The clients that one stream of an operator has reported, and the contents that these acknowledged. */
+/**
+ * The clients that another operator has reported on one stream, and the contents that these clients enforce.
+ */
 class ReportedTable {
-  /** The state of each client, by `keyOf`. */
+  /** The state of each client and type, by `tableKey`. */
   readonly states = new Map<string, ClientState>()
   readonly #contents = new Map<string, Contents>()
   readonly #limits: Limits
@@ -57,13 +59,19 @@ class ReportedTable {
 const tableKey = ({ typeUrl, clientId }: ClientKey) => JSON.stringify([typeUrl, clientId])
 
 export interface PeerTableLimits {
-  /** How long the table of a stream that has ended counts. */
+  /** How long the table of an ended stream still counts. */
   readonly graceMs: number
-  /** The maximum of operators. Beyond it, the one without a stream for the longest time is forgotten. */
+  /**
+   * The maximum number of reporting operators. Beyond it, the operator that has had no stream for the longest
+   * time is forgotten.
+   */
   readonly maxReporters: number
-  /** The maximum of clients of one operator. */
+  /** The maximum number of clients and types that one operator reports. Beyond it, the report is rejected. */
   readonly maxClients: number
-  /** The maximum of resources in all versions of one operator together. */
+  /**
+   * The maximum number of resources that one operator reports, summed over all versions. Beyond it, the
+   * report is rejected.
+   */
   readonly maxResources: number
 }
 
@@ -78,12 +86,15 @@ export const defaultPeerTableLimits: PeerTableLimits = {
 export interface PeerReport {
   /** The identity of the operator; empty except in the first report of a stream. */
   readonly reporter: string
-  /** The resources of each version that a client enforces, with their hashes. Those of a version add up. */
+  /**
+   * The resources of each version that a client enforces, with their hashes. The resources of one version may
+   * arrive in several reports.
+   */
   readonly contents: readonly { readonly version: string; readonly resources: ReadonlyMap<string, string> }[]
   readonly clientStates: readonly ReportedClientState[]
   readonly forgottenClients: readonly ClientKey[]
   readonly forgottenVersions: readonly string[]
-  /** Whether the table as of the begin of the stream was received completely. */
+  /** Whether this report completes the table as it was when the stream began. */
   readonly isTableComplete: boolean
 }
 
@@ -92,34 +103,34 @@ export interface ClientKey {
   readonly clientId: string
 }
 
-/** `version` is that of contents that were reported before, or empty when nothing is in force. */
+/** `version` names contents that were reported before. It is empty if the client enforces nothing. */
 export interface ReportedClientState extends Omit<ClientState, 'inForce'> {
   readonly typeUrl: string
   readonly version: string
 }
 
-/** A report that no operator sends. */
+/** The error of a report that a correct operator never sends. */
 export class PeerReportError extends Error {
   override readonly name = 'PeerReportError'
 }
 
-/** One operator. */
+/** Another operator that reports, with its streams and tables. */
 interface Reporter {
-  /** The stream that was opened last. Reports of earlier ones are rejected. */
+  /** The stream that was opened last. Reports of earlier streams are rejected. */
   stream: string
-  /** The received part of the table of that stream, until it is complete. */
+  /** The received part of the table of `stream`; undefined when the table is complete. */
   filling: ReportedTable | undefined
-  /** The complete table of the last stream. */
+  /** The last complete table, of `stream` or of an earlier one. */
   table: ReportedTable | undefined
-  /** The time since which `table` has had no stream. */
+  /** When the stream of `table` ended or was replaced by another; undefined while it is open. */
   endedMs: number | undefined
 }
 
 /**
- * The reports of the other operators about their clients. The table of a stream counts when it is complete,
- * and then replaces the last one of the same operator. When a stream ends without a successor, its table
- * counts until the grace is over, because its clients continue to enforce, and will connect to another
- * operator. The class reads no clock: times are monotonic.
+ * The reports of the other operators about their clients. A table counts when it is complete, and then
+ * replaces the last table of the same operator. When a stream ends without a successor, its table counts for
+ * `graceMs` more, because the clients in it continue to enforce, and will connect to another operator. The
+ * class reads no clock: callers pass monotonic times.
  */
 export class PeerTable {
   readonly #limits: PeerTableLimits
@@ -131,8 +142,8 @@ export class PeerTable {
   }
 
   /**
-   * @throws PeerReportError for content that no operator sends: the caller must end the stream. The next one
-   * sends the whole table again.
+   * @throws PeerReportError for content that a correct operator never sends. The caller must then end the
+   *   stream; the next stream sends the whole table again.
    */
   receive(stream: string, report: PeerReport, nowMs: number): void {
     const reporter = this.#findReporter(stream, report.reporter, nowMs)
@@ -156,8 +167,8 @@ export class PeerTable {
   }
 
   /**
-   * Drops the tables without a stream whose grace is over. Returns when the next one is due; Infinity for
-   * never.
+   * Drops the tables whose stream ended at least `graceMs` ago. Returns the time at which the next table is
+   * due; Infinity if none is.
    */
   expire(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY
@@ -184,7 +195,7 @@ export class PeerTable {
     return [...new Map(connected.map(({ client }) => [clientId(client), client])).values()]
   }
 
-  /** Returns the operator of a stream, which its first report names. */
+  /** Returns the operator of a stream. The first report of the stream names it. */
   #findReporter(stream: string, name: string, nowMs: number): Reporter {
     const known = this.#reporterOfStream.get(stream)
     if (known === undefined) return this.#begin(stream, name, nowMs)

@@ -8,7 +8,7 @@ import { connectPod as connectPodTo } from '../xds/testing/connect-pod.ts'
 const typeUrl = 'type.googleapis.com/test.Thing'
 const graceMs = 150
 
-/** `a=1 b=2`: resources and their contents. */
+/** Parses a snapshot from resources and their contents, such as `a=1 b=2`. */
 const parse = (text: string) =>
   createSnapshot(
     typeUrl,
@@ -22,7 +22,7 @@ async function startOperator(t: TestContext) {
   feed.onChange(() => {
     changes += 1
   })
-  /** `ok: x y; rejected: z (why); pending: w` */
+  /** Returns the enforcement as text, such as `ok: x y; rejected: z (why); pending: w`. */
   function describe(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)

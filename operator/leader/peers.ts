@@ -16,14 +16,14 @@ interface PeersOptions {
 }
 
 /**
- * The reports of other operators about their clients, for the feed of this one (`FeedOptions.remotePeers`).
- * Every operator accepts reports, with or without the Lease.
+ * The reports of other operators about their clients, for the feed of this operator
+ * (`FeedOptions.remotePeers`). Every operator accepts reports, with or without the Lease.
  */
 export class Peers implements RemotePeers {
   readonly #options: PeersOptions
   readonly #table: PeerTable
   readonly #listeners: (() => void)[] = []
-  /** Ends each open stream. */
+  /** The functions that end the open streams. */
   readonly #open = new Set<(error: GrpcError) => void>()
   #expiry: NodeJS.Timeout | undefined
   #isClosed = false
@@ -99,7 +99,7 @@ export class Peers implements RemotePeers {
     }
   }
 
-  /** Drops the tables without a stream when their grace is over. */
+  /** Sets the timer that drops the tables of ended streams when their time is over. */
   #scheduleExpiry(): void {
     const { clock } = this.#options
     clearTimeout(this.#expiry)
@@ -117,7 +117,10 @@ export class Peers implements RemotePeers {
   }
 }
 
-/** Converts ages to times of the clock of this process. A late report makes its streams look younger. */
+/**
+ * Converts ages to times of the monotonic clock of this process. The delay of a report makes the streams in
+ * it look younger than they are.
+ */
 function withTimes({ clientStates, ...report }: AgedReport, nowMs: number) {
   return {
     ...report,

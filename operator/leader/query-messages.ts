@@ -19,14 +19,14 @@ type ValueOf<Oneof, Name> =
 /** The fields of a query, or of an answer, as plain data. */
 export type QueryFields<Name extends QueryName> = Plain<ValueOf<Query, Name>>
 export type AnswerFields<Name extends QueryName> = Plain<ValueOf<Answer, Name>>
-/** Fields to write. */
+/** The fields of a query, or of an answer, to write: see `Writable`. */
 export type NewQuery<Name extends QueryName> = Writable<ValueOf<Query, Name>>
 export type NewAnswer<Name extends QueryName> = Writable<ValueOf<Answer, Name>>
 
 type Leaf = Uint8Array | bigint | string | number | boolean | null | undefined
 type LibraryField = '$typeName' | '$unknown'
 
-/** A message as read-only data, without the fields of the library. */
+/** A message as read-only data, without the fields that the protobuf library adds. */
 type Plain<Value> = Value extends Leaf
   ? Value
   : Value extends readonly (infer Item)[]
@@ -37,7 +37,7 @@ type Plain<Value> = Value extends Leaf
         >
       }
 
-/** The same for a message to write: a field that may be absent may be null. */
+/** The same as `Plain` for a message to write, in which an absent field may also be null. */
 type Writable<Value> = Value extends Leaf
   ? Value
   : Value extends readonly (infer Item)[]
@@ -86,7 +86,7 @@ const encode = (answer: NonNullable<AnswerInit>) =>
 /**
  * Returns the fields of an answer to the query of this name.
  *
- * @throws QueryError the failure that the answer has, or `deadline` for the answer to another query
+ * @throws QueryError the failure in the answer, or `deadline` if the answer is to a query of another name
  */
 export function readAnswer<Name extends QueryName>(name: Name, { answer }: QueryAnswer): AnswerFields<Name> {
   if (answer.case === 'failure') {
@@ -114,7 +114,10 @@ const codes: Readonly<Record<QueryErrorCode, Code>> = {
 }
 const codeNames = new Map(Object.entries(codes).map(([name, code]) => [code, name as QueryErrorCode]))
 
-/** Copies a message without the fields of the library, of which the API would show the name of the type. */
+/**
+ * Copies a message without the fields that the protobuf library adds: the API would show the type name among
+ * them.
+ */
 function toPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toPlain)
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value

@@ -11,7 +11,10 @@ import {
 import { type FeedClient, maxWorkers } from '../xds/client-state.ts'
 import type { PeerReport, ReportedClientState } from './peer-table.ts'
 
-/** A state in a report. It has an age, because other processes have another monotonic clock. */
+/**
+ * The state of a client in a report. It has the age of the stream instead of a time, because monotonic clocks
+ * of processes differ.
+ */
 export interface AgedClientState extends Omit<ReportedClientState, 'openedMs'> {
   readonly openedMsAgo: number
 }

@@ -8,7 +8,10 @@ import { leaderPath } from './leader-service.ts'
 import { reporterCodec } from './report-codec.ts'
 import { ReportWriter } from './report-writer.ts'
 
-/** A change that was not noticed is reported after this time at the latest. */
+/**
+ * How often the state is compared without a notification: a missed change is reported after this time at the
+ * latest.
+ */
 const idleCheckMs = 10_000
 
 interface AcknowledgementSource {
@@ -16,13 +19,13 @@ interface AcknowledgementSource {
   /** The identity of this process for the Lease, which is unique. */
   readonly reporter: string
   readonly clock: Clock
-  /** The time between two reports. Changes within it are one report. 50 when left out. */
+  /** The minimum time between two reports, 50 ms when left out. Changes within this time are one report. */
   readonly paceMs?: number
 }
 
 /**
  * Reports to the leader which contents the clients of this operator enforce. Returns a function that stops
- * it.
+ * the reports.
  */
 export function reportAcknowledgements(
   leader: LeaderConnection,
@@ -45,7 +48,7 @@ export function reportAcknowledgements(
       hasEnded = true
       pause.wake()
     })
-    // Awaited below.
+    // The rejection is handled where `ended` is awaited below.
     ended.catch(() => {})
     while (!signal.aborted && !hasEnded) {
       const report = received === sent ? writer.next(feed.clientStates(), clock.monotonicMs()) : undefined
@@ -63,10 +66,10 @@ export function reportAcknowledgements(
 const loadCodec = { encode: encodeLoad, decode: () => undefined }
 
 /**
- * Passes the loads of brokers on to the leader. Each round sends the differences to the last reports, so that
- * nothing is queued. Returns a function that stops it.
+ * Passes the loads of brokers on to the leader. Each round sends only the loads that have changed since the
+ * round before, so that nothing is queued. Returns a function that stops the reports.
  *
- * @param paceMs the time between two rounds
+ * @param paceMs the minimum time between two rounds, in milliseconds
  */
 export function reportLoads(
   leader: LeaderConnection,
@@ -85,7 +88,7 @@ export function reportLoads(
       pause.wake()
       pacing.wake()
     })
-    // Awaited below.
+    // The rejection is handled where `ended` is awaited below.
     ended.catch(() => {})
     while (!signal.aborted && !hasEnded) {
       const own = loads.own()
@@ -101,7 +104,7 @@ export function reportLoads(
       }
       await pacing.wait(paceMs, signal)
       if (hasEnded || signal.aborted) break
-      // The leader reads, and has no answer.
+      // The call has not failed for `paceMs`, so the leader reads. It answers only when the stream ends.
       onWorking()
       await pause.wait(idleCheckMs, signal)
     }

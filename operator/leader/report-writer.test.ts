@@ -33,7 +33,7 @@ function start(limits: Partial<ReportLimits> = {}) {
     writer = new ReportWriter('me', { ...defaultReportLimits, ...limits })
   }
   begin()
-  /** One report over the wire; false when there is none. */
+  /** Sends one report over the wire, and returns it; undefined when there is none. */
   function send(): AgedReport | undefined {
     const report = writer.next(known(), nowMs)
     if (report === undefined) return undefined

@@ -4,29 +4,32 @@ import type { ClientKey } from './peer-table.ts'
 import type { AgedClientState, AgedReport } from './report-codec.ts'
 
 export interface ReportLimits {
-  /** A report ends with the first entry beyond this size. */
+  /** The bytes at which a report is full. The entry that reaches them is the last one in the report. */
   readonly maxReportBytes: number
-  /** The maximum of rejections of one client and type in a report. The reader counts the rest as pending. */
+  /**
+   * The maximum number of rejections of one client and type in a report. The receiver counts further ones as
+   * pending.
+   */
   readonly maxRejections: number
 }
 
 export const defaultReportLimits: ReportLimits = { maxReportBytes: 256 * 1024, maxRejections: 200 }
 
-/** The approximate size of an entry without its texts. */
+/** The approximate bytes of an entry beside its texts. */
 const entryBytes = 32
-/** The maximum of bytes of a UTF-16 code unit in UTF-8. */
+/** The maximum number of bytes that a UTF-16 code unit takes in UTF-8. */
 const bytesPerChar = 3
 
 /**
- * The pending reports of one stream. Each call compares the present state with the reported one, so that a
- * slow reader gets the newest state, and nothing is queued.
+ * The pending reports of one stream. Each call of `next` compares the present state with what has been
+ * reported, so that a slow receiver gets the newest state, and nothing is queued.
  */
 export class ReportWriter {
   readonly #reporter: string
   readonly #limits: ReportLimits
-  /** The revision of each reported state, by its key. */
+  /** The last reported revision of each client and type, by their key. */
   readonly #revisions = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
-  /** The number of reported resources of each version. */
+  /** How many resources of each version have been reported. */
   readonly #contents = new Map<string, number>()
   #isFirst = true
   #isComplete = false
@@ -75,7 +78,7 @@ export class ReportWriter {
 
 type Draft = ReturnType<typeof createDraft>
 
-/** A report that grows until it is full. */
+/** Returns an empty report, to which entries are added until it is full. */
 function createDraft({ maxReportBytes }: ReportLimits) {
   const contents: AgedReport['contents'][number][] = []
   const clientStates: AgedClientState[] = []
@@ -90,7 +93,9 @@ function createDraft({ maxReportBytes }: ReportLimits) {
     isFull,
     isEmpty: () => contents.length + clientStates.length === 0,
     count,
-    /** Returns whether all is reported; if not, the draft is full, and the rest follows in the next one. */
+    /**
+     * Adds resources of the version. Returns false if the draft is full: the rest follows in the next report.
+     */
     addContents(held: HeldContents | undefined, reported: Map<string, number>): boolean {
       if (held === undefined) return true
       const { version, resources } = held

@@ -1,8 +1,8 @@
 /** A process that answers requests with an id. */
 export interface AskedProcess<Report, Request> {
   /**
-   * Sends a request, and passes the reports with its id on until the function is called that it returns.
-   * `onReport` is called with undefined when the session ends.
+   * Sends a request, and calls `onReport` with each report of the same id until the returned function is
+   * called. When the session ends, `onReport` is called with undefined.
    */
   follow(id: bigint, request: Request, onReport: OnReport<Report>): () => void
 }
@@ -24,19 +24,19 @@ export class Followers<Report, Request> implements AskedProcess<Report, Request>
     return () => void this.#waiting.delete(id)
   }
 
-  /** Passes a report to the request with its id, if that still waits. */
+  /** Passes a report to the request with this id, if the request still waits. */
   pass(id: bigint, report: Report): void {
     this.#waiting.get(id)?.(report)
   }
 
-  /** The session has ended. */
+  /** Ends all waiting requests, since the session has ended. */
   close(): void {
     for (const onReport of this.#waiting.values()) onReport(undefined)
     this.#waiting.clear()
   }
 }
 
-/** The ids of requests; unique to this operator. */
+/** The id of the last request. Ids are unique to this operator process. */
 let lastId = 0n
 
 export function nextRequestId(): bigint {
@@ -53,9 +53,9 @@ interface Asked<Session, Value> {
 /**
  * Sends one request to several processes of one kind at once, and waits for their answers until the deadline.
  *
- * @param request makes the request with this id
+ * @param request returns the request with this id
  * @param read returns the answer in a report; undefined for other reports
- * @param isEnough whether other answers are not needed after this one
+ * @param isEnough returns whether this answer suffices, so that the others are not awaited
  */
 type AskProcesses<Report, Request> = <Session extends AskedProcess<Report, Request>, Value>(
   sessions: readonly Session[],

@@ -1,27 +1,27 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
 export type QueryErrorCode =
-  /** No connected pod has a session. */
+  /** No rate limit process has a session with an operator. */
   | 'no-pods'
   | 'unknown-domain'
   /** No rule matches the entries, or the watched rule does not exist. */
   | 'no-rule'
   /** The rule is unlimited, so it has no counter. */
   | 'unlimited'
-  /** The backend of the counters failed. */
+  /** The backend of the counters failed. A change may have been made nevertheless. */
   | 'backend-failed'
-  /** No pod answered by the deadline. */
+  /** No pod answered by the deadline. A change may have been made nevertheless. */
   | 'deadline'
   /** A setting of the pods switches the function off. */
   | 'switched-off'
-  /** The counters do not support the change. */
+  /** The counters do not support the change, or the pods do not support the replay. */
   | 'not-supported'
-  /** The proposed configuration, or another argument, is invalid. */
+  /** An argument is invalid, such as the proposed configuration. */
   | 'invalid'
   /** More subscriptions or replays run than allowed. */
   | 'too-many'
 
-/** The error of a query to processes. Operators pass it on to each other. */
+/** The error of a query to rate limit processes or brokers. Operators pass it on to each other. */
 export class QueryError extends ExpectedError {
   override readonly name = 'QueryError'
   readonly code: QueryErrorCode
@@ -35,7 +35,7 @@ export class QueryError extends ExpectedError {
   }
 }
 
-/** Whether a change that failed with this error may have been made: its outcome is unknown. */
+/** Returns whether a change that failed with this error may have been made nevertheless. */
 export function mayHaveChanged(error: unknown): boolean {
   return !(error instanceof QueryError) || error.code === 'deadline' || error.code === 'backend-failed'
 }

@@ -8,8 +8,8 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Hello, ReceivingSession, SessionKind, SessionLimits, SessionRegistry } from './session-table.ts'
 
 /**
- * Returns the name of the process that has sent this Hello; undefined if it may have no session. Only the process and
- * the infrastructure know its uid.
+ * Returns the name of the process that has sent this Hello; undefined if the process may not have a session.
+ * The uid in the Hello proves the identity, since only the process and the infrastructure know it.
  */
 export type Admit = (hello: Hello) => string | undefined
 
@@ -28,7 +28,10 @@ interface SessionStreamsOptions<
 }
 
 const maxNameChars = 253
-/** Rejected uids that are logged. A process tries again every few seconds. */
+/**
+ * At most this many rejected uids are remembered, so that each is logged once: a process tries again every
+ * few seconds.
+ */
 const maxLogged = 100
 
 /** Serves the streams of processes that are connected to this operator. */
@@ -41,7 +44,7 @@ export class SessionStreams<
   readonly #options: SessionStreamsOptions<Greeting, Report, Request, Session>
   readonly #rejected = new Set<string>()
   #open = 0
-  /** Streams without a Hello. */
+  /** The number of streams that have not sent a Hello yet. */
   #unnamed = 0
 
   constructor(options: SessionStreamsOptions<Greeting, Report, Request, Session>) {
@@ -96,7 +99,7 @@ export class SessionStreams<
     throw exhausted(`there are ${this.#open} sessions, ${this.#unnamed} of them without a Hello`)
   }
 
-  /** Ends a stream that sends no Hello in time: it counts against the limit of streams. */
+  /** Ends a stream that sends no Hello in time, since it would keep one of the `maxUnnamed` places. */
   #awaitHello(end: (error: GrpcError) => void) {
     const { helloMs } = this.#options.limits
     const error = new GrpcError('DEADLINE_EXCEEDED', `there was no Hello within ${helloMs} ms`)
@@ -124,7 +127,7 @@ export class SessionStreams<
         const reason = 'no such process runs here'
         log.warn('reject session', { process: kind.name, reason, uid, pod: hello.pod })
       }
-      // The infrastructure may not know a process that has just started: it may try again.
+      // UNAVAILABLE lets the process try again: the infrastructure may not know one that has just started.
       throw new GrpcError('UNAVAILABLE', `uid: no ${kind.name} with this uid runs here`)
     }
     return { ...hello, pod }
@@ -158,15 +161,15 @@ export class SessionStreams<
 }
 
 /**
- * Returns a function that counts a report of some bytes, and returns the milliseconds until the next one may
- * be read. Reports that are not read keep the flow-control window of their stream closed, so a sender that
- * floods costs the operator neither memory nor the time of others.
+ * Returns a function that counts one report of the given bytes, and returns how many milliseconds to wait
+ * before the next one is read. Unread reports close the flow-control window of their stream, so that a sender
+ * with too many reports takes neither memory nor time from others.
  */
 export function limitReading(
   { reportsPerSecond, bytesPerSecond, burstSeconds }: SessionLimits['pace'],
   clock: Pick<Clock, 'monotonicMs'>,
 ): (bytes: number) => number {
-  // A token is a second of the pace.
+  // A token stands for one second at the permitted pace.
   const seconds = new RateLimiter({ perSecond: 1, burst: burstSeconds }, clock)
   return bytes => seconds.reserve(Math.max(1 / reportsPerSecond, bytes / bytesPerSecond))
 }

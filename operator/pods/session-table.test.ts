@@ -147,7 +147,7 @@ test('a process that floods is read at a pace, and others are read at once', asy
   const begin = performance.now()
   let written = 0
   const flooding = (async () => {
-    // Far more than the windows hold: the writer has to wait.
+    // This is far more than the flow-control windows hold, so the writer has to wait.
     for (; written < 50_000 && performance.now() - begin < 1_000; written++)
       await call.write({ pad: 'x'.repeat(1_000) })
   })()
@@ -168,13 +168,13 @@ test('the usual pace reads what a process with all its subscriptions sends', () 
   let nowMs = 0
   const { pace } = defaultSessionLimits
   const waitAfter = limitReading(pace, { monotonicMs: () => nowMs })
-  // All totals after a reload, then every second 200 reports of subscriptions, some of 50 long keys.
+  // A process at its limit: all totals after a reload, and then 200 reports of subscriptions per second.
   assert.equal(waitAfter(8 * 1024 * 1024), 0)
   for (let second = 0; second < 60; second++) {
     for (let report = 0; report < 200; report++) assert.equal(waitAfter(20_000), 0)
     nowMs += 1_000
   }
-  // What a process sends when it runs again after a minute.
+  // The reports that a process sends at once when it runs again after a pause of a minute.
   nowMs += 60_000
   for (let report = 0; report < 1_000; report++) assert.equal(waitAfter(5_000), 0)
 })

@@ -4,7 +4,7 @@ import type { AnyMethod, Call, Codec } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { type Admit, SessionStreams } from './session-streams.ts'
 
-/** Messages stay encoded: an operator without the Lease passes them on. */
+/** Leaves messages encoded, because an operator without the Lease passes them on unread. */
 export const encodedCodec: Codec<Uint8Array, Uint8Array> = {
   decode: bytes => bytes.slice(),
   encode: bytes => bytes,
@@ -20,22 +20,22 @@ export interface Hello {
   readonly namespace: string
 }
 
-/** A session, for the owner of its stream. */
+/** A session with the function for the owner of the stream, which passes reports to the session. */
 export interface ReceivingSession<Report> extends OpenSession {
   /** @throws GrpcError INVALID_ARGUMENT for a report that the process may not send, which ends the session */
   receive(report: Report): void
 }
 
-/** The sessions of one kind of process. */
+/** How the sessions of one kind of process are opened, and how their messages are encoded. */
 export interface SessionKind<
   Greeting extends Hello,
   Report,
   Request,
   Session extends ReceivingSession<Report>,
 > {
-  /** The path of the gRPC method. */
+  /** The path of the gRPC method on which these processes open sessions. */
   readonly path: string
-  /** The kind for the log: `rate limit process`. */
+  /** The name of the kind in logs, such as `rate limit process`. */
   readonly name: string
   /** @throws GrpcError INVALID_ARGUMENT */
   decode(bytes: Uint8Array): Report
@@ -52,7 +52,7 @@ export interface SessionKind<
 
 /** The sessions of the processes that are connected to this operator. */
 export interface SessionTable<Session> {
-  /** The methods that the server of the feed adds. */
+  /** The gRPC methods to add to the server of the feed. */
   readonly methods: readonly AnyMethod[]
   /** Serves a session here, whichever operator has the Lease. */
   serve(reports: Reports, call: Call): AsyncIterable<Uint8Array>
@@ -65,20 +65,20 @@ export interface SessionTable<Session> {
   close(): void
 }
 
-/** Passes sessions on to the operator that has those of all processes. */
+/** Passes sessions on to the operator with the Lease, which has the sessions of all processes. */
 export interface SessionRelay {
-  /** Returns what passes a session on; undefined while this operator has the sessions itself. */
+  /** Returns the function that passes a session on; undefined while this operator has the sessions itself. */
   current(): ((reports: Reports, signal: AbortSignal) => AsyncIterable<Uint8Array>) | undefined
-  /** Adds a listener that is called after each change of that operator. */
+  /** Adds a listener that is called when another operator gets the Lease. */
   onChange(listener: () => void): void
 }
 
 export interface SessionTableOptions {
-  /** Undefined if there is one operator. */
+  /** Passes sessions on to the operator with the Lease. Undefined if there is only one operator. */
   readonly relay?: SessionRelay | undefined
-  /** Every process may have a session under its own name if left out. */
+  /** Admits processes. If left out, each is admitted under the name in its Hello. */
   readonly admit?: Admit | undefined
-  /** Whether the pod with this uid does not exist any more; never if left out. */
+  /** Returns whether the pod with this uid does not exist any more. If left out, no pod counts as removed. */
   readonly isRemoved?: ((uid: string) => boolean) | undefined
   readonly clock: Clock
   readonly log: Log
@@ -86,25 +86,27 @@ export interface SessionTableOptions {
 }
 
 export interface SessionLimits {
-  /** One more is answered by RESOURCE_EXHAUSTED; the same for streams that are passed on. */
+  /**
+   * The maximum number of sessions, and of streams that are passed on. One more ends with RESOURCE_EXHAUSTED.
+   */
   readonly maxSessions: number
-  /** The most sessions of one pod: a process has at most 64 workers. */
+  /** The maximum number of sessions of one pod: a pod has at most 64 workers. */
   readonly maxOfPod: number
-  /** The most streams without a Hello, and the time in which it must arrive. */
+  /** The maximum number of streams that have not sent a Hello, and the time limit of the Hello. */
   readonly maxUnnamed: number
   readonly helloMs: number
-  /** The most requests that wait for a process that does not read; beyond it the session ends. */
+  /** The maximum number of requests that wait for a process that does not read. One more ends the session. */
   readonly maxWaiting: number
   /**
-   * The pace at which the reports of one stream are read, and the seconds of it that are read at once after
-   * a pause of the sender.
+   * The pace at which the reports of one stream are read. After a pause of the sender, `burstSeconds` of
+   * reports at this pace are read at once.
    */
   readonly pace: {
     readonly reportsPerSecond: number
     readonly bytesPerSecond: number
     readonly burstSeconds: number
   }
-  /** How long an ended session is listed as lost, and how many of them. */
+  /** How long an ended session is listed as lost, and the maximum number of lost sessions. */
   readonly keepLostMs: number
   readonly maxLost: number
 }
@@ -115,7 +117,8 @@ export const defaultSessionLimits: SessionLimits = {
   maxUnnamed: 100,
   helloMs: 10_000,
   maxWaiting: 1_000,
-  // A process sends 200 reports of subscriptions a second; the totals of 100,000 rules are about 6 MB.
+  // A process sends up to 200 reports of subscriptions per second, and the totals of 100,000 rules have about
+  // 6 MB.
   pace: { reportsPerSecond: 500, bytesPerSecond: 8 * 1024 * 1024, burstSeconds: 4 },
   keepLostMs: 600_000,
   maxLost: 1_000,
@@ -162,7 +165,7 @@ export function createSessionTable<
     return passOnce === undefined ? serve(reports, call) : passOn(passOnce, reports, call)
   }
 
-  // The processes connect again, and their sessions reach the new leader.
+  // Ended sessions are opened again by their processes, and then passed on to the new leader.
   relay?.onChange(() => registry.endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
 
   return {
@@ -186,17 +189,17 @@ function shuttingDown(): GrpcError {
 
 /** One process, for as long as its stream is open. */
 export interface OpenSession {
-  /** Identifies the process: a pod has one for each worker. */
+  /** Identifies the process. Each worker of a pod is a process of its own. */
   readonly id: string
   /** The uid of the pod. */
   readonly uid: string
-  /** The stream has ended. */
+  /** Called when the stream has ended. */
   close(): void
 }
 
 export interface LostSession<Session> {
   readonly session: Session
-  /** When its stream ended, by the monotonic clock. */
+  /** When the stream of the session ended, by the monotonic clock, in milliseconds. */
   readonly endedMs: number
 }
 
@@ -212,7 +215,7 @@ interface SessionRegistryOptions {
 /** Ends a stream, with the error if there is one. */
 type EndStream = (error?: GrpcError) => void
 
-/** The open sessions by their processes, and the processes whose session has ended. */
+/** The open sessions, at most one for each process, and the last sessions of the processes that have none. */
 export class SessionRegistry<Session extends OpenSession> {
   readonly #options: SessionRegistryOptions
   readonly #open = new Map<string, Session>()

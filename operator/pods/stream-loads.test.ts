@@ -8,7 +8,7 @@ import { encodeLoad, loadReportPath, type RouteLoad, type StreamLoadsLimits } fr
 
 async function startOperator(t: TestContext, limits: Partial<StreamLoadsLimits> = {}) {
   const operator = await startOperatorOf(t, { limits })
-  /** `streams/consumers` of a route, in these processes. */
+  /** Returns the load of a route at these processes as `streams/consumers`. */
   const describe = (route: string, ...uids: readonly string[]) => {
     const { activeStreams, consumers } = operator.loads.sum(route, uids)
     return `${activeStreams}/${consumers}`
@@ -16,7 +16,7 @@ async function startOperator(t: TestContext, limits: Partial<StreamLoadsLimits> 
   return { ...operator, describe }
 }
 
-/** `shop/a=2/5 shop/b=1/0` */
+/** Parses loads by route, such as `shop/a=2/5 shop/b=1/0`: the streams and the consumers of each. */
 function parse(text: string): ReadonlyMap<string, RouteLoad> {
   const pairs = text.split(' ').filter(pair => pair !== '')
   return new Map(
@@ -27,7 +27,7 @@ function parse(text: string): ReadonlyMap<string, RouteLoad> {
   )
 }
 
-/** A process that reports. */
+/** Connects a process that reports loads. */
 function connect(t: TestContext, address: string, who: 'pod' | 'operator' = 'pod') {
   const client = createGrpcClient(address, { tls: tlsOf(who) })
   const stopping = new AbortController()
@@ -86,7 +86,7 @@ test('a follower forwards reports, and the leader does not send them back', asyn
   two.report('b', 'r=4/4')
   await waitFor('a change', async () => leader.describe('r', 'a', 'b') === '5/5')
 
-  // The process comes to the leader, as when the follower is about to end.
+  // The process connects to the leader while its old stream is open, as when the follower is about to end.
   const moved = connect(t, leader.address)
   moved.report('b', 'r=7/7')
   await waitFor('its own report', async () => leader.describe('r', 'b') === '7/7')

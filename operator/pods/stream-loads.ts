@@ -19,8 +19,8 @@ export interface LoadReport {
   /** The uid of the process, as in node.metadata of the feed. */
   readonly uid: string
   /**
-   * The loads by the `namespace/name` of the route; an empty name is for requests that no route matches.
-   * Empty for a process that has ended.
+   * The loads by the `namespace/name` of the route; requests that no route matches have an empty name. An
+   * ended process has no entries.
    */
   readonly routes: ReadonlyMap<string, RouteLoad>
 }
@@ -40,7 +40,7 @@ export function encodeLoad({ uid, routes }: LoadReport): Uint8Array {
   return toBinary(StreamReportSchema, create(StreamReportSchema, message))
 }
 
-/** The answer when a stream of reports ends. */
+/** Returns the encoded answer to a stream of reports that has ended. */
 export const encodeLoadEnd = () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema))
 
 interface ReceivedLoad {
@@ -57,13 +57,19 @@ interface StreamLoadsOptions {
 }
 
 export interface StreamLoadsLimits {
-  /** The maximum of streams. One more is answered by RESOURCE_EXHAUSTED. */
+  /** The maximum number of streams. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
-  /** The maximum of processes that one operator reports. */
+  /**
+   * The maximum number of processes that one operator reports. One more ends the stream with
+   * INVALID_ARGUMENT.
+   */
   readonly maxProcesses: number
-  /** The maximum of routes in the report of one process. */
+  /**
+   * The maximum number of routes in the report of one process. One more ends the stream with
+   * INVALID_ARGUMENT.
+   */
   readonly maxRoutes: number
-  /** The time between two calls of the listeners. */
+  /** The minimum time between two calls of the listeners, in milliseconds. */
   readonly paceMs: number
 }
 
@@ -74,7 +80,7 @@ const defaultStreamLoadsLimits: StreamLoadsLimits = {
   paceMs: 2_000,
 }
 
-/** One stream, and its report of each process. */
+/** One stream of reports, with the latest load of each process that it reports. */
 interface Reporter {
   readonly isOperator: boolean
   readonly loads: Map<string, ReceivedLoad>
@@ -84,11 +90,11 @@ const maxUidChars = 253
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 
 /**
- * The load of brokers, which they report to the feed's port or other operators pass on. A report counts until
- * its stream ends.
+ * The loads of brokers. Brokers report them at the port of the feed, or other operators pass them on. A
+ * report counts until its stream ends.
  */
 export class StreamLoads {
-  /** The methods for the server of the feed. */
+  /** The gRPC methods to add to the server of the feed. */
   readonly methods: readonly AnyMethod[]
   readonly #limits: StreamLoadsLimits
   readonly #reporters = new Set<Reporter>()
@@ -140,7 +146,10 @@ export class StreamLoads {
     return sum
   }
 
-  /** Returns the reports of processes to this operator, by uid, to pass them on. */
+  /**
+   * Returns the loads that processes have reported to this operator itself, by uid, to pass them on to the
+   * leader.
+   */
   own(): ReadonlyMap<string, ReceivedLoad> {
     const processes = [...this.#reporters].filter(({ isOperator }) => !isOperator)
     const loads = processes.flatMap(reporter => [...reporter.loads])
@@ -152,7 +161,7 @@ export class StreamLoads {
     this.#listeners.push(listener)
   }
 
-  /** Ends the calls of listeners. */
+  /** Stops calling the listeners. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#nextRound)
@@ -179,7 +188,9 @@ export class StreamLoads {
     this.#notify()
   }
 
-  /** The latest report counts: two operators report a process for a while after it moves between them. */
+  /**
+   * Returns the latest report of a process: after it moves to another operator, both report it for a while.
+   */
   #newest(uid: string): ReceivedLoad | undefined {
     let newest: ReceivedLoad | undefined
     for (const { loads } of this.#reporters) {
@@ -189,7 +200,7 @@ export class StreamLoads {
     return newest
   }
 
-  /** Calls the listeners, at once or with later changes together. */
+  /** Calls the listeners, at once or after `paceMs` together with later changes. */
   #notify(): void {
     if (this.#isStopped || this.#nextRound !== undefined) return
     const waitMs = this.#rounds.reserve()
@@ -203,7 +214,10 @@ export class StreamLoads {
   }
 }
 
-/** Returns whether the caller has a certificate of operators. Those of pods, of the same authority, lack the name. */
+/**
+ * Returns whether the caller has a certificate of operators. Certificates of pods, which the same authority
+ * issues, lack `operatorName`.
+ */
 function isOperator({ peerCertificate }: Call, operatorName: string | undefined): boolean {
   if (peerCertificate === undefined || operatorName === undefined) return false
   return checkSubjectAltName(peerCertificate, operatorName) === undefined

@@ -17,14 +17,14 @@ const at = { domain: 'shop', entries: [{ key: 'user', value: 'alice' }] }
 const deadlines = { counterMs: 50, forgetMs: 50 }
 
 interface Played {
-  /** The outcome of its counters; undefined for no answer. */
+  /** The outcome with which the process answers about counters; undefined for no answer. */
   readonly outcome?: Outcome | undefined
   readonly hello?: MessageInitShape<typeof HelloSchema>
-  /** Whether it has reported its domains. */
+  /** Whether the process has reported the domains that it enforces. */
   readonly hasReported?: boolean
 }
 
-/** A process that counts in its own memory; `forgot` collects the names of those that drop keys. */
+/** Plays a process that counts in its own memory, and that adds its name to `forgot` when it drops keys. */
 function play(uid: string, { outcome, hello = {}, hasReported = true }: Played, forgot: string[]) {
   const identity = create(HelloSchema, { uid, pod: uid, backend: 'memory', ...hello })
   const session: OpenProcessSession = openProcessSession(

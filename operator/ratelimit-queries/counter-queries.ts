@@ -23,14 +23,14 @@ import {
 const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface QueryDeadlines {
-  /** The time limit of answers about counters, and about local caches. */
+  /** The time limit of a process to read or change a counter, and below to drop keys from its local cache. */
   readonly counterMs: number
   readonly forgetMs: number
 }
 
 /**
- * Reads the counter at one process, or at every one that counts in its own memory. If the one process does
- * not answer in time, another one is asked.
+ * Reads the counter. If processes count in their own memory, all of these are asked. Otherwise one process is
+ * asked, and another one if the first does not answer in time.
  */
 export async function readCounter(
   table: PodTable,
@@ -48,14 +48,15 @@ export async function readCounter(
   } catch (error) {
     const isLate = error instanceof QueryError && error.code === 'deadline'
     if (!isLate || others.length === 0) throw error
-    // A second change could count twice, but a second read changes nothing.
+    // Only reads are repeated: a repeated change could count twice.
     return await callCounter(others, at, Action.READ, 0, counterMs)
   }
 }
 
 /**
- * Changes the counter, and then drops its keys from the local caches of all processes, also if the change may
- * have failed. A pod without a session may have the key in its cache, and is missing.
+ * Changes the counter, and then drops the keys of the counter from the local caches of all processes, even if
+ * it is unknown whether the change was made. Pods without a session may still have the keys in their caches:
+ * `missing` names them.
  */
 export async function changeCounter(
   table: PodTable,
@@ -72,7 +73,8 @@ export async function changeCounter(
   const changed = await settled(callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs))
   if ('error' in changed && !mayHaveChanged(changed.error)) throw changed.error
   const keys = 'error' in changed ? [] : changed.value.counters.map(({ key }) => key)
-  // Every process is asked: a new one has not reported its domains yet.
+  // All processes are asked, not only those that enforce the domain: a new process has not reported its
+  // domains yet.
   const { answers, missing } = await askProcesses(
     table.sessions(),
     id => ({ case: 'forget', value: { id, keys, domain: at.domain, entries: [...at.entries] } }),
@@ -140,12 +142,17 @@ function countsAlone({ identity }: ProcessSession): boolean {
   return identity.backend === 'memory'
 }
 
-/** Sorts the processes that share the counters: the one that has reported last is asked. */
+/**
+ * Sorts sessions by their last report, the latest first: of processes that share counters, the first is
+ * asked.
+ */
 function byLatestReport(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
   return sessions.toSorted((a, b) => b.state.lastReportMs - a.state.lastReportMs)
 }
 
-/** Processes that count separately grant their parts of a raise. */
+/**
+ * Returns the part of a raise for one of several processes that count separately. The parts add up to `by`.
+ */
 function raiseShare(by: number, processes: number, index: number): number {
   return Math.floor(by / processes) + Number(index < by % processes)
 }

@@ -14,7 +14,9 @@ import { askWhatIf, type WhatIfTiming } from './what-if.ts'
 
 export interface PodSessionsOptions {
   readonly table: Pick<SessionTable<ProcessSession>, 'sessions' | 'lost' | 'onOpen'>
-  /** The pods that exist, with or without sessions; none are known if left out. */
+  /**
+   * Returns the pods that exist, with or without sessions. If left out, pods without a session are not known.
+   */
   readonly expected?: () => readonly ExpectedPod[]
   readonly clock: Clock
   readonly deadlines?: Partial<QueryDeadlines>
@@ -24,10 +26,10 @@ export interface PodSessionsOptions {
 
 const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
 
-/** Many consoles ask for the same sums, which change every 5 s. */
+/** How long sums are reused: many consoles ask for the same ones, which change every 5 s. */
 const cacheMs = 500
 
-/** Returns a function that makes its result again when it is older than `ms`. */
+/** Returns a function that calls `make` only if the result of the last call is at least `ms` old. */
 function cacheFor<Result>(ms: number, clock: Clock, make: () => Result): () => Result {
   let cached: { readonly atMs: number; readonly result: Result } | undefined
   return () => {
@@ -37,7 +39,7 @@ function cacheFor<Result>(ms: number, clock: Clock, make: () => Result): () => R
   }
 }
 
-/** Answers for the processes that are connected to this operator. */
+/** Creates the queries to the rate limit processes that are connected to this operator. */
 export function createPodSessions(options: PodSessionsOptions): PodSessions & { close(): void } {
   const { clock, expected = () => [] } = options
   const table = { ...options.table, expected }

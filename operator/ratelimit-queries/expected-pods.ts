@@ -1,9 +1,11 @@
 import type { SessionTable } from '../pods/session-table.ts'
 import type { ProcessSession } from './process-session.ts'
 
-/** The sessions of processes, and the pods that are expected to have some. */
+/** The sessions of rate limit processes, and the pods that should have sessions. */
 export interface PodTable extends Pick<SessionTable<ProcessSession>, 'sessions' | 'lost'> {
-  /** The pods that exist. An operator that has just become the leader has had no session of them. */
+  /**
+   * Returns the pods that exist: also those that have had no session since this operator became the leader.
+   */
   expected(): readonly ExpectedPod[]
 }
 
@@ -13,8 +15,8 @@ export interface ExpectedPod {
 }
 
 /**
- * Returns the names of the pods that exist, and of which a process has no session: one that was lost, one of
- * the workers of the pod, or all of them since the start of this operator.
+ * Returns the names of existing pods that lack a session of at least one process: because a session was lost,
+ * because not all workers have connected, or because none has since the start of this operator.
  */
 export function podsWithoutSession({ sessions, lost, expected }: PodTable): readonly string[] {
   const open = sessions()
@@ -30,7 +32,7 @@ export function podsWithoutSession({ sessions, lost, expected }: PodTable): read
 
 export const uniqueNames = (names: readonly string[]): readonly string[] => [...new Set(names)].sort()
 
-/** The names of pods, each once, sorted. */
+/** Returns the names of the pods of these sessions, each once, sorted. A pod without a name has its uid. */
 export function podNames(sessions: readonly ProcessSession[]): readonly string[] {
   return [...new Set(sessions.map(({ identity }) => identity.pod || identity.uid))].sort()
 }

@@ -5,7 +5,7 @@ import { DomainTotalsSchema, HelloSchema, TotalsSchema } from '@tollway/proto/to
 import { History } from './history.ts'
 import { openProcessSession } from './process-session.ts'
 
-/** A process that reports every 5 s, and the history of its operator. */
+/** Plays a process that reports every 5 s, and the history of the operator that receives the reports. */
 function start() {
   const time = { nowMs: 1_000_000 }
   const clock = { nowMs: () => time.nowMs, monotonicMs: () => time.nowMs }
@@ -37,7 +37,8 @@ test('the history has the rates of a rule, a domain or several domains, and the 
   report({ 'shop.user': 100 })
   const of = (domains: readonly string[], rule?: string) =>
     history.read({ domains, rule }).map(({ calls, allowed }) => `${allowed} hits/s in ${calls} calls/s`)
-  // The first report of a process has no interval; a domain keeps its rate until its next report, for 10 s.
+  // The first report of a process has no interval, and so no rate. A domain keeps the rate of its last report
+  // for 10 s.
   assert.deepEqual(of(['shop'], 'shop.user'), [
     '0 hits/s in 0 calls/s',
     '10 hits/s in 5 calls/s',

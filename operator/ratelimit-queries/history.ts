@@ -3,13 +3,13 @@ import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
 import type { HistoryPoint, HistoryQuery, HitCounts } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
 
-/** Processes report every 5 s. */
+/** The time between two points: processes report every 5 s. */
 const everyMs = 5_000
-/** 15 minutes. */
+/** The number of points that are kept: 15 minutes. */
 const capacity = 180
 /**
- * The most domains and rules with a history. Each takes 3.6 KB, all of them 7 MiB. Beyond it, the one with the
- * oldest hits is dropped.
+ * At most this many domains and rules have a history. Each takes 3.6 KB, all of them 7 MiB. Beyond this
+ * limit, the domain or rule that has had no hits for the longest time is dropped.
  */
 const maxSeries = 2_000
 
@@ -41,7 +41,7 @@ export class History {
     clearInterval(this.#timer)
   }
 
-  /** Adds a point with the rates of now. */
+  /** Adds a point with the present rates of each domain and rule. */
   record(): void {
     const sessions = this.#sessions()
     const nowMs = this.#clock.monotonicMs()
@@ -64,7 +64,10 @@ export class History {
     }
   }
 
-  /** Returns the points, the oldest first: rates of the rule, or the sum of the domains. */
+  /**
+   * Returns the points, the oldest first. Rates are those of the rule, or of whole domains, summed over
+   * `domains`.
+   */
   read({ domains, rule = '' }: HistoryQuery): readonly HistoryPoint[] {
     const series = domains.flatMap(domain => this.#series.get(seriesKey(domain, rule)) ?? [])
     const count = Math.min(this.#points, capacity)
@@ -83,7 +86,7 @@ export class History {
     const series = this.#series.get(key) ?? { rates: new Float32Array(names.length * capacity), lastHitMs: 0 }
     series.lastHitMs = nowMs
     for (const [index, name] of names.entries()) series.rates[names.length * slot + index] = perSecond[name]
-    // The order of the map is that of the last hits.
+    // Moves the series to the end, so that the map is in the order of the last hits.
     this.#series.delete(key)
     this.#series.set(key, series)
     if (this.#series.size > maxSeries) {

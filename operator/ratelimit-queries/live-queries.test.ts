@@ -40,7 +40,8 @@ test('a tap of many pods shows a share of the decisions of each, and counts the 
   }
   const { value } = await first
   assert.deepEqual([value?.decisions.length, value?.skipped], [500, 4_500])
-  // The next batch has the next reports, and is not an empty one after those that came together.
+  // The next batch waits for the next reports: no empty batch follows the one with reports that came
+  // together.
   const next = batches.next()
   await new Promise(setImmediate)
   sessions[0]?.receive({ case: 'tap', value: create(TapSchema, { id: subscribed[0] ?? 0n, decisions }) })

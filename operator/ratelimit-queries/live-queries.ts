@@ -31,12 +31,12 @@ interface WatchKey {
 type OnWatched = (session: ProcessSession, report: ProcessSessionReport) => void
 
 /**
- * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot
- * read more, and each decision is sent to each reader.
+ * At most this many decisions of a tap are sent to its readers per second, from all processes together: users
+ * cannot read more, and each decision is sent to each reader.
  */
 const maxTappedPerSecond = 500
 
-/** Returns the most decisions of one process. */
+/** Returns the share of one process in `maxTappedPerSecond`, at least 1 decision per second. */
 function tapShare(sessions: readonly ProcessSession[], domain: string): number {
   const processes = sessionsEnforcing(sessions, domain).length
   return Math.max(1, Math.floor(maxTappedPerSecond / Math.max(1, processes)))
@@ -44,7 +44,7 @@ function tapShare(sessions: readonly ProcessSession[], domain: string): number {
 
 const ttlMs = 30_000
 const renewMs = 10_000
-/** The most different watches. A process runs 200 subscriptions at most. */
+/** At most this many different watches are open, since a process runs at most 200 subscriptions. */
 const maxWatches = 200
 
 const kinds = { series: What.SERIES, top: What.TOP, tap: What.TAP } as const
@@ -56,7 +56,7 @@ interface Watch {
   readonly stops: Map<ProcessSession, () => void>
 }
 
-/** Subscribes to all processes, also to those that connect later, for as long as there is a listener. */
+/** Subscribes to reports of all processes, also of those that connect later, while a watch has a listener. */
 export class WatchedReports {
   readonly #table: Pick<SessionTable<ProcessSession>, 'sessions' | 'onOpen'>
   readonly #watches = new Map<string, Watch>()
@@ -138,13 +138,15 @@ interface LiveParts {
 }
 
 const intervalMs = 1_000
-/** The most decisions that wait for a slow reader: it gets the newest, and the number of the others. */
+/** At most this many decisions wait for a slow reader. Older ones are dropped and counted as skipped. */
 const maxTapped = 1_000
 
-/** The time in which reports of many processes become one batch, since each batch is sent to each reader. */
+/**
+ * How long decisions of all processes are gathered into one batch, since each batch is sent to each reader.
+ */
 const gatherMs = 100
 
-/** The time until a point is yielded without the processes that are late. They report each second. */
+/** How long a point waits for late processes. Each process reports once a second. */
 const maxWaitMs = 1_250
 
 /** Yields the sum of the reports of each second, as soon as all processes of the domain have reported. */
@@ -184,7 +186,9 @@ export async function* watchSeries(
   }
 }
 
-/** Yields the sampled decisions of the last 0.1 s, and an empty batch after a second without any. */
+/**
+ * Yields a batch 0.1 s after its first sampled decision, and an empty one after a second without decisions.
+ */
 export async function* watchTap(
   { sessions, reports }: LiveParts,
   { domain, rule = '' }: Watched,
@@ -244,7 +248,7 @@ export async function* watchTap(
   }
 }
 
-/** Returns at most `count` items, at equal distances. */
+/** Returns at most `count` items, spread evenly over the list. */
 function spread<T>(items: readonly T[], count: number): readonly T[] {
   if (items.length <= count) return items
   return items.filter(

@@ -9,14 +9,17 @@ import {
 import type { ProcessSession, ReportedRule } from './process-session.ts'
 
 /**
- * A process reports every 5 s, and counts as not reporting after this time. With a page that polls every
- * second, and sums that are cached for 0.5 s, a process that hangs is shown within 9 s.
+ * A process reports every 5 s, and counts as not reporting after this time without a report. With a page that
+ * polls every second, and sums that are cached for 0.5 s, a process that hangs is shown within 9 s.
  */
 const silentMs = 7_500
-/** Rates are those of the last report, which must be at most this old: two intervals of reports. */
+/**
+ * The rate of a rule comes from the last report with this rule. It is 0 if that report is older than this:
+ * two intervals of reports.
+ */
 const rateMs = 10_000
 
-/** Merges the workers of each pod. */
+/** Returns one state for each pod, merged from the open and the lost sessions of its workers. */
 export function mergePods(
   sessions: readonly ProcessSession[],
   lost: readonly LostSession<ProcessSession>[],

@@ -30,7 +30,7 @@ export function paginate<T>(
 
 const maxPages = 100
 
-/** Reads all pages of a list of the pods. */
+/** Reads the pages of a list, at most 100 of them. The list is empty while no pod is connected. */
 export async function readAll<Item>(
   read: (page: PageRequest) => Promise<Paged<Item>>,
 ): Promise<readonly Item[]> {
@@ -45,7 +45,7 @@ export async function readAll<Item>(
   return all
 }
 
-/** No pod is connected: nothing is known of decisions, which is no error for a list. */
+/** Resolves with an empty page if no pod is connected: for a list, that is no error. */
 export async function withoutPods<Item>(asked: Promise<Paged<Item>>): Promise<Paged<Item>> {
   try {
     return await asked

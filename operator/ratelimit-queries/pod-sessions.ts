@@ -2,8 +2,8 @@
  * The operator's view of the decisions of its rate limit processes, and the queries that they answer. Every
  * operator answers for all processes, with or without the Lease.
  *
- * Each method rejects with a `QueryError`. A process that does not answer by the deadline does not fail
- * a call as long as another one answers: `missing` then has its name. Numbers of hits are summed over the
+ * Each method rejects with a `QueryError`. If some processes do not answer by the deadline, the call succeeds
+ * with the answers of the others, and `missing` names the silent pods. Numbers of hits are summed over the
  * workers of a pod and over all pods.
  */
 export interface PodSessions {
@@ -13,11 +13,13 @@ export interface PodSessions {
   domains(page?: PageRequest): Promise<Paged<DomainTotals>>
   /** The rules of a domain that have had hits, sorted by name. Rejects with `unknown-domain`. */
   rules(domain: string, page?: RulesPage): Promise<Paged<RuleTotals>>
-  /** Reads the counter of one descriptor where it lies. */
+  /**
+   * Reads the counter of one descriptor: from the shared backend, or from each process that counts in memory.
+   */
   counter(at: CounterAddress): Promise<CounterReading>
   /**
-   * Sets the counter to 0, and drops its key from the local caches of all pods. The change may have been made
-   * although the call rejects: see `mayHaveChanged`.
+   * Sets the counter to 0, and drops the key of the counter from the local caches of all pods. If the call
+   * rejects, `mayHaveChanged` tells whether the change may have been made.
    */
   reset(at: CounterAddress): Promise<CounterChange>
   /**
@@ -30,9 +32,12 @@ export interface PodSessions {
    * pod has reported once, after about 1 s; the count continues until 60 s after the last call.
    */
   top(query: TopQuery): Promise<TopKeys>
-  /** Returns the points of the last 15 minutes, one every 5 s, the oldest first: as many as this operator knows. */
+  /**
+   * Returns one point for every 5 s of the last 15 minutes, the oldest first; fewer if this operator started
+   * later.
+   */
   history(query: HistoryQuery): Promise<readonly HistoryPoint[]>
-  /** Yields one point a second until the signal is aborted. A renewed connection of a pod continues it. */
+  /** Yields one point per second until the signal is aborted. A pod that reconnects is included again. */
   series(watched: Watched, signal: AbortSignal): AsyncIterable<SeriesPoint>
   /**
    * Yields sampled decisions, at least an empty batch each second, until the signal is aborted. Rejects with
@@ -48,22 +53,22 @@ export interface PodSessions {
   whatIf(query: WhatIfQuery, signal: AbortSignal): AsyncIterable<WhatIfStep>
 }
 
-/** The largest grant of a raise. */
+/** The maximum number of hits that one raise grants. */
 export const maxRaise = 0xffffffff
-/** The largest encoded configuration of a what-if. */
+/** The maximum bytes of the encoded configuration of a what-if. */
 export const maxWhatIfBytes = 10 * 1024 * 1024
-/** The most items of a page. */
+/** The upper bound and the default of `PageRequest.limit`. */
 export const maxPageItems = 1_000
 
 export interface PageRequest {
   /** The `next` of the page before; the first page when left out. */
   readonly after?: string | undefined
-  /** The most items, from 1 to `maxPageItems`, which is the default. */
+  /** The maximum number of items on the page: 1 to `maxPageItems`, which is the default. */
   readonly limit?: number | undefined
 }
 
 interface RulesPage extends PageRequest {
-  /** Leaves out the totals of each pod, which cost most. */
+  /** Leaves out `pods`, the totals of each pod, which cost most. */
   readonly sumsOnly?: boolean
 }
 
@@ -73,19 +78,19 @@ export interface Paged<T> {
   readonly next?: string
 }
 
-/** Numbers of calls, and of their hits. */
+/** The number of calls, and the numbers of their hits by outcome. */
 export interface HitCounts {
-  /** 0 from pods of an earlier version. */
+  /** The number of calls; 0 from pods of an earlier version. */
   readonly calls: number
   readonly allowed: number
   readonly refused: number
-  /** Allowed hits near the limit. */
+  /** Allowed hits beyond the share of the limit that NEAR_LIMIT_RATIO sets. */
   readonly near: number
-  /** Hits over the limit that were allowed because of the shadow mode. */
+  /** Hits over the limit that were allowed, because the rule is in shadow mode. */
   readonly shadow: number
 }
 
-/** Counts to which others are added. */
+/** Returns new counts of 0, to which others are added. */
 export const zeroHits = (): { -readonly [Name in keyof HitCounts]: number } => ({
   calls: 0,
   allowed: 0,
@@ -98,21 +103,23 @@ export interface PodState {
   readonly uid: string
   readonly pod: string
   readonly namespace: string
-  /** The workers of the pod that are connected, of how many. */
+  /** The number of connected workers; below, the number of all workers of the pod. */
   readonly workers: number
   readonly expectedWorkers: number
-  /** False when a worker is not connected or has not reported for 7.5 s. It is listed for 10 minutes then. */
+  /**
+   * False if a worker is not connected or has not reported for 7.5 s. A lost pod is listed for 10 minutes.
+   */
   readonly isReporting: boolean
   readonly lastReportMsAgo: number
   readonly backend: string
   /** The cause of a failure of the backend; empty if it answers. */
   readonly backendProblem: string
   readonly decisionsPerSecond: number
-  /** The median of the last 5 s, in milliseconds: the largest value of the workers; 0 without decisions. */
+  /** The median latency of the last 5 s, of the slowest worker, in milliseconds; 0 without decisions. */
   readonly p50Ms: number
   readonly p99Ms: number
   readonly droppedReports: number
-  /** `tap`, `replay`, `merge`, `hashed-keys`. */
+  /** The supported queries and active settings: `tap`, `replay`, `merge`, `hashed-keys`. */
   readonly features: readonly string[]
 }
 
@@ -121,7 +128,7 @@ export interface DomainTotals extends HitCounts {
   /** The number of rules with a limit. */
   readonly rules: number
   readonly pods: number
-  /** Those of the last 5 s, as rates. */
+  /** The counts of the last 5 s, as rates per second. */
   readonly perSecond: HitCounts
 }
 
@@ -145,17 +152,20 @@ export interface CounterEntry {
 }
 
 export interface CounterReading {
-  /** One for each limit of the rule; most rules have one. */
+  /** One counter for each limit of the rule; most rules have one limit. */
   readonly counters: readonly CounterState[]
-  /** The pods with counters of their own that did not answer, failed, or have no session. */
+  /**
+   * The pods that count in memory, and whose counters are not included: they did not answer, failed, or have
+   * no session.
+   */
   readonly missing: readonly string[]
 }
 
 export interface CounterState {
   readonly rule: string
-  /** The key in the backend, including its window. */
+  /** The key of the counter in the backend. The window is part of it. */
   readonly key: string
-  /** Negative after a raise by more than was counted. */
+  /** The counted hits. Negative after a raise by more hits than were counted. */
   readonly value: number
   /** The limit; the sum of the pods' limits if each pod has its own counters in memory. */
   readonly limit: number
@@ -167,27 +177,27 @@ export interface CounterState {
 
 /** The counter after a change. */
 export interface CounterChange extends CounterReading {
-  /** The pods that have dropped the key from their local caches. `missing` has all others that exist. */
+  /** The pods that have dropped the key from their local caches. `missing` names all other pods. */
   readonly confirmed: readonly string[]
 }
 
 export interface TopQuery {
   readonly domain: string
   readonly rule: string
-  /** Whether refused hits are counted, or all hits. */
+  /** Whether only rejected hits are counted, or all hits. */
   readonly by: 'refused' | 'hits'
 }
 
 export interface TopKeys {
-  /** Most hits first, at most 100. A count is too high by at most its error. */
+  /** The keys, most hits first, at most 100. The true count is from `count - error` to `count`. */
   readonly keys: readonly {
     readonly entries: readonly CounterEntry[]
     readonly count: number
     readonly error: number
   }[]
-  /** The most hits that a key can have that is missing here. */
+  /** A key that no pod reports has at most this many hits. */
   readonly missingAtMost: number
-  /** The time that was counted. */
+  /** For how long the keys have been counted, in milliseconds: the longest time of a pod. */
   readonly sinceMs: number
   /** Whether pods report hashes instead of values. */
   readonly hashed: boolean
@@ -207,7 +217,7 @@ export interface HistoryQuery {
   readonly rule?: string | undefined
 }
 
-/** Calls and hits as rates a second. */
+/** The rates of calls and hits per second at one time. */
 export interface HistoryPoint extends HitCounts {
   /** Unix time in milliseconds. */
   readonly atMs: number
@@ -225,7 +235,7 @@ export interface SeriesPoint extends HitCounts {
 
 export interface TapBatch {
   readonly decisions: readonly TappedDecision[]
-  /** Decisions that were not sampled. */
+  /** The number of decisions that are left out. */
   readonly skipped: number
   /** Whether pods report hashes instead of values. */
   readonly hashed: boolean
@@ -260,12 +270,12 @@ export interface WhatIfResult {
   /** Hits by rule with the active configuration, and with the proposed one. */
   readonly now: readonly RuleOutcome[]
   readonly proposed: readonly RuleOutcome[]
-  /** The keys whose refused hits change most, at most 100. */
+  /** The keys whose rejected hits change most: at most 100. */
   readonly keys: readonly KeyOutcome[]
   readonly coverage: Coverage
 }
 
-/** Hits of all keys: those of the recorded keys, divided by their share. */
+/** Estimated hits of all keys: the hits of the recorded keys divided by `Coverage.share`. */
 export interface RuleOutcome {
   readonly rule: string
   readonly allowed: number
@@ -285,10 +295,10 @@ export interface KeyOutcome {
 export interface Coverage {
   /** Unix time in milliseconds of the first counted call; undefined if there is none. */
   readonly fromMs?: number
-  /** The recorded calls of the domain since then, of all its calls. */
+  /** The number of recorded calls of the domain since `fromMs`; below, the number of all its calls. */
   readonly recordedCalls: number
   readonly calls: number
-  /** The recorded part of the keys. A recorded key has all its calls. */
+  /** The share of keys that are recorded, from 0 to 1. All calls of a recorded key are recorded. */
   readonly share: number
   /** The times of calls are multiples of this. */
   readonly resolutionMs: number
@@ -296,7 +306,10 @@ export interface Coverage {
   readonly clocksMs: number
   /** The pods whose recordings are replayed completely. */
   readonly pods: number
-  /** Those of them that started after `fromMs`: calls of pods that they replaced are missing. */
+  /**
+   * The names of those pods that started after `fromMs`: the calls of the pods that they replaced are
+   * missing.
+   */
   readonly started: readonly string[]
   /** The pods that did not answer, have no recording, or have an earlier version. */
   readonly missing: readonly string[]

@@ -18,7 +18,7 @@ export interface ProcessSession
   extends AskedProcess<ProcessSessionReport, ProcessSessionRequest>,
     OpenSession {
   readonly identity: Hello
-  /** The latest report. */
+  /** The state of the process as its latest reports describe it. */
   readonly state: ProcessState
   /** Sends a request that has no answer. */
   send(request: ProcessSessionRequest): void
@@ -40,18 +40,23 @@ interface ReportedDomain {
 }
 
 export interface ReportedRule extends HitCounts {
-  /** Hits in the interval before the last report with this rule; 0 after the first report of the process. */
+  /**
+   * The hits in the interval of the last report with this rule; 0 if that is the first report of the process.
+   */
   readonly last: HitCounts
-  /** The length of that interval in milliseconds, at least 1. */
+  /** The length of the interval of `last` in milliseconds, at least 1. */
   readonly intervalMs: number
-  /** When it changed last, by the monotonic clock. */
+  /** When a report last had this rule, by the monotonic clock. */
   readonly changedMs: number
 }
 
-/** The session, for the owner of the stream. */
+/**
+ * A session with the functions for the owner of the stream, which passes reports to the session and closes
+ * it.
+ */
 export interface OpenProcessSession extends ProcessSession, ReceivingSession<ProcessSessionReport> {}
 
-/** The sessions of rate limit processes. */
+/** How the sessions of rate limit processes are opened, and how their messages are encoded. */
 export const processSessions = (
   clock: Clock,
 ): SessionKind<Hello, ProcessSessionReport, ProcessSessionRequest, OpenProcessSession> => ({
@@ -66,7 +71,7 @@ export const processSessions = (
   open: (hello, send) => openProcessSession(hello, send, clock),
 })
 
-/** The most rules and domains of one process; others are ignored. */
+/** At most this many rules, and as many domains, of one process are stored; others are ignored. */
 const maxRules = 100_000
 const maxDomains = 100_000
 
@@ -142,16 +147,16 @@ export function openProcessSession(
 }
 
 /**
- * A rule is changed in place: 100 processes report thousands of rules a second, and new objects would stay
- * until the next collection of the whole heap. For the same reason it has whole numbers: V8 allocates an
- * object for each fraction.
+ * A rule is changed in place: 100 processes report thousands of rules per second, and new objects would stay
+ * until the next collection of the whole heap. For the same reason the numbers of a rule are whole: V8
+ * allocates an object for each fraction.
  */
 type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
 type MutableRule = Mutable<Omit<ReportedRule, 'last'>> & { readonly last: Mutable<HitCounts> }
 
 const newRule = (): MutableRule => ({ ...zeroHits(), last: zeroHits(), intervalMs: 1, changedMs: 0 })
 
-/** Sets the counts of a rule to those of a report, and its last hits to the difference. */
+/** Sets the counts of a rule to those of a report, and `last` to their difference from the counts before. */
 function setCounts(rule: MutableRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
   const calls = countAt(reported.calls, index)
   const allowed = countAt(reported.allowed, index)
@@ -171,7 +176,7 @@ function setCounts(rule: MutableRule, reported: DomainTotals, index: number, has
   rule.shadow = shadow
 }
 
-/** Returns 0 for what no process counts: a fraction, a negative number, or one beyond 2^53. */
+/** Returns the count; 0 for a fraction, a negative number, or one beyond 2^53, which no process counts. */
 function countAt(counts: readonly number[], index: number): number {
   const count = counts[index] ?? 0
   return Number.isSafeInteger(count) && count > 0 ? count : 0
@@ -189,7 +194,7 @@ export const sessionsEnforcing = (
 
 export const processSessionPath = '/tollway.operator.v1.CounterService/Session'
 
-/** A report of a process; its `case` is undefined if this version does not know it. */
+/** A report of a process. `case` is undefined for a kind of report that this version does not know. */
 export type ProcessSessionReport = SessionReport['report']
 export type ProcessSessionRequest = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
 

@@ -8,7 +8,7 @@ import { hashesValues, type ProcessSession, sessionsEnforcing } from './process-
 export interface TopKeyTiming {
   /** The count ends when nothing has asked for it for this long. */
   readonly idleMs: number
-  /** The time in which every process reports once. */
+  /** How long a query waits for the first report of every process. */
   readonly firstMs: number
 }
 
@@ -19,7 +19,7 @@ interface Count {
   readonly latest: Map<ProcessSession, Top>
   readonly stop: () => void
   timer: NodeJS.Timeout
-  /** Called after each report. */
+  /** Called after each report. A query sets it while it waits for the first reports. */
   onReport: () => void
 }
 
@@ -30,7 +30,7 @@ interface CountedParts {
   readonly absent: () => readonly string[]
 }
 
-/** The top keys of rules, which are counted from the first query until a while after the last one. */
+/** Counts the top keys of each rule from its first query until `idleMs` after its last one. */
 export class TopKeyCounts {
   readonly #parts: CountedParts
   readonly #timing: TopKeyTiming
@@ -106,8 +106,8 @@ export class TopKeyCounts {
 }
 
 /**
- * Adds the counts of equal keys. A key that a sketch does not have can have its `missingAtMost` there, which
- * is added to both the count and the error, so that a count is never too low.
+ * Adds the counts of equal keys. A key that one process does not report can have up to the `missingAtMost` of
+ * that process there. This number is added to both the count and the error, so that no count is too low.
  */
 function mergeTops(
   tops: readonly Pick<Top, 'keys' | 'missingAtMost' | 'sinceMs'>[],

@@ -17,16 +17,16 @@ import {
 } from './process-session.ts'
 import { askWhatIf } from './what-if.ts'
 
-/** How a pod answers; it answers as a pod without calls where nothing is given. */
+/** How a pod answers. Without a field, it answers as a pod without recorded calls. */
 interface Played {
   readonly features?: readonly string[]
   readonly backend?: string
   readonly recording?: MessageInitShape<typeof RecordingSchema>
   readonly replay?: MessageInitShape<typeof ReplaySchema>
   readonly added?: MessageInitShape<typeof PartAddedSchema>
-  /** The parts of its recording. */
+  /** The number of parts of the recording. */
   readonly parts?: number
-  /** The request that it does not answer, or with which its session ends. */
+  /** The request that the pod does not answer; below, the request at which the session ends. */
   readonly silentAt?: ProcessSessionRequest['case']
   readonly endsAt?: ProcessSessionRequest['case']
 }
@@ -34,7 +34,10 @@ interface Played {
 const second = 1_000
 const timing = { deadlineMs: 5_000, partMs: 200, progressMs: 5 }
 
-/** Resolves with the result of a what-if whose pods answer so and the requests of each pod, or rejects. */
+/**
+ * Runs a what-if with these pods. Resolves with the result and the requests of each pod; rejects as the
+ * what-if does.
+ */
 async function askPods(...pods: readonly Played[]) {
   const asked = pods.map((): ProcessSessionRequest[] => [])
   const sessions = pods.map((pod, index) => {

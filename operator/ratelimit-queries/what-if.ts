@@ -19,7 +19,7 @@ import type { ProcessSession, ProcessSessionReport, ProcessSessionRequest } from
 const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface WhatIfTiming {
-  /** A process that has not answered by then is missing. */
+  /** The time limit of the whole replay. A process that has not answered by then is missing. */
   readonly deadlineMs: number
   /** The time limit of one request: to open a recording, or to read or add a part of it. */
   readonly partMs: number
@@ -28,15 +28,15 @@ export interface WhatIfTiming {
 
 export const defaultWhatIfTiming: WhatIfTiming = { deadlineMs: 120_000, partMs: 10_000, progressMs: 500 }
 const maxKeys = 100
-/** The recordings that are read at once. */
+/** At most this many recordings are read at the same time. */
 const maxReading = 4
-/** The calls in a part. */
+/** The number of calls in a part of a recording. */
 const partCalls = 200
-/** The processes that are asked to replay the calls, one after another, if one ends. */
+/** At most this many processes are asked in turn to replay the calls, the next one if one fails. */
 const maxAttempts = 2
 const compress = promisify(gzip)
 
-/** A process that holds its recording. */
+/** A process that keeps its recording open for the replay. */
 interface Source {
   readonly session: ProcessSession
   readonly recording: Recording
@@ -46,20 +46,20 @@ interface Source {
 
 /** What all processes replay. */
 interface Plan {
-  /** The name of the open recordings. */
+  /** The id that all processes use for their open recordings. */
   readonly name: bigint
-  /** Calls before it are not counted: a process has overwritten some of them. */
+  /** Calls before this time are not counted, because a process may have overwritten some of them. */
   readonly fromMs: number
   readonly epochSeconds: bigint
-  /** All processes use the keys that remain after this number of halvings. */
+  /** How many times the set of replayed keys is halved, the same for all processes. */
   readonly halvings: number
-  /** The processes that share counters. */
+  /** Each group has the processes that share counters. */
   readonly groups: readonly (readonly Source[])[]
 }
 
 /**
- * Replays the recorded calls of all processes with a configuration: the calls of processes that share
- * counters in the order of their times, by one of them.
+ * Replays the recorded calls of all processes with a proposed configuration. Of processes that share
+ * counters, one replays the calls of all, in the order of their times.
  *
  * @param absent the names of the pods without a session
  */
@@ -90,7 +90,7 @@ export async function* askWhatIf(
         ),
     )
     const all = Promise.all(replays.map(replay => replay.run()))
-    // Awaited below.
+    // The rejection is handled where `all` is awaited below.
     all.catch(() => {})
     while (!either.aborted && !replays.every(({ isDone }) => isDone)) {
       const progress = replays.reduce((sum, replay) => sum + replay.progress(), 0) / replays.length
@@ -158,13 +158,16 @@ function makePlan(name: bigint, sources: readonly Source[]): Plan {
     name,
     groups,
     fromMs: Math.max(Math.min(...starts), ...overwritten),
-    // Recorded calls may have begun earlier, and a clock may have been set back.
+    // A margin of 60 s, because recorded calls may have begun earlier, and a clock may have been set back.
     epochSeconds: BigInt(Math.max(0, Math.floor(Math.min(...starts) / 1000) - 60)),
     halvings: Math.max(...groups.map(requiredHalvings)),
   }
 }
 
-/** Returns the halvings after which the calls of the group fit into the memory of one of its processes. */
+/**
+ * Returns the number of halvings after which the calls of the group fit into the memory of each process of
+ * the group.
+ */
 function requiredHalvings(group: readonly Source[]): number {
   const most = Math.min(...group.map(({ recording }) => Number(recording.maxRecords)))
   let halvings = Math.max(...group.map(({ recording }) => recording.halvings))
@@ -172,7 +175,7 @@ function requiredHalvings(group: readonly Source[]): number {
   return halvings
 }
 
-/** Returns the number of records that remain after the halvings, about. */
+/** Returns about how many records remain after this number of halvings. */
 const countRecords = (group: readonly Source[], halvings: number) =>
   group.reduce(
     (sum, { recording }) => sum + Number(recording.records) / 2 ** (halvings - recording.halvings),
@@ -189,7 +192,10 @@ interface GroupReplayOptions {
   readonly wake: () => void
 }
 
-/** The answer of one process for a group, and the sources whose recordings it has completely. */
+/**
+ * The answer of the process that replayed the calls of a group, and the sources whose calls it had
+ * completely.
+ */
 interface GroupResult {
   readonly answer: Replay | undefined
   readonly sources: readonly Source[]
@@ -198,7 +204,10 @@ interface GroupResult {
 /** The replay of the calls of processes that share counters. */
 class GroupReplay {
   readonly #options: GroupReplayOptions
-  /** The process with the most calls comes first: it replays them, so that they need not be moved. */
+  /**
+   * Sorted by the number of calls, the largest first: the first process replays, so that the fewest calls
+   * have to be moved.
+   */
   readonly #sources: readonly Source[]
   #parts = 0
   #replayed = 0
@@ -246,7 +255,10 @@ class GroupReplay {
     return { answer, sources: [at, ...moved] }
   }
 
-  /** Moves the calls of a process to another one; `lost` if that one does not take them. */
+  /**
+   * Moves the calls of one process to another: `missing` if a part is not sent or not accepted, `lost` if the
+   * receiving process does not answer.
+   */
   async #move(from: Source, to: Source): Promise<'moved' | 'missing' | 'lost'> {
     const { plan, timing, signal, wake } = this.#options
     const { name: recording, halvings, epochSeconds } = plan
@@ -266,7 +278,7 @@ class GroupReplay {
         timing.partMs,
       )
       if (added === undefined) return 'lost'
-      // The parts may be encrypted with another salt.
+      // The receiver cannot use the part, for example because it is encrypted with another salt.
       if (added.problem !== '') return 'missing'
       this.#parts += 1
       if (last) return 'moved'

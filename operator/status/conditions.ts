@@ -1,19 +1,19 @@
-/** A condition of a resource's status, in the form that Kubernetes gives it. */
+/** A condition of a resource's status, with the fields of a Kubernetes `metav1.Condition`. */
 export interface StatusCondition {
   readonly type: string
   readonly status: 'True' | 'False' | 'Unknown'
-  /** One CamelCase word for programs. */
+  /** A CamelCase word for programs. */
   readonly reason: string
-  /** The text for people; it says what to do about a problem. */
+  /** A text for people, which says what to do about a problem. */
   readonly message: string
   readonly observedGeneration: number
-  /** The time of the last change of `status`, in RFC 3339. */
+  /** The time at which `status` last changed, in RFC 3339. */
   readonly lastTransitionTime: string
 }
 
 export type NewCondition = Omit<StatusCondition, 'lastTransitionTime' | 'observedGeneration'>
 
-/** Returns the new conditions. An unchanged condition keeps the time of its last change. */
+/** Completes the new conditions. A condition whose `status` is unchanged keeps its `lastTransitionTime`. */
 export function withTransitionTimes(
   old: readonly StatusCondition[],
   fresh: readonly NewCondition[],

@@ -22,7 +22,10 @@ const taken = {
 const unmet = { reason: 'SecretMissing', message: 'the Secret shop/tokens does not exist' }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
-/** The facts, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
+/**
+ * Each row: a name, the facts, and the expected status and reason of Accepted, Programmed, Enforced and
+ * Ready.
+ */
 const table: readonly [string, Partial<StatusFacts>, string][] = [
   ['enforced by all', {}, 'True Valid, True InFeed, True Enforced, True Enforced'],
   ['pending', { enforcing: 1 }, 'True Valid, True InFeed, False Pending, False Pending'],

@@ -14,67 +14,84 @@ export interface ResourceStatus {
   readonly namespace: string
   readonly name: string
   readonly uid: string
-  /** Its location: `checkout.yaml`. */
+  /** Where the resource is declared: `checkout.yaml`. */
   readonly origin: string
   readonly observedGeneration: number
-  /** The subject: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
+  /** What the resource is about: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
   readonly subject: string
   /**
-   * The counts of its kind: the limits in force (`rules`), those of the last good version while the present
-   * one is invalid; or the streams.
+   * The counts of the resource's kind. `rules` counts the limits in force: those of the last good version
+   * while the present one is invalid.
    */
   readonly counts: Readonly<Record<string, number>>
-  /** The processes that enforce the content in force, of those that accept calls: `2/2`. */
+  /** How many of the processes that accept calls enforce the content in force: `2/2`. */
   readonly enforced: string
   readonly problems: readonly ResourceProblem[]
-  /** The details of its kind, by their names in the status. They contain no secret. */
+  /** Further values of the resource's kind, by their field names in the status. They contain no secret. */
   readonly details?: Readonly<Record<string, string>>
   readonly conditions: readonly StatusCondition[]
-  /** The number of resources of a `groupResources`, which have no names; left out for one resource. */
+  /** The number of resources in a group that `groupResources` has made; left out for a single resource. */
   readonly resources?: number
 }
 
 /** The facts from which the conditions are derived. */
 export interface StatusFacts {
   readonly problems: readonly ResourceProblem[]
-  /** Why the claim of the resource is denied. */
+  /** Why the resource may not have its claim, such as its domain; undefined if it may. */
   readonly denial: ClaimDenial | undefined
-  /** Whether the resource requests that the content in force stays. */
+  /** Whether the author requests that the content in force stays. */
   readonly paused: boolean
-  /** The content for the feed: `present`, `last-good`, or `nothing` of the resource. */
+  /** Which content the feed should carry: the present one, the last good one, or none. */
   readonly inForce: 'present' | 'last-good' | 'nothing'
-  /** Why the feed rejected the contents. */
+  /** Why the feed could not carry the last snapshot; undefined if it could. */
   readonly unpublished: string | undefined
-  /** An unmet dependency, without which the feed does not carry the content that the author intends. */
+  /**
+   * A missing dependency, such as a Secret. Without it the feed carries other content than the author
+   * intends.
+   */
   readonly unmet: UnmetDependency | undefined
   /** Something about a valid resource that is probably not intended. */
   readonly advisory?: Advisory | undefined
-  /** Why no process runs that would enforce it; undefined if processes run. */
+  /** Why no process runs that would enforce the resource; undefined if such processes run. */
   readonly switchedOff?: string | undefined
-  /** The last error of repeated requests that change the processes; undefined for none. */
+  /** The error of the last request to change the processes, which is retried; undefined if there is none. */
   readonly obstacle?: string | undefined
-  /** Why the backend of the processes fails, as the message of a condition; undefined while it answers. */
+  /** The message of the condition Degraded; undefined while the backend of the processes answers. */
   readonly backendFailure?: string | undefined
   /** The number of processes that accept calls. */
   readonly running: number
   /** The number of these processes that acknowledged the content in force. */
   readonly enforcing: number
-  /** The number of running processes that do not get it, because they lack a feature; 0 when left out. */
+  /**
+   * The number of running processes that the feed does not send the content to, because they lack a feature;
+   * 0 when left out.
+   */
   readonly lackingFeatures?: number
-  /** The features that they lack: `windows, calendar`. */
+  /** The features that these processes lack: `windows, calendar`. */
   readonly missingFeatures?: string
   readonly rejections: readonly { readonly pod: string; readonly message: string }[]
 }
 
-/** More problems than this are counted in a condition's message; the status lists all. */
+/**
+ * A condition's message shows at most this many problems and the number of the others; the status lists all.
+ */
 const maxShownProblems = 5
 
 /**
- * Derives the conditions. Accepted: the resource is valid. Programmed: the feed carries it, and no process
- * rejects it. Enforced: every process that takes calls has acknowledged it. Ready: all three. Present only
- * while they apply: Reconciling, a change is on its way; Stalled, a user must change something; Paused;
- * Doubtful, the resource is valid and probably not intended; Degraded, the backend of the processes fails.
- * `kstatus` reads Reconciling and Stalled.
+ * Derives the conditions of a resource.
+ *
+ * - Accepted: the resource is valid and may have its claim.
+ * - Programmed: the feed carries the content, and no process rejects it.
+ * - Enforced: every process that accepts calls has acknowledged the content.
+ * - Ready: all three.
+ *
+ * The others are present only while they apply.
+ *
+ * - Reconciling: a change is on its way. `kstatus` reads this one and Stalled.
+ * - Stalled: a user must change something.
+ * - Paused: the author requests that the content in force stays.
+ * - Doubtful: the resource is valid, but probably not as intended.
+ * - Degraded: the backend of the processes fails.
  */
 export function deriveConditions(facts: StatusFacts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
@@ -104,7 +121,7 @@ const paused: NewCondition = {
   message: `Enforcement does not change until the annotation ${pausedAnnotation} is removed`,
 }
 
-/** Returns the condition of resources whose processes are ready and cannot reach their backend. */
+/** Returns the condition Degraded if the backend of ready processes fails; otherwise no condition. */
 export function degraded(backendFailure: string | undefined): readonly NewCondition[] {
   if (backendFailure === undefined) return []
   return [{ type: 'Degraded', status: 'True', reason: 'BackendUnavailable', message: backendFailure }]
@@ -114,7 +131,7 @@ function advise({ advisory }: StatusFacts): readonly NewCondition[] {
   return advisory === undefined ? [] : [{ type: 'Doubtful', status: 'True', ...advisory }]
 }
 
-/** The transient reasons. */
+/** Reasons that may end without a change by a user. */
 const transientReasons: ReadonlySet<string> = new Set([
   'Pending',
   'FeatureMissing',
@@ -123,7 +140,7 @@ const transientReasons: ReadonlySet<string> = new Set([
   'ClaimKept',
 ])
 
-/** Returns whether the reason for which a resource is not ready may be transient. */
+/** Returns whether the reason of a condition may end without a change by a user. */
 export function isTransient({ reason }: Pick<StatusCondition, 'reason'>): boolean {
   return transientReasons.has(reason)
 }

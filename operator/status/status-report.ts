@@ -4,31 +4,30 @@ import type { StatusCondition } from './conditions.ts'
 import type { ResourceStatus } from './resource-status.ts'
 
 /**
- * The content of `tollway status`, which is stored in a file beside the state, and served by the operator as
- * JSON.
+ * The content of `tollway status`. The operator stores it in a file beside its state, and serves it as JSON.
  */
 export interface StatusReport {
-  /** The version of the operator; undefined from one of an earlier version without this field. */
+  /** The version of the operator; undefined in a report of an operator that is older than this field. */
   readonly version?: string
-  /** The id of the operator's process. */
+  /** The process id of the operator. */
   readonly pid: number
   readonly updatedAt: string
   /** The folder of manifests. */
   readonly folder: string
-  /** Identifies the release of the chart whose operator reports. Only in a cluster. */
+  /** The chart release whose operator reports; only in a cluster. */
   readonly revision?: string
-  /** The addresses by name: `grpc` -> `127.0.0.1:8081`. */
+  /** The addresses of the services and of the operator, by name: `grpc` -> `127.0.0.1:8081`. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly ResourceStatus[]
   readonly replicas: readonly Replica[]
-  /** The problems of files, and resources of unknown kinds. */
+  /** Problems of files, and resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
 }
 
 /**
- * Returns whether all resources, processes and files are in the desired state.
+ * Returns whether all resources, processes and files are as desired. Warnings do not count.
  *
- * @param exceptStalled ignores resources that wait for their authors.
+ * @param exceptStalled ignores resources whose authors must change something
  */
 export function isReady({ resources, replicas, problems }: StatusReport, exceptStalled = false): boolean {
   const isStalled = (resource: ResourceStatus) => findCondition(resource, 'Stalled').status === 'True'
@@ -43,8 +42,8 @@ export function isReady({ resources, replicas, problems }: StatusReport, exceptS
 }
 
 /**
- * Returns the report without names, subjects and messages of resources: they are grouped by kind and by their
- * conditions. The page of an operator has it, because every pod of a cluster can read that.
+ * Returns the report with resources grouped by kind and conditions, without their names, subjects and
+ * messages. The operator's web page shows this report, because every pod of a cluster can read that page.
  */
 export function groupResources(report: StatusReport): StatusReport {
   const groups = new Map<string, ResourceStatus>()

@@ -89,10 +89,12 @@ export const brokerOnHost = {
   }),
   addresses: ({ brokerPort }, host) => ({ broker: `${host}:${brokerPort}` }),
   state: 'streams',
-  // A stream ends with the call of its producer, so one process gains nothing from Redis.
+  // Streams are shared through Redis only if there are several processes. They end with the call of their
+  // producer, so one process needs no Redis.
   sharesRedis: ({ brokerReplicas }) => brokerReplicas > 1,
   workload(config, { sharedState, feedAddress }) {
-    // A consumer that waits for streams would delay the end for the whole default of DRAIN_TIMEOUT.
+    // Consumers that wait for streams would otherwise delay the end of a process for the whole default of
+    // DRAIN_TIMEOUT.
     const env = { ...hostDrainDelay, DRAIN_TIMEOUT: '2s', ...config.brokerEnv }
     return brokerWorkload({
       replicas: config.brokerReplicas,
@@ -107,9 +109,8 @@ export const brokerOnHost = {
   firstReadyMs: 30_000,
 } as const satisfies HostService<Config>
 
-/** The options of the broker's workload. */
 export interface BrokerWorkloadOptions extends WorkloadOptions {
-  /** The store of streams. Streams in memory are visible only to callers of the process that has them. */
+  /** Where streams are kept. Streams in memory are visible only to callers of the process that has them. */
   readonly streamLog: SharedState
 }
 
@@ -118,7 +119,7 @@ export function brokerWorkload(options: BrokerWorkloadOptions): Workload {
     name: 'broker',
     service: 'broker',
     replicas: options.replicas,
-    // An HTTP/2 connection is long-lived and would pin a caller to one replica, so callers resolve each
+    // An HTTP/2 connection would keep a caller at one replica, so callers resolve the address of each
     // replica.
     ports: [{ name: 'grpc', port: options.grpcPort, reach: 'each' }],
     stopGraceMs: options.stopGraceMs,
@@ -152,7 +153,9 @@ export const brokerInCluster: ClusterService = {
   }),
 }
 
-/** Returns the workload of the broker in a cluster. The settings in `broker.env` take precedence. */
+/**
+ * Returns the workload of the broker in a cluster. Settings in `broker.env` take precedence over all others.
+ */
 function workload(config: ClusterConfig, namespace: string): Workload {
   const { broker, logLevel, name } = config
   const { autoscaling, streamLog, grpcPort, metricsPort } = broker
@@ -164,7 +167,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     feedAddress: formatFeedAddress(config, namespace),
     logLevel,
     stopGraceMs: brokerEnv.drainMs(env) + closeMs,
-    // Installations that share a Redis may have streams with equal ids, and must not mix them up.
+    // Installations that share a Redis may have streams with equal ids. The prefix keeps them apart.
     env: { ...(streamLog.type === 'redis' && { REDIS_KEY_PREFIX: `${namespace}/${name}` }), ...env },
   })
   const { enabled: isAutoscaled, ...scaling } = autoscaling
@@ -189,7 +192,9 @@ function adminPorts({ admin }: Plan): readonly ServicePort[] {
   return admin.enabled ? [{ name: 'admin', port: admin.port, reach: 'any' }] : []
 }
 
-/** The certificates and the tokens, which pods read again when they change. */
+/**
+ * Returns the Secrets with the TLS certificate and the admin token. Pods read both again when they change.
+ */
 function listSecretFiles({ tlsSecret, admin }: Plan): readonly SecretFiles[] {
   const tls = { name: 'tls', secretName: tlsSecret.name, keys: ['tls.crt', 'tls.key'], folder: tlsFolder }
   const { name: secretName, key } = admin.tokenSecret
@@ -212,10 +217,11 @@ function ownEnv({ metricsPort, tlsSecret, admin }: Plan): Readonly<Record<string
       ADMIN_TOKEN_FILE: join(adminFolder, admin.tokenSecret.key),
     }),
     METRICS_PORT: `${metricsPort}`,
-    // A caller finds new pods with its next stream; running streams are not ended for that.
+    // Connections are closed to make callers find new pods. A running stream may continue on its connection
+    // for 12 h.
     GRPC_MAX_CONNECTION_AGE: '30m',
     GRPC_MAX_CONNECTION_AGE_GRACE: '12h',
-    // A longer stream continues at another pod, because its consumers send their position.
+    // A stream that outlasts the drain continues at another pod, to which its consumers send their position.
     DRAIN_TIMEOUT: '20s',
   }
 }

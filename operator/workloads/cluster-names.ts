@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto'
 
-/** The names of the objects in a cluster. All begin with the name of the installation. */
+/** The names of the objects in a cluster. Each starts with the name of the installation. */
 
-/** The maximum length of labels and of the names of Services, by RFC 1123. */
+/** The maximum length of labels and of names of Services, from RFC 1123. */
 const maxNameLength = 63
 const hashLength = 8
 
 /**
- * Returns `tollway-ratelimit`, and `tollway-ratelimit-http` with a suffix. A name of more than 63 characters
- * is truncated and ends with a hash of the whole name, so that different names stay different.
+ * Returns the name of an object: `tollway-ratelimit`; with a suffix `tollway-ratelimit-http`. A name of more
+ * than 63 characters is truncated and ends with a hash of the whole name, so that different names stay
+ * different.
  */
 export function objectName(installation: string, workload: string, suffix?: string): string {
   const whole = [installation, workload, ...(suffix === undefined ? [] : [suffix])].join('-')
@@ -19,34 +20,37 @@ export function objectName(installation: string, workload: string, suffix?: stri
 }
 
 /**
- * Returns the name of the operator's Deployment, of its Service, and of the ConfigMap with its configuration,
- * which owns every object that the operator creates.
+ * Returns the name of the operator's Deployment, of its Service, and of the ConfigMap with its configuration.
+ * That ConfigMap owns every object that the operator creates.
  */
 export function operatorName(installation: string): string {
   return `${installation}-operator`
 }
 
-/** Returns the name of the Lease, whose holder writes. */
+/** Returns the name of the Lease. Only the operator that holds it writes. */
 export function leaseName(installation: string): string {
   return `${installation}-operator`
 }
 
-/** Returns the identity of an operator in the Lease: its pod, its address, and an id of the process. */
+/**
+ * Returns how an operator is named in the Lease: by its pod, its address, and `life`, an id of the process in
+ * hex.
+ */
 export function leaseIdentity({ name, ip }: { name: string; ip: string }, life: string): string {
   return `${name}_${ip}_${life}`
 }
 
-/** Returns the address in the identity of an operator; undefined for any other identity. */
+/** Returns the IP address in a text that `leaseIdentity` made; undefined for any other text. */
 export function addressOfHolder(identity: string): string | undefined {
   return /^[^_]+_([0-9a-fA-F.:]+)_[0-9a-f]+$/.exec(identity)?.[1]
 }
 
-/** Returns the DNS name of the feed, for pods and for its certificate. */
+/** Returns the DNS name by which pods reach the feed, and which the feed's certificate has. */
 export function feedHost(installation: string, namespace: string): string {
   return `${operatorName(installation)}.${namespace}.svc`
 }
 
-/** Returns all DNS names of the operators' Service, that of `feedHost` first. */
+/** Returns all DNS names of the operators' Service, starting with `feedHost`. */
 export function operatorHosts(installation: string, namespace: string): readonly string[] {
   const name = operatorName(installation)
   const host = feedHost(installation, namespace)
@@ -58,7 +62,7 @@ export function podIdentity(installation: string, namespace: string): string {
   return `pods.${installation}.${namespace}.svc`
 }
 
-/** Returns the name of the Secret with the certificates and the key of the authority. */
+/** Returns the name of the Secret with the certificates and the keys of the authority. */
 export function authoritySecret(installation: string): string {
   return `${installation}-ca`
 }
@@ -73,17 +77,17 @@ export function feedClientSecret(installation: string): string {
   return `${installation}-feed-client`
 }
 
-/** Returns the DNS name of the payments service: of the API, the payment page and the operator's port. */
+/** Returns the DNS name of the payments service, for its API, the payment page and the provisioning port. */
 export function paymentsHost(installation: string, namespace: string): string {
   return `${objectName(installation, 'payments', 'http')}.${namespace}.svc`
 }
 
-/** Returns the DNS name of the rate limit service's port for gRPC. */
+/** Returns the DNS name of the rate limit service's gRPC port. */
 export function rateLimitHost(installation: string, namespace: string): string {
   return `${objectName(installation, 'ratelimit')}.${namespace}.svc`
 }
 
-/** Returns the name of the Secret that the processes of the payments service share. */
+/** Returns the name of the Secret with the values of `sharedSecrets`. */
 export function paymentsSecret(installation: string): string {
   return `${installation}-payments`
 }

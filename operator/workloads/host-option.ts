@@ -2,7 +2,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { logLevels } from '@tollway/chassis/log/log.ts'
 import type { ServiceEnv } from './service-env.ts'
 
-/** The options of `tollway run` that several services use. */
+/** Options of `tollway run` that several services use. */
 export const commonOptions = {
   redisUrl: textOption({
     flag: 'redis-url',
@@ -28,22 +28,25 @@ export const commonOptions = {
 
 export type CommonConfig = HostConfig<typeof commonOptions>
 
-/** An option of `tollway run`. It is also a field of the configuration file. */
+/** An option of `tollway run`, which is also a field of the configuration file. */
 export interface HostOption<Value = unknown> {
-  /** The name on the command line, without the dashes: `grpc-port`. */
+  /** The name on the command line without dashes: `grpc-port`. */
   readonly flag: string
-  /** The name of the value in the help: `PORT`. Empty for a switch. */
+  /** The name of the value in the help: `PORT`. Empty for a switch, which takes no value. */
   readonly placeholder: string
-  /** The text of the help, without the default. */
+  /** The text of the help. It does not state the default. */
   readonly help: string
   readonly fallback: Value
-  /** The allowed values, if they are limited. */
+  /** The allowed values, if only some are allowed. */
   readonly names?: readonly string[]
-  /** The service that has the settings; only for an option that is repeated for each setting. */
+  /**
+   * The service whose settings the option sets; present only if the option can be repeated, once for each
+   * setting.
+   */
   readonly env?: ServiceEnv
   /**
-   * Reads a value of the file or of the command line, where numbers and switches may be text. A problem does
-   * not contain the name of the option, nor a value that may be a secret.
+   * Parses a value from the configuration file or the command line, where numbers and switches may be text. A
+   * problem contains neither the name of the option nor a value that may be a secret.
    */
   read(found: unknown): Read<Value>
 }
@@ -52,12 +55,11 @@ type Read<Value> = { readonly value: Value } | { readonly problems: readonly str
 
 export type HostOptions = Readonly<Record<string, HostOption>>
 
-/** The values of a table of options. */
+/** The parsed values of a table of options. */
 export type HostConfig<Options> = {
   readonly [Field in keyof Options]: Options[Field] extends HostOption<infer Value> ? Value : never
 }
 
-/** The description of an option. */
 interface OptionDescription<Value> {
   readonly flag: string
   readonly help: string
@@ -103,7 +105,7 @@ export function switchOption(about: Omit<OptionDescription<boolean>, 'fallback'>
   }
 }
 
-/** Returns an option with text. A problem does not quote the text, which may be a secret. */
+/** Returns an option whose value is text. A problem does not quote the text, which may be a secret. */
 function textOption(about: OptionDescription<string> & { readonly placeholder: string }): HostOption<string> {
   return {
     ...about,
@@ -128,7 +130,10 @@ function choice<const Name extends string>(
 
 type Settings = Readonly<Record<string, string>>
 
-/** Settings of a service by their names. They take precedence over those that the operator sets. */
+/**
+ * Returns an option for settings of a service by name. They take precedence over those that the operator
+ * sets.
+ */
 export function settingsOption(
   env: ServiceEnv,
   about: Omit<OptionDescription<Settings>, 'fallback'>,

@@ -64,7 +64,7 @@ type Config = HostConfig<typeof options> & CommonConfig
 export const paymentsOnHost = {
   program: { main: new URL('../../services/payments/main.ts', import.meta.url), options: [] },
   options,
-  // The database is inside the process, so there is one process.
+  // The embedded database is inside the process, so there is only one process.
   processes: ({ payments }) => (payments ? 1 : 0),
   offBy: '--payments is not given',
   portFields: { http: 'paymentsPort', debug: 'paymentsDebugPort', provision: 'paymentsProvisionPort' },
@@ -92,41 +92,44 @@ export const paymentsOnHost = {
       stopGraceMs: paymentsEnv.drainMs(env) + closeOnHostMs,
       env,
     })
-    // The ports for the operator are own ports of the process, on the loopback address.
+    // The ports that only the operator calls are left out: `ownPorts` gives them to the process, on the
+    // loopback address.
     return { ...workload, ports: workload.ports.filter(({ callers }) => callers === undefined) }
   },
-  // The first start creates the database.
+  // On the first start the process creates its database.
   firstReadyMs: 60_000,
 } as const satisfies HostService<Config>
 
-/** The options of the workload of the payments service. */
 export interface PaymentsWorkloadOptions {
   readonly replicas: number
   readonly storage: PaymentsStorage
-  /** The port of the API and the payment page. */
+  /** The port for the API and the payment page. */
   readonly port: number
-  /** The port through which only the operator provisions merchants. */
+  /** The port on which the operator provisions merchants. */
   readonly provisionPort: number
   readonly provisionAccess: ProvisionAccess
-  /** The address of the rate limit service, which counts API calls for all processes; null if none runs. */
+  /** The rate limit service that counts API calls for all processes; null if none runs. */
   readonly rateLimit: { readonly address: string; readonly domain: string } | null
   readonly logLevel: string
-  /** The time limit of a process from SIGTERM to its end. */
+  /** The time limit from SIGTERM to the end of a process. */
   readonly stopGraceMs: number
-  /** Settings of the service that take precedence over all of the above. */
+  /** Settings of the service. They take precedence over the other options. */
   readonly env: Readonly<Record<string, string>>
 }
 
 /**
- * The database of payments: the one inside the process, with its files in this folder, or the PostgreSQL
- * whose address is in this file, because it contains a password. The first process that starts migrates its
- * schema, while the others wait.
+ * The database of payments. `embedded`: inside the process, with its files in this folder. `postgres`: a
+ * PostgreSQL whose address is in a file, because it contains a password. The first process that starts
+ * migrates the schema, while the others wait.
  */
 type PaymentsStorage =
   | { readonly type: 'embedded'; readonly stateDir: string }
   | { readonly type: 'postgres'; readonly urlFile: string }
 
-/** The credential of a provisioning client: the token in this file, or a certificate with that name. */
+/**
+ * What a client of the provisioning port must present: the token in this file, or a certificate with this
+ * name.
+ */
 type ProvisionAccess =
   | { readonly type: 'token'; readonly tokenFile: string }
   | {
@@ -185,8 +188,8 @@ const mailFolder = '/etc/tollway/mail'
 const ownFolder = '/etc/tollway/payments'
 
 /**
- * The values that all processes of one database share: entries of a Secret that the operator creates, and
- * settings.
+ * Values that all processes of one database share. The keys are the entries of a Secret that the operator
+ * creates, the values are the names of the settings.
  */
 export const sharedSecrets = {
   testProcessorKey: 'TEST_PROCESSOR_KEY',
@@ -203,7 +206,7 @@ export const paymentsInCluster: ClusterService = {
 }
 
 /**
- * Returns the payments service of the configuration. Variables of its `env` take precedence over all others.
+ * Returns the workload of the payments service. Settings in `payments.env` take precedence over all others.
  */
 function workload(config: ClusterConfig, namespace: string): Workload {
   const { payments, logLevel, name } = config
@@ -268,7 +271,7 @@ function mailEnv({ urlSecret: { name, key } }: Mail): Readonly<Record<string, st
   return name === '' ? {} : { MAIL_SMTP_URL_FILE: join(mailFolder, key) }
 }
 
-/** Returns the setting of the page check, which needs an address outside the cluster. */
+/** Returns the address for the page check if a public address is configured; nothing otherwise. */
 function pageCheckEnv(config: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
   const { baseUrl, payPageUrl } = config.payments
   if (baseUrl === '' && payPageUrl === '') return {}
@@ -287,17 +290,17 @@ function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
     // The kubelet and Prometheus connect from outside the pod.
     DEBUG_HOST: '0.0.0.0',
     DEBUG_PORT: `${metricsPort}`,
-    // The only writable folder of a pod. It has nothing that must be kept.
+    // The only writable folder of a pod. Its content need not be kept.
     STATE_DIR: '/tmp/tollway',
     PROVISION_HOST: '0.0.0.0',
-    // Before the pod rejects calls, callers that resolve its name every few seconds must have noticed its
-    // end.
+    // The pod accepts calls until callers, which resolve its name every few seconds, have noticed that it
+    // ends.
     DRAIN_DELAY: '10s',
     ...(Object.fromEntries(files) as Record<string, string>),
   }
 }
 
-/** Returns the addresses for programs and payers: the configured ones, or those within the cluster. */
+/** Returns the addresses for programs and payers: the configured ones, or else those within the cluster. */
 export function readPaymentAddresses({ name, payments }: ClusterConfig, namespace: string): PaymentAddresses {
   const { baseUrl, payPageUrl, port } = payments
   const base = baseUrl === '' ? `http://${paymentsHost(name, namespace)}:${port}` : baseUrl.replace(/\/$/, '')

@@ -111,7 +111,7 @@ export const rateLimitOnHost = {
     http: `http://${host}:${httpPort}`,
   }),
   state: 'counters',
-  // In a Redis of the user, counters survive a restart of the process.
+  // Counters in the user's Redis outlive a restart of the process, even if there is only one process.
   sharesRedis: ({ replicas, redisUrl }) => replicas > 1 || redisUrl !== '',
   problems: config =>
     config.metrics
@@ -139,7 +139,10 @@ export const rateLimitOnHost = {
   firstReadyMs: 30_000,
 } as const satisfies HostService<Config>
 
-/** Returns the settings that would send statistics away from the metrics port, or disable them. */
+/**
+ * Returns the names of those settings that would send statistics elsewhere than to the metrics port, or
+ * disable them.
+ */
 function settingsWithoutMetricsPort(env: Readonly<Record<string, string>>): readonly string[] {
   const { usePushStats, useAgentStats, disableStats } = settings
   return [usePushStats, useAgentStats, disableStats].flatMap(setting =>
@@ -147,9 +150,8 @@ function settingsWithoutMetricsPort(env: Readonly<Record<string, string>>): read
   )
 }
 
-/** The options of the workload of the rate limit service. */
 export interface RateLimitWorkloadOptions extends WorkloadOptions {
-  /** The store of the counters. */
+  /** Where the counters are kept. */
   readonly backend: SharedState
   readonly httpPort: number
   /** How long Envoy waits for a decision: the `timeout` of its rate limit filter. */
@@ -157,7 +159,8 @@ export interface RateLimitWorkloadOptions extends WorkloadOptions {
 }
 
 /**
- * The share of Envoy's timeout for the backend. The rest is for the network between Envoy and the service.
+ * The share of Envoy's timeout within which the backend must answer. The rest is for the network between
+ * Envoy and the service.
  */
 const deadlineShare = 0.75
 
@@ -205,8 +208,8 @@ export const rateLimitInCluster: ClusterService = {
 }
 
 /**
- * Returns the workload of the rate limit service for a configuration. The settings in its `env` take
- * precedence over all others.
+ * Returns the workload of the rate limit service in a cluster. Settings in `rateLimit.env` take precedence
+ * over all others.
  */
 function workload(config: ClusterConfig, namespace: string): Workload {
   const { rateLimit, logLevel } = config
@@ -233,8 +236,8 @@ function workload(config: ClusterConfig, namespace: string): Workload {
       { name: 'http', port: httpPort, reach: 'any' },
       { name: 'metrics', port: metricsPort, reach: 'pods' },
     ],
-    // The ports for calls open only when the process can take calls; the port of the metrics is open from the
-    // start.
+    // Probes use the metrics port, because it is open from the start. The ports for calls open only when the
+    // process can accept calls.
     probes: {
       ready: { port: 'metrics', path: '/healthcheck?draining=ok' },
       alive: { port: 'metrics', path: '/livez' },
@@ -247,8 +250,7 @@ function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
     USE_PROMETHEUS: 'true',
     PROMETHEUS_ADDR: `:${metricsPort}`,
     DISABLE_STATS: 'false',
-    // An HTTP/2 connection is long-lived and would pin a caller to one pod; callers also need to find new
-    // pods.
+    // An HTTP/2 connection would otherwise keep a caller at one pod, and callers would not find new pods.
     GRPC_MAX_CONNECTION_AGE: '5m',
     GRPC_MAX_CONNECTION_AGE_GRACE: '1m',
     DRAIN_TIMEOUT: '10s',

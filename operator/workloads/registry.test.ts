@@ -12,7 +12,7 @@ function configOf(written: unknown) {
   return judged.value
 }
 
-/** The workloads that run with a configuration. */
+/** Each case: a configuration, and the workloads that run with it. */
 goldenTests(join(import.meta.dirname, 'testdata/workloads'), text =>
   clusterWorkloads(configOf(load(text, { schema: CORE_SCHEMA })), 'tollway-system')
     .filter(({ enabled }) => enabled)

@@ -6,7 +6,7 @@ import { paymentsEnv, paymentsInCluster, paymentsOnHost } from './payments.ts'
 import { rateLimitEnv, rateLimitInCluster, rateLimitOnHost } from './rate-limit.ts'
 import type { Service } from './service.ts'
 
-/** The options of `tollway run` for all services, by the fields of the configuration file. */
+/** The options of `tollway run` that concern services, by the fields of the configuration file. */
 export const serviceOptions = {
   ...rateLimitOnHost.options,
   ...brokerOnHost.options,
@@ -16,7 +16,6 @@ export const serviceOptions = {
 
 type ServicesConfig = HostConfig<typeof serviceOptions>
 
-/** The services that the operator runs. */
 export const services: Readonly<Record<ServiceName, Service<ServicesConfig>>> = {
   ratelimit: { env: rateLimitEnv, onHost: rateLimitOnHost, inCluster: rateLimitInCluster },
   broker: { env: brokerEnv, onHost: brokerOnHost, inCluster: brokerInCluster },
@@ -29,7 +28,7 @@ export function makePodShape(config: ClusterConfig, service: ServiceName): PodSh
   return { ...pods, objects, podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations }
 }
 
-/** Returns the workloads of all services, and whether each of them is enabled. */
+/** Returns the workload of every service, and whether the service is enabled. */
 export function clusterWorkloads(
   config: ClusterConfig,
   namespace: string,
@@ -40,7 +39,7 @@ export function clusterWorkloads(
   }))
 }
 
-/** Returns why a service does not run, with the value to change; undefined if it is enabled. */
+/** Returns why a service does not run, and which value of the chart to change; undefined if it is enabled. */
 export function explainDisabledInCluster(config: ClusterConfig, service: string): string | undefined {
   const off = Object.entries(services).find(
     ([name, { inCluster }]) => name === service && !config[inCluster.field].enabled,
@@ -50,7 +49,7 @@ export function explainDisabledInCluster(config: ClusterConfig, service: string)
   )
 }
 
-/** Returns the problems of the settings in the configuration, each with its field. */
+/** Validates the settings in the configuration. Each problem starts with the field. */
 export function validateServiceSettings(config: ClusterConfig): readonly string[] {
   return Object.values(services).flatMap(({ env, inCluster: { field } }) =>
     env.validate(config[field].env, 'cluster').map(problem => `${field}.env: ${problem}`),

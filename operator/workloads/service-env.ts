@@ -5,14 +5,14 @@ import type { SecretFiles } from '../model.ts'
 import { feedClientSecret, feedHost } from './cluster-names.ts'
 import type { SharedState } from './service.ts'
 
-/** The settings of a service, as the operator knows them. */
+/** Validates the settings of a service before its processes start. */
 export type ServiceEnv = ReturnType<typeof createServiceEnv>
 
 type SettingsTarget = 'machine' | 'cluster'
 
 /**
- * The settings that the operator sets for each process, each with its field of the configuration, if it has
- * one.
+ * A setting that the operator decides, so that users cannot set it in `env`. For `machine` and `cluster` it
+ * names the field of the configuration to use instead, if there is one.
  */
 type DecidedSetting = { readonly setting: Setting<unknown> } & Readonly<
   Partial<Record<SettingsTarget, string>>
@@ -24,14 +24,14 @@ type Table = Readonly<Record<string, Setting<unknown>>> & {
 }
 
 interface ServiceEnvOptions {
-  /** Every setting of the service. */
+  /** All settings of the service. */
   readonly settings: Table
   readonly decided: readonly DecidedSetting[]
-  /** The pattern of settings whose names contain a name that the user chose. */
+  /** Matches the names of settings that contain a part which the user chooses. */
   readonly openNames?: RegExp
 }
 
-/** The settings of the tracing libraries, which every service has. */
+/** Settings of the tracing libraries, which every service accepts. */
 const tracingNames = /^OTEL_\w+$/
 
 export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOptions) {
@@ -50,21 +50,20 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
 
   return {
     /**
-     * Validates settings that a person sets for the processes of the service, before any of them starts. Each
-     * problem begins with the name of its setting.
+     * Validates settings that a user gives in `env`. Each problem starts with the name of the setting.
      *
-     * @param place the configuration that has them: that of `tollway run`, or that of a cluster
+     * @param place the configuration with the settings: that of `tollway run`, or that of a cluster
      */
     validate(env: Readonly<Record<string, string>>, place: SettingsTarget): readonly string[] {
-      // Only the processes read the files that settings name.
+      // Settings may name files that exist only for the processes, so no file is read.
       const read = readSettings(settings, env, () => '')
       const wrong = 'problems' in read ? read.problems.map(({ name, message }) => `${name}: ${message}`) : []
       return [...Object.keys(env).flatMap(name => notTheirs(name, place)), ...wrong]
     },
-    /** Returns whether the value is a secret. */
+    /** Returns whether the setting of this name has a secret value. */
     isSecret: (name: string): boolean =>
       table.some(({ secret, name: own, aliases = [] }) => secret && [own, ...aliases].includes(name)),
-    /** Returns the time limit of a process with these settings from SIGTERM to its end. */
+    /** Returns the time from SIGTERM to the end of the drain, for a process with these settings. */
     drainMs(env: Readonly<Record<string, string>>): number {
       const { drainDelayMs, drainTimeoutMs } = settings
       return [drainDelayMs, drainTimeoutMs]
@@ -74,35 +73,35 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
   }
 }
 
-/** Returns all names of a setting in an environment. */
+/** Returns all names by which an environment can set this setting. */
 export function listSettingNames({ name, aliases = [], secret }: Setting<unknown>): readonly string[] {
   const names = [name, ...aliases]
   return secret ? [...names, ...names.map(one => `${one}_FILE`)] : names
 }
 
-/** The folders in a pod in which Secrets are mounted. */
+/** The folders in which the Secrets of a pod are mounted. */
 export const feedFolder = '/etc/tollway/feed'
 const redisFolder = '/etc/tollway/redis'
 
-/** The time for which a process closes its connections after the drain. */
+/** The time in which a process must close its connections after the drain. */
 export const closeMs = 5_000
 
-/** The shared settings of the pods of a service, as fields of the configuration. */
+/** Where the pods of a service keep their shared state, as the configuration says it. */
 interface StatePlan {
   readonly type: 'memory' | 'redis'
-  /** The entry of a Secret that has the address of the Redis. */
+  /** The entry of a Secret with the address of the Redis. */
   readonly urlSecret: { readonly name: string; readonly key: string }
 }
 
-/** Returns the same settings, as fields of a workload. */
+/** Returns the place of the shared state in the form of a workload. */
 export function toSharedState({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }
 
 /**
- * Returns the Secrets that are mounted into the pods of a service.
+ * Returns the Secrets to mount into the pods of a service.
  *
- * @param namedBy the values of the chart that name the Secret of the plan
+ * @param namedBy the values of the chart that name the Secret of the Redis, for messages
  */
 export function makeSecretFiles(
   { name }: Pick<ClusterConfig, 'name'>,
@@ -115,19 +114,19 @@ export function makeSecretFiles(
   return [feed, { name: 'redis', secretName, keys: [key], folder: redisFolder, namedBy }]
 }
 
-/** The certificate of the pods, which every service reads again when it changes. */
+/** Returns the Secret with the certificate of the pods. Services read it again when it changes. */
 export function makeFeedFiles(installation: string): SecretFiles {
   return { name: 'feed', secretName: feedClientSecret(installation), folder: feedFolder, isReread: true }
 }
 
-/** Returns `host:port` of the feed. */
+/** Returns the address of the feed, as `host:port`. */
 export function formatFeedAddress({ name, feedPort }: ClusterConfig, namespace: string): string {
   return `${feedHost(name, namespace)}:${feedPort}`
 }
 
 /**
- * Returns the settings by which a pod and the feed authenticate each other, and those that move callers to
- * other pods in time.
+ * Returns settings of the pods that follow the feed: how they and the feed authenticate each other, and how
+ * long they accept calls after SIGTERM.
  */
 export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
   return {
@@ -136,23 +135,22 @@ export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Rec
     CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(feedFolder, 'ca.crt'),
     CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(feedFolder, 'tls.crt'),
     CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(feedFolder, 'tls.key'),
-    // Anyone who reaches the debug port of a pod could read and change its state.
+    // Whoever reaches the debug port of a pod can read and change its state.
     DEBUG_HOST: '127.0.0.1',
-    // Callers resolve pods by DNS, and name servers cache an answer for 30 s, the default of kubeadm's
-    // CoreDNS. A pod accepts calls until its address has expired from all caches, and callers have had time
-    // to resolve again.
+    // Callers find pods by DNS. Name servers cache an answer for 30 s, the default of kubeadm's CoreDNS. A
+    // pod therefore accepts calls until its address has expired from all caches, and for 5 s more so that
+    // callers can resolve again.
     DRAIN_DELAY: '35s',
   }
 }
 
 /**
- * Returns the settings with which each service follows the operator's feed. The waits are shorter than the
- * defaults, because the operator is near and changes must apply soon. The services ping the operator, which
- * permits it, so that each of them notices within 6 s that its operator has stopped or disappeared. Until
- * then the readiness probe has removed that operator from the Service of the operators, and the next
- * connection reaches another one.
+ * Returns the settings with which a service follows the operator's feed. The waits are shorter than the
+ * defaults, because the operator is near and changes must apply soon. With these pings a service notices
+ * within 6 s that its operator has stopped. By then the readiness probe has removed that operator from the
+ * Service, so the next connection reaches another one.
  *
- * @param feedAddress `host:port`
+ * @param feedAddress the address as `host:port`
  */
 export function feedClientEnv(feedAddress: string): Readonly<Record<string, string>> {
   return {

@@ -3,30 +3,30 @@ import type { OwnPorts, Workload } from '../model.ts'
 import type { HostOptions } from './host-option.ts'
 import type { ServiceEnv } from './service-env.ts'
 
-/** A service that the operator runs. `Config` has the options of `tollway run` that the service reads. */
+/** A service that the operator runs. `Config` has those options of `tollway run` that the service reads. */
 export interface Service<Config> {
   readonly env: ServiceEnv
   readonly onHost: HostService<Config>
   readonly inCluster: ClusterService
 }
 
-/** A service on one machine. */
+/** How an operator runs the service on one machine. */
 export interface HostService<Config> {
   readonly program: Program
   readonly options: HostOptions
-  /** The number of processes; 0 if the service is switched off. */
+  /** Returns the number of processes; 0 if the service is switched off. */
   processes(config: Config): number
-  /** Why the service is switched off, for a person: `--broker-replicas is 0`. */
+  /** Why the service is switched off if `processes` returns 0, for people: `--broker-replicas is 0`. */
   readonly offBy?: string
-  /** Returns the workload. Called only if there are processes. */
+  /** Returns the workload. Called only if `processes` returns more than 0. */
   workload(config: Config, facts: HostFacts): Workload
-  /** The field of `options` that sets each port, by the name of the port. */
+  /** For each port name, the field of `options` that sets the port. */
   readonly portFields: Readonly<Record<string, string>>
-  /** The fields of the ports that all processes share. */
+  /** The fields of `options` with the ports that all processes share. */
   readonly sharedPorts: readonly string[]
   /**
-   * Returns the ports of one process alone. The first process has the well-known ports; the ports of the
-   * others are higher, so that they do not collide.
+   * Returns the ports that only the process with this index has. The first process has the configured ports.
+   * Later processes have higher ones, so that ports never collide.
    */
   ownPorts(config: Config, index: number): OwnPorts
   /**
@@ -35,49 +35,54 @@ export interface HostService<Config> {
    * @param host the host of the addresses, in brackets if it is an IPv6 address
    */
   addresses(config: Config, host: string): Readonly<Record<string, string>>
-  /** The shared state of the processes: `counters`. It is in Redis if `sharesRedis` returns true. */
+  /**
+   * What the processes share, for messages: `counters`. It is kept in Redis if `sharesRedis` returns true.
+   */
   readonly state: string
   sharesRedis(config: Config): boolean
-  /** Returns problems of options that exclude each other, as the field and the text after it. */
+  /**
+   * Returns conflicts between options: `field` cannot be combined with `with`; `problem` is the text between
+   * them.
+   */
   problems?(
     config: Config,
   ): readonly { readonly field: string; readonly problem: string; readonly with: string }[]
-  /** The time limit of the first start until all processes are ready. */
+  /** The time limit from the first start until all processes are ready. */
   readonly firstReadyMs: number
 }
 
-/** A program of the operator's package. */
+/** A program in the operator's package. */
 interface Program {
-  /** A literal URL, so that a bundler finds the file. */
+  /** Must be a literal URL, so that a bundler finds the file. */
   readonly main: URL
-  /** The options of Node. */
+  /** Command-line options of Node. */
   readonly options: readonly string[]
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** The settings of all services that the operator of one machine decides. */
+/** Values that the operator of one machine chooses, and that services need. */
 export interface HostFacts {
-  /** `host:port` of the feed. */
+  /** The address of the feed, as `host:port`. */
   readonly feedAddress: string
-  /** `host:port` of the rate limit service. */
+  /** The address of the rate limit service, as `host:port`. */
   readonly rateLimitAddress: string
-  /** The store that the processes of the service share. */
+  /** Where the processes of the service keep their shared state. */
   readonly sharedState: SharedState
   readonly stateDir: string
-  /** The file with the token with which the operator provisions merchants. */
+  /** The file with the token that authorises the operator to provision merchants. */
   readonly provisionTokenFile: string
 }
 
-/** A service in a cluster. */
+/** How an operator runs the service in a cluster. */
 export interface ClusterService {
-  /** The section of the configuration. */
+  /** The section of the configuration for this service. */
   readonly field: 'rateLimit' | 'broker' | 'payments'
   workload(config: ClusterConfig, namespace: string): Workload
   /**
-   * Returns the addresses for callers by their names: `http` ->
-   * `http://tollway-ratelimit-http.tollway.svc:8080`.
+   * Returns the addresses for callers, by name: `http` -> `http://tollway-ratelimit-http.tollway.svc:8080`.
    *
-   * @param hostOf returns the name of a Service of the workload; with a port, of the Service for that port
+   * @param hostOf returns the DNS name of the workload's Service; with a port name, of the Service for that
+   *   port
    */
   addresses(
     config: ClusterConfig,
@@ -86,27 +91,27 @@ export interface ClusterService {
   ): Readonly<Record<string, string>>
 }
 
-/** The time limit after the drain in which a process on the same machine closes its feed and its state. */
+/** The time in which a process on the same machine must close its feed and its state after the drain. */
 export const closeOnHostMs = 3_000
 
-/** Callers on the same machine notice at once that a process is ending. */
+/** Callers on the same machine notice at once that a process is ending, so the delay can be short. */
 export const hostDrainDelay = { DRAIN_DELAY: '200ms' } as const
 
 /**
- * The store of a service's state: the memory of each process, or the Redis whose address is in this file,
- * because it may contain a password.
+ * Where a service keeps its state: in the memory of each process, or in a Redis. The address of the Redis is
+ * in a file, because it may contain a password.
  */
 export type SharedState = { readonly type: 'memory' } | { readonly type: 'redis'; readonly urlFile: string }
 
-/** The options that the workloads of all services have. */
+/** Options that the workloads of several services have. */
 export interface WorkloadOptions {
   readonly replicas: number
   readonly grpcPort: number
-  /** `host:port` of the feed. */
+  /** The address of the feed, as `host:port`. */
   readonly feedAddress: string
   readonly logLevel: string
-  /** The time limit of a process from SIGTERM to its end. */
+  /** The time limit from SIGTERM to the end of a process. */
   readonly stopGraceMs: number
-  /** Settings of the service that take precedence over all of the above. */
+  /** Settings of the service. They take precedence over the other options. */
   readonly env: Readonly<Record<string, string>>
 }

@@ -5,7 +5,7 @@ import { type ClientState, clientId } from './client-state.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import type { ResponseRejection } from './stream.ts'
 
-/** `a=1 b=2`: resources and their contents. */
+/** Parses a snapshot from resources and their contents, such as `a=1 b=2`. */
 function parse(text: string): Snapshot {
   const pairs = text.split(' ').filter(pair => pair !== '')
   return createSnapshot(
@@ -33,7 +33,7 @@ function start(limits = {}) {
   )
   const open = (uid: string, claimed = '') =>
     acknowledgements.opened({ uid, pod: `pod-${uid}`, ...node }, claimed)
-  /** `ok: 1 2; rejected: 3 (why); pending: 4` */
+  /** Returns the enforcement as text, such as `ok: 1 2; rejected: 3 (why); pending: 4`. */
   function ask(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)

@@ -13,10 +13,10 @@ import {
 import type { Resource, Snapshot } from './snapshot.ts'
 import type { ResponseRejection } from './stream.ts'
 
-/** A resource without its bytes. */
+/** What identifies the content of a resource, without the content itself. */
 export type EnforcedResource = Pick<Resource, 'name' | 'hash' | 'features'>
 
-/** The state of a client by streams of this operator. */
+/** The state of a client as its streams to this operator show it. */
 export interface OwnClientState extends ClientState {
   /** Grows with each change of the state. */
   readonly revision: number
@@ -28,16 +28,22 @@ export interface Enforcement {
   readonly rejections: readonly { readonly uid: string; readonly pod: string; readonly message: string }[]
   /** The pods that neither acknowledged nor rejected the content yet. */
   readonly pending: readonly string[]
-  /** The pending pods that do not get the resource, with the features that they lack. */
+  /** The pending pods that do not get the resource because they lack features, with those features. */
   readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
 }
 
 export interface AcknowledgementLimits {
   /** How long a client without a stream is remembered. */
   readonly forgetAfterMs: number
-  /** The maximum of remembered clients without a stream. The oldest are forgotten first. */
+  /**
+   * The maximum number of remembered clients without a stream. Beyond it, the client that has had none for
+   * the longest time is forgotten.
+   */
   readonly maxEndedClients: number
-  /** The number of acknowledged contents of a resource that are stored: a client may reject the newest one. */
+  /**
+   * How many acknowledged contents of a resource are stored. More than one, since a client may reject the
+   * newest.
+   */
   readonly maxGoodContents: number
 }
 
@@ -53,7 +59,10 @@ interface ClientRecord extends OwnClientState {
   connected: boolean
   endedMs: number
   inForce: Snapshot | undefined
-  /** The same as `inForce`, but not reset when the client names no version. */
+  /**
+   * The last acknowledged snapshot. Unlike `inForce`, it is kept when the client opens a stream without a
+   * version.
+   */
   lastGood: Snapshot | undefined
   readonly rejections: Map<string, RejectedContent>
 }
@@ -66,7 +75,7 @@ export class Acknowledgements {
   readonly #clock: Clock
   readonly #limits: AcknowledgementLimits
   readonly #remotePeers: (id: string) => readonly ClientState[]
-  /** Clients without a stream are in the order of the end of their last one. */
+  /** The clients by id. Those without a stream are in the order in which their last streams ended. */
   readonly #clients = new Map<string, ClientRecord>()
   readonly #goodContents: GoodContents
   #revisions = 0
@@ -101,7 +110,7 @@ export class Acknowledgements {
     })
   }
 
-  /** @param id the `clientId` of a client that was opened; likewise below */
+  /** @param id the `clientId` of a client that was passed to `opened`; the same in the methods below */
   closed(id: string): void {
     const known = this.#clients.get(id)
     if (known === undefined) return
@@ -150,7 +159,10 @@ export class Acknowledgements {
     }
   }
 
-  /** Returns the contents that may replace a rejected one: those of this client, then those of any client. */
+  /**
+   * Returns the contents that may replace a rejected one: first the last that this client acknowledged, then
+   * those that any client acknowledged.
+   */
   lastGood(id: string, name: string): readonly Resource[] {
     const own = this.#clients.get(id)?.lastGood?.resources.get(name)
     const ofAny = this.#goodContents.find(name)
@@ -158,9 +170,9 @@ export class Acknowledgements {
   }
 
   /**
-   * Looks up these pods or processes once. The result returns for any resource which of them enforce exactly
-   * that content, with all their workers. Reports of other operators count: the newest stream of each client
-   * decides. The result describes the present: use it at once.
+   * Looks up these pods or processes once. The returned function tells for any resource which of them enforce
+   * exactly that content, with all their workers. Reports of other operators count too: the newest stream of
+   * each client decides. The function becomes outdated with the next change: call it at once.
    */
   enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
     const clients = uids.map(uid => ({ uid, parts: this.#findParts(uid) }))
@@ -181,7 +193,10 @@ export class Acknowledgements {
     return states.find(({ inForce }) => inForce !== undefined)?.inForce?.version ?? ''
   }
 
-  /** Returns the state of each client by the streams of this operator alone. */
+  /**
+   * Returns the state of each client as its streams to this operator show it, without reports of other
+   * operators.
+   */
   clientStates(): readonly OwnClientState[] {
     return [...this.#clients.values()]
   }
@@ -205,7 +220,10 @@ export class Acknowledgements {
     return effectiveStates(own ? [own, ...remote] : remote)
   }
 
-  /** Returns the states of the client of this uid, or of each of its workers; empty for unknown clients. */
+  /**
+   * Returns one list of states for each worker of the client with this uid, or a single list without workers.
+   * The list of an unknown client is empty.
+   */
   #findParts(uid: string): readonly (readonly ClientState[])[] {
     const alone = this.#findStates(uid)
     if (alone.length > 0) return [alone]
@@ -220,7 +238,7 @@ export class Acknowledgements {
 
 interface ClientParts {
   readonly uid: string
-  /** The states of each worker. */
+  /** One list of states for each worker; a single list for a client without workers. */
   readonly parts: readonly (readonly ClientState[])[]
 }
 
@@ -242,7 +260,10 @@ function computeEnforcement(clients: readonly ClientParts[], resource: EnforcedR
   return { acknowledged, rejections, pending, lacking }
 }
 
-/** The newest stream of a client decides. A client that has not connected yet lacks nothing. */
+/**
+ * Returns whether a client lacks the feature by its newest stream. A client that has not connected yet lacks
+ * nothing.
+ */
 function lacks([newest]: readonly ClientState[], feature: string): boolean {
   return newest !== undefined && !newest.client.features.includes(feature)
 }
@@ -266,7 +287,7 @@ class GoodContents {
   }
 
   add({ version, resources }: Snapshot): void {
-    // Every client acknowledges the same snapshot, one after the other.
+    // A snapshot is added once, although every client acknowledges it, one after the other.
     if (version === this.#lastVersion) return
     this.#lastVersion = version
     for (const [name, resource] of resources) {

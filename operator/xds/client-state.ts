@@ -6,23 +6,26 @@ export interface FeedClient {
   readonly uid: string
   /** The name of the pod, for people. */
   readonly pod: string
-  /** The index of the worker, from 0, and the number of workers of the pod; undefined for one process. */
+  /**
+   * The index of the worker, from 0, and the number of workers of the pod; undefined if the pod is a single
+   * process.
+   */
   readonly worker?: { readonly index: number; readonly of: number } | undefined
   readonly nodeId: string
   readonly namespace: string
-  /** The extensions of the reference that it understands. */
+  /** The extensions of the feed, beyond envoyproxy/ratelimit, that the client understands. */
   readonly features: readonly string[]
-  /** The address of the connection. */
+  /** The remote address of the connection. */
   readonly peer: string
 }
 
 /** The field of node.metadata with the features of a client, separated by commas. */
 export const featuresField = 'tollway.features'
 
-/** The maximum of features of a client; others are ignored. */
+/** The maximum number of features of a client; further ones are ignored. */
 export const maxFeatures = 100
 
-/** The maximum of workers of a pod. */
+/** The maximum number of workers of a pod. The worker numbers of a pod with more are ignored. */
 export const maxWorkers = 64
 
 /** Returns an id that differs between the workers of a pod. */
@@ -32,14 +35,16 @@ export function clientId({ uid, worker }: Pick<FeedClient, 'uid' | 'worker'>): s
 
 export const workerId = (uid: string, index: number) => `${uid} worker ${index}`
 
-/** The state of one client for one type, by its newest stream to one operator. */
+/** The state of one client for one type, as the newest stream of the client to one operator shows it. */
 export interface ClientState {
   readonly client: FeedClient
   /** Whether the stream is open. */
   readonly connected: boolean
   /** The time at which the stream was opened, by the monotonic clock of this process. */
   readonly openedMs: number
-  /** Whether the first request named a version in force: then the proofs of older streams still count. */
+  /**
+   * Whether the first request named a version in force. If so, acknowledgements on older streams still count.
+   */
   readonly carriesOver: boolean
   /** The acknowledged contents; undefined if there are none. */
   readonly inForce: HeldContents | undefined
@@ -59,16 +64,22 @@ export interface RejectedContent {
   readonly message: string
 }
 
-/** The reports of other operators. A client has a state at each operator to which it had streams. */
+/**
+ * The reports of other operators about clients. A client has one state for each operator to which it had
+ * streams.
+ */
 export interface RemotePeers {
   clientStates(typeUrl: string, clientId: string): readonly ClientState[]
   /** Returns the clients that have a stream to another operator. */
   clients(): readonly FeedClient[]
-  /** Called after each change of these results. */
+  /** Adds a listener that is called after each change of the results above. */
   onChange(listener: () => void): void
 }
 
-/** Returns the states of one client that count, the newest first: back to the last stream that began anew. */
+/**
+ * Returns the states of one client that count, the newest first: back to the last stream that did not carry
+ * over older acknowledgements.
+ */
 export function effectiveStates(clientStates: readonly ClientState[]): readonly ClientState[] {
   const newestFirst = clientStates.toSorted((one, other) => other.openedMs - one.openedMs)
   const last = newestFirst.findIndex(({ carriesOver }) => !carriesOver)

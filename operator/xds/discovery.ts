@@ -12,14 +12,14 @@ export const discoveryPath =
   '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 
 /**
- * The maximum of cached snapshots. Streams with withheld contents have separate snapshots; the others share
- * one.
+ * The maximum number of cached encoded snapshots. Each stream with withheld contents has a snapshot of its
+ * own; all other streams share one.
  */
 const maxEncodedSnapshots = 4
 
 /**
- * Reads requests and writes responses. Content that all streams share is encoded once: `encodeParts` returns
- * it as the first part, and the fields of the stream as the second.
+ * Reads requests and writes responses. The snapshot, which streams share, is encoded once: `encodeParts`
+ * returns it as the first part, and the nonce of the stream as the second.
  */
 export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> & {
   encodeParts(response: Response): readonly Uint8Array[]
@@ -38,7 +38,10 @@ export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> & {
     return bytes
   }
 
-  /** Two encoded messages, one after the other, are the message that has the fields of both. */
+  /**
+   * Relies on protobuf: two encoded messages, one after the other, decode as one message with the fields of
+   * both.
+   */
   function encodeParts({ nonce, snapshot }: Response): readonly Uint8Array[] {
     const ofStream = toBinary(DiscoveryResponseSchema, create(DiscoveryResponseSchema, { nonce }))
     return [encodeOnce(snapshot), ofStream]
@@ -51,7 +54,10 @@ export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> & {
   }
 }
 
-/** The fields of a DiscoveryResponse and of an Any: the number, and wire type 2, bytes with their length. */
+/**
+ * The tags of fields of DiscoveryResponse and Any: the field number, and wire type 2 for bytes after their
+ * length.
+ */
 const tags = {
   versionInfo: (1 << 3) | 2,
   resources: (2 << 3) | 2,
@@ -80,10 +86,13 @@ function encodeSnapshot({ version, typeUrl, resources, bytes }: Snapshot): Buffe
   return target.subarray(0, writeField(target, at, tags.responseTypeUrl, typeBytes))
 }
 
-/** The maximum of bytes of a length of 32 bits. */
+/** The maximum number of bytes of a 32-bit length, encoded as a varint. */
 const maxVarintBytes = 5
 
-/** Returns the number of bytes of a field with a value of that length. Its tag is one byte. */
+/**
+ * Returns the encoded bytes of a field whose value has this length: a tag of one byte, the length and the
+ * value.
+ */
 function fieldBytes(length: number): number {
   let bytes = 2
   for (let rest = length >>> 7; rest > 0; rest >>>= 7) bytes += 1

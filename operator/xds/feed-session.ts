@@ -16,15 +16,15 @@ import {
   type StreamState,
 } from './stream.ts'
 
-/** The snapshot of one type, and its acknowledgements. */
+/** The published snapshot of one type, and the acknowledgements of clients. */
 export interface PublishedType {
-  /** undefined until the sources have synced. */
+  /** Undefined until the sources have synced. */
   snapshot: Snapshot | undefined
   readonly acknowledgements: Acknowledgements
 }
 
 interface SessionOptions {
-  /** Unique to the stream. */
+  /** The id of the stream, unique in this process. */
   readonly id: string
   readonly types: ReadonlyMap<string, PublishedType>
   readonly log: Log
@@ -35,14 +35,14 @@ interface SessionOptions {
 
 /** One stream: reads requests, and returns the responses to send. */
 export interface FeedSession {
-  /** undefined before the first request. */
+  /** Undefined before the first request. */
   readonly client: FeedClient | undefined
   readonly responses: AsyncIterable<Response>
-  /** Sends the new snapshot of a type. */
+  /** Sends a new snapshot when the protocol allows it: see `offer`. */
   publish(snapshot: Snapshot): void
-  /** Ends `responses`, with the error if there is one. */
+  /** Ends `responses`, with the error if one is passed. */
   end(error?: GrpcError): void
-  /** Records the end of the stream. */
+  /** Records in the acknowledgements that the stream has ended. */
   close(): void
 }
 
@@ -155,10 +155,10 @@ export function openSession(
   }
 }
 
-/** The maximum of each text of a node, as long as Kubernetes allows for names. */
+/** The maximum length of each text of a node: Kubernetes allows no longer names. */
 const maxTextChars = 253
 
-/** A node without a uid is identified by its stream. */
+/** Reads the client from the node of a request. A client without a uid gets the id of its stream. */
 function readClient({ node }: DiscoveryRequest, streamId: string, peer: string): FeedClient {
   const text = (name: string) => {
     const value = node?.metadata?.[name]
@@ -174,7 +174,7 @@ function readClient({ node }: DiscoveryRequest, streamId: string, peer: string):
   return { uid, pod, namespace: text('namespace'), features, nodeId, peer, worker }
 }
 
-/** A process with several workers has a stream for each. Malformed pairs of numbers are ignored. */
+/** Reads which worker of a process has the stream, and of how many. Invalid numbers are ignored. */
 function readWorker(index: string, of: string): FeedClient['worker'] {
   const isPair = /^\d{1,2}$/.test(index) && /^\d{1,2}$/.test(of) && Number(index) < Number(of)
   return isPair && Number(of) <= maxWorkers ? { index: Number(index), of: Number(of) } : undefined

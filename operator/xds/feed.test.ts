@@ -26,7 +26,10 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   }
 }
 
-/** `a=1 b=2+windows`: resources and their contents, after a plus the features that they need. */
+/**
+ * Parses a snapshot, such as `a=1 b=2+windows`: resources with their contents and, after a plus, the features
+ * that they need.
+ */
 function parse(text: string): Snapshot {
   const pairs = text.split(' ').filter(pair => pair !== '')
   return createSnapshot(

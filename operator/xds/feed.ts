@@ -27,19 +27,19 @@ interface FeedOptions {
   readonly log: Log
   /** Whether a client may have the feed; every client may when left out. Called once for each stream. */
   readonly admit?: (client: FeedClient) => boolean
-  /** The state of clients of other operators. `enforcement` and `clients` include it. */
+  /** The states of clients that have streams to other operators. `enforcement` and `clients` include them. */
   readonly remotePeers?: RemotePeers
   readonly limits?: Partial<FeedLimits>
 }
 
 export interface FeedLimits extends AcknowledgementLimits {
-  /** The maximum of streams. One more is answered by RESOURCE_EXHAUSTED. */
+  /** The maximum number of streams. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
-  /** The size of one snapshot. The pods of the services receive 64 MiB at most. */
+  /** The maximum bytes of one snapshot. The pods of the services receive at most 64 MiB. */
   readonly maxSnapshotBytes: number
   /**
-   * The bytes of snapshots that are sent at once, and how long a client that does not read keeps others
-   * waiting.
+   * `maxBytes` limits the snapshots that are sent at the same time. A client that does not read keeps others
+   * waiting for at most `maxHoldMs`.
    */
   readonly permits: { readonly maxBytes: number; readonly maxHoldMs: number }
 }
@@ -56,7 +56,7 @@ const defaultFeedLimits: FeedLimits = {
  * resource of its type and ignores the names in the request; a client drops resources that it does not need.
  */
 export class Feed {
-  /** The methods for `createGrpcServer`. */
+  /** The gRPC methods of the feed, for `createGrpcServer`. */
   readonly methods: readonly AnyMethod[]
   readonly #options: FeedOptions
   readonly #limits: FeedLimits
@@ -85,9 +85,9 @@ export class Feed {
   }
 
   /**
-   * Puts the snapshot in force for its type, and sends it to every client that does not have it. Requests
-   * for a type are not answered before its first snapshot. The same version again changes nothing. Throws,
-   * and changes nothing, when the snapshot is larger than the limit.
+   * Replaces the snapshot of its type, and sends the new one to every client that does not have it. Requests
+   * for a type are not answered before the first snapshot of the type. The same version again changes
+   * nothing. Throws, and changes nothing, when the snapshot is larger than `maxSnapshotBytes`.
    */
   publish(snapshot: Snapshot): void {
     const { maxSnapshotBytes } = this.#limits
@@ -109,17 +109,20 @@ export class Feed {
     return this.#requireType(typeUrl).snapshot
   }
 
-  /** Returns for any resource which of these clients enforce exactly that content, and which rejected it. */
+  /**
+   * Returns a function that tells for any resource which of these clients enforce exactly that content, and
+   * which rejected it. Call it at once: see `Acknowledgements.enforcement`.
+   */
   enforcement(typeUrl: string, uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
     return this.#requireType(typeUrl).acknowledgements.enforcement(uids)
   }
 
-  /** Calls the listener after each change of `enforcement` or `clients`, without details. */
+  /** Adds a listener that is called, without arguments, after each change of `enforcement` or `clients`. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener)
   }
 
-  /** Returns one entry for each stream that has named its client, here or at another operator. */
+  /** Returns the client of each stream whose first request has arrived, here or at another operator. */
   clients(): readonly FeedClient[] {
     const own = [...this.#sessions].flatMap(({ client }) => client ?? [])
     const ids = new Set(own.map(clientId))
@@ -128,8 +131,9 @@ export class Feed {
   }
 
   /**
-   * Returns for each version the pods that enforce it, at this and at other operators; the version is empty
-   * for pods that enforce none. A pod with several workers counts with each version that one of them has.
+   * Returns for each version the pods that enforce it, at this and at other operators. Pods that enforce
+   * nothing have the empty version. A pod whose workers enforce different versions is listed for each of
+   * them.
    */
   podsByVersion(typeUrl: string): ReadonlyMap<string, ReadonlySet<string>> {
     const { acknowledgements } = this.#requireType(typeUrl)
@@ -142,14 +146,17 @@ export class Feed {
     return pods
   }
 
-  /** Returns the state of each client of each type by the streams of this operator alone. */
+  /** Returns by type the state of each client as its streams to this operator show it. */
   clientStates(): ReadonlyMap<string, readonly OwnClientState[]> {
     return new Map(
       [...this.#types].map(([typeUrl, { acknowledgements }]) => [typeUrl, acknowledgements.clientStates()]),
     )
   }
 
-  /** Ends every stream with UNAVAILABLE, and rejects new ones: streams never end by themselves in a drain. */
+  /**
+   * Ends every stream with UNAVAILABLE, and rejects new ones. Clients keep streams open, so a drain would
+   * wait for them forever.
+   */
   close(): void {
     this.#closed = true
     for (const session of this.#sessions) session.end(shuttingDown())
@@ -184,7 +191,10 @@ export class Feed {
     return openSession(requests, call, { id: ids(), types: this.#types, log, admit, onChange })
   }
 
-  /** Encodes the response when its turn has come. It counts until the connection has accepted it. */
+  /**
+   * Yields the response when it is within the limit of `#sends`, where it counts until the connection has
+   * accepted it.
+   */
   async *#inTurn(response: Response, signal: AbortSignal): AsyncGenerator<Response> {
     const { bytes } = response.snapshot
     await this.#sends.acquire(bytes)

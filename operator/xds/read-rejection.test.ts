@@ -4,7 +4,10 @@ import { readRejection, rejectionText } from './read-rejection.ts'
 
 const names = ['shop/pay', 'shop/pay-api', 'web-shop/pay', 'blog/all', 'blog/all: old']
 
-/** The message, and the rejection of each name in it. `⏎` stands for a line break. */
+/**
+ * Each line has a message and, after the arrow, the rejection of each name in it. `⏎` stands for a line
+ * break.
+ */
 const table = `
 shop/pay: bad unit                                  → shop/pay = bad unit
 shop/pay-api: bad unit                              → shop/pay-api = bad unit

@@ -1,6 +1,6 @@
-/** The maximum length of a rejection; longer ones are truncated. */
+/** The maximum length of a rejection, in characters; the rest is ignored. */
 const maxMessageChars = 16 * 1024
-/** The maximum length of the text of a resource. */
+/** The maximum length of the reason for one resource, in characters; the rest is cut. */
 const maxTextChars = 1024
 
 const partOfName = /[\w./-]/
@@ -8,9 +8,9 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 /**
  * Returns the resources that a rejection names, each with its reason. A line names a resource by `<name>:
- * <text>`, with or without words in front, as the pods of the services and the reference write it. Of several
- * names in a line the first counts, and of those that begin there the longest. Empty when no line names one
- * of `names`.
+ * <text>`, with or without words before it, as the pods of the services and envoyproxy/ratelimit write it. Of
+ * several names in a line, the one that begins first counts; of names that begin at the same place, the
+ * longest. The map is empty when no line names one of `names`.
  */
 export function readRejection(message: string, names: Iterable<string>): ReadonlyMap<string, string> {
   const text = message.slice(0, maxMessageChars)
@@ -32,13 +32,13 @@ export function readRejection(message: string, names: Iterable<string>): Readonl
   return texts
 }
 
-/** Returns a rejection as one printable line. */
+/** Returns a rejection as one printable line of at most `maxTextChars`; never empty. */
 export function rejectionText(message: string): string {
   const shown = message.slice(0, maxTextChars).replace(unprintable, ' ').trim()
   return shown === '' ? 'no reason was given' : shown
 }
 
-/** The positions of `<name>: ` in the text where it is not the end of a longer name. */
+/** Yields the positions of `<name>: ` in the text, except where it is the end of a longer name. */
 function* findPositions(name: string, text: string): Generator<number> {
   const wanted = `${name}: `
   for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {

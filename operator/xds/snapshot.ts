@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 export interface Resource {
   /** Unique in its snapshot: `namespace/name` of the custom resource. */
   readonly name: string
-  /** The message of the snapshot's type. */
+  /** The encoded message, of the type of the snapshot. */
   readonly bytes: Uint8Array
   /** The hash of the bytes. Equal content has an equal hash on every replica. */
   readonly hash: string
@@ -14,29 +14,34 @@ export interface Resource {
 
 /** All resources of one type in the feed. A snapshot is immutable. */
 export interface Snapshot {
-  /** `type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig`. */
+  /**
+   * The type of the resources, such as `type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig`.
+   */
   readonly typeUrl: string
   /** The hash of the whole content: the same on every replica and after a restart. */
   readonly version: string
   /** The resources by name, in the order of the names. */
   readonly resources: ReadonlyMap<string, Resource>
-  /** The features of all resources. */
+  /** The features that at least one resource needs. */
   readonly features: ReadonlySet<string>
   /** The sum of the resources' lengths. */
   readonly bytes: number
 }
 
-/** Returns 128 bits of SHA-256 in hex: short enough to read aloud, long enough to be unique. */
+/**
+ * The length of hashes: 128 bits of SHA-256 in hex, short enough to read aloud and long enough to be unique.
+ */
 const hashChars = 32
 
-/** Creates a resource. A rejection names it, so an empty name is a defect, and throws. */
+/** Creates a resource. Throws for an empty name, since rejections name the resource. */
 export function createResource(name: string, bytes: Uint8Array, features: readonly string[] = []): Resource {
   if (name === '') throw new Error('a resource of the feed needs a name')
   return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars), features }
 }
 
 /**
- * Returns the canonical snapshot of these resources, independent of their order. Throws for two of one name.
+ * Returns the canonical snapshot of these resources, independent of their order. Throws for two resources
+ * with the same name.
  */
 export function createSnapshot(typeUrl: string, resources: Iterable<Resource>): Snapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : 1))

@@ -14,16 +14,14 @@ import {
 } from './stream.ts'
 
 /**
- * The state machine against a model that knows no versions, hashes or sets of rejections: it keeps every
- * response and what
- * became of it, and finds what should be sent by looking through all of that. Whatever clients answer, in
- * whatever
- * order, the two must send the same.
+ * Compares the state machine with a model that has no versions, hashes or sets of rejections. The model keeps
+ * every response with its outcome, and derives from them what must be sent. Whatever clients answer, in
+ * whatever order, both must send the same.
  */
 const soak = process.env['SOAK'] === '1'
 const numRuns = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 2000))
 
-/** One name is the beginning of another, so that a rejection's longest name matters. */
+/** One name is the beginning of another, so that it matters that a rejection names the longest one. */
 const names = ['a', 'a-b', 'c'] as const
 const clients = ['one', 'two'] as const
 type Content = ReadonlyMap<string, string>
@@ -40,7 +38,7 @@ type Action =
   | { readonly do: 'connect'; readonly client: string; readonly claim: 'nothing' | 'newest' | 'rejected' }
   | { readonly do: 'answer'; readonly client: string; readonly nonce: Nonce; readonly answer: Answer }
 type Nonce = 'last' | 'previous' | 'next' | 'foreign' | 'empty'
-/** `names`: a rejection of these; an empty list rejects without a name. */
+/** With `names`, the answer is a rejection of these resources; with an empty list, one that names none. */
 type Answer = 'ack' | 'other version' | { readonly names: readonly string[]; readonly style: number }
 
 const client = fc.constantFrom(...clients)
@@ -91,9 +89,9 @@ interface Sent {
 }
 
 interface ModelClient {
-  /** The present stream's responses. */
+  /** The responses on the present stream. */
   sent: Sent[]
-  /** The content that the client has acknowledged on this stream, and on any stream. */
+  /** The content that the client acknowledged last on this stream; below, on any stream. */
   inForce: Content | undefined
   lastGood: Content | undefined
 }
@@ -153,7 +151,7 @@ function createModel() {
       of.lastGood = sent.content
       log.push({ kind: 'acknowledged', content: sent.content })
     },
-    /** The content that the client must be sent now; undefined for none. */
+    /** Returns the content that must be sent to the client now; undefined for none. */
     due(of: ModelClient): Content | undefined {
       if (published === undefined || of.sent.at(-1)?.outcome === 'open') return undefined
       const content = wanted(of, published)
@@ -225,7 +223,7 @@ function createComparison() {
     return outcome.kind
   }
 
-  /** Checks the rules independently of the model. */
+  /** Checks the rules of the protocol for one sent response, independently of the model. */
   function checkSend(name: string, of: ModelClient, nonce: string, snapshot: Snapshot): void {
     assert.ok(newest, 'nothing is sent before there is something')
     assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'one response is outstanding at a time')
@@ -318,8 +316,8 @@ function createComparison() {
   }
 
   /**
-   * From now on, every client acknowledges; in the end each must have all that it may have of the newest
-   * snapshot.
+   * Lets every client acknowledge everything from now on. In the end, each must have all contents of the
+   * newest snapshot that are not withheld from it.
    */
   function settle(): void {
     for (const name of model.byName.keys()) {

@@ -162,7 +162,10 @@ const cases: Readonly<Record<string, string>> = {
 
 const typeUrl = 'type.googleapis.com/test.Thing'
 
-/** `a=1 b=2+windows`: resources and their contents, after a plus the features that they need. */
+/**
+ * Parses a snapshot, such as `a=1 b=2+windows`: resources with their contents and, after a plus, the features
+ * that they need.
+ */
 function parse(text: string): Snapshot {
   const pairs = text.split(' ').filter(pair => pair !== '')
   return createSnapshot(

@@ -6,23 +6,26 @@ import { createSnapshot, type Resource, type Snapshot } from './snapshot.ts'
  * requests to `receive` and new snapshots to `renew`, records the outcome, and sends what `offer` returns.
  */
 export interface StreamState {
-  /** The begin of every nonce, so that the nonces of different streams differ. */
+  /** The beginning of every nonce, so that the nonces of different streams differ. */
   readonly nonceScope: string
-  /** The features of the client. Resources that need other ones are withheld. */
+  /** The features of the client. Resources that need a feature beyond these are withheld. */
   readonly features: ReadonlySet<string>
-  /** The newest snapshot; undefined before the sources have synced. No request is answered before. */
+  /** The newest snapshot; undefined until the sources have synced. Until then no request is answered. */
   readonly snapshot: Snapshot | undefined
   /** Whether the first request was received. */
   readonly opened: boolean
   /** The number of sent responses. */
   readonly sentCount: number
-  /** The response that the client has not answered yet, one at most. */
+  /** The response that the client has not answered yet; undefined if there is none. */
   readonly outstanding: Response | undefined
   /** The snapshot that the client acknowledged last on this stream. */
   readonly acknowledged: Snapshot | undefined
-  /** The versions that this stream rejected. They are not sent to it again. */
+  /** The versions that the client rejected on this stream. They are not sent on it again. */
   readonly rejectedVersions: ReadonlySet<string>
-  /** The contents of single resources that this stream rejected, by `contentKey`. They are withheld. */
+  /**
+   * The contents of single resources that the client rejected on this stream, as `contentKey`s. They are
+   * withheld.
+   */
   readonly rejectedContents: ReadonlySet<string>
 }
 
@@ -34,11 +37,11 @@ export interface Response {
 export interface StreamRequest {
   readonly versionInfo: string
   readonly responseNonce: string
-  /** The text of `error_detail`; undefined without one. */
+  /** The text of `error_detail`; undefined if the request has no `error_detail`. */
   readonly error: string | undefined
 }
 
-/** The meaning of a request. */
+/** What a request means to the protocol. */
 export type RequestOutcome =
   /** The first request of its stream. An empty version means that the client has nothing in force. */
   | { readonly kind: 'opened'; readonly claimedVersion: string }
@@ -48,9 +51,9 @@ export type RequestOutcome =
   | { readonly kind: 'ignored' }
 
 export interface ResponseRejection {
-  /** The sent snapshot. */
+  /** The snapshot of the rejected response. */
   readonly snapshot: Snapshot
-  /** The resources that the client rejected, each with the reason. Empty when it named none. */
+  /** The resources that the client rejected, each with the reason. Empty if the client named none. */
   readonly named: readonly { readonly resource: Resource; readonly text: string }[]
   /** The whole rejection in one line. */
   readonly text: string
@@ -60,8 +63,8 @@ export interface ResponseRejection {
 type LastGood = (name: string) => Iterable<Resource>
 
 /**
- * Beyond these limits, a stream forgets the versions that it rejected first, and contents that the snapshot
- * no longer has. If one of these is published again, the stream rejects it once more.
+ * Beyond these limits, a stream forgets the versions that were rejected first, and rejected contents that the
+ * snapshot no longer has. If a forgotten one is published again, the client gets and rejects it once more.
  */
 export const streamLimits = { maxRejectedVersions: 1000, maxRejectedContents: 1000 } as const
 
@@ -83,7 +86,7 @@ export function createStreamState(
   }
 }
 
-/** Replaces the snapshot. Older snapshots that were not sent yet are never sent. */
+/** Replaces the snapshot. An older one that was not sent yet is never sent. */
 export function renew(state: StreamState, snapshot: Snapshot): StreamState {
   return { ...state, snapshot }
 }
@@ -121,12 +124,12 @@ export function receive(
 /**
  * Returns the response to send now, if there is one.
  *
- * - The first request is always answered, as soon as there is a snapshot. While a response is outstanding
- *   nothing is sent; then the newest snapshot is sent, unless the client has acknowledged it.
- * - A rejected version is not sent again. If the rejection named resources, only their rejected contents are
- *   withheld: the last acknowledged contents replace them, if there are any, and the others are sent. If it
- *   named none, nothing is sent until the snapshot changes.
- * - A resource that needs a feature that the client lacks is withheld in the same way.
+ * - The first request is always answered, as soon as there is a snapshot. While a response is outstanding,
+ *   nothing is sent. After its answer, the newest snapshot is sent, unless the client has acknowledged it.
+ * - A rejected version is not sent again. If the rejection named resources, only the rejected contents of
+ *   these are withheld, and replaced by the last acknowledged contents if there are any; all other resources
+ *   are sent. If the rejection named none, nothing is sent until the snapshot changes.
+ * - A resource that needs a feature that the client lacks is withheld in the same way as a rejected one.
  */
 export function offer(
   state: StreamState,
@@ -165,7 +168,7 @@ function isWithheld(state: StreamState, resource: Resource): boolean {
   return resource.features.some(feature => !state.features.has(feature))
 }
 
-/** The hash has a fixed length, so no two contents share a key. */
+/** Returns the key of a content. The hash has a fixed length, so no two contents have the same key. */
 function contentKey({ hash, name }: Resource): string {
   return `${hash} ${name}`
 }
@@ -188,7 +191,10 @@ function withRejection(state: StreamState, { snapshot, named }: ResponseRejectio
   return { ...state, rejectedVersions, rejectedContents: withContents(state, keys) }
 }
 
-/** If those of the present snapshot alone are too many, the rejection counts as one that named nothing. */
+/**
+ * Adds rejected contents, and beyond the limit drops those that the snapshot no longer has. If too many are
+ * left, the rejection counts as one that named no resource.
+ */
 function withContents(state: StreamState, added: readonly string[]): ReadonlySet<string> {
   const all = new Set([...state.rejectedContents, ...added])
   if (all.size <= streamLimits.maxRejectedContents) return all

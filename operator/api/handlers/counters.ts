@@ -26,7 +26,10 @@ export const counterHandler: Handler = {
   },
 }
 
-/** Names the parameter that has the entries. */
+/**
+ * Returns an error about `entries` as one about the parameter `descriptor`, by which the caller has sent
+ * them.
+ */
 function inParameters(error: unknown): unknown {
   if (!(error instanceof QueryError) || error.field !== 'entries') return error
   return new QueryError(error.code, error.message, 'descriptor')
@@ -36,7 +39,7 @@ export const reset: Handler = {
   resolveScope: call => resolveDomainScope(call.sources, (call.body as ResetBody).domain),
   async answer(call): Promise<CounterChangeAnswer> {
     const { domain, entries, by } = call.body as ResetBody
-    // The schema cannot require null: validation takes null for a field that is left out.
+    // The schema cannot require null, because validation treats null as a field that is left out.
     if (by !== undefined) throw invalidInput([{ path: 'by', message: noNumber(by) }])
     const at = { domain, entries }
     return await recordChange(call, at, { action: 'reset' }, () => call.sources.pods.reset(at))
@@ -56,7 +59,7 @@ export const raise: Handler = {
   },
 }
 
-/** Makes a change, and records it, also if its outcome is unknown. */
+/** Makes a change, and reports it to `changed`, even if it is unknown whether it was made. */
 async function recordChange(
   { sources, caller, changed }: ApiCall,
   at: CounterAddress,

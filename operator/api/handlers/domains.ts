@@ -17,7 +17,7 @@ import { type ApiCall, type Handler, optionalText, readPage, requiredText } from
 const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }
 
-/** The domains of resources and of pods: one may be missing in the other for a moment. */
+/** Lists the domains of resources and of pods: for a moment, a domain can be known only to one of the two. */
 export const domains: Handler = {
   resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<DomainList> {
@@ -45,8 +45,8 @@ export const domains: Handler = {
 const parseOwner = (name: string | undefined) => (name === undefined ? null : parseResourceName(name))
 
 /**
- * The number of rules is that of the resource, if there is one: pods may enforce an earlier version for a
- * moment.
+ * Returns the totals of a domain. The number of rules is taken from the resource, if there is one, since pods
+ * may still enforce an earlier version of it.
  */
 function describeTotals(totals: DomainTotals | undefined, content: RateLimitDomain | undefined) {
   const { pods, rules, ...counted } = totals ?? { ...noPods, rules: 0 }
@@ -99,7 +99,8 @@ export const rules: Handler = {
         ...describeHits(counted),
         nearPerSecond: counted.perSecond.near,
         shadowPerSecond: counted.perSecond.shadow,
-        // An earlier version with the Lease does not know `sumsOnly`.
+        // An operator of an earlier version that has the Lease ignores `sumsOnly`, and sends the totals of
+        // pods.
         pods: sumsOnly ? {} : { ...pods },
       })),
       ...(next !== undefined && { next }),
@@ -119,7 +120,7 @@ export async function checkRule(call: ApiCall): Promise<void> {
   const rule = optionalText(call, 'rule')
   if (rule === undefined || domain === undefined) return
   const content = findDomain(sources, domain)
-  // The pods reject a domain that they do not know either.
+  // Without a resource no check is needed here: pods reject a domain that they do not know.
   if (content === undefined || listedRules(content).some(each => each.rule === rule)) return
   const reported = await readAll(page =>
     toleratingUnknownDomain(sources.pods.rules(domain, { ...page, sumsOnly: true }), true),
@@ -130,7 +131,7 @@ export async function checkRule(call: ApiCall): Promise<void> {
   throw errorOfField('unknown-rule', 'rule', message)
 }
 
-/** Adds the rules that no pod has reported to a page of those that pods have reported. */
+/** Adds the rules without hits, which no pod reports, to a page of rules that pods report. */
 function withoutHits(
   { items, next: nextReported }: Paged<RuleTotals>,
   content: RateLimitDomain | undefined,
@@ -145,7 +146,10 @@ function withoutHits(
   return { items: shown, ...(next !== undefined && { next }) }
 }
 
-/** Pods learn of a new domain after the resource is accepted: such a domain has no hits yet. */
+/**
+ * Resolves with no items for a domain of a resource that pods do not know yet: pods learn of a new domain
+ * after the resource is accepted.
+ */
 async function toleratingUnknownDomain<Item>(
   asked: Promise<Paged<Item>>,
   isOwned: boolean,
@@ -159,7 +163,10 @@ async function toleratingUnknownDomain<Item>(
   }
 }
 
-/** Without a domain, the sum of those of the namespace, or of all. */
+/**
+ * Answers with the history of a domain or, without one, with the sum of all domains of the namespace or of
+ * all namespaces.
+ */
 export const historyHandler: Handler = {
   resolveScope(call) {
     const domain = optionalText(call, 'domain')

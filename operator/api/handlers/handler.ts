@@ -10,16 +10,16 @@ export interface ApiCall {
   readonly body: unknown
   readonly caller: ApiCaller
   readonly sources: ApiSources
-  /** Reports a change of a counter. */
+  /** Reports a change of a counter, for the log and Events. */
   readonly changed: (change: CounterChangeEvent) => void
   /** Aborted when the client disconnects, and when the server stops. */
   readonly signal: AbortSignal
 }
 
 export interface Handler {
-  /** Returns where the caller needs the right of the endpoint. */
+  /** Returns the scope in which the caller needs the right of the endpoint. */
   resolveScope(call: ApiCall): RightScope
-  /** Returns the right if it depends on the call. */
+  /** Returns the right that the caller needs, for endpoints whose right depends on the call. */
   resolveRight?(call: ApiCall): ApiRight
   /** Resolves with the answer. Rejects with an `ApiError` or a `QueryError`. */
   answer(call: ApiCall): Promise<unknown>
@@ -27,7 +27,7 @@ export interface Handler {
 
 /** A handler that answers with a stream of events. */
 export interface StreamHandler extends Pick<Handler, 'resolveScope' | 'resolveRight'> {
-  /** The name of its events. */
+  /** The name of the events of the stream. */
   readonly event: string
   /** Rejects with the error of the answer before the stream begins. */
   check(call: ApiCall): Promise<void>
@@ -42,5 +42,5 @@ export const requiredText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: 
 export const optionalText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
   parameters[name] as string | undefined
 
-/** The page of a list that the parameters `after` and `limit` name. */
+/** Returns the page of a list that the parameters `after` and `limit` ask for. */
 export const readPage = ({ parameters }: Pick<ApiCall, 'parameters'>) => parameters as PageRequest

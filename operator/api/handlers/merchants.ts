@@ -14,7 +14,7 @@ import { selectResources } from './resources.ts'
 
 type Item = MerchantList['items'][number]
 
-/** The merchants of resources. Without an answer of the payments service, their balances are left out. */
+/** Lists the merchants of resources. Balances are left out if the payments service does not answer. */
 export const merchantsHandler: Handler = {
   resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<MerchantList> {
@@ -59,7 +59,10 @@ const describeBalances = ({ available, pending }: MerchantBalances) => ({
 
 const describeMoney = ({ currency, amount, exponent }: MoneyAmount) => ({ currency, amount, exponent })
 
-/** A caller with the right for one namespace gets no ids of merchants of others. */
+/**
+ * Describes a proof of the books. A caller with the right for one namespace gets no merchant ids of other
+ * namespaces.
+ */
 function describeVerify(
   { beganMs, endedMs, findings, records, shown }: BooksVerification,
   merchants: readonly ResourceStatus[],

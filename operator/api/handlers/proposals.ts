@@ -90,12 +90,15 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
   }
 }
 
-/** The translation of a large resource takes a second, and two functions need it. */
+/**
+ * Caches the translation of each body, since both `resolveScope` and `answer` need it, and that of a large
+ * resource takes a second.
+ */
 const proposals = new WeakMap<object, Proposal>()
 
 interface Proposal {
   readonly domain: RateLimitDomain
-  /** Settings that are valid and probably mistakes. */
+  /** Problems of settings that are valid but probably mistakes. */
   readonly warnings: readonly ResourceProblem[]
 }
 
@@ -127,9 +130,10 @@ function translateProposal(resource: Readonly<Record<string, unknown>>): Proposa
 }
 
 /**
- * Checks whether the domain is kept for other namespaces, or belongs to another resource. Returns the
- * proposal, with a warning if its resource exists: it gets the domain if it is older. Call it for callers
- * with the right to act, since the message names the other resource.
+ * Checks whether the domain is kept for other namespaces, or belongs to another resource. If the proposed
+ * resource exists already, a conflict with another resource is only a warning in the result, since the older
+ * of the two gets the domain. The message names the other resource: call this only for callers with the right
+ * to act.
  *
  * @throws ApiError with the problem as `tollway validate` reports it, for a new resource, and for each
  *   resource if the domain is kept for other namespaces
@@ -158,7 +162,7 @@ const isKnown = (name: string, { report }: Pick<ApiSources, 'report'>): boolean 
     each => each.kind === 'RateLimitConfig' && `${each.namespace}/${each.name}` === name,
   )
 
-/** The warnings of a proposal, as answers have them. */
+/** Returns the warnings of a proposal in the form of answers. */
 const describeWarnings = ({ warnings }: Proposal) =>
   warnings.map(({ path, message }) => ({ field: path, message }))
 

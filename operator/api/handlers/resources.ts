@@ -18,7 +18,7 @@ const feeds = [
   { kind: 'AnimationStreamRoute', typeUrl: streamRouteType },
 ]
 
-/** Returns the right for the resources of a kind. */
+/** Returns the right to do `verb` with the resources of a kind. */
 function makeRight(verb: ApiRight['verb'], kind: string): ApiRight {
   const { plural = '' } = resourceKinds.find(known => known.kind === kind) ?? {}
   return { verb, resource: plural }
@@ -96,7 +96,7 @@ const resolveManifestScope = (call: ApiCall) => ({
   name: requiredText(call, 'name'),
 })
 
-/** Returns a resource as its author wrote it. */
+/** Answers with a resource as its author wrote it. */
 export const manifest: Handler = {
   resolveScope: resolveManifestScope,
   resolveRight: call => makeRight('get', requiredText(call, 'kind')),

@@ -23,7 +23,7 @@ export const streamsHandler: Handler = {
 const countUnlisted = (look: BrokerResult) =>
   'page' in look ? look.page.total - look.page.streams.length : 0
 
-/** Relays the preview of a broker, whose JSON has the shape of the answer. */
+/** Answers with the preview of a broker unchanged: its JSON already has the shape of the answer. */
 export const preview: Handler = {
   resolveScope: () => ({}),
   async answer(call): Promise<object> {

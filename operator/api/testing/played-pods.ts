@@ -8,11 +8,11 @@ const limit = 10
 
 /** Pods of the domain `checkout` with one rule, `checkout.user`, of 10 a minute. */
 export interface PlayedPods extends PodSessions {
-  /** Every call rejects with this error; undefined for none. */
+  /** The error with which every call rejects; undefined if calls succeed. */
   problem: QueryError | undefined
-  /** Pods that do not answer. */
+  /** The names of the pods that do not answer. */
   missing: readonly string[]
-  /** The streams that are open. */
+  /** The number of open streams. */
   open: number
 }
 

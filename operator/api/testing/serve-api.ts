@@ -44,7 +44,7 @@ const condition = (type: string) => ({
   lastTransitionTime: '2026-01-01T00:00:00Z',
 })
 
-/** A resource whose processes all enforce it. */
+/** Returns a resource that all processes enforce. */
 export const playedResource = (kind: string, namespace: string, name: string) => ({
   kind,
   namespace,
@@ -73,13 +73,13 @@ interface ServedApi {
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']
   readonly domainGrants?: ApiSources['domainGrants']
-  /** Resources beside those that are always there. */
+  /** The resources in addition to the default ones. */
   readonly more?: readonly ReturnType<typeof playedResource>[]
   readonly brokers?: readonly BrokerResult[]
-  /** Why brokers cannot make a preview. */
+  /** The problem with which brokers answer instead of a preview. */
   readonly previewProblem?: string
   readonly feedStates?: ApiSources['feedStates'] | undefined
-  /** The sessions of real processes instead of the played pods. */
+  /** Answers of real processes, which replace those of the played pods. */
   readonly sessions?: ApiSources['pods'] | undefined
 }
 

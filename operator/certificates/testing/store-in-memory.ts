@@ -1,14 +1,14 @@
 import type { SecretData, SecretStore, StoredSecret } from '../secret-content.ts'
 
-/** A store that behaves as the API server; a test can read and disturb it. */
+/** A store that behaves as the API server does. A test can read it, and make it fail. */
 export interface StoreInMemory extends SecretStore {
-  /** Returns the content; empty if the Secret does not exist. */
+  /** Returns the content of a Secret; empty if it does not exist. */
   data(name: string): SecretData
   set(name: string, data: Readonly<Record<string, string | undefined>>): void
   delete(name: string): void
-  /** Makes every call fail with this text from now on; an empty text ends the failure. */
+  /** Makes every later call fail with this text. An empty text ends that. */
   fail(text: string): void
-  /** Selects writes that take effect and are reported as failed. */
+  /** Calls `chance` at each write. If it returns true, the write takes effect, but is reported as failed. */
   failAfterWrites(chance: () => boolean): void
 }
 

@@ -32,8 +32,8 @@ const alwaysRemoved = [
 ]
 
 /**
- * The files of a support bundle, without secrets and within its limits. A part that cannot be read is named in
- * the manifest, and the bundle is written without it.
+ * The files of a support bundle, without secrets and within `BundleLimits`. A part that cannot be read is
+ * left out, and named in the manifest.
  */
 export class Bundle {
   readonly #files = new Map<string, TreeEntry>()
@@ -43,7 +43,7 @@ export class Bundle {
   readonly #known: readonly string[]
   #bytes = 0
 
-  /** @param known known secrets, which are removed from all files */
+  /** @param known the texts of known secrets, which are removed from all files */
   constructor(known: readonly string[] = [], limits = bundleLimits) {
     this.#known = known
       .filter(secret => secret.length >= minKnownLength)
@@ -63,7 +63,7 @@ export class Bundle {
     return found
   }
 
-  /** Adds a text, such as a log. If it is too long, the newest lines are added. */
+  /** Adds a text, such as a log. If the text is too long, only its last lines are added. */
   async addText(path: string, read: () => Promise<string>): Promise<void> {
     const found = await this.#read(path, read)
     if (found !== undefined) this.#add(path, redactText(found, this.#known))
@@ -92,7 +92,7 @@ export class Bundle {
     this.#listed.push({ path, bytes: kept.length, ...(cutBytes > 0 && { cutBytes }) })
   }
 
-  /** Writes the bundle as a compressed tar. */
+  /** Writes the bundle as a compressed tar that only the user can read. Rejects if the file exists. */
   async write(file: string, createdAt: string): Promise<BundleManifest> {
     const manifest = {
       createdAt,
@@ -115,9 +115,9 @@ export class Bundle {
   }
 }
 
-/** A shorter known secret would also match ordinary words. */
+/** The minimum length of a known secret to remove: a shorter one would also match ordinary words. */
 const minKnownLength = 4
-/** A file is left out rather than cut to fewer bytes. */
+/** A file that would have to be cut to fewer bytes than this is left out. */
 const minCutBytes = 1024
 
 function dropFirstLine(bytes: Buffer): Buffer {
@@ -125,7 +125,7 @@ function dropFirstLine(bytes: Buffer): Buffer {
   return end === -1 ? bytes : bytes.subarray(end + 1)
 }
 
-/** Counts resources by the reason why they are not ready or degraded, and processes. */
+/** Counts the resources and the processes of a report, and those that have problems, by reason. */
 export function countProblems({ resources, replicas, problems }: StatusReport) {
   return {
     resources: resources.reduce((total, { resources = 1 }) => total + resources, 0),

@@ -33,7 +33,7 @@ export interface CollectScope {
   readonly tollwayNamespace: string | undefined
 }
 
-/** The cluster has neither the kinds of Tollway nor an operator. */
+/** The error for a cluster that has neither the kinds of Tollway nor an operator. */
 export class NoTollwayError extends Error {
   override readonly name = 'NoTollwayError'
 }
@@ -76,7 +76,10 @@ export async function collectFromCluster(
   for (const pod of pods) await collectLogs(cluster, bundle, pod)
 }
 
-/** Resolves with the pods, those of operators first; with none if the account lacks the right to list them. */
+/**
+ * Resolves with the pods, those of operators first; with an empty list if the account lacks the right to list
+ * pods.
+ */
 async function findPods(
   cluster: Cluster,
   bundle: Bundle,
@@ -113,11 +116,11 @@ const listImages = (pods: readonly TollwayPod[]) =>
 
 interface Installation {
   readonly namespace: string
-  /** The name of the release; undefined if no pod of an operator was found. */
+  /** The name of the Helm release; undefined if no pod of an operator was found. */
   readonly instance: string | undefined
 }
 
-/** Adds the objects of the installation, and none of other programs in its namespace. */
+/** Adds the objects of the installation, and no objects of other programs in the same namespace. */
 async function collectObjects(
   cluster: Cluster,
   bundle: Bundle,
@@ -161,7 +164,10 @@ async function collectLogs(cluster: Cluster, bundle: Bundle, pod: TollwayPod): P
   }
 }
 
-/** Adds the names and dates of the certificates in the Secrets that pods mount, and nothing else of these Secrets. */
+/**
+ * Adds the names and dates of the certificates in Secrets that pods mount; nothing else of these Secrets is
+ * added.
+ */
 async function collectCertificates(
   cluster: Cluster,
   bundle: Bundle,
@@ -200,7 +206,7 @@ function parseCertificates({ data }: KubeObject) {
   })
 }
 
-/** The support bundle of a cluster, with everything that the user may read. */
+/** The source of the support bundle of a cluster, with everything that the user may read. */
 export const clusterBundle: SourceOf<Bundle> = {
   options: clusterOptions,
   open: values =>

@@ -79,7 +79,7 @@ test('redaction removes secrets from texts, and keeps other words', () => {
 test('redaction of a long line takes linear time', () => {
   const started = process.cpuUsage()
   redactText(`${'a.b-'.repeat(500_000)} ${'token'.repeat(200_000)}`)
-  // The time of the processor, because other processes may use the machine.
+  // Measures CPU time, because other processes may use the machine.
   assert.ok(process.cpuUsage(started).user < 5_000_000)
 })
 

@@ -27,7 +27,7 @@ const machineBundle: SourceOf<Bundle> = {
   open: values => collectFromMachine(`${values['state-dir']}`),
 }
 
-/** Creates the command for the operator on this machine or for a cluster. */
+/** Creates the command. `source` collects from this machine or from a cluster. */
 export const createCollect = (source: SourceOf<Bundle>): Command => ({
   name: 'collect',
   summary: 'write a support bundle without secrets',

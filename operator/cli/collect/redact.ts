@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 
-/** The replacement of a removed value. */
+/** The text that replaces a removed value. */
 const removed = '(removed)'
 
 const sensitive =
@@ -8,12 +8,12 @@ const sensitive =
   'redis[_-]?auth'
 const sensitiveName = new RegExp(sensitive, 'i')
 
-/** Whether the value of a field, a setting or a header of this name may be a secret. */
+/** Returns whether a field, a setting or a header of this name may have a secret as its value. */
 function isSensitive(name: string): boolean {
   return sensitiveName.test(name) && !/(?:Name|Ref|Refs)$/.test(name)
 }
 
-/** A quoted value ends at the next quote that has as many backslashes before it as the first one. */
+/** A quoted value. It ends at the next quote with as many backslashes before it as the opening quote has. */
 const quoted = String.raw`(?<escape>\\*)"[^\n]{0,4000}?(?<!\\)\k<escape>"|'[^'\n]{0,4000}'`
 const unclosed = String.raw`\\*["'][^\n]{1,4000}`
 const separator = String.raw`(?:\\*["'])?\s{0,20}[:=]\s{0,20}`
@@ -32,7 +32,7 @@ const scheme = /\b(bearer|basic)\s+[\w.~+/=-]{3,}/gi
 const webToken = /\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*/g
 const privateKey = /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g
 const signingSecret = /\bwhsec_[\w+/=-]+/g
-/** 13 to 19 digits. Card numbers begin with 2 to 6, and times in milliseconds with 1. */
+/** A card number: 13 to 19 digits, of which the first is 2 to 6. Times in milliseconds begin with 1. */
 const cardNumber = /\b[2-6](?:[ -]?\d){12,18}\b/g
 const harmless = /^(?:true|false|null|-?\d+(?:\.\d+)?)$/
 
@@ -69,14 +69,14 @@ function passesLuhn(text: string): boolean {
   return sum % 10 === 0
 }
 
-/** Numbers, durations, sizes and switches. */
+/** Matches values of environment variables that are kept: numbers, durations, sizes and switches. */
 const plainValue = /^(?:true|false|-?\d{1,10}(?:\.\d{1,3})?(?:ms|s|m|h|Ki|Mi|Gi)?)$/
 const ownAnnotation = /^(?:tollway\.dev|meta\.helm\.sh|deployment\.kubernetes\.io)\//
 
 /**
- * Returns an object of Kubernetes, or a configuration, without secrets. Environment variables keep their
- * values only if these are numbers, durations, sizes or switches. Annotations of other programs, and entries
- * of ConfigMaps and Secrets, keep their names only.
+ * Returns an object of Kubernetes, or a configuration, without secrets. Values of environment variables are
+ * kept only if they are numbers, durations, sizes or switches. Of annotations of other programs, and of
+ * entries of ConfigMaps and Secrets, only the names are kept.
  */
 export function redactObject(value: unknown, known: readonly string[] = []): unknown {
   if (typeof value === 'string') return redactText(value, known)
@@ -96,7 +96,7 @@ export function redactObject(value: unknown, known: readonly string[] = []): unk
   return Object.fromEntries(entries)
 }
 
-/** The fields of ConfigMaps and Secrets of which a bundle has only the names. */
+/** The fields of ConfigMaps and Secrets whose entries keep only their names in a bundle. */
 const namesOnly = ['data', 'stringData', 'binaryData']
 
 function redactAnnotations(annotations: Readonly<Record<string, unknown>>, known: readonly string[]) {

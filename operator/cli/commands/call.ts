@@ -13,7 +13,7 @@ const requestMs = 2_000
 const pollMs = 200
 const maxHits = 2 ** 32 - 1
 
-/** The shown fields of the JSON of a RateLimitResponse, which omits zeros. */
+/** The fields of the JSON of a RateLimitResponse that are shown. JSON omits fields that are 0. */
 interface Decision {
   readonly overallCode: string
   readonly statuses?: readonly DescriptorStatus[]
@@ -27,7 +27,7 @@ interface DescriptorStatus {
     readonly unit?: string
   }
   readonly limitRemaining?: number
-  /** `3s`. */
+  /** The time until the limit resets, such as `3s`. */
   readonly durationUntilReset?: string
 }
 
@@ -105,7 +105,8 @@ tollway try explains a decision and counts nothing.`,
 /** Returns the JSON of a RateLimitRequest. */
 function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
   requireOption('--domain', domain)
-  // The service replaces a hitsAddend of 0 in the request, but not in a descriptor, by 1.
+  // The hits are sent in each descriptor: the service counts a hitsAddend of 0 there as 0, but one in the
+  // request as 1.
   const descriptors = requireEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })
 }
@@ -122,7 +123,9 @@ async function retryUntilAnswered<Found extends object>(
   }
 }
 
-/** Makes one call. A decision has the status 200 or 429, and health 200. */
+/**
+ * Makes one call of the HTTP server. Decisions are answered with the status 200 or 429, and health with 200.
+ */
 async function requestAnswer(url: URL, body: string | undefined): Promise<Answer> {
   try {
     const signal = AbortSignal.timeout(requestMs)

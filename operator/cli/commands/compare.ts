@@ -156,13 +156,13 @@ function parseRun(values: OptionValues<typeof options>) {
 
 interface Result {
   readonly report: ComparisonReport
-  /** Why the run ended early; undefined if it did not. */
+  /** The reason why the run ended early; undefined if it was complete. */
   readonly problem: string | undefined
 }
 
 async function runComparison(run: Run, output: CommandOutput): Promise<Result> {
   const { input } = run
-  // An invalid line is reported before any request is sent.
+  // Reads the whole file first, so that an invalid line is reported before any request is sent.
   if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
   const opened = openFiles(run, createRateLimitedPrinter(output))
   const ended = createEndSignal(run.durationMs)
@@ -181,7 +181,7 @@ async function runComparison(run: Run, output: CommandOutput): Promise<Result> {
   }
 }
 
-/** The TLS of each connection; undefined for a connection without TLS. */
+/** The opened TLS for the reference, the candidate and the callers; undefined for each without TLS. */
 type OpenedFiles = ReturnType<typeof openFiles>
 
 /** @throws Error that names the options of missing or invalid files */
@@ -202,7 +202,7 @@ function openFiles({ reference, candidate, input }: Run, onProblem: (problem: un
 
 /** Prints the progress every 10 s until the returned function is called. */
 function printProgress(output: CommandOutput, report: () => Promise<ComparisonReport>): () => void {
-  // A failed comparison has been reported already, and its report has no progress.
+  // If the comparison fails, its error is reported elsewhere, and there is no progress to print.
   const print = (progress: ComparisonReport) => output.printError(`${summarize(progress)}\n`)
   const progress = setInterval(() => void report().then(print, () => {}), progressMs)
   progress.unref()
@@ -270,7 +270,10 @@ function createRateLimitedPrinter(output: CommandOutput): (problem: unknown) => 
   }
 }
 
-/** Creates a signal that SIGINT, SIGTERM or the end of the duration aborts. `release` removes the handlers. */
+/**
+ * Creates a signal that SIGINT, SIGTERM or the end of the duration aborts. `release` removes the signal
+ * handlers.
+ */
 function createEndSignal(durationMs: number | undefined) {
   const ended = new AbortController()
   const end = () => ended.abort()

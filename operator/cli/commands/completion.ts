@@ -6,9 +6,9 @@ export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
 
 /**
- * The scripts pass the words of the line to `tollway __complete`, and read its output in the format of
- * `formatSuggestions`. bash splits words at `=` and `:`: its script joins them again, and replies with the part
- * after the last separator.
+ * The scripts pass the words of the command line to `tollway __complete`, and read suggestions in the format
+ * of `formatSuggestions`. bash splits words at `=` and `:`. The bash script joins them again, and replies
+ * with the part after the last separator.
  */
 export const completionScripts: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for tollway: source <(tollway completion bash)

@@ -116,7 +116,7 @@ describe('tollway counters', () => {
       pods.tap = async function* () {
         yield { decisions: ['bob', 'alice'].map(decisionOf), skipped: 0, hashed }
         pods.tap = async function* () {
-          // The end of the command, in place of Ctrl-C.
+          // Ends the command, as Ctrl-C would.
           process.emit('SIGTERM')
           yield* []
         }

@@ -37,7 +37,7 @@ const order = choice(['rejected', 'hits'], {
   placeholder: 'ORDER',
   help: 'top: sort the keys by rejected hits or by all hits: rejected or hits',
 })
-/** `refused`, the name in the API, is accepted too. */
+/** Accepts `refused` for `rejected`, because the API calls it so. */
 const toOrder = (text: string) => (text === 'refused' ? 'rejected' : text)
 const topOptions = {
   domain: domainOption,
@@ -48,7 +48,7 @@ const topOptions = {
 }
 const tapOptions = { domain: domainOption, rule, entries: entryOption, ...common }
 
-/** Creates the command for an operator. */
+/** Creates the command. `source` finds the operator that it calls, on this machine or in a cluster. */
 export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',

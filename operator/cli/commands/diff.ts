@@ -8,7 +8,7 @@ import { render } from '../render.ts'
 import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
-/** The exit codes of `kubectl diff`. */
+/** The exit codes, the same as those of `kubectl diff`. */
 const diffExitCodes = { same: 0, different: 1, failed: 2 } as const
 
 const own = {
@@ -41,7 +41,7 @@ const machineTarget: SourceOf<DiffTarget> = {
   },
 }
 
-/** Creates the command for the operator on this machine or for a cluster. */
+/** Creates the command. `source` finds the current resources, on this machine or in a cluster. */
 export const createDiff = (source: SourceOf<DiffTarget>): Command => ({
   name: 'diff',
   summary: 'show the changes that manifests would make to fields and rules',

@@ -87,7 +87,7 @@ function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): vo
   runUntilStopped({
     async stop(reason) {
       log.info('stop operator', { reason })
-      // A start that failed has already stopped its parts.
+      // If the start failed, it has already stopped its parts, and nothing is left to stop.
       const running = await starting.catch(() => undefined)
       await running?.stop()
     },

@@ -61,7 +61,10 @@ The chart runs it after an uninstall, because helm does not wait for objects tha
   },
 }
 
-/** Resolves with the names of the objects that remain at the end. Repeats failed calls until then. */
+/**
+ * Waits until no object is left or the time is over, and repeats failed calls. Resolves with the names of the
+ * objects that remain; rejects if the last call fails.
+ */
 async function waitUntilRemoved(
   client: KubeClient,
   place: { readonly name: string; readonly namespace: string },

@@ -29,7 +29,10 @@ import type { ServiceEnv } from '../../workloads/service-env.ts'
 import { describeFileError } from '../read-input.ts'
 import { stateDirOption } from '../shared-options.ts'
 
-/** Returns an option of the operator as one of the command line. `validateOptions` parses its texts. */
+/**
+ * Returns an option of the operator as an option of the command line, with unparsed texts: `validateOptions`
+ * parses them.
+ */
 function toOption({ placeholder, help, fallback, names, env }: HostOption): Option<unknown> {
   const isShown = fallback !== '' && typeof fallback !== 'object' && placeholder !== ''
   return {
@@ -127,7 +130,7 @@ function stopOnSignal(
     },
     onFatal: error => output.printError(`tollway run: internal error: ${(error as Error).stack}\n`),
   })
-  // After a failed start, an open channel to the parent must not keep the process running.
+  // Otherwise the open channel to the parent process would keep this one running after a failed start.
   process.channel?.unref()
 }
 
@@ -171,7 +174,7 @@ function rejectPassword(redisUrl: string): void {
 function readConfigFile(path: string): WrittenConfig {
   let text: string
   try {
-    // The file may be a pipe, such as that of a program that decrypts it.
+    // The file may be a pipe, such as the output of a program that decrypts a file.
     text = readFileSync(path, 'utf8')
   } catch (error) {
     throw new Error(`--config ${path}: ${describeFileError(error)}`)
@@ -181,7 +184,10 @@ function readConfigFile(path: string): WrittenConfig {
   return parsed.value
 }
 
-/** Adds variables to those of the file. A value of another form is returned unchanged: validation reports it. */
+/**
+ * Adds environment variables of the command line to those of the file. A value in the file that is not an
+ * object is returned unchanged, and reported by the validation.
+ */
 function mergeEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
   return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }

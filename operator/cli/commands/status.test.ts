@@ -109,7 +109,10 @@ const problem = (obstacle?: SourceProblem['obstacle']): SourceProblem => ({
 const failed = problem({ attempt: 'failed' })
 const waiting = problem({ attempt: 'waiting' })
 
-/** The problem of the report in each second, and the first second at which it has lasted for 15 s. */
+/**
+ * Each case has the problem of the report in each second, and the first second in which the problem has
+ * lasted for 15 s.
+ */
 const histories: readonly (readonly [
   what: string,
   at: (second: number) => SourceProblem | undefined,

@@ -29,7 +29,10 @@ interface Unavailable {
   readonly problem: string
 }
 
-/** Reads the report of an operator. Resolves with the problem if no operator answers. */
+/**
+ * Reads the report of an operator. Resolves with an `Unavailable`, which has the reason, if no operator
+ * answers.
+ */
 export type ReadReport = () => Promise<StatusReport | Unavailable>
 
 const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
@@ -71,7 +74,7 @@ const own = {
   output: outputOption(),
 }
 
-/** Creates the command for the report of an operator. */
+/** Creates the command. `source` finds the operator whose report is shown. */
 export const createStatus = (source: SourceOf<ReadReport>): Command => ({
   name: 'status',
   summary: 'show the conditions of each resource, and the processes',
@@ -131,7 +134,7 @@ export const statusCommand = createStatus(operatorSource)
 
 interface Waited {
   readonly report: StatusReport | Unavailable
-  /** The problems that ended the wait early. */
+  /** The problems because of which the wait ended early; empty if it did not. */
   readonly obstacles: readonly SourceProblem[]
 }
 
@@ -166,9 +169,9 @@ async function fetchReport(operator: string): Promise<StatusReport | Unavailable
 }
 
 /**
- * Reads the report of the operator on this machine from the operator, because its file is out of date while the
- * disk is full; from the file if the operator does not answer in time. Resolves with undefined if no operator
- * runs, also if another process has its port or process id.
+ * Asks the operator on this machine for its report, and reads the report file if the operator does not answer
+ * in time: the file is out of date while the disk is full. Resolves with undefined if no operator runs, even
+ * if another process now has the port or the process id of the last one.
  */
 export async function readCurrentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)
@@ -183,7 +186,10 @@ export async function readCurrentReport(stateDir: string): Promise<StatusReport 
   }
 }
 
-/** The conditions of the kinds of the feed. The third one is shown as the number of enforcing processes. */
+/**
+ * The conditions of resources in the feed, in the order of the columns. The third is shown as the number of
+ * enforcing processes.
+ */
 const publishedSteps = [
   { field: 'Accepted', heading: 'ACCEPTED' },
   { field: 'Programmed', heading: 'PROGRAMMED' },
@@ -207,7 +213,7 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
   return renderTable(heading, rows)
 }
 
-/** Renders the resources of a report that has only their numbers. */
+/** Renders a report that has the number of resources for each status instead of the resources. */
 function groupTable(resources: StatusReport['resources']): string {
   const rows = resources.map(resource => {
     const { status, reason } = findCondition(resource, 'Ready')
@@ -216,7 +222,10 @@ function groupTable(resources: StatusReport['resources']): string {
   return renderTable(['KIND', 'RESOURCES', 'READY', 'REASON'], rows)
 }
 
-/** Renders a table for each kind that has resources. */
+/**
+ * Returns one table for each kind with resources, or one table for a report that has only numbers of
+ * resources.
+ */
 function resourceTables(resources: StatusReport['resources']): readonly string[] {
   if (resources.some(({ resources }) => resources !== undefined)) return [groupTable(resources)]
   const byKind = Map.groupBy(resources, ({ kind }) => kind)
@@ -240,7 +249,7 @@ function describeProblems(report: StatusReport, obstacles: readonly SourceProble
   const more = complaints.length - shown.length
   if (more > 0) shown.push(`${more} more; tollway status shows all`)
   if (shown.length === 0) shown.push('processes are starting')
-  // helm prints the log of a hook in double quotes.
+  // Double quotes are replaced, because helm prints the log of a hook in double quotes.
   return `${shown.join('\n').replaceAll('"', "'")}\n`
 }
 
@@ -263,23 +272,27 @@ function describe(report: StatusReport): string {
   return parts.join('\n')
 }
 
-/** A gap of this time does not restart the grace: a restarted container has no problem for a moment. */
+/**
+ * An obstacle that disappears for at most this time counts as continuous: a restarted container has no
+ * problem for a moment.
+ */
 const maxGapMs = 5_000
 
-/** The history of the obstacle of one origin. */
+/** Since when one origin, such as a pod, has had an obstacle, and what has been tried since. */
 interface ObstacleHistory {
   readonly sinceMs: number
   readonly lastMs: number
-  /** Whether a further attempt has begun, and whether it has failed too. */
+  /** Whether another attempt has begun; below, whether it has failed too. */
   readonly hasWaited: boolean
   readonly hasFailedAgain: boolean
 }
 
 /**
- * Creates a filter for the problems of consecutive reports. It returns those whose obstacle has lasted for the
- * grace: a Secret can be created some seconds after the pods, and a registry can answer the second attempt.
+ * Creates a filter for the problems of consecutive reports. The filter returns the problems whose obstacle
+ * has lasted for `graceMs`: a Secret can be created some seconds after the pods, and a registry can answer
+ * the second attempt.
  *
- * @param graceMs undefined to return none
+ * @param graceMs how long an obstacle must last; undefined to return no problems
  */
 export function createPersistenceFilter(
   graceMs: number | undefined,

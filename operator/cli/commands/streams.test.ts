@@ -40,7 +40,7 @@ interface FakeBroker {
   readonly address: string
   /** The method and path of each call, in order. */
   readonly calls: string[]
-  /** The authorization of each call. */
+  /** The `authorization` header of each call, in order. */
   readonly tokens: (string | undefined)[]
 }
 

@@ -12,15 +12,15 @@ export interface Installed {
   readonly operators: readonly InstalledPart[]
   /** The pods or the processes of the services. */
   readonly services: readonly InstalledPart[]
-  /** The definitions of the kinds; none on one machine. */
+  /** The CustomResourceDefinitions; empty on one machine, which has none. */
   readonly definitions: readonly InstalledPart[]
-  /** Why some parts are not listed. */
+  /** The reasons why some parts are not listed. */
   readonly problems: readonly string[]
 }
 
 export interface InstalledPart {
   readonly name: string
-  /** Undefined if it is unknown, such as that of an image without a tag. */
+  /** The version; undefined if it is unknown, as for an image without a tag. */
   readonly version?: string
   /** The image of a pod. */
   readonly image?: string
@@ -31,7 +31,7 @@ const machine: SourceOf<Installed> = {
   async open(values) {
     const report = await readCurrentReport(`${values['state-dir']}`)
     if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
-    // The processes have the version of the operator, which starts them from its own files.
+    // The processes of services have the version of the operator, because it starts them from its own files.
     const running = report.version === undefined ? {} : { version: report.version }
     const services = report.replicas.map(({ name }) => ({ name, ...running }))
     return {
@@ -45,7 +45,7 @@ const machine: SourceOf<Installed> = {
 
 const own = { output: outputOption() }
 
-/** Creates the command for the operator on this machine or for a cluster. */
+/** Creates the command. `source` finds the installed parts, on this machine or in a cluster. */
 export const createVersion = (source: SourceOf<Installed>): Command => ({
   name: 'version',
   summary: 'show the versions of this command and of the installation',

@@ -26,7 +26,7 @@ const own = {
   output: outputOption(),
 }
 
-/** Creates the command for an operator. */
+/** Creates the command. `source` finds the operator that it calls, on this machine or in a cluster. */
 export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'whatif',
   summary: 'show the calls of the last minutes that an edited RateLimitConfig would have rejected',
@@ -51,7 +51,7 @@ ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
     const operator = await source.open(sourceValues, output)
     const answer = await callApi<WhatIfAnswer>(operator, '/whatif', resource, deadlines.whatIf)
     output.print(format === 'table' ? describe(answer) : render(answer, format))
-    // Older operators send no warnings.
+    // Operators of earlier versions send no warnings.
     for (const { field, message } of answer.warnings ?? [])
       output.printError(`warning: ${escapeControls(formatProblem({ path: field, message }))}\n`)
     const { missing } = answer.coverage

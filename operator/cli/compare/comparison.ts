@@ -5,14 +5,17 @@ import { type ComparedFields, type Difference, findDifferences } from './find-di
 import { type CallOutcome, isDecided } from './peer.ts'
 
 const maxExamples = 100
-/** The maximum number of examples for one field of one descriptor, so that a frequent one does not hide others. */
+/**
+ * The maximum number of examples for one field of one descriptor, so that a frequent difference does not hide
+ * others.
+ */
 const maxExamplesOfField = 2
 const maxDescriptors = 1_000
 const otherDescriptors = 'other descriptors'
 
-/** The results of one request. */
+/** The outcomes of one request at both services. */
 interface Pair {
-  /** `line 7` or `call 7`. */
+  /** Where the request comes from: `line 7` of the file, or `call 7` of the proxy. */
   readonly place: string
   /** The encoded RateLimitRequest. */
   readonly request: Uint8Array
@@ -20,7 +23,7 @@ interface Pair {
   readonly candidate: CallOutcome
 }
 
-/** The calls of one service. */
+/** The outcomes and latencies of the calls of one service. */
 interface PeerReport {
   readonly answers: number
   /** The number of errors by status code. */
@@ -41,15 +44,21 @@ export interface ComparisonReport {
   readonly different: number
   /** The number of requests that both services decided. */
   readonly decidedByBoth: number
-  /** The number of requests that the reference did not decide: no connection, or no answer in time. */
+  /**
+   * The number of requests that were not compared, because the reference did not decide: there was no
+   * connection, or no answer in time.
+   */
   readonly notCompared: number
   /** The number of proxied calls that were not sent to the candidate, because too many waited for it. */
   readonly dropped: number
-  /** Traffic that the proxy forwarded and did not compare. */
+  /** Traffic that the proxy forwarded, but that was not compared. */
   readonly unread: {
-    /** The number of connections that were not read to their end. The number of calls in the rest is unknown. */
+    /**
+     * The number of connections that were not read to their end. It is unknown how many calls the unread rest
+     * has.
+     */
     readonly connections: number
-    /** The number of bytes in the rest of these connections. */
+    /** The number of bytes in the unread rest of these connections. */
     readonly bytes: number
     /** The number of calls whose messages are compressed or malformed, or did not fit into the memory. */
     readonly calls: number
@@ -58,11 +67,11 @@ export interface ComparisonReport {
   readonly candidate: PeerReport
   /** The most frequent ones first: at most 1,000, and one row for all others. */
   readonly descriptors: readonly DescriptorReport[]
-  /** At most 100, and at most 2 of one field of one descriptor. */
+  /** Examples of differences: at most 100, and at most 2 for each field of a descriptor. */
   readonly examples: readonly (Difference & { readonly place: string })[]
 }
 
-/** The sums of the results of a run, in bounded memory. */
+/** Sums up the outcomes of a run, in bounded memory. */
 export class Comparison {
   readonly #compared: ComparedFields
   readonly #reference = new PeerSums()
@@ -183,7 +192,7 @@ class PeerSums {
   }
 }
 
-/** A distribution of durations, and the longest of them. */
+/** The distribution of durations, and the longest duration. */
 export class LatencyHistogram {
   readonly #durations = createHistogram()
   #maxMs = 0
@@ -193,7 +202,10 @@ export class LatencyHistogram {
     this.#maxMs = Math.max(this.#maxMs, ms)
   }
 
-  /** Returns the duration that a share of the records does not exceed, at most 5 % too long; 0 without records. */
+  /**
+   * Returns the duration that this share of the recorded durations, from 0 to 1, does not exceed. It is at
+   * most 5 % too long; 0 without records.
+   */
   quantile(share: number): number {
     const bucket = quantileBucket(this.#durations.counts, share)
     return bucket === undefined ? 0 : Math.min(bucketRangeMs(bucket).toMs, this.#maxMs)
@@ -238,7 +250,7 @@ export function describeReport(report: ComparisonReport): string {
   return parts.join('\n')
 }
 
-/** Returns the counts in one line. */
+/** Returns the counts of a report in one line. */
 export function summarize({ same, different, notCompared, dropped, unread }: ComparisonReport): string {
   const requests = same + different + notCompared + dropped
   const parts = [`${same} same`, `${different} different`]

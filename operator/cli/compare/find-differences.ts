@@ -33,7 +33,7 @@ export interface Difference {
 const maxTextLength = 201
 const none = 'none'
 
-/** Compares the results of one request. */
+/** Returns the fields in which the answers of both services to one request differ. */
 export function findDifferences(
   request: Uint8Array,
   reference: CallOutcome,
@@ -113,7 +113,9 @@ function answerFields(answer: RateLimitResponse, compared: ComparedFields) {
   }
 }
 
-/** Whether the value of a header is compared: remaining hits change with each call, and times with the clock. */
+/**
+ * Whether the value of a header is compared: remaining hits change with each call, and times with the clock.
+ */
 function isCompared(header: string, { remaining, reset }: ComparedFields): boolean {
   if (/-remaining$/i.test(header)) return remaining
   if (/-reset$/i.test(header)) return reset

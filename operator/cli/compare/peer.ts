@@ -13,7 +13,7 @@ export interface PeerAddress {
   readonly port: number
 }
 
-/** The files of TLS to a peer. An empty text stands for a file or name that is not given. */
+/** The files for TLS to a peer. Empty text stands for a file or a name that is not given. */
 export interface PeerTls {
   readonly caFile: string
   readonly certFile: string
@@ -21,7 +21,7 @@ export interface PeerTls {
   readonly serverName: string
 }
 
-/** One of the two compared services. It can be sent to another process. */
+/** One of the two compared services, as plain data that can be sent to another process. */
 export interface Peer extends PeerAddress {
   readonly name: 'reference' | 'candidate'
   /** Undefined for connections without TLS. */
@@ -42,7 +42,7 @@ export function parsePeerAddress(option: string, text: string | undefined): Peer
 }
 
 /**
- * Opens the files of TLS to a peer. Returns undefined without TLS.
+ * Opens the files for TLS to a peer. Returns undefined for a peer without TLS.
  *
  * @throws Error that names the options of invalid files
  */
@@ -71,7 +71,10 @@ const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\
 const frameHeaderBytes = 9
 const settingsFrame = 4
 
-/** Resolves when the peer answers in HTTP/2. Rejects with an error that has the option, the address and the cause. */
+/**
+ * Resolves when the peer answers in HTTP/2. Rejects with an error that names the option, the address and the
+ * cause.
+ */
 export async function assertAnswers(
   peer: Peer,
   tls: ClientTls | undefined,
@@ -151,7 +154,10 @@ const transportCodes: ReadonlySet<number> = new Set([
   statusCodes.CANCELLED,
 ])
 
-/** Whether the server decided the call: by an answer, or by an error that is not one of the transport. */
+/**
+ * Returns whether the server decided the call: by an answer, or by an error that does not come from the
+ * transport.
+ */
 export function isDecided(outcome: CallOutcome): boolean {
   return 'answer' in outcome || !transportCodes.has(outcome.error.code)
 }

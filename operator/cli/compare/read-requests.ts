@@ -12,7 +12,7 @@ const maxLineBytes = 1_000_000
 const newline = 0x0a
 
 interface RecordedRequest {
-  /** The number of its line, from 1. */
+  /** The number of the line of the request, from 1. */
   readonly line: number
   /** The encoded RateLimitRequest. */
   readonly message: Uint8Array
@@ -22,8 +22,8 @@ interface RecordedRequest {
  * Reads a file that has the JSON of one RateLimitRequest in each line; `-` is the standard input. Skips empty
  * lines, and keeps one line in memory.
  *
- * @throws Error that names the file and the line, for a line that is not such a request or is longer than
- *   1,000,000 bytes, and for a file without requests
+ * @throws Error that names the file and the line, if a line is not such a request or is longer than 1,000,000
+ *   bytes, or if the file has no requests
  */
 export async function* readRequests(file: string): AsyncGenerator<RecordedRequest> {
   const name = file === '-' ? 'standard input' : file
@@ -81,7 +81,7 @@ function encodeLine(place: string, bytes: Buffer): Uint8Array {
   }
 }
 
-/** Returns the request with 0 hits for each descriptor, which reads the counters and does not change them. */
+/** Returns the request with 0 hits for each descriptor: it then reads the counters without changing them. */
 export function withoutHits(message: Uint8Array): Uint8Array {
   const request = fromBinary(RateLimitRequestSchema, message)
   for (const descriptor of request.descriptors) descriptor.hitsAddend = 0n
@@ -95,17 +95,20 @@ interface Replay {
   readonly requests: AsyncIterable<RecordedRequest>
   readonly reference: GrpcClient
   readonly candidate: GrpcClient
-  /** Both services count in the same counters: the candidate reads them after the reference has counted. */
+  /**
+   * Whether both services use the same counters. The candidate then only reads them, after the reference has
+   * counted.
+   */
   readonly sharedCounters: boolean
   /** The timeout of each call. */
   readonly timeoutMs: number
-  /** Ends the run before the next request. */
+  /** When aborted, the run ends before the next request. */
   readonly signal: AbortSignal
 }
 
 /**
- * Sends each request to both services, one request at a time, so that both count in the same order. Returns
- * the reason when it ends early because a service does not answer.
+ * Sends each request to both services, one request at a time, so that both count in the same order. Resolves
+ * with the reason if the run ends early because a service does not answer; otherwise with undefined.
  */
 export async function replayRequests(replay: Replay, comparison: Comparison): Promise<string | undefined> {
   const { requests, reference, candidate, sharedCounters, timeoutMs, signal } = replay

@@ -30,7 +30,7 @@ const mebibytes = (count: number) => new Uint8Array(count * 1024 * 1024)
 test('the report counts the bytes that a connection forwards after they exceed the memory', async t => {
   const { feed, defects } = await start(t)
   const [full, other] = [feed.open(), feed.open()]
-  // The event loop does not turn meanwhile, so that no byte counts as read by the process.
+  // All calls are in one turn of the event loop, so that no byte counts as read by the process in between.
   full.add('request', emptySettings(32))
   full.add('request', mebibytes(1))
   full.add('answer', mebibytes(2))

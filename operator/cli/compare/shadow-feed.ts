@@ -4,17 +4,23 @@ import type { ComparisonReport } from './comparison.ts'
 import type { ComparedFields } from './find-differences.ts'
 import type { Peer } from './peer.ts'
 
-/** The first message to the process: what it does. */
+/** The first message to the shadow process: what to compare, and how. */
 export interface ShadowTask {
   readonly candidate: Peer
-  /** Whether both services use the same counters: the candidate then reads them after the reference's hits. */
+  /**
+   * Whether both services use the same counters. The candidate then only reads them, after the reference has
+   * counted.
+   */
   readonly sharedCounters: boolean
   /** The timeout of each call of the candidate. */
   readonly timeoutMs: number
   readonly compared: ComparedFields
 }
 
-/** Bytes of a connection or its end, with the time of the sending process. No bytes follow after `cut`. */
+/**
+ * Bytes of a connection, or the end of it, with the time at the sending process. After `cut`, no more bytes
+ * are sent.
+ */
 export interface Piece {
   readonly connection: number
   readonly atMs: number
@@ -23,31 +29,39 @@ export interface Piece {
 
 export type ToShadowProcess =
   | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
-  /** `cutBytes` is the number of bytes that connections forwarded after their cuts. */
+  /**
+   * Asks for the report. `cutBytes` is the number of bytes that connections have forwarded since they were
+   * cut.
+   */
   | { readonly kind: 'report'; readonly cutBytes: number }
-  /** Waits for the candidate at most `graceMs`, answers with the report, and ends the process. */
+  /** Asks the process to wait at most `graceMs` for the candidate, to answer with the report, and to end. */
   | { readonly kind: 'close'; readonly cutBytes: number; readonly graceMs: number }
 
 export type FromShadowProcess =
-  /** The first message of the process. */
+  /** The first message of the process, when it can read pieces. */
   | { readonly kind: 'ready' }
   /** The process has read pieces with this number of bytes. */
   | { readonly kind: 'taken'; readonly bytes: number }
   | { readonly kind: 'report'; readonly report: ComparisonReport }
   | { readonly kind: 'defect'; readonly text: string }
 
-/** The maximum number of bytes that wait for the process. A connection that exceeds it is not read further. */
+/**
+ * The maximum number of bytes that wait for the process. Beyond it, the connection is cut: no more of it is
+ * copied.
+ */
 const maxWaitingBytes = 32 * 1024 * 1024
-/** Bytes are sent in batches, because each message takes time of the event loop. */
+/**
+ * The time in which bytes are gathered into one message, because each message takes time of the event loop.
+ */
 const batchMs = 5
 
 /**
- * Keeps the garbage collector of the process on one thread and its collections short, so that it does not take
- * a core from the process that forwards bytes.
+ * Keeps the garbage collector of the process on one thread and its collections short, so that it does not
+ * take a core from the process that forwards bytes.
  */
 const collectorOptions = ['--single-threaded-gc', '--max-semi-space-size=1']
 
-/** Starts the process of a `ShadowFeed`. It ends with this process. */
+/** Starts the child process of a `ShadowFeed`. The child ends with this process. */
 export function startShadowProcess(task: ShadowTask): ChildProcess {
   const child = fork(new URL('./shadow-process.ts', import.meta.url), {
     execArgv: collectorOptions,
@@ -57,7 +71,7 @@ export function startShadowProcess(task: ShadowTask): ChildProcess {
   return child
 }
 
-/** The copies of connections on their way to the process that reads the calls. */
+/** Copies the bytes of connections to the child process that reads the calls in them. */
 export class ShadowFeed {
   readonly #child: ChildProcess
   readonly #ended: Promise<Error>
@@ -72,8 +86,8 @@ export class ShadowFeed {
   #failure: Error | undefined
 
   /**
-   * Resolves when the process is ready. If it fails later, its comparison is lost, and the bytes of connections
-   * are dropped.
+   * Resolves when the process is ready. If the process fails later, the comparison is lost, and the copies of
+   * connections are dropped.
    *
    * @param onDefect receives the errors of the process, and of the calls that it could not read or make
    */
@@ -130,12 +144,15 @@ export class ShadowFeed {
     }
   }
 
-  /** Rejects if the process has failed. */
+  /** Resolves with the present report of the process. Rejects if the process has failed. */
   report(): Promise<ComparisonReport> {
     return this.#request({ kind: 'report', cutBytes: this.#cutBytes })
   }
 
-  /** Waits at most `graceMs` for the calls of the candidate, and ends the process. Rejects if it has failed. */
+  /**
+   * Waits at most `graceMs` for the calls of the candidate, ends the process, and resolves with its last
+   * report. Rejects if the process has failed.
+   */
   async close(graceMs: number): Promise<ComparisonReport> {
     this.#isClosing = true
     const report = await this.#request({ kind: 'close', cutBytes: this.#cutBytes, graceMs })
@@ -174,7 +191,7 @@ export class ShadowFeed {
     return waiter.promise
   }
 
-  /** Ignores the error of a message that cannot be sent: the process has ended then. */
+  /** Sends a message. An error is ignored, because it means that the process has ended. */
   #post(message: ToShadowProcess): void {
     this.#child.send(message, () => {})
   }

@@ -9,10 +9,11 @@ import { withoutHits } from './read-requests.ts'
 import type { FromShadowProcess, Piece, ShadowTask, ToShadowProcess } from './shadow-feed.ts'
 import { ShadowQueue } from './shadow-queue.ts'
 
-/** The memory of the calls in progress, of all connections. */
+/** The maximum bytes of the calls in progress on all connections together. */
 const maxCallBytes = 64 * 1024 * 1024
 
-// Ctrl-C in a terminal signals this process too, but it must report first. It ends with its parent.
+// Ctrl-C in a terminal signals this process too. It ignores the signal, because it must report first, and
+// ends with its parent.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {})
 process.once('disconnect', () => process.exit())
 
@@ -22,15 +23,15 @@ const tls = openPeerTls(candidate, report)
 const client = createGrpcClient(formatAddress(candidate), { tls })
 const memory = new TapMemory(maxCallBytes)
 const shadows = new ShadowQueue()
-/** Undefined for a connection whose bytes cannot be read. */
+/** The tap of each connection by its number; undefined for a connection whose bytes cannot be read. */
 const taps = new Map<number, CallTap | undefined>()
 let calls = 0
 let unreadConnections = 0
 let unreadCalls = 0
 let unreadBytes = 0
 
-// The process that forwards bytes has priority on a shared core. With 5 this one keeps about a third of the
-// time of a busy core, so that its delays stay below the timeout.
+// The process that forwards bytes has priority on a shared core. With a priority of 5, this process still
+// gets about a third of the time of a busy core, so that its calls are not delayed beyond the timeout.
 setPriority(5)
 
 function post(message: FromShadowProcess, onSent?: () => void): void {
@@ -65,7 +66,7 @@ const tapOptions = {
   onSkipped: () => (unreadCalls += 1),
 }
 
-/** Stops reading a connection. */
+/** Stops reading a connection, and counts it as unread. */
 function abandonTap(tap: CallTap): void {
   tap.abandon()
   unreadConnections += 1

@@ -1,7 +1,7 @@
 /** A call that waits for the candidate. */
 interface WaitingCall {
   readonly bytes: number
-  /** Never rejects. */
+  /** Makes the call. Never rejects. */
   run(): Promise<void>
   /** Called instead of `run` if the queue closes before the call runs. */
   drop(): void
@@ -31,7 +31,10 @@ export class ShadowQueue {
     this.#limits = limits
   }
 
-  /** Accepts a call, which begins in a later turn of the event loop; returns false when too many wait. */
+  /**
+   * Accepts a call, which begins in a later turn of the event loop. Returns false if too many calls or bytes
+   * wait.
+   */
   add(call: WaitingCall): boolean {
     const { maxWaiting, maxWaitingBytes } = this.#limits
     if (this.#waiting.length >= maxWaiting || this.#waitingBytes + call.bytes > maxWaitingBytes) return false

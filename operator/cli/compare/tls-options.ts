@@ -56,8 +56,8 @@ export function parsePeerTls(name: Name, values: Given): PeerTls | undefined {
 export type ListenTls = OptionValues<typeof listenTlsOptions>
 
 /**
- * Opens the TLS for the callers of the proxy; undefined without TLS. Its files are watched until it is closed;
- * changes apply to later handshakes.
+ * Opens the TLS for the callers of the proxy; returns undefined without TLS. The files are watched until it
+ * is closed: changed files apply to later handshakes.
  *
  * @param onProblem receives the reasons why changed files are not used, and why callers are rejected
  * @throws Error that names the options of missing or invalid files
@@ -83,7 +83,7 @@ export function openListenTls(
     requireClientCert: ca !== '',
     onChange: files.onChange,
     close: files.close,
-    // Without the port, which differs for each connection, equal problems are printed once.
+    // The port is left out, because it differs for each connection: equal problems are then printed once.
     onRejected: (error, peer) => onProblem(`caller ${peer.replace(/:\d+$/, '')}: ${error.message}`),
   }
 }

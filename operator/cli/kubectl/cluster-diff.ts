@@ -23,8 +23,9 @@ import {
 const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 
 /**
- * The resources of a cluster. The API server sets the defaults of wanted resources in a dry run, which stores
- * nothing. It is a replacement, because an apply would keep the fields of other managers.
+ * The resources of a cluster. The API server completes wanted resources with defaults in a dry run, which
+ * stores nothing. The dry run replaces the resource, because an apply would keep the fields of other field
+ * managers.
  */
 export const clusterTarget: SourceOf<DiffTarget> = {
   options: clusterOptions,
@@ -107,7 +108,7 @@ async function readSecretNames(
   }
 }
 
-/** Stands for the tokens of a Secret, which are not read. */
+/** Stands for the hash of a token, since the contents of Secrets are not read. */
 const unknownHash = new Uint8Array(32)
 
 async function checkSecret(cluster: Cluster, key: { readonly namespace: string; readonly name: string }) {
@@ -119,7 +120,7 @@ async function checkSecret(cluster: Cluster, key: { readonly namespace: string; 
   }
 }
 
-/** Finds the names of Secrets in the fields of a route that refer to one. */
+/** Returns the names of Secrets to which fields of a route refer. */
 function findSecretNames(value: unknown): readonly string[] {
   if (!isObject(value)) return Array.isArray(value) ? value.flatMap(findSecretNames) : []
   return Object.entries(value).flatMap(([field, inner]) =>

@@ -41,7 +41,7 @@ export async function withCluster<T>(
 
 /**
  * The report of an operator, read through the API server, with the resources that the user may list. The page
- * of the operator itself has only their numbers.
+ * of the operator itself has only the numbers of resources.
  */
 export const clusterReport: SourceOf<ReadReport> = {
   options: clusterOptions,
@@ -56,7 +56,9 @@ export const clusterReport: SourceOf<ReadReport> = {
   },
 }
 
-/** Resolves with the report of the first operator that answers; undefined if it has none yet. */
+/**
+ * Resolves with the report of the first operator that answers; undefined if that operator has no report yet.
+ */
 function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
   return callOperators(cluster, values, async pod => {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
@@ -92,7 +94,10 @@ async function readStatuses(cluster: Cluster, namespace: string | undefined) {
   return describeStored(stored)
 }
 
-/** Returns an error with the reason why the pod does not start, or the given error if its status has none. */
+/**
+ * Returns an error with the reason why the pod does not start, or the given error if the status of the pod
+ * has no reason.
+ */
 function explainFailedStart(problem: unknown, { namespace, object }: TollwayPod): unknown {
   const [replica] = observePods([object])
   if (replica?.obstacle === undefined) return problem
@@ -136,7 +141,7 @@ const tokenFile = {
   }),
 }
 
-/** The API of an operator, through a forwarded port, with the user's token. */
+/** The API of an operator, called through a forwarded port with the token of the user. */
 export const clusterOperator: SourceOf<OperatorAddress> = {
   options: { ...tokenFile, ...clusterOptions },
   open: values =>
@@ -209,7 +214,7 @@ export async function listKind(
   }
 }
 
-/** The members of a reflected kind that does not change. */
+/** The members of a reflected kind whose resources never change. */
 const unchanging = {
   get: () => undefined,
   onChange() {},
@@ -219,14 +224,15 @@ const unchanging = {
 
 /**
  * Rejects with a `MissingRightError` if the user lacks a right that `kubectl exec` or `kubectl port-forward`
- * requires. The errors of kubectl would have other words and exit codes than those of Tollway.
+ * requires. The check is made before kubectl runs, since errors of kubectl have other words and exit codes
+ * than those of Tollway.
  */
 export async function requirePodRights(
   subresource: 'exec' | 'portforward',
   cluster: Pick<Cluster, 'requireRight'>,
   { namespace }: Pick<TollwayPod, 'namespace'>,
 ): Promise<void> {
-  // kubectl reads the pod first.
+  // The right to get pods is needed because kubectl reads the pod first.
   await cluster.requireRight({ verb: 'get', resource: 'pods', namespace })
   await cluster.requireRight({ verb: 'create', resource: 'pods', subresource, namespace })
 }

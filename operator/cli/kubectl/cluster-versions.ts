@@ -58,7 +58,9 @@ export const clusterVersions: SourceOf<Installed> = {
     }),
 }
 
-/** Returns the version of a pod: the tag of its image. An image that is named by its digest has none. */
+/**
+ * Returns the version of a pod: the tag of its image. A pod whose image is named by a digest has no version.
+ */
 function toPart(pod: TollwayPod): InstalledPart {
   const { name, component } = pod
   const containers = listContainers(pod)
@@ -67,7 +69,10 @@ function toPart(pod: TollwayPod): InstalledPart {
   return { name, image, ...(tag !== undefined && { version: tag }) }
 }
 
-/** Reads the version from the operator's page; that of the image if it is older or the user lacks the right. */
+/**
+ * Reads the version from the status page of the operator. Uses the image tag if the page has no version, as
+ * in older versions, or if the user lacks the right to read the page.
+ */
 async function readOperatorPart(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
   try {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)

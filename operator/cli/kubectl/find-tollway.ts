@@ -6,11 +6,10 @@ import type { Cluster } from './open-cluster.ts'
 
 const operatorName = 'tollway-operator'
 
-/** A pod of Tollway. */
 export interface TollwayPod {
   readonly name: string
   readonly namespace: string
-  /** `operator`, `ratelimit`, `broker`, `payments`. */
+  /** The part of Tollway that the pod runs: `operator`, `ratelimit`, `broker` or `payments`. */
   readonly component: string
   readonly isReady: boolean
   readonly object: KubeObject
@@ -76,7 +75,10 @@ export function listContainers({ object }: Pick<TollwayPod, 'object'>) {
   return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
 }
 
-/** Returns the path of a page of a pod through the API server's proxy, which requires the right to get pods/proxy. */
+/**
+ * Returns the path of a page of a pod through the API server's proxy, which requires the right to get
+ * pods/proxy.
+ */
 export function pagePath({ name, namespace }: TollwayPod, port: number, page: string): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}:${port}/proxy${page}`
 }

@@ -11,7 +11,7 @@ import { root } from '../../../test/support/tollway.ts'
 import { runKubectlTollway } from './run-kubectl-tollway.ts'
 import { openTestCluster, systemNamespace, type TestCluster } from './testing/open-test-cluster.ts'
 
-/** The page shows the output of the commands. */
+/** The documentation page, which shows the output of the tested commands. */
 const page = readFileSync(join(root, 'docs/tasks/inspect-a-cluster.md'), 'utf8')
 
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/shop/ratelimitconfigs'
@@ -30,7 +30,7 @@ const conditions = ['Accepted', 'Programmed', 'Ready'].map(type => ({
   observedGeneration: 1,
   lastTransitionTime: '2026-01-01T00:00:00Z',
 }))
-/** The page of an operator has no names of resources. */
+/** The report on the page of an operator, which has no names of resources. */
 const report = {
   version: '9.8.7',
   resources: [

@@ -18,15 +18,21 @@ import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/
 import { createTransport, readWholeBody } from '../../environments/kubernetes/api/transport.ts'
 import type { SourceValues } from '../run-program.ts'
 
-/** A cluster, with the rights of a user. A call without the right rejects with a `MissingRightError`. */
+/**
+ * A cluster that is called with the rights of a user. A call for which the user lacks the right rejects with
+ * a `MissingRightError`.
+ */
 export interface Cluster {
   /** Resolves with all objects of a kind, in one namespace or in all. */
   listAll(resource: ApiResource, place: Selection): Promise<readonly KubeObject[]>
-  /** Resolves with undefined if the object does not exist. */
+  /** Resolves with the object; undefined if it does not exist. */
   get: KubeClient['get']
   /** Resolves with the text of a page, such as a log. Rejects if it is longer than `maxBytes`. */
   getText(path: string, maxBytes: number): Promise<string>
-  /** Creates or replaces an object without storing it; resolves with it as it would be stored. */
+  /**
+   * Asks the API server to create or replace an object without storing it. Resolves with the object as it
+   * would be stored.
+   */
   dryRun(method: 'POST' | 'PUT', resource: ApiResource, path: string, body: KubeObject): Promise<KubeObject>
   /** Rejects with a `MissingRightError` if the user does not have the right. */
   requireRight(right: NamespacedRight): Promise<void>
@@ -35,7 +41,7 @@ export interface Cluster {
   close(): void
 }
 
-/** A right in a namespace: `get` on `pods`, `create` on `pods/exec`. */
+/** A right in a namespace, such as `get` on `pods` or `create` on `pods/exec`. */
 interface NamespacedRight {
   readonly verb: string
   readonly resource: string
@@ -47,7 +53,7 @@ const pageSize = 500
 const maxObjects = 50_000
 const answerMs = 20_000
 
-/** Opens the cluster that the options of kubectl name, without a call to it. */
+/** Opens the cluster that the options of kubectl name, without calling it yet. */
 export async function openCluster(
   values: Pick<ClusterValues, 'context' | 'kubeconfig' | 'as'>,
 ): Promise<Cluster> {
@@ -100,7 +106,10 @@ export async function openCluster(
   }
 }
 
-/** Uses the reviews that the API server allows every user for their own rights and name. */
+/**
+ * Checks a right by a self review, which the API server permits to every user. Rejects with a
+ * `MissingRightError`.
+ */
 async function requireRight(caller: KubeCaller, resourceAttributes: NamespacedRight): Promise<void> {
   const access = await review(caller, 'authorization.k8s.io', 'SelfSubjectAccessReview', {
     spec: { resourceAttributes },
@@ -171,7 +180,7 @@ function explainMissingRight(error: unknown): unknown {
   return new MissingRightError(`${user} lacks the right to ${verb} ${what} ${where}${advice}`)
 }
 
-/** The account lacks a right. The message names both. */
+/** The error for a right that the account lacks. The message names the account and the right. */
 export class MissingRightError extends Error {
   override readonly name = 'MissingRightError'
 }
@@ -204,7 +213,7 @@ export interface ClusterValues {
   readonly 'tollway-namespace': string | undefined
 }
 
-/** Returns the values of `clusterOptions`. */
+/** Gives parsed option values the types of `clusterOptions`, unchecked. */
 export const toClusterValues = (values: SourceValues) => values as unknown as ClusterValues
 
 /** Returns the flags that make kubectl use the same cluster and user. */

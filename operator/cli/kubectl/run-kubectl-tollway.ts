@@ -1,7 +1,7 @@
 import type { Command, CommandHelp, CommandOutput } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from '../run-program.ts'
 
-/** Returns a command with its help for a cluster. */
+/** Returns the command with the parts of its help that differ for a cluster. */
 function forCluster(command: Command, { summary = command.summary, ...help }: HelpForCluster): Command {
   return { ...command, summary, help: { ...command.help, ...help } }
 }

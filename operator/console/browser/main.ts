@@ -25,7 +25,7 @@ const pages: readonly Page[] = [
   { page: 'merchants', title: 'Merchants', content: MerchantsPage },
 ]
 
-/** The page of the address, or the login if the operator requires a token. */
+/** Shows the page that the address names, or the login if the operator requires a token. */
 function App() {
   const found = pages.find(({ page }) => page === route.value.page)
   if (access.value === 'login') return html`<${Layout} items=${[]} title="Log in"><${Login} /><//>`
@@ -37,6 +37,6 @@ function App() {
 applyTheme()
 followAddress()
 const root = document.getElementById('console')
-// Removes the header that is shown while the modules load.
+// Removes the header of the HTML document, which is shown while the modules load.
 root?.replaceChildren()
 if (root !== null) render(html`<${App} />`, root)

@@ -4,7 +4,7 @@ import { accessThrough } from '../../environments/kubernetes/api/testing/service
 import { leaseAccess } from '../../environments/kubernetes/leadership.ts'
 import { LeaseElector } from '../lease-elector.ts'
 
-/** A process that acts while it leads: it prints `act <ms of the machine's monotonic clock>`. */
+/** A process that acts while it leads: it prints `act MS`, where MS is the machine's monotonic clock. */
 const settings = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))
 const { url, token, namespace, name, identity, timing } = settings
 const client = createKubeClient(accessThrough(url, { namespace, token }), { random: Math.random })
@@ -24,7 +24,7 @@ const elector = new LeaseElector({
 elector.start()
 say('waits')
 setInterval(() => {
-  // A pause between these two lines does not make the printed time too late.
+  // The time is read first, so that a pause between these two lines never makes the printed time too late.
   const nowMs = Number(process.hrtime.bigint()) / 1e6
   if (elector.isLeader()) say(`act ${nowMs.toFixed(3)}`)
 }, 10)

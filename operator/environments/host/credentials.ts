@@ -9,24 +9,24 @@ import type {
 import { isTexts } from './secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-/** A Secret in the form that `kubectl apply` accepts and that people know. */
+/** The content of a file: a Secret in the form that `kubectl apply` accepts. */
 interface SecretFile {
   readonly apiVersion: 'v1'
   readonly kind: 'Secret'
   readonly metadata: {
     readonly namespace: string
     readonly name: string
-    /** The resource that owns the Secret. */
+    /** The uid of the Merchant that owns the Secret. */
     readonly owner: string
     readonly notes: Readonly<Record<string, string>>
   }
   readonly stringData: Readonly<Record<string, string>>
 }
 
-/** The folder of the files, below the state folder. */
+/** The folder for the files, within the state folder. */
 const folderName = 'secrets'
 
-/** Returns the path of the file of a Secret. A namespace has no dot, so no two Secrets share a file. */
+/** Returns the path of the file for a Secret. A namespace contains no dot, so no two Secrets share a file. */
 export function credentialFile(
   stateDir: string,
   { namespace, name }: Pick<CredentialReference, 'namespace' | 'name'>,
@@ -35,11 +35,11 @@ export function credentialFile(
 }
 
 export interface CredentialFiles extends CredentialStore {
-  /** Removes the files of this resource only. */
+  /** Removes the file, if it belongs to the `owner` of the reference. */
   remove(reference: CredentialReference): void
 }
 
-/** The credentials of merchants in files that only their owner reads, below the state folder. */
+/** Stores the credentials of merchants in files of the state folder, which only their owner can read. */
 export function createCredentialFiles(stateDir: string): CredentialFiles {
   function read(reference: CredentialReference): StoredCredentials | undefined {
     const text = readIfExists(credentialFile(stateDir, reference))
@@ -90,7 +90,7 @@ function readIfExists(path: string): string | undefined {
   }
 }
 
-/** Returns undefined for a file that the operator did not write, which stays as it is. */
+/** Returns undefined for a file that the operator did not write. Such a file is never changed. */
 function parse(text: string): SecretFile | undefined {
   try {
     const found = JSON.parse(text) as SecretFile

@@ -20,24 +20,26 @@ interface HostEnvironmentOptions {
   readonly source: Source
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly services: readonly ServiceName[]
-  /** Returns why a workload does not run; undefined for those that run. */
+  /** Returns why a workload does not run; undefined if it runs. */
   readonly whySwitchedOff: (workload: string) => string | undefined
-  /** The file of the state that outlives a restart. */
+  /** The file with the memories, which outlives a restart. */
   readonly rememberedPath: string
   readonly log: Log
-  /** How Merchants are provisioned, and the folder of their credentials. */
+  /** How Merchants are provisioned, and the folder for their credentials. */
   readonly merchants: Pick<HostMerchantsOptions, 'stateDir' | 'provisioner' | 'addresses'>
-  /** Called with the statuses of all kinds after each reconcile of one. */
+  /** Called with the statuses of all kinds after each reconcile of one kind. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
 
-/** Returns the environment on one machine: manifests in a folder, processes, and files for the state. */
+/** Returns the environment of one machine: manifests in a folder, processes, and files for state. */
 export function hostEnvironment(options: HostEnvironmentOptions): Environment<Controller> {
   const { source, infrastructure, log } = options
   const remembered = openRememberedFile(options.rememberedPath, rememberedKinds, log.warn)
   const statuses = new Map<string, readonly ResourceStatus[]>()
 
-  /** A report without one of the kinds would count as ready. */
+  /**
+   * Writes only when every kind has statuses, because a report without one of the kinds would count as ready.
+   */
   function write(kind: string, ofKind: readonly ResourceStatus[]): void {
     statuses.set(kind, ofKind)
     if (statuses.size === resourceKinds.length) options.writeStatus([...statuses.values()].flat())
@@ -88,7 +90,7 @@ interface HostControllerOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   /** Why the workload does not run; undefined if it runs. */
   readonly switchedOff: string | undefined
-  /** Returns the cause of a failing backend of a workload. */
+  /** Returns the message of the condition Degraded if the workload's backend fails; otherwise undefined. */
   readonly backendFailure: (workload: string) => string | undefined
   readonly log: Log
   /** Called with the statuses of the kind after each reconcile. */
@@ -123,7 +125,7 @@ function openHostController<Content extends Named, Published extends object>(
   let isStarted = false
   return {
     inForce: resources.inForce,
-    /** Resolves after the first reconcile, which is retried if it failed. */
+    /** Resolves after the first reconcile, even if it failed and will be retried. */
     start() {
       isStarted = true
       source.onChange(runner.trigger)

@@ -6,7 +6,7 @@ import { type FirstReadyOptions, firstReady } from './first-ready.ts'
 
 const deadlineMs = 20
 
-/** One process, with the conditions of its start. */
+/** Waits for one process. The test sets whether it is ready and whether the feed is published. */
 function oneProcess(t: TestContext) {
   const state = { ready: false, fed: true }
   const listeners: ((workload: string) => void)[] = []

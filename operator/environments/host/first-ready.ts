@@ -5,18 +5,20 @@ export interface FirstReadyOptions {
   readonly host: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly workloads: readonly Pick<Workload, 'name'>[]
   readonly signal: AbortSignal
-  /** The time limit of the processes, from the moment at which the feed carries resources. */
+  /**
+   * How long the processes may take to become ready. The time starts again while the feed carries nothing.
+   */
   readonly deadlineMs: number
-  /** Whether the feed carries every kind of resource. Without it no process can be ready. */
+  /** Returns whether the feed carries every kind of resource. Until then no process can become ready. */
   readonly isFeedPublished: () => boolean
-  /** The end of the error's text. */
+  /** The end of the error message. */
   readonly advice: string
 }
 
 /**
- * Resolves when every process accepts calls. Rejects with the signal's reason, and at the deadline with an
- * `InfrastructureError` that has the reason of each process. There is no deadline while the feed carries
- * nothing: then the cause is in the resources, not in the processes.
+ * Resolves when every process accepts calls. Rejects with the reason of the signal, and after `deadlineMs`
+ * with an `InfrastructureError` that has the reason of each process. While the feed carries nothing there is
+ * no deadline, because then the cause is in the resources and not in the processes.
  */
 export function firstReady(options: FirstReadyOptions): Promise<void> {
   const { host, workloads, signal, deadlineMs, isFeedPublished, advice } = options

@@ -7,11 +7,11 @@ import { type OperatorConfig, toFlag } from './operator-config.ts'
 import type { ReplicaCommand } from './processes/launch-child.ts'
 
 interface HostWorkloadsOptions extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {
-  /** The file with the address of the Redis, for the services whose processes share one. */
+  /** The file with the address of the Redis, which services use if their processes share state. */
   readonly redisUrlFile: string
 }
 
-/** Returns the workloads of the services that are switched on. */
+/** Returns the workloads of the enabled services. */
 export function hostWorkloads(config: OperatorConfig, options: HostWorkloadsOptions): readonly Workload[] {
   const { redisUrlFile: urlFile, ...facts } = options
   const rateLimitAddress = `${reachableHost(config.host)}:${config.grpcPort}`
@@ -28,12 +28,12 @@ function enabledServices(config: OperatorConfig): readonly ServiceName[] {
   return serviceNames.filter(name => services[name].onHost.processes(config) > 0)
 }
 
-/** The services whose processes share a Redis. */
+/** Returns the services whose processes share a Redis. */
 export function redisUsers(config: OperatorConfig): readonly ServiceName[] {
   return enabledServices(config).filter(name => services[name].onHost.sharesRedis(config))
 }
 
-/** Returns why no process runs for the workload; undefined if one does. */
+/** Returns why no process runs for the workload; undefined if one runs. */
 export function explainDisabledOnHost(config: OperatorConfig, workload: string): string | undefined {
   const { onHost } = services[workload as ServiceName]
   return onHost.processes(config) > 0 ? undefined : `No process is to enforce it: ${onHost.offBy}`
@@ -44,22 +44,22 @@ export function commandFor(service: ServiceName): ReplicaCommand {
   return { command: process.execPath, args: [...options, fileURLToPath(main)], env }
 }
 
-/** Returns the option to use if a port is not free: `choose another one with --grpc-port PORT`. */
+/** Returns how to choose another port: `choose another one with --grpc-port PORT`. */
 export function portAdvice(portName: string, service: ServiceName): string {
   return adviceForPort(services[service].onHost.portFields[portName] ?? '')
 }
 
-/** Returns the option to use if the port of a field is not free. */
+/** Returns how to choose another port for a field of the configuration. */
 export function adviceForPort(field: string): string {
   return `choose another one with ${option(`${toFlag(field)} PORT`)}`
 }
 
-/** Spells an option for `make run`, if that is how the operator was started. */
+/** Returns an option as the user must write it: for `make run` if the operator was started that way. */
 export function option(text: string): string {
   return process.env['MAKELEVEL'] ? `ARGS='${text}'` : text
 }
 
-/** Returns the addresses at which callers reach the services, by their names in the status report. */
+/** Returns the addresses of the services for callers, by their names in the status report. */
 export function serviceAddresses(config: OperatorConfig): Readonly<Record<string, string>> {
   const addresses = enabledServices(config).map(name =>
     services[name].onHost.addresses(config, shownHost(config.host)),
@@ -75,7 +75,7 @@ export function shownHost(address: string): string {
   return isIPv6(address) ? `[${address}]` : address
 }
 
-/** Returns the host at which a process of this machine reaches a listener of the address. */
+/** Returns the host by which a process on this machine reaches a server that listens on this address. */
 function reachableHost(host: string): string {
   return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : shownHost(host)
 }

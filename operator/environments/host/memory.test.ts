@@ -101,7 +101,7 @@ const rule = {
 const limit = { unit: 'hour', requestsPerUnit: 1, unlimited: false, name: '', replaces: [] }
 const contentOf = (...descriptors: unknown[]) => ({ name: 'shop/a', domain: 'd', descriptors })
 
-/** Entries that no version has written, or another version has. */
+/** Entries that only another version has written, or no version. */
 const strange: readonly unknown[] = [
   null,
   5,

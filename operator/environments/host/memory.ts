@@ -6,14 +6,13 @@ import type { MemoryStore, ResourceMemory } from '../../kinds/choose-contents.ts
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-/** Returns the path of the file with the memories. */
 export function rememberedPath(stateDir: string): string {
   return join(stateDir, 'remembered.json')
 }
 
-/** The memories of all kinds, in one file. */
+/** The memories of all kinds in one file. */
 export interface RememberedFile {
-  /** Returns the memories of one kind, which must be one of those for which the file was opened. */
+  /** Returns the memories of one kind, which must be among those for which the file was opened. */
   of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
 }
 
@@ -21,20 +20,20 @@ interface FiledMemories<Content> extends MemoryStore<Content> {
   all(): ReadonlyMap<string, ResourceMemory<Content>>
 }
 
-/** The part of a kind that decides which content can be remembered. */
+/** The part of a kind that decides which contents can be remembered. */
 type RememberedKind<Content extends Named = Named> = Pick<KindAdapter<Content>, 'definition' | 'isContent'>
 
 interface Entry extends ResourceMemory<Named> {
   readonly kind: string
 }
 
-/** Entries without a kind were written when there was one kind only. */
+/** The kind of entries without the field `kind`: they were written when this was the only kind. */
 const firstKind = 'RateLimitConfig'
 
 /**
- * Opens a file of JSON with the memories, and `<path>.1` with their previous state, which is used if the file
- * itself cannot be read. If neither can be read, there are no memories; entries in another form are ignored.
- * Both are reported as warnings, because neither prevents the start.
+ * Opens a JSON file with memories. `PATH.1` has the previous state, which is used if the file itself cannot
+ * be read. If neither can be read, there are no memories. Entries of another form are ignored. All this is
+ * reported by warnings and never prevents the start.
  */
 export function openRememberedFile(
   path: string,
@@ -46,7 +45,8 @@ export function openRememberedFile(
 
   function replace(kind: string, fresh: ReadonlyMap<string, ResourceMemory<Named>>): void {
     if (isWritten && isSame(fresh, byKind.get(kind) ?? new Map())) return
-    // Set before the write: a full disk must not restore an older version.
+    // Set before the write, so that a failed write, for example on a full disk, does not restore an older
+    // version.
     byKind.set(kind, fresh)
     isWritten = false
     writeAtomically(path, `${JSON.stringify(toEntries(byKind))}\n`, `${path}.1`)
@@ -56,7 +56,7 @@ export function openRememberedFile(
   return {
     of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): FiledMemories<Content> {
       return {
-        // The kind validated these entries when they were read, or they come from its own reconciler.
+        // The kind's `isContent` accepted these entries when they were read, or its own reconciler made them.
         all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, ResourceMemory<Content>>,
         replace: fresh => replace(kind, fresh),
       }
@@ -73,7 +73,10 @@ function toEntries(byKind: ByKind): Readonly<Record<string, Entry>> {
   return Object.fromEntries(all)
 }
 
-/** Contents are the same objects until they change, so that nothing large is compared. */
+/**
+ * Returns whether all memories are equal. Contents are compared by identity, because an unchanged content is
+ * the same object.
+ */
 function isSame(
   a: ReadonlyMap<string, ResourceMemory<unknown>>,
   b: ReadonlyMap<string, ResourceMemory<unknown>>,
@@ -88,7 +91,7 @@ function isSame(
   return true
 }
 
-/** Returns the content of the first file that can be read. */
+/** Returns the memories in the first file that can be read. */
 function read(paths: readonly string[], kinds: readonly RememberedKind[], onWarning: Log['warn']): ByKind {
   const [path, ...others] = paths
   if (path === undefined) return new Map()

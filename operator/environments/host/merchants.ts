@@ -24,12 +24,12 @@ import { writeAtomically } from './write-atomically.ts'
 
 export interface HostMerchantsOptions {
   readonly source: Pick<Source, 'list' | 'unread' | 'onChange'>
-  /** The folder of the credentials, and of the state that outlives a restart. */
+  /** The folder for credentials, and for state that outlives a restart. */
   readonly stateDir: string
-  /** Undefined if no payments service runs. */
+  /** undefined if no payments service runs. */
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
-  /** The cause of a failure of the payments service's database; undefined while it answers. */
+  /** Returns why the payments service's database fails; undefined while it answers. */
   readonly backendFailure: () => string | undefined
   readonly log: Pick<Log, 'debug'>
   /** Called with the statuses of all Merchants after each change of one. */
@@ -37,27 +37,32 @@ export interface HostMerchantsOptions {
 }
 
 interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
-  /** Writes the first statuses at once; the merchants follow when the payments service answers. */
+  /**
+   * Resolves when the first statuses are written. Merchants are then reconciled as soon as the payments
+   * service answers.
+   */
   start(): Promise<void>
 }
 
-/** The steps of a deletion of the resource, stored before the merchant is created. */
+/** What a deletion of the resource must do. Stored before the merchant is created. */
 interface Remembered {
   readonly place: CredentialReference
   readonly onDeletion: MerchantAccount['onDeletion']
 }
 
 const concurrency = 2
-/** A payments service that has just started answers within seconds. */
+/** Short, because a payments service that has just started answers within seconds. */
 const retries = { initialMs: 250, maxMs: 5_000 }
 
-/** A Merchant of the folder, or one whose manifest was deleted and whose merchant is not closed yet. */
+/** A Merchant in the folder, or one whose manifest was deleted and whose merchant is not closed yet. */
 interface HostMerchant extends MerchantResource {
-  /** Undefined if the manifest was deleted. */
+  /** undefined if the manifest was deleted. */
   readonly sourced: SourcedResource | undefined
 }
 
-/** Reconciles the Merchants of a folder with the payments service, their files and their statuses. */
+/**
+ * Reconciles the Merchants of a folder with the payments service, and writes their credentials and statuses.
+ */
 export function openHostMerchants(options: HostMerchantsOptions): HostMerchants {
   const { source, stateDir, addresses, provisioner, backendFailure, log } = options
   const files = createCredentialFiles(stateDir)
@@ -77,7 +82,7 @@ export function openHostMerchants(options: HostMerchantsOptions): HostMerchants 
     concurrency,
     retries,
     onError(uid, { message }, retryMs) {
-      // The status has the obstacle, so the log repeats it for debugging only.
+      // The status shows the obstacle, so the log has it only at the level debug.
       log.debug('reconcile Merchant failed', { uid, error: message, retryMs: Math.round(retryMs) })
     },
     random: Math.random,
@@ -104,7 +109,7 @@ function createResources(
     get(uid) {
       const resource = sourced().find(one => one.uid === uid)
       if (resource !== undefined) return toMerchant(resource)
-      // The file that cannot be read may contain the resource.
+      // An unreadable file may declare the resource.
       if (source.unread().length > 0) return 'unknown'
       const known = remembered.get(uid)
       return known && toDeleted(uid, known)
@@ -158,7 +163,7 @@ function toDeleted(uid: string, { place, onDeletion }: Remembered): HostMerchant
   }
 }
 
-/** The statuses, in memory: the operator writes them to its report. */
+/** Keeps the statuses in memory, and passes them to `writeStatus` after each change. */
 function createStatuses(writeStatus: HostMerchantsOptions['writeStatus']) {
   const known = new Map<string, ResourceStatus>()
   const publish = () =>
@@ -175,7 +180,7 @@ function createStatuses(writeStatus: HostMerchantsOptions['writeStatus']) {
       known.set(uid, after)
       publish()
     },
-    // A reconcile makes no request whose rate is limited.
+    // Reads of files need no rate limit, so a first reconcile is never delayed.
     isSettled: () => false,
     forget(uid) {
       known.delete(uid)
@@ -203,7 +208,10 @@ function toStatus(
   }
 }
 
-/** Opens the file with the steps of deletions. Throws if it cannot be read: a merchant could stay open. */
+/**
+ * Opens the file with what deletions must do. Throws if the file cannot be read, because merchants could stay
+ * open.
+ */
 function openMemory(path: string) {
   const known = new Map<string, Remembered>(Object.entries(readMemory(path)))
   const write = () => writeAtomically(path, `${JSON.stringify(Object.fromEntries(known))}\n`)

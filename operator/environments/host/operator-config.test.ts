@@ -20,7 +20,7 @@ test('absent and null fields have the default, and numbers may be texts', () => 
   })
 })
 
-/** A configuration, and each of its problems. */
+/** Each row: a configuration, and its problems. */
 const wrong: readonly [Readonly<Record<string, unknown>>, readonly RegExp[]][] = [
   [{ replica: 3 }, [/^replica: there is no such field; there are replicas, grpcPort, /]],
   [{ replicas: 0 }, [/^replicas: 0 is not a whole number from 1 to 64$/]],

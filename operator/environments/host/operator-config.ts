@@ -15,23 +15,23 @@ export const options = {
   }),
 }
 
-/** The configuration of the operator on this machine. */
+/** The parsed values of `options`. */
 export type OperatorConfig = HostConfig<typeof options>
 
 type Field = keyof OperatorConfig
 const fields = Object.keys(options) as readonly Field[]
 
-/** Returns the flag of a field: `--grpc-port`. */
+/** Returns the command-line flag of a field: `--grpc-port`. */
 export function toFlag(field: string): string {
   return `--${options[field as Field].flag}`
 }
 
-/** Fields of a configuration before validation. */
+/** A configuration before its fields are validated. */
 export type WrittenConfig = Readonly<Record<string, unknown>>
 
 /**
- * Parses a configuration file. Does not validate the fields. The reason of an error does not quote the file,
- * which may contain a password.
+ * Parses a configuration file without validating its fields. A problem does not quote the file, which may
+ * contain a password.
  */
 export function parseOperatorConfig(
   text: string,
@@ -54,7 +54,7 @@ export type ValidatedConfig = { readonly value: OperatorConfig } | { readonly pr
 
 /**
  * Validates the given fields and adds the defaults. Null counts as left out, and numbers may be text, as on a
- * command line. Reports every problem; each begins with the field as `spell` spells it.
+ * command line. Returns all problems; each starts with the field's name as `spell` returns it.
  */
 export function validateOperatorConfig(
   found: WrittenConfig,
@@ -76,7 +76,7 @@ export function validateOperatorConfig(
   return conflicts.length > 0 ? { problems: conflicts } : { value }
 }
 
-/** Returns the ports that two processes would listen on. */
+/** Returns a problem for each port that is used twice or out of range. */
 function findPortConflicts(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
   const owners = new Map<number, string>()
   const problems: string[] = []
@@ -90,11 +90,11 @@ function findPortConflicts(config: OperatorConfig, spell: (field: string) => str
   return problems
 }
 
-/** A port on which a process listens. */
+/** A port on which the operator or a process listens. */
 interface PortUse {
   readonly field: Field
   readonly port: number
-  /** The process that has the port alone; undefined for a port that all processes of a service share. */
+  /** The only process that uses the port, for messages; undefined if all processes of a service share it. */
   readonly owner?: string
 }
 
@@ -120,7 +120,7 @@ function listServicePorts(config: OperatorConfig, name: ServiceName): readonly P
   ]
 }
 
-/** Returns the options that exclude each other. */
+/** Returns a problem for each pair of options that exclude each other. */
 function findExclusions(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
   return Object.values(services)
     .flatMap(({ onHost }) => onHost.problems?.(config) ?? [])

@@ -11,27 +11,26 @@ export interface FileSourceOptions {
   /** A folder of manifests, or a single file. */
   readonly folder: string
   readonly clock: Clock
-  /** Logs warnings, such as for ignored resources. Failures are also problems of the source. */
+  /** Logs warnings, for example about ignored resources. Failures are also among the source's problems. */
   readonly onWarn?: Log['warn']
-  /** How long a file must have stayed the same before it is read. 15 by default. */
+  /** How long a file must be unchanged before it is read, in milliseconds; 15 by default. */
   readonly settleMs?: number
-  /** The interval of scans without an event. 2,000 by default. */
+  /** The interval in milliseconds of scans that no event triggers; 2,000 by default. */
   readonly pollMs?: number
-  /** How long a resource must be missing until it counts as deleted. 500 by default. */
+  /** How long a resource must be missing before it counts as deleted, in milliseconds; 500 by default. */
   readonly deleteAfterMs?: number
-  /** The maximum of resources. 20,000 by default. */
+  /** The maximum number of resources; 20,000 by default. */
   readonly maxResources?: number
   readonly limits?: FolderLimits
 }
 
-/** The shortest time between two scans, for any number of events. */
+/** The shortest time between two scans, whatever the number of events. */
 const minGapMs = 5
 
 /**
- * Returns the resources of a watched folder. Any event leads to a scan of the whole folder, and files with a
- * changed fingerprint are read, so that the result does not depend on the events. The last content of an
- * unreadable file stays in force, and all contents if the folder is missing. `start` rejects if the folder
- * does not exist.
+ * Returns the resources of a watched folder. Each event triggers a scan of the whole folder, and files with a
+ * changed fingerprint are read, so the result does not depend on the events. An unreadable file keeps its
+ * last content in force, and a missing folder all contents. `start` rejects if the folder does not exist.
  */
 export function createFileSource(options: FileSourceOptions): Source {
   const { folder, clock, onWarn = () => {}, settleMs = 15, pollMs = 2_000, deleteAfterMs = 500 } = options
@@ -61,7 +60,10 @@ export function createFileSource(options: FileSourceOptions): Source {
     }, delayMs)
   }
 
-  /** Resolves with the time until the next scan, if no event comes before. */
+  /**
+   * Scans the folder and reads changed files. Resolves with the time until the next scan, which an event
+   * makes earlier.
+   */
   const scan = async (): Promise<number> => {
     eventCame = false
     const seen = await scanFolder(folder, limits, (directory, identity) => {

@@ -10,11 +10,14 @@ import {
 import type { Source, SourcedResource } from '../../kinds/source.ts'
 
 /**
- * The Secrets among the manifests of a folder, with the rules of `kubectl apply`: `data` is in base64, and
- * `stringData` takes precedence.
+ * Reads the Secrets in a folder by the rules of `kubectl apply`: `data` is base64, and `stringData` takes
+ * precedence.
  */
 export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
-  /** Each result is remembered for its resource, which is another object after a change. */
+  /**
+   * Caches results by the resource object. A changed resource is a new object, so a stale result is never
+   * found.
+   */
   function createReader<Known>(readEntry: (entries: Entries, reference: SecretReference) => Known) {
     const known = new WeakMap<SourcedResource, Map<string, Known | NoEntry>>()
     return (reference: SecretReference): Known | NoEntry => {
@@ -40,8 +43,8 @@ export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteS
 }
 
 /**
- * Returns the entries of a Secret; undefined if it does not exist. Throws for a Secret that no API server
- * would accept.
+ * Returns the entries of a Secret; undefined if it does not exist. Throws for a Secret that an API server
+ * would reject.
  */
 export function readFolderSecret(
   source: Pick<Source, 'list'>,
@@ -68,7 +71,7 @@ const noEntries = { missing: 'has data that is not base64, or entries that are n
 
 type Entries = Readonly<Record<string, string>>
 
-/** Returns undefined for a value that no API server would accept. */
+/** Returns undefined for entries that an API server would reject. */
 function decodeEntries(spec: unknown): Entries | undefined {
   const { data, stringData } = spec as { readonly data?: unknown; readonly stringData?: unknown }
   const encoded = readTexts(data)

@@ -59,24 +59,24 @@ import { writeAtomically } from './write-atomically.ts'
 interface StandaloneOptions {
   /** The folder of the manifests. */
   readonly folder: string
-  /** The folder of the state that outlives a restart, and of the logs. */
+  /** The folder for the logs, and for state that outlives a restart. */
   readonly stateDir: string
   readonly config: OperatorConfig
-  /** Shows text to the person who started the operator. */
+  /** Shows a text to the person who started the operator. */
   readonly print: (text: string) => void
-  /** Aborted to cancel the start. */
+  /** Aborts the start. */
   readonly signal: AbortSignal
-  /** Aborted to end without any further wait. */
+  /** When it aborts, `stop` ends without any further wait. */
   readonly forceShutdown: AbortSignal
 }
 
 const loopback = '127.0.0.1'
 
 /**
- * Runs the operator on this machine. Resolves when the present resources are in force. Rejects with an
- * `InfrastructureError` if the machine lacks something, and with the signal's reason; everything that was
- * started has then been stopped. If the feed cannot carry the resources, the log and the status report have
- * the cause, and the start waits until the folder is corrected.
+ * Starts the operator on this machine. Resolves when the present resources are in force. Rejects with an
+ * `InfrastructureError` if the machine lacks something, and with the reason of `signal` when it aborts;
+ * everything that was started has then been stopped. If the feed cannot carry the resources, the log and the
+ * status report say why, and the start waits until the folder is corrected.
  */
 export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {
   const { folder, stateDir, config, print, signal } = options
@@ -147,8 +147,8 @@ const tokenBytes = 32
 const maxTokenFileBytes = 4_096
 
 /**
- * Returns the addresses of the payments service, and the provisioner of the operator, whose token is new with
- * each start.
+ * Returns the addresses of the payments service, and the operator's client of its provisioning port. The
+ * client's token is new with each start.
  */
 function openPayments(started: AsyncDisposableStack, { stateDir, config }: StandaloneOptions) {
   const { host, payments, paymentsProvisionPort } = config
@@ -158,14 +158,14 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   const file = provisionTokenFile(stateDir)
   writeAtomically(file, randomBytes(tokenBytes).toString('hex'))
   const url = new URL(`http://${loopback}:${paymentsProvisionPort}`)
-  // Both sides read the file for each call, so that the token can be replaced.
+  // The operator and the service read the file for each call, so that the token can be replaced.
   const token = () => readBoundedFile(file, maxTokenFileBytes).toString('utf8').trim()
   const provisioner = createProvisionClient({ url, token })
   started.defer(async () => provisioner.end())
   return { provisioner, addresses }
 }
 
-/** Returns the ports of the operator itself. */
+/** Returns the ports on which the operator itself listens. */
 function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortRequest[] {
   return [
     { host: loopback, port: feedPort, wantedBy: 'the feed', advice: adviceForPort('feedPort') },
@@ -178,9 +178,7 @@ function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly Por
   ]
 }
 
-/**
- * A process that creates its database sends no sign of life for seconds, on a busy machine for many seconds.
- */
+/** A process that creates its database sends no message for seconds, and on a busy machine for longer. */
 const heartbeat: HeartbeatTimeouts = { firstSignMs: 60_000, nextSignMs: 5_000 }
 
 function openHost(
@@ -199,7 +197,7 @@ function openHost(
     forceShutdown,
     heartbeat,
     commandFor,
-    // The cache of compiled code saves 20 MiB and half a second, because types are not stripped again.
+    // Compiled code is cached: that saves 20 MiB and half a second, because types need not be stripped again.
     env: { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(stateDir, 'compile-cache') },
     ownPortsFor: (index, service) => services[service].onHost.ownPorts(config, index),
   })
@@ -227,7 +225,7 @@ async function serve(
   started.defer(() => closeHttp(pages, lastAnswersMs))
 }
 
-/** The time limit of unfinished answers when the operator stops. */
+/** How long unfinished answers may take when the operator stops. */
 const lastAnswersMs = 200
 
 function openApi(
@@ -254,8 +252,8 @@ const describeStateStore = (config: OperatorConfig, service: ServiceName) =>
   redisUsers(config).includes(service) ? 'Redis' : 'memory'
 
 /**
- * Writes the address of the Redis of several processes into the file: the configured one, or one that it
- * starts.
+ * Writes the address of the Redis that processes share into the file. If none is configured, starts a Redis.
+ * Does nothing if no service needs Redis.
  */
 async function openRedis(
   options: StandaloneOptions,
@@ -291,7 +289,7 @@ async function startRedis(
   }
 }
 
-/** Returns the text for the person who started the operator. */
+/** Returns the text that the person who started the operator sees. */
 function welcome(
   { stateDir, config }: StandaloneOptions,
   { limits, routes }: Pick<OperatorApp<Controller>, 'limits' | 'routes'>,
@@ -313,7 +311,7 @@ function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
   return `${redis}${logFile} has their output`
 }
 
-/** Opens the report of the last statuses, in memory and in the file of the state folder. */
+/** Opens the status report, which is kept in memory and in a file of the state folder. */
 function openReport(
   options: StandaloneOptions,
   host: HostInfrastructure,
@@ -332,7 +330,6 @@ function openReport(
   }
 }
 
-/** Returns the processes of all services. */
 function observeAll(host: HostInfrastructure): readonly Replica[] {
   return serviceNames.flatMap(host.observe)
 }
@@ -359,7 +356,10 @@ function makeReport(
   }
 }
 
-/** The operator's own port: `/healthz` for supervisors, `/status` for programs, the API and the console. */
+/**
+ * Serves the operator's own port: `/healthz` for supervisors, `/status` for programs, the API and the
+ * console.
+ */
 export function createOperatorServer(report: () => StatusReport, api: Pick<OperatorApi, 'handle'>): Server {
   const handleConsole = createConsole()
   const answer: RequestListener = (request, response) => {

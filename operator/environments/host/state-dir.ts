@@ -1,8 +1,8 @@
-/** The folder where an operator on this machine keeps its state, unless another is named. */
+/** The folder for the state of an operator on this machine, unless another one is given. */
 export const defaultStateDir = '.tollway'
 
-/** The variable that names another one for every command. */
+/** The environment variable that sets another state folder for every command. */
 export const stateDirVariable = 'TOLLWAY_STATE_DIR'
 
-/** The state folder without an option. */
+/** Returns the state folder for commands without an option for it. */
 export const readStateDir = (env: NodeJS.ProcessEnv): string => env[stateDirVariable] || defaultStateDir

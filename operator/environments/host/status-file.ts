@@ -10,16 +10,15 @@ export function writeStatusReport(stateDir: string, report: StatusReport): void 
 }
 
 /**
- * Removes the report of the previous operator. It is outdated, and in a container both operators may have the
- * same process id.
+ * Removes the report of the previous operator. It is outdated, and `mayRun` could mistake this process for
+ * the previous operator: in a container both may have the same process id.
  */
 export function removeStatusReport(stateDir: string): void {
   rmSync(statusPath(stateDir), { force: true })
 }
 
 /**
- * Returns undefined if no operator has run on this state folder. Throws if there is a report that this user
- * may not read.
+ * Returns the report in the state folder; undefined if there is none. Throws if this user may not read it.
  */
 export function readStatusReport(stateDir: string): StatusReport | undefined {
   try {
@@ -31,7 +30,7 @@ export function readStatusReport(stateDir: string): StatusReport | undefined {
   }
 }
 
-/** Returns whether a process has the id of the operator that wrote the report. */
+/** Returns whether the operator that wrote the report may be running: a process has its id. */
 export function mayRun(report: StatusReport): boolean {
   try {
     process.kill(report.pid, 0)

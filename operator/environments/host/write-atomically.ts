@@ -2,10 +2,10 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * Replaces the content of a file. A reader sees the old content or the new one, even if this process is
- * killed or the power fails. Only the owner can read the file.
+ * Replaces the content of a file. A reader sees the old or the new content, even if this process is killed or
+ * the power fails. Only the owner can read the file.
  *
- * @param keepAs the path under which the old content is kept; between two steps only that file exists
+ * @param keepAs the path to which the old file is moved; for a moment only this file exists
  */
 export function writeAtomically(path: string, text: string, keepAs?: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })

@@ -21,30 +21,29 @@ import { createPropagationWatch } from './status/propagation.ts'
 import { StatusWriter } from './status/status-writer.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-/** The controller of one kind in a cluster, from the API server to the feed and back. */
+/** Controls one kind in a cluster, from the API server to the feed and back. */
 export interface ClusterController extends Controller {
   readonly kind: ReportedKind
-  /** The resources, as they are stored. */
   list(): readonly StoredResource[]
   /**
-   * Resolves when all resources have been read and reconciled for the first time; from then on each change is
-   * followed. Also resolves when that failed: the kind logs the failure and repeats the attempt.
+   * Resolves when all resources have been read and reconciled once; later changes are followed. Also resolves
+   * if that fails: the failure is logged and the attempt repeated.
    */
   start(): Promise<void>
-  /** Returns the last errors of requests to the API server that are repeated; empty when they succeeded. */
+  /** Returns the errors of requests to the API server that will be repeated; empty if there are none. */
   problem(): string
   readonly statuses: Pick<StatusWriter, 'recheckAll' | 'waiting'>
 }
 
-/** The parts of a kind that reports use. */
+/** What reports need of a kind. */
 export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'readSubject'> & {
-  /** Returns the details in a stored status. */
+  /** Reads the details from a stored status, which another version may have written. */
   readDetails?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
 }
 
 interface ClusterControllerOptions {
   readonly client: KubeClient
-  /** The watched namespaces; empty for all. */
+  /** The watched namespaces; empty for all namespaces. */
   readonly watchNamespaces: readonly string[]
   readonly feed: Feed
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle'>
@@ -53,9 +52,9 @@ interface ClusterControllerOptions {
   readonly backends: Pick<BackendFailures, 'get'>
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
-  /** The installation, in whose namespace the last good contents are stored. */
+  /** The last good contents are stored in the namespace of this installation. */
   readonly installation: Installation
-  /** The recorder of Events, which all kinds share, so that one rate applies to all. */
+  /** All kinds share it, so that one rate limit applies to all Events. */
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
 }
@@ -96,8 +95,8 @@ export function openClusterController<Content extends Named, Published extends o
   let isStopped = false
 
   /**
-   * Reads the contents that earlier operators stored; an invalid resource would otherwise lose its last good
-   * version.
+   * Reads the resources, and then the contents that earlier operators stored. Without the stored contents, an
+   * invalid resource would lose its last good version.
    */
   async function readAll(): Promise<void> {
     await followed.source.start()
@@ -110,7 +109,7 @@ export function openClusterController<Content extends Named, Published extends o
   async function run(): Promise<void> {
     try {
       if (!isRead) await errors.watch('read the resources', readAll())
-      // The list of a stopped source is empty, and an empty feed would disable all rules.
+      // A stopped source lists nothing, and an empty feed would disable all rules.
       if (isStopped) return
       await errors.watch('reconcile the resources', reconcile())
     } finally {
@@ -150,12 +149,14 @@ export function openClusterController<Content extends Named, Published extends o
   }
 }
 
-/** The wait for any kind but the first, whose definition may be missing in this cluster. */
+/**
+ * How long kinds other than the first may delay the start: a cluster may lack the definition of such a kind.
+ */
 const kindStartMs = 5_000
 
 /**
- * Starts all kinds. Resolves when the first one has started, and the others have started or their time limit
- * has passed. Pods that wait for a kind that cannot be read keep their contents; the others are fed.
+ * Starts all kinds. Resolves when the first one has started and each other one has started or `kindStartMs`
+ * has passed. Pods keep the contents of a kind that cannot be read, and get those of the other kinds.
  */
 export async function startKinds(
   [first, ...others]: readonly ClusterController[],

@@ -15,17 +15,17 @@ const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', name
 const managedBy = 'app.kubernetes.io/managed-by'
 const ownLabels = { [managedBy]: 'tollway', 'app.kubernetes.io/component': 'merchant-credentials' } as const
 
-/** Notes are annotations: `tollway.dev/key-since`. */
+/** The prefix of the annotations that hold the notes: `tollway.dev/key-since`. */
 const notePrefix = `${apiGroup}/`
 
 /**
- * The credentials of merchants in Secrets of an API server, each in the namespace of its Merchant, which owns
- * the Secret and with which it is deleted. The store needs the verbs get, create and update.
+ * Stores the credentials of merchants in Secrets of an API server. Each Secret is in the namespace of its
+ * Merchant, which owns it, so both are deleted together. Requires the verbs get, create and update.
  */
 export function createCredentialSecrets(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
 ): CredentialStore {
-  /** The fields as they were read. Additions of other writers stay. */
+  /** The Secrets as they were read, so that a write keeps what other writers have added. */
   const objects = new WeakMap<StoredCredentials, KubeObject>()
 
   function remember(object: KubeObject, reference: CredentialReference): StoredCredentials {
@@ -55,8 +55,8 @@ export function createCredentialSecrets(
 }
 
 /**
- * Returns whether the operator created the Secret for exactly this resource, and not for an earlier one of
- * its name.
+ * Returns whether the operator created the Secret for this resource, and not for an earlier one of the same
+ * name.
  */
 function belongsTo({ metadata }: KubeObject, { owner }: CredentialReference): boolean {
   const owners = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []

@@ -18,7 +18,7 @@ import type { TenantSecrets } from './secrets.ts'
 
 interface KubernetesEnvironmentOptions {
   readonly config: ClusterConfig
-  /** The namespace of the operator. */
+  /** The operator's namespace. */
   readonly namespace: string
   readonly client: KubeClient
   readonly installation: Installation
@@ -29,14 +29,14 @@ interface KubernetesEnvironmentOptions {
   readonly operatorName: string
   readonly peers: Peers
   readonly leader: Pick<LeaderConnection, 'current' | 'relay'>
-  /** Reports whether this operator holds the Lease. */
+  /** Returns whether this operator holds the Lease. */
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
 }
 
-/** Returns the environment in a cluster: resources and statuses of the API server, pods, and Secrets. */
+/** Returns the environment of a cluster: resources, statuses and Secrets in the API server, and pods. */
 export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): Environment<ClusterController> {
   const { config, namespace, client, infrastructure, tenants, operatorName, peers, leader, log } = options
   const { watchNamespaces } = config

@@ -9,7 +9,7 @@ import type { KubeObject } from './api/kube-object.ts'
 import { createKubernetesSource } from './resources.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-/** The resources of one kind of the API server. */
+/** Follows the resources of one kind in the API server. */
 export type FollowedKind = ReturnType<typeof followKind>
 
 export function followKind(
@@ -36,12 +36,12 @@ export function followKind(
   })
   return {
     source: createKubernetesSource([{ apiVersion, kind, ...reflector }]),
-    /** The error of the last list or watch, which is repeated; empty when it succeeded. */
+    /** Returns the error of the last list or watch, which will be repeated; empty if it succeeded. */
     problem: (): string => problem,
     list: (): readonly StoredResource[] => reflector.list() as readonly StoredResource[],
     get: (namespace: string, name: string): StoredResource | undefined =>
       reflector.get(namespace, name) as StoredResource | undefined,
-    /** Calls the listener with each changed resource, also after a change of its status only. */
+    /** Calls the listener with each changed resource, even if only its status has changed. */
     onChange(listener: (uid: string, resource: StoredResource) => void): void {
       reflector.onChange((namespace, name) => {
         const resource = reflector.get(namespace, name) as StoredResource | undefined
@@ -55,8 +55,8 @@ export function followKind(
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /**
- * Drops the notes of clients about their writes: they are more than half of an object, and nothing here reads
- * them.
+ * Removes the annotation and the field in which clients record their writes. They are more than half of an
+ * object, and nothing here reads them.
  */
 function withoutBookkeeping(object: KubeObject): KubeObject {
   const { managedFields: _, annotations, ...metadata } = object.metadata

@@ -16,15 +16,15 @@ interface LeadershipOptions {
   readonly log: Log
 }
 
-/** The events of the terms in which this operator leads. */
+/** Called when this operator starts and stops leading, and when another operator leads. */
 interface Term {
   onStarted(): void
   onStopped(): Promise<void>
-  /** Called with the feed's address of another operator that leads; with undefined if none does. */
+  /** Called with the feed's address of another operator when it leads, and with undefined when none does. */
   onRival(address: string | undefined): void
 }
 
-/** The election of the operator that writes. It begins with `start`, when all parts of the operator exist. */
+/** Elects the operator that writes. `start` is called when all parts of the operator exist. */
 export class Leadership {
   readonly identity: string
   readonly #options: LeadershipOptions
@@ -39,7 +39,7 @@ export class Leadership {
     return this.#elector?.isLeader() ?? false
   }
 
-  /** Reads the Lease at once, because its holder may have stopped. */
+  /** Makes this operator read the Lease at once. Called when the holder may have stopped. */
   readLeaseNow(): void {
     this.#elector?.readNow()
   }
@@ -77,7 +77,9 @@ export class Leadership {
     await elector?.stop()
   }
 
-  /** Returns the address of the feed of an operator; undefined if its identity has none. */
+  /**
+   * Returns the feed's address of the operator with this identity; undefined if the identity contains none.
+   */
   #toFeedAddress(holder: string): string | undefined {
     const { feedPort } = this.#options.config
     const ip = names.addressOfHolder(holder)
@@ -94,13 +96,13 @@ const leaseResource: ApiResource = {
 const watchSeconds = 600
 const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
 
-/** Returns the access of an elector to the Lease of this name. */
+/** Gives an elector access to the Lease of this name. */
 export function leaseAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'watch'>,
   key: { readonly namespace: string; readonly name: string },
   ownerReferences?: readonly unknown[],
 ): LeaseAccess {
-  // An update sets the owner too, because an earlier version named another one.
+  // Updates also set the owner, because earlier versions set another one.
   const owned = ownerReferences === undefined ? {} : { ownerReferences }
   return {
     async get(signal) {

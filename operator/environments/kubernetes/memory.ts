@@ -10,12 +10,12 @@ interface RememberedInObjects<Content> extends MemoryStore<Content> {
 }
 
 /**
- * Remembers the last good content of each resource in objects of the operator's namespace. An operator that
- * starts reads it there, because a resource that is invalid now may have a valid earlier version in force.
- * Content that this process saw in force itself takes precedence.
+ * Remembers the last good content of each resource in ConfigMaps of the operator's namespace. An operator
+ * reads them at its start, because a resource that is now invalid may have an earlier version in force.
+ * Content that this process itself saw in force takes precedence.
  *
- * Earlier versions stored the content in the status of the resource. It is read from there, too, and moves to
- * objects.
+ * Earlier versions stored the content in the status of the resource. It is still read from there, and then
+ * moves to the ConfigMaps.
  */
 export function rememberInObjects<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
@@ -53,7 +53,7 @@ function toEntries<Content>(
   return memory === undefined ? [] : [[uid, memory]]
 }
 
-/** The memory of a resource that does not exist any more. Its age has no effect. */
+/** Returns the memory of a resource that no longer exists. Its age does not matter. */
 function readDeleted<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
   { generation, text, goneSinceMs }: LastGoodEntry,
@@ -63,7 +63,7 @@ function readDeleted<Content extends Named>(
   return { firstSeenMs: 0, origin: lastGood.name, lastGood, lastGoodGeneration: generation, goneSinceMs }
 }
 
-/** Returns the newer one of the contents in objects and in the status. */
+/** Returns the memory with the newer one of the contents in the ConfigMaps and in the status. */
 function readMemory<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
   { metadata, status }: StoredResource,
@@ -89,7 +89,9 @@ function readStatusEntry(
   return { generation: Number.isSafeInteger(generation) ? Number(generation) : 0, text: content }
 }
 
-/** Decodes the content when it is first used: only invalid resources need it. */
+/**
+ * Returns a memory that decodes its content when it is first used, because only invalid resources need it.
+ */
 function decodedLater<Content>(
   memory: ResourceMemory<Content>,
   decode: () => Content | undefined,

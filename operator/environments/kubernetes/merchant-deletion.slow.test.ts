@@ -81,7 +81,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
   const isGone = (name: string, namespace = 'default') =>
     waitFor(`${name} to be gone`, async () => (await find(name, namespace)) === undefined)
 
-  /** Starts an operator; undefined stands for payments that are disabled. Resolves with what stops it. */
+  /** Starts an operator; with undefined, payments are disabled. Resolves with a function that stops it. */
   async function startOperator(t: TestContext, provisioner: Provisioner | undefined) {
     const operator = openClusterMerchants({
       client,
@@ -112,7 +112,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
       return status?.conditions.find(one => one.reason === reason)
     })
 
-  /** Creates a Merchant, and resolves with its uid when it has a merchant. */
+  /** Creates a Merchant. Resolves with its uid when its merchant exists. */
   async function provision(name: string, namespace = 'default'): Promise<string> {
     await create(name, {}, {}, namespace)
     await become(name, 'Provisioned', namespace)
@@ -209,7 +209,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
     await startOperator(t, service.provisioner)
     const uid = await provision('shop', 'closing')
     await call('DELETE', '/api/v1/namespaces/closing', undefined, 200)
-    // The steps of the controller manager, which does not run here, in the order of its discovery.
+    // Takes the steps of the controller manager, which does not run here, in the same order.
     await call('DELETE', '/api/v1/namespaces/closing/secrets', undefined, 200)
     await call('DELETE', inNamespace('closing'), undefined, 200)
     await isGone('shop', 'closing')

@@ -101,7 +101,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   const become = (name: string, reason: string) =>
     waitFor(`${name} to become ${reason}`, async () => (await readyOf(name)) === reason)
 
-  /** Returns the entries that programs read; undefined while there is no key. */
+  /** Resolves with the entries that programs read; undefined while there is no key. */
   async function credentials(name: string) {
     const answer = await api.call('GET', `${secrets}/${name}`)
     if (answer.status !== 200) return undefined
@@ -242,7 +242,8 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   const annotate = (name: string, annotations: object) => change(name, { metadata: { annotations } })
 
   async function change(name: string, { metadata = {}, ...rest }: { metadata?: object; spec?: object }) {
-    // Each write has another field manager: fields that the same manager leaves out would be removed.
+    // Each write has its own field manager, because a write removes fields that its manager set before and
+    // now leaves out.
     const path = `${merchants}/${name}?fieldManager=somebody-${writers++}&force=true`
     const envelope = { apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant', metadata: { name, ...metadata } }
     await call('PATCH', path, { ...envelope, ...rest }, 200)

@@ -24,32 +24,35 @@ import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import type { ReadRateLimiter } from './tenant-secrets/read-pace.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 
-/** The finalizer that holds a resource until its merchant is closed. Only with the deletion policy Delete. */
+/**
+ * Delays the deletion of a resource until its merchant is closed. Only resources with the deletion policy
+ * Delete have it.
+ */
 export const merchantFinalizer = `${apiGroup}/merchant`
 
 interface ClusterMerchantsOptions {
   readonly client: KubeClient
-  /** The watched namespaces; empty for all. */
+  /** The watched namespaces; empty for all namespaces. */
   readonly watchNamespaces: readonly string[]
-  /** Undefined if no payments service runs. */
+  /** undefined if no payments service runs. */
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
-  /** Whether this operator leads. Another operator reconciles nothing. */
+  /** Returns whether this operator leads. An operator that does not lead reconciles nothing. */
   readonly mayWrite: () => boolean
   readonly granted: GrantedSecrets
   readonly pace: ReadRateLimiter
-  /** The cause of a failure of the payments service's database; undefined while it answers. */
+  /** Returns why the payments service's database fails; undefined while it answers. */
   readonly backendFailure: () => string | undefined
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
   readonly timing?: Partial<MerchantReconcilerTiming>
 }
 
-/** The maximum of concurrent reconciles. */
+/** The highest number of simultaneous reconciles. */
 const concurrency = 4
 const retries = { initialMs: 250, maxMs: 30_000 }
 
-/** The parts of the kind that reports use. */
+/** What reports need of the kind. */
 export const reportedMerchants: ReportedKind = {
   ...kind,
   readSubject: (_, spec) => merchantSubject(spec),
@@ -58,12 +61,11 @@ export const reportedMerchants: ReportedKind = {
 
 const resourceKind = customResource(kind.definition)
 
-/** A Merchant of the API server. */
 interface ClusterMerchant extends MerchantResource {
   readonly stored: StoredResource
 }
 
-/** Reconciles the Merchants of a cluster with the payments service, their Secrets and statuses. */
+/** Reconciles the Merchants of a cluster with the payments service, and writes their Secrets and statuses. */
 export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterController {
   const { client, provisioner, addresses, mayWrite, granted, pace, backendFailure, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
@@ -99,7 +101,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
     kind: reportedMerchants,
     list: followed.list,
     problem: followed.problem,
-    /** Resolves when all Merchants have been read; from then on each change is followed. */
+    /** Resolves when all Merchants have been read. Later changes are followed. */
     async start(): Promise<void> {
       await followed.source.start()
       followed.onChange((_, { metadata: { namespace = '', name } }) => {
@@ -110,7 +112,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
       })
       controller.reconcileAll()
     },
-    // Merchants do not depend on the feed, but on the database of the payments service.
+    // Merchants do not depend on the feed, but Degraded depends on the payments service's database.
     trigger: controller.followBackend,
     statuses: { recheckAll: controller.reconcileAll, waiting: controller.waiting },
     async stop(): Promise<void> {
@@ -121,7 +123,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
   }
 }
 
-/** Adds to errors for a missing right how to grant it. */
+/** Returns a store whose errors for a missing right say how to grant it. */
 function grantedStore(store: CredentialStore, granted: GrantedSecrets): CredentialStore {
   return {
     get: (reference, signal) =>
@@ -158,7 +160,7 @@ const isHeld = ({ metadata: { finalizers = [] } }: StoredResource) => finalizers
 
 type Writes = ReturnType<typeof rememberWrites>
 
-/** Remembers the last writes of this operator, since the watch may lag behind them. */
+/** Remembers the last writes of this operator, because the watch may report them later. */
 function rememberWrites(followed: FollowedKind) {
   const written = new Map<string, StoredResource>()
   return {
@@ -180,7 +182,7 @@ function rememberWrites(followed: FollowedKind) {
   }
 }
 
-/** The Merchants of the API server. The finalizer holds a resource until its merchant is closed. */
+/** Gives access to the Merchants in the API server. A held resource has the `merchantFinalizer`. */
 function createResources(
   client: KubeClient,
   followed: FollowedKind,
@@ -209,7 +211,7 @@ function createResources(
   }
 }
 
-/** The statuses in the API server. */
+/** Stores the statuses in the API server. */
 function createStatuses(
   { client, events }: Pick<ClusterMerchantsOptions, 'client' | 'events'>,
   { note, forget }: Writes,

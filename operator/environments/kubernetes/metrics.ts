@@ -1,21 +1,19 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
-/** The metrics of the operator. */
 export type OperatorMetrics = ReturnType<typeof createOperatorMetrics>
 
 interface MetricsSources {
   readonly isLeader: () => boolean
   readonly connectedPods: () => number
   readonly statusesWaiting: () => number
-  /** Returns the number of resources, ready and not ready. */
   readonly resources: () => { readonly ready: number; readonly notReady: number }
-  /** Returns the number of objects that another program changes as often as this operator repairs them. */
+  /** Returns the number of contested objects; see `ContestedObject`. */
   readonly contestedObjects: () => number
-  /** The pods that accept calls while their backend fails, by the name of the service. */
+  /** Returns, by service, the number of pods that accept calls while their backend fails. */
   readonly failingBackends: () => Readonly<Record<string, number>>
-  /** Whether requests for the resources of a kind fail and are repeated, by the name of the kind. */
+  /** Returns, by kind, whether requests for its resources fail and are repeated. */
   readonly failingKinds: () => Readonly<Record<string, boolean>>
-  /** Returns the problem of the certificates; empty without one. */
+  /** Returns the problems of the certificates; empty if there are none. */
   readonly certificateProblem: () => string
 }
 
@@ -55,23 +53,21 @@ export function createOperatorMetrics(sources: MetricsSources) {
   })
   return {
     contentType: registry.contentType,
-    /** The exposition, and its content type. */
+    /** Returns the metrics in the text format whose type is `contentType`. */
     render: (): Promise<string> => registry.metrics(),
-    /** Counts one run of a reconciler. */
     reconciled(seconds: number, ok: boolean): void {
       reconcile.observe(seconds)
       if (!ok) failures.inc()
     },
-    /** Counts the time from the operator's first sight of a generation until all pods enforce it. */
+    /** Records the time from when a generation was first seen until all pods enforce it. */
     propagated: (seconds: number) => propagation.observe(seconds),
-    /** Counts a request to the API server. */
     requested: (method: string, resource: string) => requests.inc({ method, resource }),
-    /** Counts a status write, successful or not. */
+    /** Counts a status write by its outcome. */
     statusWritten: (ok: boolean) => writes.inc({ outcome: ok ? 'ok' : 'error' }),
   }
 }
 
-/** The metrics whose values are read at each scrape. */
+/** Registers the metrics whose values are read at each scrape. */
 function openGauges(sources: MetricsSources, registry: Registry): void {
   const registers = [registry]
   const gauge = (name: string, help: string, read: () => number) =>

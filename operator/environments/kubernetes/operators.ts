@@ -9,7 +9,7 @@ import { observePods } from './infrastructure/observe-pod.ts'
 import { describeProgress, readProgress } from './infrastructure/progress.ts'
 import { type ChartValues, withAdvice } from './status/describe-services.ts'
 
-/** The rollouts of the Deployments that the chart applies: the operators, and the bundled Redis. */
+/** Follows the rollouts of the chart's own Deployments: the operators, and the bundled Redis. */
 export type Operators = ReturnType<typeof followOperators>
 
 interface OperatorsOptions {
@@ -20,7 +20,7 @@ interface OperatorsOptions {
   readonly random: () => number
 }
 
-/** The values of the chart for the pods of the operators. */
+/** Which values of the chart concern the pods of the operators. */
 export const operatorValues: ChartValues = {
   image: 'operator.image or image.pullSecrets',
   settings: 'operator.extraEnv',
@@ -34,7 +34,7 @@ const redisValues: ChartValues = {
   secret: () => undefined,
 }
 
-/** Follows the Deployments of the chart and their pods at once. */
+/** Follows the chart's Deployments and their pods from now on. */
 export function followOperators({ client, installation, log, random }: OperatorsOptions) {
   const selector = operatorSelector(installation)
   const names = [selector[labelNames.name], 'tollway-redis', 'tollway-redis-streams']
@@ -49,7 +49,7 @@ export function followOperators({ client, installation, log, random }: Operators
   const deployments = follow(kinds.Deployment, `${ofInstallation},${labelNames.name}=${names[0]}`)
   const pods = follow(podResource, `${ofInstallation},${labelNames.name} in (${names})`)
   return {
-    /** The causes that delay a rollout; empty when all are complete, and without such a Deployment. */
+    /** Returns what delays each rollout; empty if all are complete, or if there is no such Deployment. */
     problems(): readonly SourceProblem[] {
       if (!deployments.hasSynced() || !pods.hasSynced())
         return [{ origin: 'operator', message: 'the API server has not answered yet which operators run' }]
@@ -68,7 +68,7 @@ export function followOperators({ client, installation, log, random }: Operators
   }
 }
 
-/** Returns the pods with the labels of the selector of a Deployment. */
+/** Returns the pods that the selector of a Deployment matches. */
 function selectPods({ spec }: KubeObject, pods: readonly KubeObject[]): readonly KubeObject[] {
   type Spec = { readonly selector?: { readonly matchLabels?: ObjectMetadata['labels'] } }
   const wanted = Object.entries((spec as Spec | undefined)?.selector?.matchLabels ?? {})

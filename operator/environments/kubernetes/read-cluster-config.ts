@@ -4,10 +4,10 @@ import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
 import { formatProblem } from '../../kinds/kind-adapter.ts'
 import { validateServiceSettings } from '../../workloads/registry.ts'
 
-/** The maximum size of the file, more than any list of grants needs. */
+/** The maximum size of the file in characters, more than any list of grants needs. */
 const maxBytes = 1024 * 1024
 
-/** Reads the configuration in a file, or its problems, a line each. Quotes no secrets. */
+/** Returns the configuration in a file, or its problems, one in each line. No problem quotes a secret. */
 export function readClusterConfig(
   path: string,
 ): { readonly value: ClusterConfig } | { readonly problems: readonly string[] } {

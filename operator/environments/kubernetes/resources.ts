@@ -1,18 +1,18 @@
 import { readAnnotations, type Source, type SourcedResource } from '../../kinds/source.ts'
 
-/** The custom resources of one kind in a reflector. */
+/** The custom resources of one kind, as a reflector keeps them. */
 export interface ReflectedKind {
   readonly apiVersion: string
   readonly kind: string
   list(): readonly CustomObject[]
   get(namespace: string, name: string): CustomObject | undefined
   onChange(listener: (namespace: string, name: string) => void): void
-  /** Resolves with true when all resources have been listed once, and with false at an earlier stop. */
+  /** Resolves with true when all resources have been listed, or with false if `stop` was called before. */
   synced(): Promise<boolean>
   stop(): Promise<void>
 }
 
-/** The fields of a custom resource that this source reads. */
+/** The fields of a custom resource that `createKubernetesSource` reads. */
 interface CustomObject {
   readonly metadata: {
     readonly name: string
@@ -26,11 +26,11 @@ interface CustomObject {
 }
 
 /**
- * Returns the source of the custom resources of an API server. A change of only a status, or of labels, is
- * not reported: the operator writes statuses itself, and would trigger itself forever.
+ * Returns the source of the custom resources of an API server. It does not report a change of only the status
+ * or the labels: the operator itself writes statuses, and each write would trigger another reconcile.
  */
 export function createKubernetesSource(kinds: readonly ReflectedKind[]): Source {
-  /** The resources by uid. An unchanged resource is the same object. */
+  /** The resources by uid. A resource stays the same object until it changes. */
   const known = new Map<string, SourcedResource>()
 
   function toResource(

@@ -7,11 +7,11 @@ import { createGrantedSecrets, type GrantedSecrets } from './tenant-secrets/gran
 import { PolledSecrets } from './tenant-secrets/polled-secrets.ts'
 import { createReadRateLimiter, type ReadRateLimiter, readsPerSecond } from './tenant-secrets/read-pace.ts'
 
-/** The Secrets of other namespaces, which grant their use, at a rate that all operators share. */
+/** Accesses the Secrets that tenants' namespaces have granted, at a rate limit that all operators share. */
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
   readonly pace: ReadRateLimiter
-  /** The Secrets that routes name. */
+  /** Polls the Secrets that routes name. */
   readonly routes: PolledSecrets
 }
 

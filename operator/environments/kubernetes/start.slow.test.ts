@@ -62,7 +62,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     return answer.body as Record<string, unknown>
   }
 
-  /** Removes the pod of a test at its end. In later tests it would count as one that enforces nothing. */
+  /** Removes the pod when the test ends. In later tests it would count as a process that enforces nothing. */
   function removePod(t: TestContext, name: string): void {
     const path = `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`
     t.after(async () => void (await api.call('DELETE', path)))
@@ -115,7 +115,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const { items } = events.body as {
       items: { reportingController: string; reason: string; note: string }[]
     }
-    // The API server records events of its own there, too.
+    // The API server also records Events of its own there.
     const ours = items.filter(({ reportingController }) => reportingController === 'tollway.dev/operator')
     assert.deepEqual(
       ours.map(({ reason, note }) => `${reason}: ${note}`),

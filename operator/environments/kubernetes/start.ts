@@ -56,22 +56,22 @@ interface ClusterOptions {
   readonly log: Log
 }
 
-/** The pod of this operator, from the downward API. */
+/** This operator's pod, as the downward API describes it. */
 export interface OwnPod {
   readonly name: string
   readonly namespace: string
-  /** The address at which the other operators reach it. */
+  /** The IP address at which other operators reach it. */
   readonly ip: string
   /** The address on which it listens. */
   readonly host: string
-  /** Identifies the release of the chart; empty when none is known. */
+  /** Identifies the chart release; empty if it is unknown. */
   readonly revision: string
 }
 
 /**
- * Runs one of the operators of a cluster, and resolves when it serves the feed. All of them serve the same
- * feed; the holder of the Lease writes. Rejects with an `InfrastructureError` when the cluster lacks
- * something, after it has stopped all that it started.
+ * Starts an operator in a cluster; resolves when it serves the feed. All operators of an installation serve
+ * the same feed, and the holder of the Lease writes. Rejects with an `InfrastructureError` if the cluster
+ * lacks something, after everything that was started has been stopped.
  */
 export async function startInCluster(options: ClusterOptions): Promise<{ stop(): Promise<void> }> {
   const { config, pod, log } = options
@@ -161,7 +161,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   return {
     async stop() {
       api.close() // so that streams end with an event
-      // Only the holder of the Lease may store the last good versions that are not stored yet.
+      // Last good contents that are not stored yet are stored while this operator still has the Lease.
       await Promise.race([Promise.allSettled([app.stop()]), pause(lastWritesMs, undefined, { ref: false })])
       await leadership.stop() // before the rest, so that another operator acts soon
       await running.disposeAsync()
@@ -172,8 +172,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
 const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 
 /**
- * The chart's ConfigMap owns everything that the operator creates, because only an uninstall deletes it. The
- * deletion of the Deployment must not delete the data plane.
+ * Returns the installation. Its owner is the chart's ConfigMap, which only an uninstall deletes. It is not
+ * the Deployment, whose deletion must not delete the services.
  */
 async function findInstallation(
   client: KubeClient,
@@ -212,7 +212,7 @@ function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnP
   return events
 }
 
-/** The workloads of the services, which the operator that leads applies. */
+/** Opens the part that applies the workloads of the services while this operator leads. */
 function openWorkloads(
   started: AsyncDisposableStack,
   {
@@ -241,7 +241,7 @@ function openWorkloads(
   started.defer(() => digests.stop())
   return {
     trigger: runner.trigger,
-    /** The names of the Secrets whose change replaces pods. */
+    /** The Secrets whose changes replace pods. */
     secretNames: digestedSecrets(workloads),
     checkSecrets: digests.checkNow,
     start() {
@@ -271,7 +271,7 @@ function openCertificates(
   })
 }
 
-/** The Secrets with the certificates of the feed. */
+/** Returns the names of the Secrets with the certificates of the feed. */
 function secretNames({ name }: ClusterConfig) {
   return {
     authority: names.authoritySecret(name),
@@ -315,7 +315,7 @@ interface MeasuredParts {
   readonly infrastructure: Pick<KubernetesInfrastructure, 'contestedObjects' | 'observe'>
 }
 
-/** @param parts called when the metrics are read */
+/** @param parts called each time the metrics are read */
 function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   return createOperatorMetrics({
     contestedObjects: () => parts().infrastructure.contestedObjects().length,
@@ -441,13 +441,15 @@ async function servePages(
   started.defer(() => closeHttp(pages, lastAnswersMs))
 }
 
-/** The time limit of unfinished answers when the operator stops. */
+/** How long unfinished answers may take when the operator stops. */
 const lastAnswersMs = 200
 
-/** The longest delay of a takeover by the last writes of an operator that stops. */
+/** How long the last writes of a stopping operator may delay the release of the Lease. */
 const lastWritesMs = 2_000
 
-/** A connection keeps its first certificates, which are renewed within weeks, so its age is limited. */
+/**
+ * The age of a connection is limited because it keeps its first certificates, which are renewed within weeks.
+ */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
 
 interface ServedParts extends Pick<OperatorApp<ClusterController>, 'feed' | 'loads' | 'sessions'> {
@@ -472,7 +474,7 @@ async function serveFeed(
 }
 
 interface OperatorPages {
-  /** Why this operator does not serve the feed yet; empty when it does. */
+  /** Returns why this operator does not serve the feed yet; empty if it does. */
   notReady(): string
   metrics(): Promise<string>
   readonly metricsType: string
@@ -481,9 +483,9 @@ interface OperatorPages {
 }
 
 /**
- * Returns the server of the operator's pages, API and console in a cluster. `/healthz` reports that the
- * process runs, `/readyz` that its feed is served, `/status` has numbers of resources. None depends on the
- * pods of the services, because those depend on the feed.
+ * Returns the server of the operator's pages, API and console. `/healthz` says that the process runs,
+ * `/readyz` that the feed is served; `/status` counts resources. None of them depends on the pods of the
+ * services, because these depend on the feed.
  */
 function createOperatorPages(pages: OperatorPages): Server {
   const handleConsole = createConsole()
@@ -505,7 +507,7 @@ function createOperatorPages(pages: OperatorPages): Server {
         )
         return
       case '/status':
-        // It needs no password, and the names of resources are those of tenants.
+        // The page requires no password, so it leaves out the names of tenants' resources.
         return send(
           200,
           `${JSON.stringify(groupResources(pages.report()), undefined, 2)}\n`,

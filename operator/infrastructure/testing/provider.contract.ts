@@ -7,13 +7,15 @@ import type { Infrastructure, Replica } from '../provider.ts'
 /** An infrastructure for one test, which removes its objects when the test ends. */
 export interface OpenInfrastructure {
   readonly infrastructure: Infrastructure
-  /** A workload that becomes ready, with one setting whose value the test chooses. */
+  /** Returns a workload that becomes ready. The test chooses the value of one setting. */
   readonly workload: (replicas: number, setting: string) => Workload
-  /** How long a workload may take to become ready. */
+  /** The time within which a workload must become ready. */
   readonly deadlineMs: number
 }
 
-/** Resolves when the condition is met. Otherwise rejects with the actual state. */
+/**
+ * Resolves when the condition holds. After the deadline, rejects with the result of `instead` in the message.
+ */
 export async function until(
   what: string,
   holds: () => boolean,
@@ -29,7 +31,7 @@ export async function until(
   }
 }
 
-/** Tests the contract of `Infrastructure` on one implementation. */
+/** Tests that an implementation keeps the promises of `Infrastructure`. */
 export function infrastructureContract(
   name: string,
   open: (t: TestContext) => Promise<OpenInfrastructure>,

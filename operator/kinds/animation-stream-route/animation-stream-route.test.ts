@@ -12,7 +12,7 @@ import { createPublishedResources } from '../published-resources.ts'
 import type { SourcedResource } from '../source.ts'
 import { animationStreamRoutes } from './animation-stream-route.ts'
 
-/** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */
+/** Simulates an operator with routes and Secrets that the test writes, and brokers that enforce at once. */
 function openWorld() {
   const reference = temporaryFolder('routes')
   const path = join(reference, 'remembered.json')
@@ -104,7 +104,7 @@ function openWorld() {
     restart() {
       routes = start()
     },
-    /** Reconciles after a second. Resolves with `name prefix: number of tokens` of each. */
+    /** Reconciles after a second. Resolves with `NAME PREFIX: NUMBER OF TOKENS` of each published route. */
     async reconcile(): Promise<string> {
       nowMs += 1_000
       await routes.reconcile()
@@ -124,7 +124,7 @@ function openWorld() {
   }
 }
 
-/** The reasons of Accepted, Programmed, Enforced and Ready. */
+/** Returns the reasons of Accepted, Programmed, Enforced and Ready. */
 const reasonsOf = ({ conditions }: ResourceStatus) =>
   conditions
     .slice(0, 4)

@@ -35,7 +35,7 @@ export const animationStreamRoute: FeedKind<StreamRoute, OpenedStreamRoute> = {
 
 interface StreamRouteContext {
   readonly secrets: RouteSecrets
-  /** The loads that processes report for each route. */
+  /** The numbers of streams and consumers that processes report for each route. */
   readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
 }
 
@@ -93,8 +93,8 @@ export function animationStreamRoutes({
 
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 /**
- * A hash that matches no token. A right without hashes would need no token, and an unpublished route would
- * leave its streams to other routes: a missing Secret must have neither effect.
+ * A hash that matches no token. It stands for missing tokens: without any hash the right would need no token,
+ * and without the route its streams would go to other routes.
  */
 const closedToAll: readonly Uint8Array[] = [new Uint8Array(32)]
 
@@ -102,7 +102,7 @@ const grants = ['both', 'push', 'pull'] as const
 type Grant = (typeof grants)[number]
 
 interface KnownSecrets {
-  /** The state of each Secret that the route names. */
+  /** What was known of each Secret that the route names; undefined for one that it does not name. */
   readonly found: Readonly<Record<Grant, Tokens | undefined>> & {
     readonly webhook: SigningSecrets | undefined
   }
@@ -117,7 +117,9 @@ function toSigningReference({ name, webhook }: StreamRoute): SecretReference | u
   return webhook && { namespace, secret: webhook.secret.name, key: webhook.secret.key }
 }
 
-/** Brokers post nothing without a signing secret. */
+/**
+ * Returns the webhook for the feed; nothing while its signing secret is unknown, because brokers must sign.
+ */
 function openWebhook({ webhook }: StreamRoute, signing: SigningSecrets | undefined) {
   if (webhook === undefined || signing === undefined || !('secrets' in signing)) return {}
   return { webhook: { url: webhook.url, secrets: signing.secrets } }
@@ -138,7 +140,7 @@ function hashesOrClosed(tokens: Tokens | undefined): readonly Uint8Array[] {
   return 'hashes' in tokens ? tokens.hashes : closedToAll
 }
 
-/** Returns the first unmet dependency among the Secrets that the route names. */
+/** Returns the first problem with the token Secrets that the route names. */
 function findUnmetTokens(
   references: ReturnType<typeof toTokenReferences>,
   found: KnownSecrets['found'],
@@ -152,7 +154,7 @@ function findUnmetTokens(
   return undefined
 }
 
-/** The effect of a missing Secret, by the right that it gives. */
+/** The effect of missing tokens, by the right that they give. */
 const closedBy = {
   both: 'the route is closed to all callers until then',
   push: 'the route takes no pushes for its tokens until then',
@@ -173,10 +175,10 @@ function findUnmetWebhook(
   return reference && signing && describeUnmet(reference, signing, webhookEffects)
 }
 
-/** The effects of an entry that cannot be read. */
+/** The effects of an entry that cannot be read, as parts of a message. */
 interface Effects {
   readonly without: string
-  /** The effect while earlier content of the entry is used. */
+  /** The effect while values that were read before stay in use. */
   readonly old: string
 }
 

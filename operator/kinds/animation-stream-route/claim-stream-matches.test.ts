@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { findOpenOverlaps, openStreamMatchClaims } from './claim-stream-matches.ts'
 import { translateAnimationStreamRoute } from './stream-route.ts'
 
-/** `namespace/name prefix source`, with - for an empty field. */
+/** Parses `NAMESPACE/NAME PREFIX SOURCE`; `-` stands for an empty field. */
 function parse(text: string) {
   const [name = '', prefix = '', source = ''] = text.split(' ')
   const field = (written: string) => (written === '-' ? '' : written)
@@ -13,7 +13,7 @@ function parse(text: string) {
   return { content: { match }, claimant: { name, namespace } }
 }
 
-/** Returns the outcome of each route, from the oldest to the youngest. */
+/** Returns the outcome for each route. The routes are in the order of their age, the oldest first. */
 function play(routes: readonly string[]): readonly string[] {
   const claims = openStreamMatchClaims()
   return routes.map(text => {
@@ -148,7 +148,10 @@ test('a stream never matches routes with a prefix of two namespaces', () => {
   )
 })
 
-/** `a:k-:both b:k-1` are two routes; tokens are `both`, `push`, `pull` or none. */
+/**
+ * Returns the overlaps of routes. `a:k-:both b:k-1` are two routes; the tokens are `both`, `push`, `pull` or
+ * left out.
+ */
 function overlapsOf(text: string): Record<string, string> {
   const fields = { both: 'tokenSecretRef', push: 'pushTokenSecretRef', pull: 'pullTokenSecretRef' } as const
   const routes = text.split(' ').map(words => {

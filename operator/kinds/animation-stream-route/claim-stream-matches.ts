@@ -3,16 +3,15 @@ import { type Claimant, type Claims, denyReserved, type ReservedClaim } from '..
 import type { Advisory } from '../kind-adapter.ts'
 
 /**
- * The owners of matches.
+ * Decides which routes may have a match.
  *
- * - A stream id prefix belongs to the namespace of the oldest route that names it, and so does every longer
- *   prefix. A route of another namespace may not have the same prefix, a prefix that begins with it, or a
- *   prefix with which it begins, because it would take streams of the owner. Within a namespace prefixes may
- *   overlap.
- * - The empty prefix belongs to no namespace. A route with it applies only to streams that no route with a
- *   prefix matches, for any values of its other fields.
- * - A whole match belongs to the oldest route that has it, of any namespace, because the younger of two equal
- *   routes would never apply.
+ * - A stream id prefix belongs to the namespace of the oldest route that has it. A route of another namespace
+ *   may have neither this prefix, nor a longer one that starts with it, nor a shorter one with which it
+ *   starts, because it would take streams of the owner. Prefixes of one namespace may overlap.
+ * - The empty prefix belongs to no namespace. A route with the empty prefix gets only streams that match no
+ *   route with a prefix, whatever its other fields are.
+ * - A whole match belongs to the oldest route that has it, in all namespaces, because a second route with the
+ *   same match would never get a stream.
  */
 export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
   const byMatch = new Map<string, string>()
@@ -64,16 +63,16 @@ interface Owner extends Claimant {
   readonly prefix: string
 }
 
-/** Routes by their prefixes. The empty prefix belongs to no namespace. */
+/** Routes by their prefixes. Routes with the empty prefix are ignored. */
 function openPrefixes<Route extends Owner>() {
-  /** The first route with exactly this prefix. */
+  /** The first route with exactly the prefix of the key. */
   const byPrefix = new Map<string, Route>()
-  /**
-   * The first route of each namespace that has a longer prefix, by each text with which that prefix begins.
-   */
+  /** For each text, the first route of each namespace whose prefix is longer and starts with the text. */
   const byStart = new Map<string, Map<string, Route>>()
   return {
-    /** Returns a route of another namespace whose prefix overlaps this one. */
+    /**
+     * Returns a route of another namespace whose prefix equals this one, starts with it, or is a start of it.
+     */
     findForeignOverlap(prefix: string, namespace: string): Route | undefined {
       if (prefix === '' || byPrefix.size === 0) return undefined
       const isStranger = (owner: Route) => owner.namespace !== namespace
@@ -93,7 +92,7 @@ function openPrefixes<Route extends Owner>() {
   }
 }
 
-/** Returns `a`, `ab` and `abc` for `abc`. */
+/** Returns all starts of a text: `a`, `ab` and `abc` for `abc`. */
 function listPrefixes(prefix: string): readonly string[] {
   return Array.from({ length: prefix.length }, (_, index) => prefix.slice(0, index + 1))
 }
@@ -102,25 +101,31 @@ function toMatchKey({ sourceServiceId, streamIdPrefix, targetObjectId }: StreamR
   return JSON.stringify([sourceServiceId, streamIdPrefix, targetObjectId])
 }
 
-/** The maximum of routes that a message names. */
+/** A message names at most this many routes. */
 const maxNamed = 3
-/** The maximum of routes of one prefix that are compared with others. */
+/**
+ * Of each prefix at most this many routes with a token and as many without are compared, so that large groups
+ * stay fast.
+ */
 const maxCompared = maxNamed + 1
 
 type Right = 'push' | 'pull'
 
 interface Overlaps {
-  /** The other routes, by the right for which exactly one of the two needs a token. */
+  /**
+   * The names of the overlapping routes, by the right for which exactly one route of the pair needs a token.
+   */
   readonly push: Set<string>
   readonly pull: Set<string>
 }
 
 /**
- * Finds routes whose stream id prefixes overlap and of which only one needs a token, by their names. The
- * tokens of a route protect each stream with its prefix, so that a route without tokens may not be as open as
- * it looks; and a route with tokens does not protect streams that match a shorter prefix only.
+ * Returns an advisory, by route name, for each pair of routes whose stream id prefixes overlap and of which
+ * only one needs a token. A stream with both prefixes needs the token of either route, so the route without
+ * tokens is not as open as it looks. A stream with only the shorter prefix needs no token if the route of
+ * that prefix has none.
  *
- * Routes without a prefix are left out: they are for streams that no prefix matches.
+ * Routes without a prefix are not compared: they get only streams that match no prefix.
  */
 export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<string, Advisory> {
   const byPrefix = Map.groupBy(

@@ -7,7 +7,7 @@ import { hashTokens, type Tokens } from './route-secrets.ts'
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest()
 
-/** Returns the tokens of this test that have these hashes. */
+/** Returns the tokens of this test that have these hashes, or why there are none. */
 function show(tokens: Tokens): string {
   if ('unknown' in tokens) return 'unknown'
   if ('missing' in tokens) return tokens.missing

@@ -1,27 +1,30 @@
 import { createHash } from 'node:crypto'
 import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
-/** An entry of a Secret. */
+/** Names an entry of a Secret. */
 export interface SecretReference {
   readonly namespace: string
   readonly secret: string
   readonly key: string
 }
 
-/** The reason for which the values of an entry are not known. */
+/** Why the values of an entry are not known. */
 export type NoEntry =
-  /** The reason, as the end of a sentence that begins with the Secret's name. */
+  /**
+   * The Secret or entry is missing or unusable. The text is the end of a sentence that starts with the
+   * Secret's name.
+   */
   | { readonly missing: string }
-  /** The operator may not read the Secret. The sentence says how to grant the right. */
+  /** The operator may not read the Secret. The text says how to grant the right. */
   | { readonly forbidden: string }
   /** The entry has not been read yet. */
   | { readonly unknown: true }
 
-/** The Secrets that routes name, each read by its name. */
+/** Reads the Secrets that routes name. */
 export interface RouteSecrets {
   /**
-   * Reads these entries from now on, and no others. Resolves when each of them has been read once, and after
-   * a while in any case.
+   * Reads these entries from now on, and stops reading all others. Resolves when each entry has been read
+   * once, or after a time limit.
    */
   follow(tokens: readonly SecretReference[], signing?: readonly SecretReference[]): Promise<void>
   /** Returns the tokens of a followed entry. The result is the same object until a token changes. */
@@ -30,21 +33,24 @@ export interface RouteSecrets {
    * Returns the signing secrets of a followed entry. The result is the same object until a secret changes.
    */
   signing(reference: SecretReference): SigningSecrets
-  /** Called after each change of `tokens` or `signing`. */
+  /** Calls the listener after each change of a result of `tokens` or `signing`. */
   onChange(listener: () => void): void
 }
 
-/** The tokens of one entry. Only the reader of a Secret has the tokens; all other code has their hashes. */
+/** The SHA-256 hashes of the tokens in one entry. Only the reader of Secrets has the tokens themselves. */
 export type Tokens =
   /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
   { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string } | NoEntry
 
-/** The maximum of tokens in an entry. A rotation needs two. */
+/** The highest number of tokens in an entry. A rotation needs two. */
 const maxTokens = 16
 /** The characters of a bearer token in a header: visible ASCII. */
 const tokenForm = /^[\x21-\x7e]{1,4096}$/
 
-/** Reads the tokens of an entry, one in each line. Blanks around a token are not part of it. */
+/**
+ * Returns the hashes of the tokens of an entry, which has one token in each line. Blanks around a token are
+ * ignored.
+ */
 export function hashTokens(
   entries: Readonly<Record<string, string>> | undefined,
   { key }: Pick<SecretReference, 'key'>,
@@ -58,15 +64,17 @@ export function hashTokens(
   return { hashes: tokens.map(token => createHash('sha256').update(token).digest()) }
 }
 
-/** The signing secrets of one entry. Unlike tokens, they are needed as text. */
+/** The signing secrets in one entry. They are needed as text, unlike tokens. */
 export type SigningSecrets =
   /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
   { readonly secrets: readonly string[]; readonly forbidden?: string } | NoEntry
 
-/** The signing secret, and its predecessor during a rotation. */
+/** An entry has a signing secret and, during a rotation, its predecessor. */
 const maxSecrets = 2
 
-/** Reads the secrets of an entry, one in each line. No message quotes a character of them. */
+/**
+ * Returns the signing secrets of an entry, which has one in each line. No message quotes a character of them.
+ */
 export function readSigningSecrets(
   entries: Readonly<Record<string, string>> | undefined,
   { key }: Pick<SecretReference, 'key'>,
@@ -83,12 +91,12 @@ export function readSigningSecrets(
   return { secrets }
 }
 
-/** The reason for a Secret that does not exist. */
+/** The value for a Secret that does not exist. */
 export const noSecret = { missing: 'does not exist' } as const satisfies NoEntry
 
 /**
- * Returns the lines of a Secret's entry, without blank ones and without blanks around them, or the reason why
- * there are none. No reason quotes a line.
+ * Returns the lines of a Secret's entry, trimmed and without blank lines, or why there are none. The reason
+ * never quotes a line.
  */
 function readSecretLines(
   entries: Readonly<Record<string, string>> | undefined,

@@ -7,15 +7,15 @@ import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
-/** Shown instead of a secret. */
+/** Shown in place of a secret. */
 const hiddenSecret = '(hidden)'
 
-/** The type that brokers request. */
+/** The type URL that brokers request from the feed. */
 export const streamRouteType = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /**
- * Encodes a route for the feed. Equal routes have equal bytes: fields are written in the order of their
- * numbers.
+ * Encodes a route for the feed. Equal routes yield equal bytes, because fields are written in the order of
+ * their numbers.
  */
 export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedStreamRoute): Resource {
   const { name, match, rules, lateJoiners, limits } = route
@@ -40,9 +40,9 @@ export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedS
 }
 
 /**
- * Tokens with both rights are in one field, which brokers of all versions know. If the rights have different
- * tokens, older brokers get the tokens of both rights: there each token has both, but the route is never open
- * to everyone.
+ * Puts tokens that have both rights into one field, which brokers of all versions know. If the rights differ,
+ * that field has the tokens of either right. An older broker then gives each token both rights, but never
+ * opens the route to everyone.
  */
 function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
   const isIn = (hashes: readonly Uint8Array[]) => (hash: Uint8Array) =>
@@ -53,7 +53,7 @@ function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
   return { tokenHashes: [...push, ...more], pushTokenHashes: [...push], pullTokenHashes: [...pull] }
 }
 
-/** Returns the message as JSON, without its secrets. */
+/** Decodes a route of the feed as JSON. Signing secrets are replaced by `hiddenSecret`. */
 export function showStreamRoute(bytes: Uint8Array): unknown {
   const message = fromBinary(StreamRouteSchema, bytes)
   if (message.webhook !== undefined) {
@@ -62,9 +62,7 @@ export function showStreamRoute(bytes: Uint8Array): unknown {
   return toJson(StreamRouteSchema, message)
 }
 
-/**
- * Returns whether a stored value, written by this version or another one, is a valid route of this version.
- */
+/** Returns whether a stored value is a valid route of this version. Another version may have written it. */
 export function isStreamRoute(value: unknown): value is StreamRoute {
   if (!isObject<StreamRoute>(value)) return false
   const { name, match, rules, lateJoiners, slowConsumers, concurrentRequests, limits } = value
@@ -82,7 +80,7 @@ export function isStreamRoute(value: unknown): value is StreamRoute {
   )
 }
 
-/** Returns the names of all fields of a type: the compiler reports one that is missing or unknown. */
+/** Returns the names of all fields of a type. The compiler reports a missing or unknown name. */
 const listFields = <Fields extends object>(fields: Readonly<Record<keyof Fields, true>>) =>
   Object.keys(fields) as unknown as readonly (keyof Fields)[]
 
@@ -136,7 +134,10 @@ function hasNumbers(value: unknown, names: readonly string[], minimum: number): 
   return names.every(name => Number.isSafeInteger(value[name]) && Number(value[name]) >= minimum)
 }
 
-/** Translates an AnimationStreamRoute to the form of brokers, without the tokens, which are in Secrets. */
+/**
+ * Translates an AnimationStreamRoute to the form of brokers. The tokens are added later, because they are in
+ * Secrets.
+ */
 export function translateAnimationStreamRoute(name: string, resource: unknown): Translation<StreamRoute> {
   const checked = validateAnimationStreamRoute(resource)
   if ('problems' in checked) return { problems: checked.problems }
@@ -165,7 +166,7 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
   }
 }
 
-/** Returns warnings for settings that are valid and have no effect. */
+/** Returns warnings about settings that are valid but have no effect. */
 function doubtful({ rules }: AnimationStreamRouteSpec): readonly ResourceProblem[] {
   if (rules.audio !== 'off' || rules.audioFormats.length === 0) return []
   const message = 'the formats have no effect, since the rule audio is off'

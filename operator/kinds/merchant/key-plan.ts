@@ -2,11 +2,11 @@ import type { MerchantAccount } from '../../model.ts'
 import type { StoredCredentials } from './credential-store.ts'
 
 /**
- * The API keys in a merchant's Secret. A new key has a separate entry until the payments service knows it, so
- * that programs find only keys that work, and a crash loses none.
+ * The API keys in a merchant's Secret. A new key stays in a separate entry until the payments service knows
+ * it. Therefore programs find only valid keys, and a crash loses no key.
  */
 interface KeyState {
-  /** The key in force. */
+  /** The key that programs use. */
   readonly current: string | undefined
   /** The next key, which the payments service may not know yet. */
   readonly staged: string | undefined
@@ -14,7 +14,7 @@ interface KeyState {
 
 const keyForm = /^tollway_[A-Za-z0-9_-]{43}$/
 
-/** Returns the entry if it is a key of the operator's form; other texts do not become keys. */
+/** Returns the entry if it has the form of a key that the operator creates; otherwise undefined. */
 function readKey(entry: string | undefined): string | undefined {
   return entry !== undefined && keyForm.test(entry) ? entry : undefined
 }
@@ -30,7 +30,10 @@ export function readKeys(
   }
 }
 
-/** Returns the entry of the next key: beside the active one, under a name that no other entry has. */
+/**
+ * Returns the name of the entry for the next key: `apiKey.next`, where `apiKey` is the name of the active
+ * key's entry, with more `.next` if that is taken.
+ */
 export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secret'>): string {
   const taken = new Set(Object.values(entries))
   let name = `${entries.apiKey}.next`
@@ -40,7 +43,7 @@ export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secr
 
 interface NewKeyReason {
   readonly why: 'none' | 'asked' | 'age'
-  /** How long earlier keys stay valid. */
+  /** How long earlier keys stay valid, in milliseconds. */
   readonly graceMs: number
 }
 
@@ -51,8 +54,9 @@ interface KeyWishes {
 }
 
 /**
- * Returns why a new key is needed; undefined if none is. A new key in place of a lost one, which anyone may
- * have, ends the validity of all earlier keys.
+ * Returns why a new key is needed; undefined if none is. `none`: the Secret has no usable key. Anyone may
+ * have the lost key, so all earlier keys become invalid at once. `asked`: the annotation has changed. `age`:
+ * the key is older than `rotateAfterMs`.
  */
 export function findRotationReason(
   account: Pick<MerchantAccount, 'app' | 'secret'>,
@@ -66,7 +70,10 @@ export function findRotationReason(
   return nowMs - sinceMs >= rotateAfterMs ? { why: 'age', graceMs } : undefined
 }
 
-/** Returns the time until the key in force has to be replaced because of its age, in milliseconds. */
+/**
+ * Returns the time until the key in force is due for replacement by its age, in milliseconds; Infinity if it
+ * never is.
+ */
 export function dueInMs(
   { app }: Pick<MerchantAccount, 'app'>,
   kept: Pick<StoredCredentials, 'notes'>,
@@ -77,7 +84,7 @@ export function dueInMs(
   return Number.isNaN(dueMs) ? Number.POSITIVE_INFINITY : Math.max(0, dueMs)
 }
 
-/** Returns how long earlier keys than the one in force stay valid from now on. */
+/** Returns how long keys that are older than the one in force stay valid, in milliseconds. */
 export function readGrace({ notes }: Pick<StoredCredentials, 'notes'>): number {
   const graceMs = Number(notes['key-grace'] ?? 0)
   return Number.isSafeInteger(graceMs) && graceMs >= 0 ? graceMs : 0

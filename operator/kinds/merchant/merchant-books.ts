@@ -1,63 +1,63 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
-/** The balances of the merchants of resources, and the result of the last proof of the books. */
+/** The balances of merchants, and the result of the last verification of the books. */
 export interface MerchantBooks {
-  /** The balances by the uids of the resources. A resource without a merchant is left out. */
+  /** The balances, by the uids of the resources. Resources without a merchant are missing. */
   readonly balances: ReadonlyMap<string, MerchantBalances>
-  /** Undefined if no proof has ended. */
+  /** undefined if no verification has ended. */
   readonly lastVerify: BooksVerification | undefined
 }
 
 export interface MerchantBalances {
-  /** The funds of the next payout, in the currency of the merchant. Negative if the merchant owes money. */
+  /** The amount of the next payout, in the merchant's currency. Negative if the merchant owes money. */
   readonly available: MoneyAmount
-  /** Authorised and neither captured nor voided, by currency. */
+  /** Amounts that are authorised and neither captured nor voided, one for each currency. */
   readonly pending: readonly MoneyAmount[]
 }
 
 /** A sum of money. It may exceed the integers that a number represents exactly. */
 export interface MoneyAmount {
   readonly currency: string
-  /** Minor units in decimal digits, such as `49165` or `-5`. */
+  /** Minor units in decimal digits: `49165`, `-5`. */
   readonly amount: string
-  /** The digits of the minor unit: 2 for DKK. */
+  /** The number of decimal digits of the minor unit: 2 for DKK. */
   readonly exponent: number
 }
 
-/** The result of the last `tollway payments verify`. */
+/** The result of a run of `tollway payments verify`. */
 export interface BooksVerification {
   readonly beganMs: number
   readonly endedMs: number
-  /** The number of replayed records of each kind. */
+  /** The number of records that were replayed, by kind. */
   readonly records: Readonly<Record<string, number>>
-  /** The number of inconsistencies; 0 if the books are right. */
+  /** The number of inconsistencies; 0 if the books are correct. */
   readonly findings: number
-  /** The first inconsistencies. */
+  /** The first of these inconsistencies. */
   readonly shown: readonly {
-    /** The uid of the resource of the merchant; undefined if there is none. */
+    /** The uid of the merchant's resource; undefined if it has none. */
     readonly uid: string | undefined
     readonly record: string
     readonly message: string
   }[]
 }
 
-/** Reads the books at the payments service. */
+/** Reads the books from the payments service. */
 export interface BookReader {
   /**
-   * Reads the books of the merchants of these resources, at most `maxBooks`. Rejects without an answer, and
-   * for an answer that does not fit.
+   * Reads the books of the merchants of at most `maxBooks` resources. Rejects without an answer, and for an
+   * answer of an unexpected form.
    */
   readBooks(uids: readonly string[]): Promise<MerchantBooks>
 }
 
-/** The most resources of one request. */
+/** The highest number of resources in one request. */
 const maxBooks = 100
 
-/** The time for which an answer is given again: many consoles ask for the same page. */
+/** For this time equal requests get the same answer, because many consoles ask for the same page. */
 const keepMs = 5_000
 const maxKept = 20
 
-/** Reads the books of any number of resources. Equal requests share an answer or an error for 5 s. */
+/** Reads the books of any number of resources. Equal requests share an answer or an error for `keepMs`. */
 export type ReadMerchantBooks = (uids: readonly string[]) => Promise<MerchantBooks>
 
 /** @param reader undefined if no payments service runs */
@@ -82,7 +82,10 @@ export function cacheBalances(
   }
 }
 
-/** The last proof is that of the last part, which is read even without resources. */
+/**
+ * Reads the books in requests of `maxBooks` resources; even without resources sends one, for `lastVerify`.
+ * The last answer's `lastVerify` counts.
+ */
 async function readParts(reader: BookReader, uids: readonly string[]): Promise<MerchantBooks> {
   let books: MerchantBooks = { balances: new Map(), lastVerify: undefined }
   for (let from = 0; from === 0 || from < uids.length; from += maxBooks) {

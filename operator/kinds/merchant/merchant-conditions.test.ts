@@ -6,7 +6,10 @@ const done: MerchantFacts = { problems: [], obstacle: undefined, synced: true }
 const obstacle = { step: 'Synced', reason: 'Refused', message: 'spec.currency: no', stalled: true } as const
 const foreign = { ...obstacle, step: 'CredentialsReady', reason: 'SecretForeign' } as const
 
-/** The facts; then the reasons of Accepted, Synced, CredentialsReady and Ready, and other types. */
+/**
+ * Each row: a name, the facts, and the expected reasons of Accepted, Synced, CredentialsReady and Ready, then
+ * the types of further conditions.
+ */
 const table: readonly [string, Partial<MerchantFacts>, string][] = [
   ['all is done', {}, 'Valid Provisioned Written Provisioned'],
   ['not begun yet', { synced: false }, 'Valid Pending NotSynced Pending Reconciling'],

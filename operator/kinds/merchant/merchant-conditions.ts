@@ -2,42 +2,50 @@ import type { NewCondition } from '../../status/conditions.ts'
 import { formatProblem, type ResourceProblem } from '../kind-adapter.ts'
 import { pausedAnnotation } from '../source.ts'
 
-/** The facts from which the conditions of a Merchant are derived. */
+/** The facts from which a Merchant's conditions are derived. */
 export interface MerchantFacts {
   /** The problems of the spec. */
   readonly problems: readonly ResourceProblem[]
-  /** The obstacle of the last reconcile; undefined if it completed all steps. */
+  /** What stopped the last reconcile; undefined if it completed all steps. */
   readonly obstacle: MerchantObstacle | undefined
-  /** Whether the merchant exists and is as specified, although a later step failed. */
+  /** Whether the merchant exists and is as specified. This may hold even if a later step failed. */
   readonly synced: boolean
 }
 
-/** The reason for which a step could not be completed. */
+/** Why a step of a reconcile could not be completed. */
 export interface MerchantObstacle {
-  /** The condition that the obstacle makes false. */
+  /** The type of the condition that the obstacle makes False. */
   readonly step: 'Synced' | 'CredentialsReady'
-  /** The reason of the condition, for programs: `SecretForeign`. */
+  /** The `reason` of that condition: `SecretForeign`. */
   readonly reason: string
   readonly message: string
-  /** The obstacle stays until a user changes something. Other obstacles pass by themselves. */
+  /** Whether only a change by a user removes the obstacle. Other obstacles may end without one. */
   readonly stalled: boolean
 }
 
-/** The reason for a change of a field that is immutable in an existing merchant. */
+/**
+ * The reason of conditions when the resource changes a field that an existing merchant cannot change. A
+ * separate condition also has this as its type.
+ */
 export const immutableFieldChanged = 'ImmutableFieldChanged'
 
 const maxShownProblems = 5
 
 /**
- * Derives the conditions. Accepted: the resource is valid. Synced: the merchant exists and equals the
- * resource. CredentialsReady: the Secret has the credentials. Ready: all three. Present only while they
- * apply: Reconciling, Stalled, ImmutableFieldChanged.
+ * Derives the conditions of a Merchant.
+ *
+ * - Accepted: the resource is valid.
+ * - Synced: the merchant exists and is as the resource specifies.
+ * - CredentialsReady: the Secret has the credentials.
+ * - Ready: all three.
+ *
+ * Reconciling, Stalled and ImmutableFieldChanged are present only while they apply.
  */
 export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
   const steps = [accepted, syncedCondition(facts), credentialsCondition(facts)]
   const isMissing = ({ status }: NewCondition) => status !== 'True'
-  // The step of the obstacle comes first, because the steps after it have not been taken.
+  // Ready shows the obstacle's step, because the steps after it were not attempted.
   const missing =
     steps.find(step => isMissing(step) && step.type === facts.obstacle?.step) ?? steps.find(isMissing)
   const ready: NewCondition =
@@ -61,8 +69,8 @@ const isFalse = (type: string, reason: string, message: string): NewCondition =>
 })
 
 /**
- * Returns the conditions of a paused resource: those from before the pause, except conditions that describe
- * the present state.
+ * Returns the conditions of a paused resource: the earlier ones and Paused, without Degraded, which describes
+ * the present state and is added separately.
  */
 export function pausedConditions(before: readonly NewCondition[]): readonly NewCondition[] {
   return [...withoutDegraded(before).filter(({ type }) => type !== paused.type), paused]
@@ -101,7 +109,7 @@ function credentialsCondition({ problems, obstacle, synced }: MerchantFacts): Ne
   return isTrue(type, 'Written', 'The Secret has the credentials')
 }
 
-/** The conditions that `kstatus` reads, and the one for a changed field that is immutable. */
+/** Returns the conditions that `kstatus` reads, and ImmutableFieldChanged if that is the reason. */
 function passing(
   { status, reason, message }: NewCondition,
   { obstacle, problems }: MerchantFacts,

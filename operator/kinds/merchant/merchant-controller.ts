@@ -15,7 +15,7 @@ import {
 import { merchantLeftOpen, notClosed } from './obstacles.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
-/** Limits the reads of Secrets: see `ReadPace`. */
+/** Limits the rate of reads of Secrets; see `createReadRateLimiter`. */
 interface MerchantReadLimiter {
   reserve(key: string, request: { readonly atLeastMs: number; readonly reads?: number }): number
   release(key: string): void
@@ -26,11 +26,11 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
     MerchantStatusOptions {
   readonly resources: MerchantResources<Resource>
   readonly statuses: MerchantStatusStore<Resource>
-  /** Whether this operator leads. Another operator reconciles nothing. */
+  /** Returns whether this operator leads. An operator that does not lead reconciles nothing. */
   readonly mayWrite: () => boolean
-  /** Left out if reads need no limit. */
+  /** Left out if reads of Secrets need no limit. */
   readonly pace?: MerchantReadLimiter
-  /** The maximum of concurrent reconciles. */
+  /** The highest number of simultaneous reconciles. */
   readonly concurrency: number
   readonly retries: RetryWaits
   readonly onError: (key: string, error: Error, retryMs: number) => void
@@ -42,10 +42,12 @@ export type MerchantController = ReturnType<typeof createMerchantController>
 
 const unreconciled: MerchantFacts = { problems: [], obstacle: undefined, synced: false }
 
-/** The interval at which an invalid or paused Merchant is reconciled without a change, in milliseconds. */
+/**
+ * The interval in milliseconds at which a Merchant that cannot proceed, for example a paused one, is
+ * reconciled without a change.
+ */
 const idleMs = 30_000
 
-/** Reconciles the Merchants of an environment. */
 export function createMerchantController<Resource extends MerchantResource>(
   options: MerchantControllerOptions<Resource>,
 ) {
@@ -53,9 +55,9 @@ export function createMerchantController<Resource extends MerchantResource>(
   const statuses = new MerchantStatuses(store, options)
   const merchants = new MerchantReconciler(options)
   const stopping = new AbortController()
-  /** The state of each key at its last reconcile. */
+  /** The uid and revision of each Merchant at its last reconcile, by key. */
   const seen = new Map<string, { readonly uid: string; readonly revision: string }>()
-  /** Keys that this operator has not reconciled since it may write. */
+  /** The keys that have not been reconciled since the last call of `reconcileAll`. */
   const unseen = new Set<string>()
 
   async function reconcile(key: string): Promise<ReconcileOutcome> {
@@ -67,7 +69,8 @@ export function createMerchantController<Resource extends MerchantResource>(
     const { uid, revision } = resource
     seen.set(key, { uid, revision })
     if (resource.deletion !== undefined) return finalize(resource, resource.deletion)
-    // A new leader would otherwise read the Secrets of all Merchants at once.
+    // Spreads the first reconciles over time, so that a new leader does not read the Secrets of all Merchants
+    // at once.
     if (isFirst && store.isSettled(resource)) return { afterMs: pace?.reserve(key, { atLeastMs: 0 }) ?? 0 }
     return provision(resource)
   }
@@ -98,7 +101,8 @@ export function createMerchantController<Resource extends MerchantResource>(
     const hold = async () => {
       held = await resources.hold(held, { ...account, onDeletion })
     }
-    // The deletion of a resource that closes nothing is never delayed, even if its merchant has an obstacle.
+    // If a deletion leaves the merchant open, `hold` only ensures that the deletion is not delayed. It is
+    // called before the reconcile, so that it takes effect even if the reconcile meets an obstacle.
     if (onDeletion === 'retain') await hold()
     const outcome = await merchants.reconcile(
       { uid, namespace, name, account, rotation, hold },
@@ -109,7 +113,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     return toOutcome(resource.key, outcome, listSecrets(account).size)
   }
 
-  /** A transient obstacle is an error, so that the queue repeats the reconcile with growing waits. */
+  /** Throws for a transient obstacle, so that the queue repeats the reconcile with growing waits. */
   function toOutcome(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): ReconcileOutcome {
     const waitMs = pace?.reserve(key, { atLeastMs: afterMs ?? 0, reads })
     if (afterMs !== undefined) return { afterMs: waitMs ?? afterMs }
@@ -134,7 +138,7 @@ export function createMerchantController<Resource extends MerchantResource>(
       }
     }
     await resources.release(resource)
-    // Another finalizer may still delay the deletion: a later reconcile finds that the resource is deleted.
+    // Another finalizer may still delay the deletion. A later reconcile then finds that the resource is gone.
     return resources.get(resource.key) === undefined ? forget(resource.key) : { afterMs: idleMs }
   }
 
@@ -143,7 +147,10 @@ export function createMerchantController<Resource extends MerchantResource>(
   }
 
   const queue = new WorkQueue({ concurrency, reconcile, random, retries, onError })
-  /** A separate queue: a reconcile reads Secrets, whose budget would delay the condition for minutes. */
+  /**
+   * Its own queue, because reconciles wait for the limit of Secret reads, and would delay the condition
+   * Degraded for minutes.
+   */
   const degradations = new WorkQueue({
     concurrency,
     async reconcile(key) {
@@ -158,14 +165,14 @@ export function createMerchantController<Resource extends MerchantResource>(
   let knownFailure: string | undefined
 
   return {
-    /** Writes the status of each Merchant as before its first reconcile. */
+    /** Writes a status for each Merchant that says that it has not been reconciled yet. */
     async begin(): Promise<void> {
       for (const key of resources.keys()) {
         const resource = resources.get(key)
         if (typeof resource === 'object') await statuses.write(resource, { facts: unreconciled })
       }
     },
-    /** Reports whether the last reconcile of the resource was one of its present revision. */
+    /** Returns whether the last reconcile of the resource was one of its present revision. */
     isCurrent(key: string): boolean {
       const resource = resources.get(key)
       if (resource === undefined || resource === 'unknown') return false
@@ -180,14 +187,14 @@ export function createMerchantController<Resource extends MerchantResource>(
         degradations.add(key)
       }
     },
-    /** Updates the condition Degraded of all if the state of the database has changed. */
+    /** Updates the condition Degraded of all Merchants if the result of `backendFailure` has changed. */
     followBackend(): void {
       const failure = options.backendFailure()
       if (failure === knownFailure) return
       knownFailure = failure
       for (const key of resources.keys()) degradations.add(key)
     },
-    /** The number of resources that wait for a worker. */
+    /** Returns the number of Merchants that wait for a worker, in both queues. */
     waiting: (): number => queue.waiting() + degradations.waiting(),
     async stop(): Promise<void> {
       stopping.abort()

@@ -17,12 +17,14 @@ const addresses = { baseUrl: 'https://pay.example.org', payPageUrl: 'https://pay
 const hourMs = 3_600_000
 const noSignal = new AbortController().signal
 
-/** Counts the calls that leave the process, and ends the process at one of them. */
+/**
+ * Simulates a crash: counts the calls that leave the process, and lets the armed one and all later ones fail.
+ */
 function createKiller() {
   let left = Number.POSITIVE_INFINITY
   let isDead = false
   async function killable<Result>(effect: () => Promise<Result>): Promise<Result> {
-    // Each call has two moments: before its effect and after it.
+    // Each call can be killed at two moments: before its effect and after it.
     if (isDead || left-- <= 0) throw die()
     const result = await effect()
     if (left-- <= 0) throw die()
@@ -35,7 +37,7 @@ function createKiller() {
   return {
     killable,
     isDead: () => isDead,
-    /** @param moment from 0; without one, the process does not end */
+    /** @param moment the number of moments to survive; without it, the process is not killed */
     arm(moment = Number.POSITIVE_INFINITY) {
       left = moment
       isDead = false
@@ -55,7 +57,7 @@ describe('# a Merchant with a real payments service', () => {
     await service?.close()
   })
 
-  /** One resource, with a Secret in a file, and an operator that can be killed. */
+  /** Creates one resource with a Secret in a file, and an operator that can be killed. */
   function openWorld(provisioner?: Provisioner | null, changes: Partial<CredentialStore> = {}) {
     const uid = `uid-${uids++}`
     const stateDir = join(reference, uid)
@@ -168,7 +170,7 @@ describe('# a Merchant with a real payments service', () => {
     assert.equal(world.calls(), calls + 2, 'after a while it is provisioned again')
   })
 
-  /** Changes of a merchant that exists. Every kill in the midst of one has the same result. */
+  /** Changes of an existing merchant. A kill at any moment of one must not change the result. */
   const changes: readonly [string, (world: World) => void][] = [
     ['made', () => {}],
     ['given another key on demand', world => world.ask('now')],

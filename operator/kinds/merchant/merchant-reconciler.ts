@@ -16,17 +16,20 @@ import {
 } from './obstacles.ts'
 import type { Provisioned, Provisioner, ProvisionRejection, ProvisionRequest } from './provisioner.ts'
 
-/** The parts of a request whose values are in Secrets that the resource names. */
+/** The parts of a request to the payments service that are read from Secrets. */
 type References = Pick<ProvisionRequest, 'webhooks' | 'adopt'>
 
-/** Resolves with the entries of a Secret; undefined if it does not exist. Rejects when that is not known. */
+/**
+ * Resolves with the entries of a Secret; undefined if it does not exist. Rejects if the Secret cannot be
+ * read.
+ */
 type ReadSecret = (
   namespace: string,
   name: string,
   signal: AbortSignal,
 ) => Promise<Readonly<Record<string, string>> | undefined>
 
-/** Reads the values that an account takes from Secrets of its namespace. */
+/** Reads the Secrets of the account's namespace that webhooks and `adopt` name. */
 async function readReferences(
   readSecret: ReadSecret,
   namespace: string,
@@ -59,25 +62,33 @@ async function readReferences(
 interface WantedMerchant {
   readonly uid: string
   readonly namespace: string
-  /** The name of the resource. */
   readonly name: string
   readonly account: MerchantAccount
   /** The value of the annotation that requests another key; empty without it. */
   readonly rotation: string
-  /** Called before the merchant is created, when no obstacle is known. */
+  /**
+   * Ensures that a deletion of the resource is seen; see `MerchantResources.hold`. Called before the merchant
+   * is created.
+   */
   readonly hold: () => Promise<void>
 }
 
 export interface MerchantOutcome {
-  /** The ids of the merchant, if they are known. */
+  /** The ids of the merchant; undefined while they are not known. */
   readonly ids: Provisioned | undefined
   readonly synced: boolean
   readonly obstacle: MerchantObstacle | undefined
-  /** The delay before the next reconcile; undefined for soon, with a delay that grows each time. */
+  /**
+   * The delay before the next reconcile in milliseconds; undefined for a retry after a delay that grows each
+   * time.
+   */
   readonly afterMs: number | undefined
 }
 
-/** Returns the Secrets that a reconcile reads: that of the credentials, and those that the resource names. */
+/**
+ * Returns the names of the Secrets that a reconcile reads: the Secret of the credentials, and those that the
+ * resource names.
+ */
 export function listSecrets({ secret, webhooks, adopt }: MerchantAccount): ReadonlySet<string> {
   const named = webhooks.map(webhook => webhook.secret.name)
   return new Set([secret.name, ...named, ...(adopt ? [adopt.apiKey.name] : [])])
@@ -86,7 +97,7 @@ export function listSecrets({ secret, webhooks, adopt }: MerchantAccount): Reado
 export interface MerchantReconcilerOptions {
   readonly store: CredentialStore
   readonly readSecret: ReadSecret
-  /** undefined where no payments service runs. */
+  /** undefined if the environment runs no payments service. */
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
   readonly clock: Clock
@@ -94,28 +105,30 @@ export interface MerchantReconcilerOptions {
   readonly timing?: Partial<MerchantReconcilerTiming>
 }
 
-/** The addresses of the payments service, for programs. */
+/** The addresses of the payments service that programs find in the credentials. */
 export interface PaymentAddresses {
   readonly baseUrl: string
   readonly payPageUrl: string
 }
 
 export interface MerchantReconcilerTiming {
-  /** The interval of reconciles, within which a deleted Secret is created again, in milliseconds. */
+  /** The interval of reconciles in milliseconds. A deleted Secret is created again within this time. */
   readonly intervalMs: number
   /**
-   * The interval at which an unchanged request is repeated, because another client may have changed the
-   * merchant.
+   * After this time an unchanged request is sent again, because another client may have changed the merchant.
    */
   readonly resyncMs: number
 }
 
 const defaultTiming: MerchantReconcilerTiming = { intervalMs: 30_000, resyncMs: 600_000 }
 
-/** The maximum of keys in one run that the payments service rejects as another merchant's or as expired. */
+/**
+ * In one reconcile the payments service may reject this many keys, as expired or another merchant's. Each of
+ * them is replaced by a new one; the next rejection is an obstacle.
+ */
 const maxRejectedKeys = 2
 
-/** One reconcile. */
+/** The inputs of one reconcile. */
 interface Run {
   readonly merchant: WantedMerchant
   readonly reference: CredentialReference
@@ -125,13 +138,14 @@ interface Run {
 }
 
 /**
- * Reconciles Merchants. Each step reads what the one before has stored, so that a new run after a crash, at
- * any point, has the same result:
+ * Reconciles Merchants. Each step starts from what the previous one stored, so after a crash at any point a
+ * new run has the same result. The steps are:
  *
- * 1. It stores a new API key in the Secret, in an entry that no program reads.
- * 2. It sends the hash of the key to the payments service, which creates the merchant of this uid if needed.
- * 3. It stores the key and all ids in the entries that programs read.
- * 4. It sends to the payments service that this key is in force, and how long other keys stay valid.
+ * 1. Store a new API key in an entry of the Secret that no program reads.
+ * 2. Send the hash of the key to the payments service, which creates the merchant of this uid if it does not
+ * exist.
+ * 3. Store the key and all ids in the entries that programs read.
+ * 4. Tell the payments service that this key is in force, and how long other keys stay valid.
  */
 export class MerchantReconciler {
   readonly #options: MerchantReconcilerOptions
@@ -146,8 +160,8 @@ export class MerchantReconciler {
   }
 
   /**
-   * Reconciles a Merchant. Two runs for one uid must not overlap. Rejects with the signal's reason, or with a
-   * defect; obstacles are part of the outcome.
+   * Reconciles a Merchant. Two calls for one uid must not overlap. Obstacles are part of the outcome. Rejects
+   * with the reason of the signal when it aborts, and on unexpected errors.
    */
   async reconcile(merchant: WantedMerchant, signal: AbortSignal): Promise<MerchantOutcome> {
     try {
@@ -167,19 +181,19 @@ export class MerchantReconciler {
         ids,
         synced: ids !== undefined && obstacle.step !== 'Synced',
         obstacle,
-        // No event reports that a user changed the Secret or added a missing object.
+        // No event reports that a user has changed the Secret or added a missing object, so this is polled.
         afterMs: obstacle.stalled ? this.#intervalMs : undefined,
       }
     }
   }
 
-  /** Closes the merchant of a resource that is deleted. Rejects if the call must be repeated. */
+  /** Closes the merchant of a resource that is being deleted. Rejects if the call must be repeated. */
   async close(uid: string, signal: AbortSignal): Promise<void> {
     await this.#provisioner().close(uid, signal)
     this.forget(uid)
   }
 
-  /** Forgets the requests of a resource that no longer exists. */
+  /** Forgets the last request for a resource that no longer exists. */
   forget(uid: string): void {
     this.#requests.forget(uid)
   }
@@ -205,13 +219,16 @@ export class MerchantReconciler {
       return this.#run(run, rejectedKeys + 1)
     }
     const now = await this.#publish(run, kept, key, answer)
-    // Programs find the new key now, so the earlier ones may expire.
+    // Programs find the new key from now on, so earlier keys may expire.
     if (staged !== undefined) await this.#provision(run, key, readGrace(now))
     const afterMs = Math.min(this.#intervalMs, dueInMs(account, now, this.#options.clock.nowMs()))
     return { ids: answer, synced: true, obstacle: undefined, afterMs }
   }
 
-  /** A resource that must close its merchant is held only when there may be a merchant. */
+  /**
+   * Calls `hold`. If a deletion must close the merchant, first checks that the payments service answers. If
+   * it does not, no merchant is created, so the deletion of the resource need not be delayed.
+   */
   async #hold({ merchant: { uid, account, hold }, provisioner, signal }: Run): Promise<void> {
     if (account.onDeletion === 'close' && this.#requests.findIds(uid) === undefined) {
       await attempt('PaymentsUnreachable', () => provisioner.check(signal))
@@ -233,7 +250,9 @@ export class MerchantReconciler {
     return attempt('SecretNotWritten', () => this.#options.store.put(reference, content, known, signal))
   }
 
-  /** Stores a key before its hash is sent, so that no crash loses a key that the payments service knows. */
+  /**
+   * Stores a key before its hash is sent, so that a crash never loses a key that the payments service knows.
+   */
   async #stageKey(run: Run, kept: StoredCredentials | undefined): Promise<StoredCredentials> {
     const { account, rotation } = run.merchant
     if (kept !== undefined && readKeys(account, kept).staged !== undefined) return kept
@@ -287,15 +306,15 @@ function toCredentialReference({ namespace, name, uid, account }: WantedMerchant
   return { namespace, name: account.secret.name, owner: { name, uid } }
 }
 
-/** The last request of a merchant, and its answer. */
+/** The last request for a merchant, and the answer. */
 interface Sent {
-  /** The digest of the request, so that secrets of webhooks are not kept in memory. */
+  /** A digest in place of the request, so that secrets of webhooks do not stay in memory. */
   readonly digest: string
   readonly atMs: number
   readonly ids: Provisioned
 }
 
-/** The requests to the payments service. An unchanged one is sent again only after `resyncMs`. */
+/** The last request for each merchant. An unchanged request is sent again only after `resyncMs`. */
 class SentRequests {
   readonly #clock: Clock
   readonly #resyncMs: number
@@ -306,7 +325,10 @@ class SentRequests {
     this.#resyncMs = resyncMs
   }
 
-  /** Sends the request of the merchant with this uid, unless it was sent before. */
+  /**
+   * Sends the request for the merchant of this uid, unless the same request was answered less than `resyncMs`
+   * ago.
+   */
   async send(
     provisioner: Provisioner,
     uid: string,
@@ -323,7 +345,7 @@ class SentRequests {
     return answer
   }
 
-  /** Returns the ids of the merchant; undefined if they are not known. */
+  /** Returns the ids in the last answer for this uid; undefined if there is none. */
   findIds(uid: string): Provisioned | undefined {
     return this.#sent.get(uid)?.ids
   }

@@ -14,7 +14,6 @@ import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { MerchantResource } from './merchant-resources.ts'
 import type { Provisioned } from './provisioner.ts'
 
-/** The status of a Merchant. */
 export interface MerchantStatus {
   readonly observedGeneration: number
   readonly conditions: readonly StatusCondition[]
@@ -23,33 +22,32 @@ export interface MerchantStatus {
   readonly details: MerchantDetails
 }
 
-/** The place where an environment stores the statuses of its Merchants. */
+/** Stores the statuses of an environment's Merchants. */
 export interface MerchantStatusStore<Resource extends MerchantResource> {
-  /** Returns the last status; undefined before the first one. */
+  /** Returns the stored status; undefined if there is none. */
   read(resource: Resource): MerchantStatus | undefined
   /** Stores the status if it differs from the stored one. */
   write(resource: Resource, status: MerchantStatus): Promise<void>
-  /** Reports whether the status says that the present state of the resource is in force. */
+  /** Returns whether the stored status says that the present state of the resource is in force. */
   isSettled(resource: Resource): boolean
   forget(key: string): void
 }
 
-/** The result of a reconcile of one resource. */
+/** The result of one reconcile of a Merchant. */
 interface MerchantFindings {
   readonly facts: MerchantFacts
-  /** Undefined for a resource that is invalid or being deleted: the details of its status stay. */
+  /** undefined if the resource is invalid or being deleted. Then the details of the status stay. */
   readonly account?: MerchantAccount
   readonly ids?: Provisioned | undefined
 }
 
 export interface MerchantStatusOptions {
   readonly addresses: PaymentAddresses
-  /** The cause of a failure of the payments service's database; undefined while it answers. */
+  /** Returns why the payments service's database fails; undefined while it answers. */
   readonly backendFailure: () => string | undefined
   readonly clock: Clock
 }
 
-/** Derives the statuses of Merchants, and stores them. */
 export class MerchantStatuses<Resource extends MerchantResource> {
   readonly #store: MerchantStatusStore<Resource>
   readonly #options: MerchantStatusOptions
@@ -62,7 +60,7 @@ export class MerchantStatuses<Resource extends MerchantResource> {
   async write(resource: Resource, { facts, account, ids }: MerchantFindings): Promise<void> {
     const before = this.#store.read(resource)
     const { generation = before?.observedGeneration ?? 0, paused, deletion } = resource
-    // The newest generation of a paused resource is not observed.
+    // A paused resource keeps its `observedGeneration`, because its newest state is not applied.
     const isHeld = paused && deletion === undefined
     await this.#store.write(resource, {
       ...this.#withConditions(
@@ -74,7 +72,7 @@ export class MerchantStatuses<Resource extends MerchantResource> {
     })
   }
 
-  /** Adds that the resource is paused. Its other conditions stay. */
+  /** Adds the condition Paused. All others stay, except Degraded, which is updated. */
   async pause(resource: Resource): Promise<void> {
     const { observedGeneration = 0, conditions = [], details = {} } = this.#store.read(resource) ?? {}
     const before = { observedGeneration, conditions }
@@ -82,7 +80,7 @@ export class MerchantStatuses<Resource extends MerchantResource> {
     await this.#store.write(resource, { ...status, problems: [], details })
   }
 
-  /** Writes the condition Degraded as it is now. A resource without a status gets it with its first one. */
+  /** Updates the condition Degraded in a stored status. Without a stored status, the first write adds it. */
   async refreshDegraded(resource: Resource): Promise<void> {
     const before = this.#store.read(resource)
     if (before === undefined) return

@@ -5,7 +5,7 @@ import type { KindColumns } from '../kind-adapter.ts'
 import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { Provisioned } from './provisioner.ts'
 
-/** The columns of Merchants in `tollway status`. Merchants are not in the feed. */
+/** The columns of Merchants in `tollway status`. */
 const merchantColumns: KindColumns = {
   subject: 'CURRENCY',
   counts: [],
@@ -24,7 +24,9 @@ export const merchantsKind: KindColumns & { readonly definition: ResourceKind } 
 
 const maxShownCharacters = 3
 
-/** Returns `DKK`, or `DKK test` for a test merchant, from a spec that may be invalid. */
+/**
+ * Returns the `ResourceStatus.subject`: `DKK`, or `DKK test` for a test merchant. The spec may be invalid.
+ */
 export function merchantSubject(spec: unknown): string {
   const { currency, test } = (spec ?? {}) as { readonly currency?: unknown; readonly test?: unknown }
   const shown = typeof currency === 'string' ? currency.slice(0, maxShownCharacters) : ''
@@ -33,11 +35,11 @@ export function merchantSubject(spec: unknown): string {
 
 const detailNames = ['merchantId', 'publicKey', 'appId', 'payLink', 'posLink', 'secretName'] as const
 
-/** The details of a Merchant in its status. They never contain the API key. */
+/** The details in the status of a Merchant. They never contain the API key. */
 export type MerchantDetails = Readonly<Partial<Record<(typeof detailNames)[number], string>>>
 
 /**
- * @param account undefined if the resource is invalid: the details then stay
+ * @param account undefined if the resource is invalid; the result is then `before`
  * @param before the details of the last status
  */
 export function makeDetails(
@@ -54,7 +56,7 @@ export function makeDetails(
   return { ...ids, payLink: `${posLink}&amount=`, posLink, secretName: name }
 }
 
-/** Returns the details in a stored status, which an operator of any version wrote. */
+/** Returns the details in a stored status, which an operator of another version may have written. */
 export function readDetails(
   status: Readonly<Record<string, unknown>>,
 ): MerchantDetails & Readonly<Record<string, string>> {

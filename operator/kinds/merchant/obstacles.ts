@@ -7,7 +7,7 @@ import { immutableFieldChanged, type MerchantObstacle } from './merchant-conditi
 import type { MerchantResource } from './merchant-resources.ts'
 import type { ProvisionRejection } from './provisioner.ts'
 
-/** Ends a reconcile with the obstacle as its outcome. */
+/** Thrown to end a reconcile with the obstacle as its outcome. */
 export class ObstacleError extends Error {
   override readonly name = 'ObstacleError'
   readonly obstacle: MerchantObstacle
@@ -26,7 +26,10 @@ const stepOf: Readonly<Record<PassingReason, MerchantObstacle['step']>> = {
   PaymentsUnreachable: 'Synced',
 }
 
-/** Unexpected errors are treated as transient. A missing right waits for an administrator. */
+/**
+ * Runs a step, and turns its errors into obstacles. A missing right stalls until an administrator grants it;
+ * any other error is taken as transient, with the given reason.
+ */
 export async function attempt<Result>(reason: PassingReason, step: () => Promise<Result>): Promise<Result> {
   try {
     return await step()
@@ -50,7 +53,7 @@ export const noPayments: MerchantObstacle = {
   stalled: true,
 }
 
-/** The obstacle of a deletion without a payments service, which alone could close the merchant. */
+/** The obstacle of a deletion where no payments service runs, so that the merchant cannot be closed. */
 export const merchantLeftOpen: MerchantObstacle = {
   step: 'Synced',
   reason: 'NotClosed',
@@ -58,7 +61,10 @@ export const merchantLeftOpen: MerchantObstacle = {
   stalled: false,
 }
 
-/** The resource stays, and people can change it, unless its manifest was deleted. */
+/**
+ * The obstacle of a deletion that waits until the merchant is closed. Advises to change the resource, unless
+ * its manifest is gone.
+ */
 export function notClosed(
   { message }: Error,
   { manifest }: Pick<MerchantResource, 'manifest'>,
@@ -81,10 +87,10 @@ export function missingSecret(namespace: string, { name, key }: SecretEntry): Me
   return { step: 'Synced', reason: 'SecretMissing', message, stalled: true }
 }
 
-/** The signing secret, and its predecessor during a rotation. */
+/** An entry has a signing secret and, during a rotation, its predecessor. */
 const maxSecrets = 2
 
-/** Returns the faults of an entry by line number. They never quote a character of a secret. */
+/** Returns the problems of the lines of an entry, with line numbers. Never quotes a character of a secret. */
 export function findSecretFaults(lines: readonly string[]): readonly string[] {
   if (lines.length > maxSecrets) return [`has ${lines.length} lines; 1 or ${maxSecrets} are allowed`]
   return lines.flatMap((line, index) => {

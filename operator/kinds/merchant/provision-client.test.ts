@@ -190,7 +190,7 @@ async function serveTls(
   return new URL(`https://127.0.0.1:${port}`)
 }
 
-/** Answers, and the expected results of the client. */
+/** Each row: a name, the status and body of an answer, and the expected error. */
 const odd: readonly [string, number, string, RegExp][] = [
   ['no JSON', 200, 'hello', /^the payments service answers 200$/],
   ['an answer without ids', 200, '{"merchantId": "a"}', /^the payments service answers 200$/],

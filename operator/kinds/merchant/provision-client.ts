@@ -20,25 +20,27 @@ import {
 } from './provisioner.ts'
 
 interface ProvisionClientOptions {
-  /** `http://127.0.0.1:8091`, `https://tollway-payments-provision.tollway.svc:8091`. */
+  /**
+   * The address of the port: `http://127.0.0.1:8091`, `https://tollway-payments-provision.tollway.svc:8091`.
+   */
   readonly url: URL
-  /** Called before each request. Returns the bearer token (RFC 6750). */
+  /** Returns the bearer token (RFC 6750). Called before each request. */
   readonly token?: () => string
-  /** Called before each request, so that renewed certificates are used at once. */
+  /** Returns the certificates. Called before each request, so that renewed certificates are used at once. */
   readonly tls?: () => ProvisionTls
   readonly limits?: Partial<ProvisionClientLimits>
 }
 
-/** The certificates and the key, in PEM. */
+/** The trusted authorities, and the client's certificate and key, in PEM. */
 interface ProvisionTls {
   readonly ca: string
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
-  /** The name that the server's certificate must have, at any address. */
+  /** The name that the server's certificate must have, whatever the address is. */
   readonly serverName: string
 }
 
 interface ProvisionClientLimits {
-  /** The time limit of a request. */
+  /** The time limit of one request, if the call does not set one. */
   readonly timeoutMs: number
   readonly maxConnections: number
   readonly maxAnswerBytes: number
@@ -50,24 +52,28 @@ const defaultLimits: ProvisionClientLimits = {
   maxAnswerBytes: 64 * 1024,
 }
 
-/** Idle connections are closed after this time, before the server closes them (after 65 s). */
+/** Idle connections are closed after this time, because the server closes them after 65 s. */
 const idleConnectionMs = 30_000
 
 interface Answer {
   readonly status: number
-  /** The parsed body; undefined without a body, and for a body that is not JSON. */
+  /** The parsed body; undefined if there is none or it is not JSON. */
   readonly body: unknown
 }
 
-/** The calls of the port for provisioning. */
+/** Calls the provisioning port of the payments service. */
 export interface ProvisionClient extends Provisioner, BookReader {
-  /** Ends its connections. */
+  /** Closes all connections. */
   end(): void
 }
 
-/** Answers about books: of a hundred merchants, each with amounts in a few currencies. */
+/**
+ * The largest answer about books. One answer has up to a hundred merchants with amounts in a few currencies.
+ */
 const maxBooksBytes = 2 * 1024 * 1024
-/** A service that does not answer delays a list of merchants for no longer. */
+/**
+ * The time limit of a request for books, so that an unavailable service hardly delays a list of merchants.
+ */
 const booksTimeoutMs = 3_000
 
 interface Call {
@@ -75,13 +81,13 @@ interface Call {
   /** The path below `/provision`. */
   readonly path: string
   readonly body?: unknown
-  /** Left out if the caller waits for the answer in any case. */
+  /** Aborts the call; left out if the caller never cancels. */
   readonly signal?: AbortSignal
   readonly timeoutMs?: number
   readonly maxAnswerBytes?: number
 }
 
-/** Returns the client of the port at an address. No error contains a key or a token. */
+/** Returns a client of the provisioning port. No error contains a key or a token. */
 export function createProvisionClient(options: ProvisionClientOptions): ProvisionClient {
   const { url, token, tls } = options
   const limits = { ...defaultLimits, ...options.limits }
@@ -134,7 +140,7 @@ export function createProvisionClient(options: ProvisionClientOptions): Provisio
   return {
     async check(signal) {
       const answer = await ask({ method: 'POST', path: '/books', body: { uids: [] }, signal })
-      // An earlier version has no such path.
+      // Payments services of earlier versions answer 404, because they have no such path.
       if (answer.status !== 200 && answer.status !== 404) unexpected(answer)
     },
     async provision(uid, asked, signal) {
@@ -156,7 +162,10 @@ export function createProvisionClient(options: ProvisionClientOptions): Provisio
   }
 }
 
-/** Leaves out what is not set, because pods of an earlier version reject fields that they do not know. */
+/**
+ * Leaves out fields that are not set, because a service of an earlier version rejects fields that it does not
+ * know.
+ */
 function toBody({ profile, appName, adopt, ...rest }: ProvisionRequest) {
   const merchant = Object.fromEntries(Object.entries(profile).filter(([, value]) => value !== null))
   return { merchant, app: { name: appName }, ...rest, ...(adopt && { adopt }) }
@@ -184,7 +193,7 @@ function toProvisioned({ status, body }: Answer): Provisioned | undefined {
 
 const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
-/** Returns undefined for a body of another form. */
+/** Returns the books in an answer; undefined if the body has another form. */
 function toBooks(body: unknown): MerchantBooks | undefined {
   const { merchants, verification } = asFields(body)
   if (typeof merchants !== 'object' || merchants === null || verification === undefined) return undefined
@@ -217,7 +226,10 @@ function toLastVerify({ began, ended, records, findings, shown }: Fields): Books
   }
 }
 
-/** Returns the rejections that a change of the resource, of the key or of the merchant can resolve. */
+/**
+ * Returns the rejection in an answer; undefined for an answer that no change of the resource, key or merchant
+ * can resolve.
+ */
 function toRejection({ status, body }: Answer): ProvisionRejection | undefined {
   const { code } = asFields(body)
   const message = readMessage(body)
@@ -237,7 +249,10 @@ function readMessage(body: unknown): string {
   return typeof message === 'string' ? message : 'some fields are not accepted'
 }
 
-/** `merchant.company.country` of a request is `spec.company.country` of the resource. */
+/**
+ * Returns the field of the resource for a field of the request: `spec.company.country` for
+ * `merchant.company.country`.
+ */
 function toPath(field: string): string {
   const inSpec = field.replace(/^merchant\./, '')
   return `spec.${inSpec.replace(/\.(\d+)(?=\.|$)/g, '[$1]').replace(/\.secrets(\[\d+\])?$/, '.secretRef')}`

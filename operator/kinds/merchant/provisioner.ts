@@ -1,15 +1,15 @@
 import type { MerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
 
 /**
- * Creates merchants: the payments service, through a separate port. One uid is always one merchant: a
- * repeated request gets the same answer and changes nothing.
+ * Creates merchants; implemented by a client of the payments service's provisioning port. A uid always
+ * denotes the same merchant, so a repeated request gets the same answer and changes nothing.
  */
 export interface Provisioner {
   /** Resolves if the service and its database answer. */
   check(signal: AbortSignal): Promise<void>
   /**
-   * Creates or updates the merchant of a resource. Rejects if the result is not known: without an answer, or
-   * if a later attempt may have another result.
+   * Creates or updates the merchant of a resource. Rejects if the service did not answer, or if a later
+   * attempt may have another result.
    */
   provision(
     uid: string,
@@ -17,8 +17,8 @@ export interface Provisioner {
     signal: AbortSignal,
   ): Promise<Provisioned | ProvisionRejection>
   /**
-   * Closes the merchant of a resource. Its keys are no longer valid, and it accepts nothing new. A merchant
-   * that does not exist is closed, too.
+   * Closes the merchant of a resource: its keys become invalid, and it accepts nothing new. Also resolves if
+   * there is no such merchant.
    */
   close(uid: string, signal: AbortSignal): Promise<void>
 }
@@ -26,21 +26,21 @@ export interface Provisioner {
 export interface ProvisionRequest {
   readonly profile: MerchantInput
   readonly appName: string | null
-  /** SHA-256 in hex of the API key of the merchant. The key itself is never sent. */
+  /** The SHA-256 hash of the merchant's API key, in hex. The key itself is never sent. */
   readonly keyHash: string
-  /** The time after which the other keys of the app are no longer valid; null does not change them. */
+  /** How long the app's other keys stay valid; null leaves their validity unchanged. */
   readonly otherKeysExpireInMs: number | null
   readonly users: readonly string[]
   /** All webhooks of the resource. */
   readonly webhooks: readonly {
     readonly url: string
     readonly events: readonly string[]
-    /** The signing secrets, the newest first. */
+    /** The signing secrets, newest first. */
     readonly secrets: readonly string[]
   }[]
   /**
-   * An existing merchant, and the hash of one of its keys; null if that key was not found. Then only a
-   * merchant that was adopted before is accepted, and none is created.
+   * An existing merchant to adopt, and the hash of one of its keys. The hash is null if that key was not
+   * found; then only a merchant that was adopted before is accepted, and none is created.
    */
   readonly adopt?: { readonly merchantId: string; readonly keyHash: string | null }
 }
@@ -51,21 +51,21 @@ export interface Provisioned {
   readonly appId: string
 }
 
-/** A rejection. An unchanged request is rejected again. */
+/** A rejection that a repetition of the same request gets again. */
 export interface ProvisionRejection {
   readonly rejected: {
     /**
-     * `immutable`: a field differs that cannot change. `closed`: the merchant is closed. `key`: the key is
-     * not valid any more, or belongs to another app. `invalid`: all other reasons.
+     * Why the request is rejected. `immutable`: it changes a field that cannot change. `closed`: the merchant
+     * is closed. `key`: the key is no longer valid, or belongs to another app. `invalid`: any other reason.
      */
     readonly why: 'immutable' | 'closed' | 'key' | 'invalid'
-    /** The problems of fields, if there are any. */
+    /** The problems of single fields; empty if no field is named. */
     readonly problems: readonly { readonly path: string; readonly message: string }[]
     readonly message: string
   }
 }
 
-/** The service did not answer, or its answer does not fit the request. */
+/** The service did not answer, or gave an answer that does not fit the request. */
 export class ProvisionError extends Error {
   override readonly name = 'ProvisionError'
 }

@@ -8,7 +8,7 @@ goldenTests(join(import.meta.dirname, 'testdata/merchant'), text => {
     metadata: { namespace?: string; name: string }
   }
   const { namespace = 'default', name } = resource.metadata
-  // Without the fields that are null, so that a new optional field changes no case but its own.
+  // Leaves out null fields, so that a new optional field changes no existing case.
   return withoutNulls(translateMerchant(`${namespace}/${name}`, resource))
 })
 

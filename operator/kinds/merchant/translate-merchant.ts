@@ -8,8 +8,8 @@ import type { MerchantAccount } from '../../model.ts'
 import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
 /**
- * Translates a Merchant to its account for provisioning. Validates with the functions of the payments
- * service. Only the service itself validates the currencies of payouts and fields that cannot change.
+ * Translates a Merchant to an account. Validates with the functions of the payments service. Only the service
+ * itself can validate the currencies of payouts, and fields that must not change.
  */
 export function translateMerchant(name: string, resource: unknown): Translation<MerchantAccount> {
   const checked = validateMerchant(resource)
@@ -47,19 +47,19 @@ function validateUsers({ users }: MerchantSpec): readonly ResourceProblem[] {
   })
 }
 
-/** The spec uses the payments service's own names of fields. */
+/** Turns problems of payments fields into problems of the resource, whose spec has the same field names. */
 function toProblems(fields: readonly FieldError[]): readonly ResourceProblem[] {
   return fields.map(({ field, message }) => ({ path: `spec.${field}`, message }))
 }
 
 const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** Returns the duration of a text that the schema has validated: `90d`. */
+/** Returns the milliseconds of a duration such as `90d`, whose form the schema has validated. */
 function toMs(duration: string): number {
   return Number(duration.slice(0, -1)) * (unitMs[duration.slice(-1)] ?? 0)
 }
 
-/** Returns warnings for settings that are valid and probably not intended. */
+/** Returns warnings about settings that are valid but probably not intended. */
 function doubtful({ app }: MerchantSpec): readonly ResourceProblem[] {
   if (app.rotateAfter === undefined || toMs(app.rotateAfter) > toMs(app.keyGrace)) return []
   const message = `the key before is still valid when the next one comes, after ${app.rotateAfter}`

@@ -24,7 +24,7 @@ function configOf(text: string): RateLimitDomain {
 
 goldenTests(folder, text => convertConfigurations([configOf(text)], 'shop')[0])
 
-/** Returns the domain that an operator reads from the manifest of a converted configuration. */
+/** Returns the domain that an operator reads from the manifest into which the configuration is converted. */
 function throughManifest(config: RateLimitDomain): RateLimitDomain {
   const [manifest] = convertConfigurations([config], 'default')
   const made = translateRateLimitConfig('default/a', load(dump(manifest), { schema: CORE_SCHEMA }))
@@ -32,7 +32,10 @@ function throughManifest(config: RateLimitDomain): RateLimitDomain {
   return made.value
 }
 
-/** Returns requests that match each rule, and some that continue below the last rule. */
+/**
+ * Returns requests that match each rule or differ in one value, and some with a descriptor below the last
+ * rule.
+ */
 function requestsFor(
   rules: readonly RateLimitRule[],
   above: readonly DescriptorEntry[] = [],
@@ -55,7 +58,7 @@ function assertDecidesTheSame(source: RateLimitDomain): void {
   for (const entries of requestsFor(source.descriptors)) {
     const found = match(before, source.domain, entries, options.attach)
     const now = match(after, source.domain, entries, options.attach)
-    // An unlimited rule has no unit, and its number means nothing.
+    // The number of an unlimited rule has no meaning, so it is not compared.
     const meant = found?.limit.unlimited ? { ...found, limit: { ...found.limit, requestsPerUnit: 0 } } : found
     assert.deepEqual(now, meant, JSON.stringify(entries))
   }
@@ -84,7 +87,7 @@ const limit = fc.oneof(
   }),
 )
 
-/** Sibling rules with nested rules to this number of levels. */
+/** Generates sibling rules, nested to at most this number of levels. */
 function rules(levels: number): fc.Arbitrary<RateLimitRule[]> {
   if (levels === 0) return fc.constant([])
   const rule = fc.record({

@@ -3,7 +3,7 @@ import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { effectiveFields, ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 
-/** A RateLimitConfig resource, as it is written into a manifest. */
+/** A RateLimitConfig resource in the form of a manifest. */
 interface Manifest {
   readonly apiVersion: typeof apiVersion
   readonly kind: 'RateLimitConfig'
@@ -12,9 +12,9 @@ interface Manifest {
 }
 
 /**
- * Returns a resource for each configuration in the YAML of envoyproxy/ratelimit, with the same decisions and in
- * the same order. Unset fields are omitted. Each resource gets a different name, because resources with one
- * name would replace each other.
+ * Returns one resource for each configuration in the YAML of envoyproxy/ratelimit, in the same order. Each
+ * resource leads to the same decisions as its configuration. Unset fields are omitted. Each resource has its
+ * own name, because a resource replaces another one of the same name.
  */
 export function convertConfigurations(
   configs: readonly RateLimitDomain[],
@@ -35,7 +35,10 @@ export function convertConfigurations(
 
 const maxNameLength = 63
 
-/** Returns a domain's name in the form of Kubernetes: lower case letters, digits and dashes, at most 63. */
+/**
+ * Returns a domain's name as a valid Kubernetes name: lower case letters, digits and dashes, at most 63
+ * characters.
+ */
 export function resourceName(domain: string): string {
   const name = domain
     .toLowerCase()
@@ -66,7 +69,7 @@ function convertDescriptor(descriptor: RateLimitRule): JsonObject {
   }
 }
 
-/** A file may omit `requests_per_unit`, which blocks every request; a resource has to state it. */
+/** A file may omit `requests_per_unit`, which means 0 and blocks every request. A resource must state it. */
 function convertLimit(limit: RateLimitPolicy): JsonObject {
   return {
     ...(limit.name !== '' && { name: limit.name }),

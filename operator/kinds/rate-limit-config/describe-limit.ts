@@ -2,7 +2,8 @@ import { type LimitSettings, openBoundaries } from '@tollway/ratelimit/rules/lim
 import { windowAt } from '@tollway/ratelimit/rules/window.ts'
 
 /**
- * Returns one line for each property of a limit that its name does not contain.
+ * Returns lines that describe a limit: what it counts, its mode, and other properties that its name does not
+ * show.
  *
  * @param baseKey the cache key without prefix and window
  */
@@ -25,7 +26,7 @@ export function describeLimit(
   return [...lines, ...mode, ...hidden, ...together, ...rejected, ...ofMembers, ...counted]
 }
 
-/** The fields that a plain fixed window does not have. */
+/** Returns whether the limit has a field that a plain fixed window does not have. */
 function isExtended({ unitMultiplier, calendar, algorithm, limits }: LimitSettings): boolean {
   return [unitMultiplier, calendar, algorithm, limits].some(field => field !== undefined)
 }
@@ -86,7 +87,7 @@ function showSeconds(seconds: number): string {
   return seconds < 1 ? `${Number((1000 * seconds).toPrecision(3))} ms` : `${Number(seconds.toFixed(1))} s`
 }
 
-/** The end of a window may be beyond the range of Date. */
+/** Returns the time in RFC 3339, or as seconds after 1970 if it is beyond the range of Date. */
 function showTime(seconds: number): string {
   const date = new Date(seconds * 1000)
   return Number.isNaN(date.getTime()) ? `${seconds} s after 1970` : date.toISOString().replace('.000Z', 'Z')

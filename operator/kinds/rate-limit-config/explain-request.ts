@@ -5,13 +5,13 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { findReplacedNames } from '@tollway/ratelimit/rules/replaces.ts'
 
 interface ExplainedRequest {
-  /** The explanation of each descriptor, in the order of the request. */
+  /** One for each descriptor, in the order of the request. */
   readonly explanations: readonly Explanation[]
-  /** Whether every limit of the request counts it if all of them admit it. */
+  /** Whether the limits count the request only if all of them admit it. */
   readonly isAtomic: boolean
 }
 
-/** Returns which rule of these domains each descriptor of a request matches, and why. It counts nothing. */
+/** Returns which rule of these domains each descriptor of a request matches, and why. Counts nothing. */
 export function explainRequest(
   domains: readonly RateLimitDomain[],
   domain: string,
@@ -25,7 +25,9 @@ export function explainRequest(
   }
 }
 
-/** A limit that another descriptor of the request replaces does not count. */
+/**
+ * Removes the limits that another descriptor of the request replaces, because they do not count the request.
+ */
 function withReplacement(explanation: Explanation, replaced: ReadonlySet<string>): Explanation {
   const { limit, baseKey: _, ...rest } = explanation
   if (limit === undefined || limit.unlimited) return explanation

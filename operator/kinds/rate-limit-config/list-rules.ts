@@ -4,12 +4,13 @@ import { describeWindow } from '@tollway/ratelimit/rules/explain.ts'
 import type { LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
 import { type RateLimitDomain, type RateLimitRule, toFinalKey } from '@tollway/ratelimit/rules/model.ts'
 
-/** A limit of a domain, for lists. Each limit of a rule with several is one of its own. */
+/** A limit of a domain, for lists. A rule with several limits yields one item for each. */
 interface ListedRule {
-  /** `domain.key_value.key2`: pods report hits by these names. */
+  /** The name by which pods report hits: `domain.key_value.key2`. */
   readonly rule: string
   /**
-   * The descriptors from the first level down, and the name of a limit of several: `['user', 'path_/pay']`.
+   * The descriptors from the first level down; then the limit's name if the rule has several: `['user',
+   * 'path_/pay']`.
    */
   readonly path: readonly string[]
   readonly limit: ListedLimit
@@ -17,17 +18,20 @@ interface ListedRule {
 
 interface ListedLimit {
   readonly requestsPerUnit: number
-  /** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
+  /** The window: `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
   readonly window: string
   readonly algorithm: string
-  /** The hits that are admitted at once. */
+  /** The number of hits that are admitted at once. */
   readonly burst: number
   readonly unlimited: boolean
   readonly shadowMode: boolean
   readonly quotaMode: boolean
 }
 
-/** Returns the limits of a domain, sorted by name. They are kept, because consoles ask each second. */
+/**
+ * Returns the limits of a domain, sorted by `rule`. Results are cached by the content, because consoles ask
+ * every second.
+ */
 export const listedRules = oncePerObject((content: RateLimitDomain): readonly ListedRule[] => {
   const compiled = compile([content], { mergeDomainConfigs: false, attach: () => undefined })
   const limits = new Map([...listLimits(compiled)].map(settings => [settings.fullKey, listedLimit(settings)]))

@@ -22,7 +22,7 @@ export const rateLimitConfigColumns: KindColumns = {
   counts: [{ field: 'rules', heading: 'RULES', isLoad: false }],
 }
 
-/** @param reservations domains that only some namespaces may have. */
+/** @param reservations the domains that only some namespaces may use */
 export function rateLimitConfigs(reservations?: DomainGrants): KindAdapter<RateLimitDomain, RateLimitDomain> {
   return {
     definition,
@@ -47,13 +47,12 @@ export const rateLimitConfig: FeedKind<RateLimitDomain, RateLimitDomain> = {
   open: ({ domainGrants }) => rateLimitConfigs(domainGrants),
 }
 
-/** Encodes a domain for the feed. */
 export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
   return createResource(content.name, encodeDomain(content), findFeatures(content))
 }
 
 const noRules = { rules: 0 }
-/** A large domain has tens of thousands of rules. */
+/** Cached, because a large domain has tens of thousands of rules. */
 const countRules = oncePerObject((domain: RateLimitDomain) => ({ rules: countLimits(domain.descriptors) }))
 
 const maxShownCharacters = 253
@@ -63,10 +62,10 @@ function readDomain(spec: unknown): string {
   return typeof domain === 'string' ? domain.slice(0, maxShownCharacters) : ''
 }
 
-/** The namespaces that may use a domain, by the domain; every namespace may use other domains. */
+/** For some domains, the namespaces that may use them. Every namespace may use all other domains. */
 export type DomainGrants = ReadonlyMap<string, readonly string[]>
 
-/** A domain belongs to the oldest resource that names it and may have it. */
+/** Gives a domain to the oldest resource that names it, of those whose namespace may use it. */
 export function openDomainClaims(
   reservations: DomainGrants = new Map(),
 ): Claims<Pick<RateLimitDomain, 'domain'>> {
@@ -100,9 +99,7 @@ export function openDomainClaims(
   }
 }
 
-/**
- * Returns whether a stored value, written by this version or another one, is a valid domain of this version.
- */
+/** Returns whether a stored value is a valid domain of this version. Another version may have written it. */
 function isRateLimitDomain(value: unknown): value is RateLimitDomain {
   if (!isObject<RateLimitDomain>(value)) return false
   const { name, domain, descriptors, allOrNothing } = value

@@ -11,8 +11,8 @@ import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
 /**
- * Translates a RateLimitConfig to the content of the feed. The schema is validated as by an API server, then
- * the rules by the code of the service, so that no pod rejects accepted content.
+ * Translates a RateLimitConfig to the content of the feed. Validates the schema as an API server does, and
+ * then the rules with the code of the rate limit service, so that no pod rejects the content.
  */
 export function translateRateLimitConfig(name: string, resource: unknown): Translation<RateLimitDomain> {
   const checked = validateRateLimitConfig(resource)
@@ -29,9 +29,9 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
 }
 
 /**
- * Warns of limits that lose costs which others on the same descriptor count. Whether costs are reported after
- * their requests is only known to the callers, so the author of a list has thought of it if one of its limits
- * counts them.
+ * Warns about limits that lose costs which another limit of the same list counts. A caller may report a cost
+ * after its request, and such a cost can exceed what is left. The warning appears only where one limit of a
+ * list sets `countRejected` and another one leaves it out, because only callers know when they report costs.
  */
 function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): readonly ResourceProblem[] {
   return rules.flatMap(({ limits = [], descriptors }, index) => {
@@ -49,7 +49,7 @@ function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): re
   })
 }
 
-/** Returns the number of limits of these rules and of those below them. */
+/** Returns the number of limits of these rules and of all nested rules. */
 export function countLimits(rules: readonly RateLimitRule[]): number {
   let count = 0
   for (const { rateLimit, limits = [], descriptors } of rules) {
@@ -76,7 +76,7 @@ function toRule(descriptor: Descriptor): RateLimitRule {
   }
 }
 
-/** Fields that are left out keep their absence, so that equal rules of older versions have equal bytes. */
+/** Leaves unset fields out, so that rules of older versions keep their bytes. */
 function toPolicy(limit: RateLimit & Partial<LimitOfList>): RateLimitPolicy {
   return {
     unit: limit.unit ?? '',

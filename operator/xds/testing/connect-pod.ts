@@ -21,9 +21,9 @@ interface PlayedPod {
   readonly typeUrl: string
   readonly uid: string
   readonly tls?: ClientTls
-  /** The text of the resource that the pod rejects. */
+  /** The content of the resource that the pod rejects. */
   readonly rejects?: string
-  /** The version that it claims to have. */
+  /** The version that the pod claims to have in the first request. */
   readonly claim?: string
 }
 

@@ -14,15 +14,18 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 /** An API server with the kinds of Tollway, and pods that exist only as objects. */
 export interface TestCluster {
   readonly api: KubeApiServer
-  /** The kubeconfig of an administrator. */
+  /** The path of the kubeconfig of an administrator. */
   readonly kubeconfig: string
-  /** Creates an object. */
+  /** Creates the object at this path of the API server. */
   put(path: string, object: object): Promise<void>
-  /** Creates a service account with these rules in each of the namespaces; returns its kubeconfig. */
+  /**
+   * Creates a service account with these RBAC rules, by namespace. Resolves with the path of the kubeconfig
+   * of the account.
+   */
   account(name: string, rules: Readonly<Record<string, readonly object[]>>): Promise<string>
   /**
-   * Creates the pod of an operator that serves these pages by their paths. It closes its connections in the
-   * middle of the page `last`.
+   * Creates the pod of an operator that serves these pages by their paths. In the middle of the page `last`,
+   * the server closes the connection.
    */
   operatorPod(name: string, pages: Readonly<Record<string, string>>, last?: string): Promise<void>
   stop(): Promise<void>
@@ -96,7 +99,10 @@ async function createKinds(api: KubeApiServer, put: TestCluster['put']): Promise
   }
 }
 
-/** Creates a pod that no node runs. Its address is not loopback, which the API server's proxy rejects. */
+/**
+ * Creates the object of a pod that no node runs. The address is not a loopback address, because the proxy of
+ * the API server rejects those.
+ */
 async function createPod(api: KubeApiServer, put: TestCluster['put'], name: string, port: number) {
   const found = Object.values(networkInterfaces()).flatMap(each => each ?? [])
   const podIP = found.find(({ internal, family }) => !internal && family === 'IPv4')?.address

@@ -2,7 +2,7 @@ import { deadlines } from '../../../api/deadlines.ts'
 import type { ErrorAnswer } from '../../../api/shapes.ts'
 import { access, authorization, lastAnswerMs, outage, rejectLogin } from './session.ts'
 
-/** An error of the API. The status is 0 if the operator did not answer. */
+/** The error of a call of the API. `status` is 0 if the operator did not answer. */
 export class CallError extends Error {
   readonly status: number
   readonly code: string
@@ -23,7 +23,7 @@ export interface ApiProblem {
 
 export type QueryParameters = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
-/** Returns the URL of a call. A list becomes a repeated parameter. */
+/** Returns the URL of a call. A parameter with a list is repeated for each value. */
 export function toUrl(path: string, parameters: QueryParameters = {}): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters)) {
@@ -36,11 +36,14 @@ export function toUrl(path: string, parameters: QueryParameters = {}): string {
 
 export interface CallInit extends RequestInit {
   readonly parameters?: QueryParameters
-  /** The time for the whole answer. */
+  /** The time limit of the whole answer, in milliseconds. */
   readonly deadlineMs?: number
 }
 
-/** Calls the API. Rejects with an `CallError`, or with the reason of the signal. */
+/**
+ * Calls the API, and resolves with the answer. Rejects with a `CallError`, or with the reason of the aborted
+ * signal.
+ */
 export async function fetchJson<Answer>(
   path: string,
   { parameters, signal, deadlineMs = deadlines.read, ...init }: CallInit = {},
@@ -67,7 +70,7 @@ export function postJson<Answer>(
 }
 
 /**
- * Fetches with the token of the user. Rejects with an `CallError` unless the status is a success.
+ * Fetches with the token of the user. Rejects with a `CallError` unless the status is a success.
  *
  * @param cancelled aborted when the caller no longer needs the answer
  */

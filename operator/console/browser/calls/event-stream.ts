@@ -1,7 +1,10 @@
 import { signal } from '@preact/signals'
 import { CallError, type QueryParameters, request, toUrl } from './api.ts'
 
-/** `waiting`: connects, or pauses before the next attempt. `failed`: another attempt would fail too. */
+/**
+ * `waiting`: the stream connects, or pauses before the next attempt. `failed`: it has given up, since another
+ * attempt would fail too.
+ */
 type StreamState = 'waiting' | 'live' | 'failed'
 
 const firstPauseMs = 500
@@ -10,12 +13,12 @@ const maxPauseMs = 8_000
 const silenceMs = 40_000
 
 /**
- * A stream of events. It is read by fetch, which can send the token, and reconnects when it ends. The pause
- * doubles with each failed attempt.
+ * A stream of events of the API, which reconnects when it ends. The pause before that doubles with each
+ * failed attempt. The stream is read by fetch, because EventSource cannot send the token.
  */
 export class EventStream<Data> {
   readonly state = signal<StreamState>('waiting')
-  /** Why the last attempt failed; empty while the stream is live. */
+  /** The reason why the last attempt failed; empty while the stream is live. */
   readonly problem = signal('')
   readonly #path: string
   readonly #parameters: QueryParameters
@@ -80,7 +83,7 @@ export class EventStream<Data> {
   }
 }
 
-/** Whether another attempt would fail too, such as for an invalid parameter or a missing right. */
+/** Returns whether another attempt would fail too, as after an invalid parameter or without the right. */
 const isFinal = (status: number) => status >= 400 && status < 500 && status !== 429 && status !== 404
 
 function toStreamError(data: string): CallError {
@@ -93,7 +96,7 @@ interface StreamEvent {
   readonly data: string
 }
 
-/** The maximum length of an event. A longer one, such as one with large keys, is skipped. */
+/** The maximum length of an event, in characters. A longer event, such as one with large keys, is skipped. */
 const maxEventLength = 4 * 1024 * 1024
 
 async function readEvents(
@@ -115,7 +118,7 @@ async function readEvents(
     }
     if (rest.length > maxEventLength) {
       isTooLong = true
-      // The separator of two events may begin with the last character.
+      // The last character is kept, because it may be the first one of the separator of two events.
       rest = rest.slice(-1)
     }
   }
@@ -132,7 +135,7 @@ function parseEvent(block: string): StreamEvent | undefined {
   return data.length === 0 ? undefined : { name, data: data.join('\n') }
 }
 
-/** Resolves after the time, or when the signal is aborted. */
+/** Resolves after `ms`, or earlier when the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(end, ms)

@@ -4,20 +4,23 @@ import type { RightList } from '../../../api/shapes.ts'
 /** `unknown` until the first answer; `login` when the API requires a token. */
 type Access = 'unknown' | 'open' | 'login'
 
-/** The bearer token. It is only in this variable, so that it ends with the page. */
+/** The bearer token. It is stored nowhere else, so that it is gone when the page is closed. */
 let token: string | undefined
 
 export const access = signal<Access>('unknown')
-/** Whether the user has entered a token. One machine requires none. */
+/** Whether the user has entered a token. An operator on one machine requires none. */
 export const isLoggedIn = signal(false)
-/** Why the last token was rejected; empty if none was. */
+/** The reason why the last token was rejected; empty if no token was. */
 export const loginProblem = signal('')
-/** The time of the last answer; 0 before the first one. */
+/** When the last answer arrived, as Unix time in milliseconds; 0 before the first one. */
 export const lastAnswerMs = signal(0)
-/** Why the operator does not answer; empty while it does. */
+/** The reason why the operator does not answer; empty while it answers. */
 export const outage = signal('')
 
-/** The namespace of lists; empty for all. A user can have rights in one namespace only. */
+/**
+ * The namespace of all lists; empty for all namespaces. It can be chosen because a user may have rights in
+ * one namespace only.
+ */
 export const namespace = signal('')
 /** The parameters of each list: the namespace, if one is chosen. */
 export const inScope = computed(() => (namespace.value === '' ? {} : { namespace: namespace.value }))
@@ -46,7 +49,7 @@ export function authorization(): Readonly<Record<string, string>> {
 
 /** Shows the login after the API has rejected the token, or a call without one. */
 export function rejectLogin(message: string): void {
-  // Several calls can be rejected; only the first one had the token.
+  // When several calls are rejected, only the first finds the token that was rejected.
   if (token !== undefined) loginProblem.value = message
   token = undefined
   isLoggedIn.value = false

@@ -3,10 +3,10 @@ import { useEffect } from 'preact/hooks'
 import type { ApplyAnswer, ManifestAnswer } from '../../../api/manifest-shapes.ts'
 import { fetchJson } from './api.ts'
 
-/** An edited text. */
+/** A text in the editor, which may be applied. */
 export interface Draft {
   readonly text: string
-  /** The manifest that the editor read; undefined for a new resource. */
+  /** The manifest with which the draft began; undefined for a new resource. */
   readonly source: ManifestAnswer | undefined
 }
 
@@ -15,7 +15,7 @@ export interface ResourceKey {
   readonly name: string
 }
 
-/** The last edited drafts, one for each resource. They stay while other pages are shown. */
+/** The drafts that were edited last, one for each resource. They are kept while other pages are shown. */
 const drafts = signal<ReadonlyMap<string, Draft>>(new Map())
 const maxDrafts = 20
 
@@ -25,9 +25,9 @@ function storeDraft(key: string, draft: Draft): void {
 }
 
 /**
- * Returns the draft of a resource, which begins with its manifest or, for a new resource, with the template. The
- * resource of a component must not change. `draft` is undefined until the manifest is read; `problem` is the
- * error of reading it.
+ * Returns the draft of a resource. The draft begins with the manifest of the resource or, for a new resource,
+ * with `template`. The resource of a component must not change. `draft` is undefined until the manifest is
+ * read; `problem` is the error of reading it.
  *
  * @param resource undefined for a new resource
  */
@@ -58,7 +58,7 @@ export function useDraft(resource: ResourceKey | undefined, template: string) {
     edit(text: string) {
       storeDraft(key, { text, source: draft?.source })
     },
-    /** Replaces the text with the current manifest. */
+    /** Replaces the draft with the current manifest, which is read again. */
     readAgain() {
       attempts.value += 1
     },

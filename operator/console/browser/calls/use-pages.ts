@@ -1,20 +1,20 @@
 import { type CallInit, fetchJson } from './api.ts'
 import { type Polled, usePoll } from './use-poll.ts'
 
-/** One page of a list of the API. */
+/** The fields that every page of a list of the API has. */
 interface Page {
   readonly items: readonly unknown[]
   readonly next?: string | undefined
 }
 
-/** The maximum number of items in a page. */
+/** The `limit` of each call: the API allows no more. */
 const pageItems = 1_000
-/** The maximum number of pages that are read of a list. */
+/** The maximum number of pages of a list that are read. */
 const maxPages = 5
 
 /**
- * Polls all pages of a list, up to 5,000 items; `next` is set if there are more. The other fields are those of
- * the first page.
+ * Polls all pages of a list, up to 5,000 items; `next` is set if there are more. All fields other than
+ * `items` and `next` are those of the first page.
  */
 export const usePages = <List extends Page>(
   path: string,
@@ -22,7 +22,7 @@ export const usePages = <List extends Page>(
   everyMs: number,
 ): Polled<List> => usePoll<List>(path, { ...parameters, limit: pageItems }, everyMs, readPages)
 
-/** Returns the number of items of an incomplete list; undefined for a complete one. */
+/** Returns the number of items in an incomplete list; undefined for a complete list. */
 export const countListed = ({ items, next }: Page) => (next === undefined ? undefined : items.length)
 
 async function readPages<List extends Page>(path: string, { parameters, ...init }: CallInit): Promise<List> {

@@ -5,18 +5,21 @@ import { pause } from './event-stream.ts'
 
 export interface Polled<Answer> {
   readonly answer: Answer | undefined
-  /** Why the last call failed. `answer` is then that of an earlier call. */
+  /**
+   * The error of the last call; undefined if it succeeded. After an error, `answer` is the answer of an
+   * earlier call.
+   */
   readonly problem: CallError | undefined
 }
 
-/** The factor of the pauses in a hidden tab. */
+/** The factor by which pauses are longer in a hidden tab. */
 const hiddenFactor = 5
 
 /**
  * Repeats a call while the component is shown. The pause is `everyMs`, or the duration of the call if it was
  * longer, and longer in a hidden tab.
  *
- * @param read makes the call or calls; must be the same function in each render
+ * @param read makes the call or calls. It must be the same function in each render
  */
 export function usePoll<Answer>(
   path: string,

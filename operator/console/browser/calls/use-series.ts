@@ -6,8 +6,8 @@ import { fetchJson, type QueryParameters } from './api.ts'
 import { EventStream } from './event-stream.ts'
 
 /**
- * Reads the history of a domain or a rule, and then streams its hits while the component is shown. The values
- * of `buffer` are allowed, rejected, near and shadow hits a second; `version` changes with each point.
+ * Reads the history of a domain or a rule, and then streams new points while the component is shown. A point
+ * in `buffer` has the allowed, rejected, near and shadow hits per second. `version` changes with each point.
  */
 export function useSeries(domain: string, rule?: string) {
   const version = useSignal(0)
@@ -33,10 +33,16 @@ export function useSeries(domain: string, rule?: string) {
   return { buffer, version, stream }
 }
 
-/** The points of 15 live minutes, and those of the history before them. */
+/**
+ * The capacity of a plot: 900 live points, one for each second of 15 minutes, and 180 points of the history
+ * before them.
+ */
 export const plotCapacity = 1_100
 
-/** Resolves with the points of the last 15 minutes. If they cannot be read, the plot begins with live points. */
+/**
+ * Resolves with the points of the last 15 minutes; with none if they cannot be read: the plot then begins
+ * with live points.
+ */
 export async function readHistory(
   parameters: QueryParameters,
   signal: AbortSignal,

@@ -8,21 +8,25 @@ import { findFieldLine } from '../data/find-line.ts'
 import { type ApiProblem, CallError, postJson } from './api.ts'
 import { pause } from './event-stream.ts'
 
-/** A problem or a warning, with its line in the text (from 1) if it is known. */
+/**
+ * A problem or a warning, with the line in the text, from 1, to which it belongs; undefined if it is unknown.
+ */
 interface LocatedProblem extends ApiProblem {
   readonly line: number | undefined
 }
 
-/** The evaluation of a text: its problems, and the replay of recorded calls, which can fail for a valid text. */
+/**
+ * The evaluation of a text: its problems, and the replay of recorded calls, which can fail for a valid text.
+ */
 export interface Proposal {
   /** Whether the operator has accepted the current text. */
   readonly isValid: boolean
-  /** The problems of the text; those of the previous text while the current one is evaluated. */
+  /** The problems of the text. While a new text is evaluated, they are the problems of the text before. */
   readonly problems: readonly LocatedProblem[]
-  /** Valid settings that are probably mistakes. */
+  /** Warnings about valid settings that are probably mistakes. */
   readonly warnings: readonly LocatedProblem[]
   readonly replay: Replay
-  /** The answer of the last replay, also while the next one runs. */
+  /** The answer of the last replay. It is kept while the next replay runs. */
   readonly answer: WhatIfAnswer | undefined
 }
 
@@ -38,7 +42,7 @@ const nothing: Proposal = {
   replay: { state: 'none' },
   answer: undefined,
 }
-/** The pause after the last key before a text is evaluated. */
+/** How long after the last key a text is evaluated. */
 const typingMs = 500
 const busyMs = 1_000
 
@@ -77,7 +81,7 @@ export function useWhatIf(text: string) {
     /** Cancels the running replay. */
     cancel() {
       running.current.abort()
-      // The previous answer is of another text.
+      // The answer is dropped, because it may be to an earlier text.
       proposal.value = { ...proposal.value, answer: undefined, replay: { state: 'cancelled' } }
     },
   }
@@ -116,14 +120,14 @@ async function replay(resource: unknown, signal: AbortSignal): Promise<WhatIfAns
       return await postJson<WhatIfAnswer>('/whatif', resource, { signal, deadlineMs: deadlines.whatIf })
     } catch (error) {
       if (!(error instanceof CallError) || error.status !== 429) throw error
-      // The operator runs at most two replays at a time.
+      // As many replays run as are allowed, so this one is tried again after a pause.
       await pause(busyMs, signal)
       signal.throwIfAborted()
     }
   }
 }
 
-/** Validates a text by a dry run of an apply, after a failed replay. */
+/** Validates a text by a dry run of an apply, when the replay has failed for another reason. */
 async function checkByDryRun(
   resource: unknown,
   manifest: string,
@@ -134,7 +138,8 @@ async function checkByDryRun(
     const { warnings } = await postJson<ApplyAnswer>('/apply', body, { signal })
     return { isValid: true, problems: [], warnings: locate(manifest, warnings) }
   } catch (error) {
-    // Conflicts are found after problems. If the user may not apply, the result is unknown.
+    // A conflict means that the text is valid, since conflicts are checked after everything else. After other
+    // errors, such as a missing right, it is unknown.
     const isValid = error instanceof CallError && error.status === 409
     return { isValid, problems: locate(manifest, problemsIn(error)), warnings: [] }
   }

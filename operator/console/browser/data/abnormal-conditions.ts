@@ -6,13 +6,16 @@ interface AbnormalCondition extends Condition {
   readonly severity: 'error' | 'warning'
 }
 
-/** The conditions that are abnormal when they are true. They do not change Ready. */
+/**
+ * The types of conditions that are abnormal when they are true, each with the severity. They do not affect
+ * the condition Ready.
+ */
 const severities: Readonly<Record<string, AbnormalCondition['severity']>> = {
   Degraded: 'error',
   Doubtful: 'warning',
 }
 
-/** Returns the abnormal conditions. A resource with one can be ready. */
+/** Returns the abnormal conditions among these. A resource can have one and be ready nevertheless. */
 export const abnormalConditions = (conditions: readonly Condition[]): readonly AbnormalCondition[] =>
   conditions.flatMap(condition => {
     const severity = severities[condition.type]

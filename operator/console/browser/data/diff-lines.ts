@@ -2,7 +2,10 @@
 type DiffLine = string
 
 const context = 2
-/** With more pairs of lines, all lines of the changed part count as changed. */
+/**
+ * The maximum number of pairs of lines that are compared. Beyond it, all lines of the changed part count as
+ * changed.
+ */
 const maxPairs = 4_000_000
 
 /** Returns the changed lines of a text, with two lines of context around each change. */
@@ -30,7 +33,7 @@ export function diffLines(before: string, after: string): readonly DiffLine[] {
   })
 }
 
-/** Compares lines by their longest common subsequence. */
+/** Returns the differences of two lists of lines by their longest common subsequence. */
 function diffMiddle(old: readonly string[], next: readonly string[]): readonly DiffLine[] {
   const removed = old.map(line => `-${line}`)
   const added = next.map(line => `+${line}`)

@@ -1,7 +1,7 @@
 /**
- * Returns the line (from 1) of a field such as `spec.descriptors[0].rateLimit.unit` in a text in YAML: that of the
- * deepest part of the path that begins a line, or undefined if no part does. It reads block style by its
- * indentation.
+ * Returns the line, from 1, of a field such as `spec.descriptors[0].rateLimit.unit` in a YAML text. If the
+ * field itself does not begin a line, as in flow style, returns the line of the deepest parent that does;
+ * undefined if none does. Only the indentation of block style is read.
  */
 export function findFieldLine(text: string, field: string): number | undefined {
   const lines = text.split('\n')
@@ -16,14 +16,14 @@ export function findFieldLine(text: string, field: string): number | undefined {
     if (line === undefined) break
     found = line + 1
     to = children[index + 1] ?? to
-    // The fields of an item can begin on its line, after the dash.
+    // The first field of an item can be on the line of the dash, so that line is searched too.
     if (isItem) lines[line] = (lines[line] ?? '').replace('-', ' ')
     from = isItem ? line : line + 1
   }
   return found
 }
 
-/** Returns the lines with the smallest indentation. */
+/** Returns the indexes of the lines with the smallest indentation: the fields or items of one level. */
 function listChildren(lines: readonly string[], from: number, to: number): readonly number[] {
   const all = Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
   const written = all.filter(line => /^\s*[^\s#]/.test(lines[line] ?? ''))
@@ -31,7 +31,8 @@ function listChildren(lines: readonly string[], from: number, to: number): reado
   const least = Math.min(...written.map(indent))
   const children = written.filter(line => indent(line) === least)
   const isItem = (line: number) => (lines[line] ?? '').trimStart().startsWith('-')
-  // The items of a list can have the indentation of its key.
+  // Items are left out if there are fields too: the items of a list can have the same indentation as the key
+  // of the list.
   return children.some(line => !isItem(line)) ? children.filter(line => !isItem(line)) : children
 }
 

@@ -4,7 +4,7 @@ import { linkTo } from './route.ts'
 
 /** A problem of a resource or a pod. */
 export interface ListedProblem {
-  /** `pod tollway-ratelimit-0`, `RateLimitConfig shop/checkout`. */
+  /** What has the problem: `pod tollway-ratelimit-0`, `RateLimitConfig shop/checkout`. */
   readonly subject: string
   readonly message: string
   readonly severity: 'error' | 'warning'
@@ -15,7 +15,7 @@ export interface ListedProblem {
 type Resource = ResourceList['items'][number]
 type Pod = ResourceList['pods'][number]
 
-/** Finds the problems of resources and pods, errors first. */
+/** Returns the problems of resources and pods, errors first. */
 export function findProblems(resources: readonly Resource[], pods: readonly Pod[]): readonly ListedProblem[] {
   const found = [
     ...pods.flatMap(problemsOfPod),
@@ -61,7 +61,10 @@ function problemsOfResource(resource: Resource): readonly ListedProblem[] {
   return [{ subject, message: `${reason}: ${message}`, severity: 'warning', link }]
 }
 
-/** Links a RateLimitConfig to the editor, which shows the lines of its problems. */
+/**
+ * Returns the link for a resource with a problem. A RateLimitConfig is opened in the editor, which marks the
+ * lines with problems.
+ */
 function linkToResource({ kind, namespace, name }: Resource): string {
   if (kind === 'RateLimitConfig') return linkTo('what-if', { namespace, name })
   return linkTo(kind === 'Merchant' ? 'merchants' : 'streams')
@@ -70,7 +73,10 @@ function linkToResource({ kind, namespace, name }: Resource): string {
 const formatName = ({ namespace, name }: Resource) => `${namespace}/${name}`
 const describeSubject = (resource: Resource) => `${resource.kind} ${formatName(resource)}`
 
-/** Groups equal conditions: all resources of a kind report the same failure of their backend. */
+/**
+ * Returns one problem for all resources with the same abnormal condition: when a backend fails, all resources
+ * of a kind report the same.
+ */
 function groupAbnormal(resources: readonly Resource[]): readonly ListedProblem[] {
   const found = new Map<string, ListedProblem & { readonly first: Resource; count: number }>()
   for (const resource of resources) {

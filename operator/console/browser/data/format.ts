@@ -4,24 +4,27 @@ const short = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 
 export const formatCount = (value: number | bigint) => whole.format(value)
 
-/** `+51`, `−3`, `0`. */
+/** Formats a change with a sign: `+51`, `−3`, `0`. */
 export const formatChange = (change: number) => signed.format(change).replace('-', '−')
 
-/** `0 %`, `<1 %`, `67 %`, `>99 %`: only exactly none and all are shown as 0 and 100. */
+/**
+ * Formats a share from 0 to 1: `0 %`, `<1 %`, `67 %`, `>99 %`. Only exactly 0 and 1 are shown as 0 % and 100
+ * %.
+ */
 export function formatShare(share: number): string {
   if (share > 0 && share < 0.01) return '<1 %'
   if (share > 0.99 && share < 1) return '>99 %'
   return `${Math.round(share * 100)} %`
 }
 
-/** A rate, with one decimal place below 100. */
+/** Formats a rate, below 100 with one decimal place. */
 export const formatRate = (value: number) => (value < 100 ? short : whole).format(value)
 
 export const formatMs = (value: number) => (value < 10 ? `${value.toFixed(2)} ms` : `${formatRate(value)} ms`)
 
 export const formatSeconds = (seconds: number) => `${seconds.toFixed(2)} s`
 
-/** `4 s`, `3 min`, `2 h`, `5 d`. */
+/** Formats an age: `4 s`, `3 min`, `2 h`, `5 d`. */
 export function formatAge(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
   if (seconds < 120) return `${seconds} s`
@@ -36,12 +39,12 @@ export function formatBytes(bytes: number): string {
   return `${short.format(bytes / 1024 / 1024)} MiB`
 }
 
-/** `2026-08-01 14:03:21`, in the time zone of the browser. */
+/** Formats a Unix time in milliseconds as `2026-08-01 14:03:21`, in the time zone of the browser. */
 export const formatMoment = (atMs: number) => new Date(atMs).toLocaleString('sv')
 
 export const formatTime = (atMs: number) => new Date(atMs).toTimeString().slice(0, 8)
 
-/** `14:03:21.250`. */
+/** Formats a Unix time in milliseconds as `14:03:21.250`. */
 export const formatTimeMs = (atMs: number) =>
   `${formatTime(atMs)}.${`${Math.floor(atMs) % 1000}`.padStart(3, '0')}`
 
@@ -55,7 +58,7 @@ export function formatCurrency({ currency, amount, exponent }: Money): string {
 
 interface Money {
   readonly currency: string
-  /** Digits, with a minus sign if it is negative. */
+  /** The amount in the smallest unit: digits, after a minus sign if it is negative. */
   readonly amount: string
   readonly exponent: number
 }
@@ -63,8 +66,8 @@ interface Money {
 const maxShown = 120
 
 /**
- * Makes a text of a user safe for display: control characters, and characters that change the direction of the
- * text around them, become their codes, and a long text is shortened in the middle.
+ * Makes a text of a user safe for display: control characters, and characters that change the direction of
+ * the text around them, become their codes, and a long text is shortened in the middle.
  */
 export function displayText(text: string, length = maxShown): string {
   const end = 20
@@ -80,8 +83,8 @@ const hiddenCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu
 const escapeMark = (mark: string) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`
 
 /**
- * Finds the first line (from 1) with characters that `displayText` replaces by codes, and returns these codes. An
- * editor cannot replace them.
+ * Returns the first line, from 1, with characters that `displayText` would replace by codes, and these codes.
+ * An editor cannot replace characters, so it warns about them instead.
  */
 export function findHiddenCharacters(
   text: string,
@@ -93,6 +96,6 @@ export function findHiddenCharacters(
   return undefined
 }
 
-/** `user=alice, path=/pay`. */
+/** Formats the entries of a descriptor for display: `user=alice, path=/pay`. */
 export const displayEntries = (entries: readonly { readonly key: string; readonly value: string }[]) =>
   entries.map(({ key, value }) => `${displayText(key)}=${displayText(value)}`).join(', ')

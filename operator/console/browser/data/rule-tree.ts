@@ -3,12 +3,15 @@ export interface RuleNode<Rule> {
   /** The last part of the path. */
   readonly label: string
   readonly path: readonly string[]
-  /** Undefined for a descriptor without a limit of its own. */
+  /** The rule of this node; undefined for a descriptor without a limit. */
   rule: Rule | undefined
   readonly children: RuleNode<Rule>[]
 }
 
-/** Builds the tree of rules from their paths. It has descriptors without a limit if a rule is below them. */
+/**
+ * Builds the tree of rules from their paths. Descriptors without a limit are in the tree if a rule is below
+ * them.
+ */
 export function buildRuleTree<Rule extends { readonly path: readonly string[] }>(
   rules: readonly Rule[],
 ): readonly RuleNode<Rule>[] {
@@ -27,7 +30,7 @@ export function buildRuleTree<Rule extends { readonly path: readonly string[] }>
   return root.children
 }
 
-/** Lists the nodes from top to bottom, with their depths. */
+/** Returns all nodes from top to bottom, each with its depth in the tree. */
 export function flatten<Rule>(
   nodes: readonly RuleNode<Rule>[],
   depth = 0,

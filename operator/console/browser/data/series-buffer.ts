@@ -1,13 +1,13 @@
-/** A point that is older than the last one by more than this shows that a clock was set back. */
+/** If a point is older than the last one by more than this, a clock was set back. */
 const maxDisorderSeconds = 10
 
-/** The points of a plot, of limited number: a new point removes the oldest one of a full buffer. */
+/** The points of a plot. When the buffer is full, a new point removes the oldest one. */
 export class SeriesBuffer {
-  /** Times in seconds, then a list of values for each line. */
+  /** The times in Unix seconds, and then one list of values for each line. */
   readonly columns: readonly number[][]
   readonly #capacity: number
 
-  /** @param width the number of values of a point */
+  /** @param width the number of values of each point */
   constructor(width: number, capacity: number) {
     this.columns = Array.from({ length: width + 1 }, (): number[] => [])
     this.#capacity = capacity
@@ -15,7 +15,7 @@ export class SeriesBuffer {
 
   /**
    * Adds a point. It replaces the last one if it has the same time or is a little older, because points of
-   * several streams can be out of order. After a clock was set back, the buffer begins again.
+   * several streams can be out of order. If a clock was set back, the buffer is emptied first.
    */
   push(atSeconds: number, values: readonly number[]): void {
     const last = this.columns[0]?.at(-1) ?? Number.NEGATIVE_INFINITY

@@ -3,14 +3,14 @@ import type { TapBatchEvent } from '../../../api/shapes.ts'
 export type TapDecision = TapBatchEvent['decisions'][number] & { readonly id: number }
 
 export interface TapFilter {
-  /** A part of an entry, the rule, the reason or the pod, in upper or lower case. */
+  /** The text to find, in any case, in an entry, the rule, the reason or the pod. */
   readonly text: string
   readonly isRejectedOnly: boolean
 }
 
 const capacity = 200
 
-/** The newest decisions. Each has a number, so that the rows of a table keep their elements. */
+/** The newest decisions. Each has a unique `id`, by which the rows of a table keep their elements. */
 export class TapBuffer {
   #decisions: readonly TapDecision[] = []
   #nextId = 1

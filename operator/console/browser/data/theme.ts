@@ -2,7 +2,7 @@ import { effect, signal } from '@preact/signals'
 
 type Theme = 'auto' | 'light' | 'dark'
 
-/** The color scheme. `auto` follows the system. */
+/** The color scheme that the user has chosen. `auto` follows the operating system. */
 export const theme = signal<Theme>('auto')
 
 export function applyTheme(): void {

@@ -25,10 +25,10 @@ import { RuleTree } from '../tables/rule-tree.ts'
 const everyMs = 1_000
 const slowMs = 3_000
 const summed = { totals: 'sum' }
-/** A list of one resource: only its pods are used. */
+/** The parameters of a list of resources of which only the pods are used, so that one resource is enough. */
 const podsOnly = { kind: 'RateLimitConfig', limit: 1 }
 
-/** The rules of one domain with their counts. The default is the first domain. */
+/** The rules of the domain in the address, or of the first domain, with their counts. */
 export function DomainPage() {
   const { domain } = route.value.parameters
   const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
@@ -36,7 +36,8 @@ export function DomainPage() {
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
   if (chosen === undefined) return html`<${DomainsNote} ...${domains} />`
-  // Waits for the namespace of the domain: rights that change later would remove a focused button.
+  // The page waits for the namespace of the domain: if it were known only later, the rights could change, and
+  // remove a button that has the focus.
   const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
@@ -89,7 +90,9 @@ function OneDomain({ domain, owner }: OneDomainProps) {
   `
 }
 
-/** Returns the first rule with hits or, if none has any, the first rule. It does not change later. */
+/**
+ * Returns the first rule with hits or, if no rule has hits, the first rule. The choice does not change later.
+ */
 function useFirstRule(items: RuleList['items']): string | undefined {
   const first = useRef<string | undefined>(undefined)
   const hasHits = ({ allowed, refused, shadow }: RuleList['items'][number]) => allowed + refused + shadow > 0
@@ -123,7 +126,7 @@ function HitsPlot({ title, domain, rule }: HitsPlotProps) {
 
 const historyPoints = 60
 
-/** Collects the rates of each rule, in the order of `hitLines`, one point for each poll. */
+/** Collects the rates of each rule, one point for each poll, with values in the order of `hitLines`. */
 function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer> {
   const history = useMemo(() => new Map<string, SeriesBuffer>(), [])
   useMemo(() => {

@@ -81,7 +81,10 @@ function useHistory(shown: QueryParameters): History {
   return past.value
 }
 
-/** A browser opens at most six connections to a server, and each stream takes one. */
+/**
+ * The maximum number of streams. A browser opens at most six connections to a server, and each stream takes
+ * one.
+ */
 const maxStreams = 3
 const trafficLines = [
   { label: 'all', color: 'muted' as const },
@@ -89,7 +92,10 @@ const trafficLines = [
   { label: 'rejected', color: 'rejected' as const, isDashed: true },
 ]
 
-/** The hits of all domains: of the busiest ones for each second, of the others as the rate of the last 5 s. */
+/**
+ * Plots the hits of all domains. The busiest domains are streamed second by second; for the others, the rates
+ * of the last 5 s are added.
+ */
 function Traffic({ domains, past }: { readonly domains: readonly Domain[]; readonly past: History }) {
   const buffer = useMemo(() => new SeriesBuffer(trafficLines.length, plotCapacity), [])
   const version = useSignal(0)
@@ -121,7 +127,10 @@ function Traffic({ domains, past }: { readonly domains: readonly Domain[]; reado
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
 }
 
-/** Returns the numbers of all, allowed and rejected hits of a second. Hits in shadow mode are allowed. */
+/**
+ * Returns the numbers of all, of allowed and of rejected hits of a second. Hits that shadow mode allowed
+ * count as allowed.
+ */
 function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPointEvent>) {
   const rates = domains
     .filter(({ domain }) => !live.has(domain))
@@ -131,7 +140,9 @@ function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPoi
   return [sum(0) + sum(1), sum(0), sum(1)]
 }
 
-/** Returns the busiest domains. The choice changes only with the list of domains, so that streams stay open. */
+/**
+ * Returns the busiest domains. The choice changes only with the list of domains, so that streams stay open.
+ */
 function useWatched(domains: readonly Domain[]): readonly string[] {
   const names = JSON.stringify(domains.map(({ domain }) => domain))
   return useMemo(
@@ -149,7 +160,7 @@ const latencyLines = [
   { label: 'p99', color: 'near' as const, isDashed: true },
 ]
 
-/** The latency of the slowest pod. */
+/** Plots the latency of the slowest pod. */
 function Latency({ pods, past }: { readonly pods: readonly Pod[]; readonly past: History }) {
   const buffer = useMemo(() => new SeriesBuffer(2, plotCapacity), [])
   const version = useSignal(0)

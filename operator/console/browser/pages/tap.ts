@@ -14,7 +14,7 @@ import { DecisionsTable } from '../tables/decision-table.ts'
 
 const slowMs = 3_000
 
-/** Live decisions of one domain, which the pods sample. */
+/** Live decisions of one domain, of which the pods send a sample. */
 export function TapPage() {
   const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []

@@ -4,15 +4,18 @@ import { html } from '../data/html.ts'
 interface ChoiceProps {
   readonly id: string
   readonly label: string
-  /** The values, and their texts if they differ from the values. */
+  /** The values to choose from, each with its text if the text differs from the value. */
   readonly options: readonly { readonly value: string; readonly text?: string }[]
   readonly chosen: string
   readonly onChoose: (value: string) => void
-  /** The number of options if there are more values; undefined if all are listed. */
+  /** The number of options, if there are more values that are not listed; undefined if all are listed. */
   readonly listed?: number | undefined
 }
 
-/** A choice in one line. The chosen value is listed even if it is not an option any more. */
+/**
+ * A labelled list from which one value is chosen. The chosen value is listed even if it is no longer an
+ * option.
+ */
 export function Choice({ id, label, options, chosen, onChoose, listed }: ChoiceProps) {
   const all = options.some(({ value }) => value === chosen) ? options : [{ value: chosen }, ...options]
   return html`<p class="choice">

@@ -6,7 +6,7 @@ import { State } from './notes.ts'
 
 type Condition = ResourceList['items'][number]['conditions'][number]
 
-/** The condition Ready in a word, and the abnormal conditions of a resource that is ready. */
+/** Shows the condition Ready in a word and, if the resource is ready, the abnormal conditions. */
 export function ReadyState({ conditions }: { readonly conditions: readonly Condition[] }) {
   const ready = conditions.find(({ type }) => type === 'Ready')
   if (ready === undefined) return html`<${State} tone="quiet">unknown<//>`

@@ -11,7 +11,10 @@ interface ConfirmDialogProps {
   readonly children?: ComponentChildren
 }
 
-/** A dialog before a change. Cancel has the focus first; on close the focus returns to the opening button. */
+/**
+ * A dialog that asks the user to confirm a change. The cancel button has the focus first. On close, the focus
+ * returns to the element that had it before.
+ */
 export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: ConfirmDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
@@ -19,12 +22,13 @@ export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: 
     const element = dialog.current
     element?.showModal()
     return () => {
-      // An open dialog does not let elements behind it get the focus.
+      // The dialog is closed before the focus returns, because elements behind an open dialog cannot get it.
       element?.close()
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
-  // The browser closes a dialog without a cancel event when two are closed after one input of the user.
+  // `close` is handled as well as `cancel`: the browser sends no cancel event if two dialogs are closed after
+  // one input of the user.
   const onClose = (event: Event) => {
     if ((event.target as HTMLDialogElement).isConnected) onCancel()
   }

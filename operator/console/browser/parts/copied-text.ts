@@ -4,7 +4,7 @@ import { html } from '../data/html.ts'
 
 const shownMs = 1_500
 
-/** A text with a button that copies it. Browsers allow this only on secure origins. */
+/** A text with a button that copies it. Browsers allow copying only on secure origins. */
 export function CopiedText({ text, name }: { readonly text: string; readonly name: string }) {
   const done = useSignal('')
   const copy = async () => {

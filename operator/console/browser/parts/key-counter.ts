@@ -32,7 +32,7 @@ interface KeyCounterProps {
   readonly namespace: string | undefined
 }
 
-/** The API caches the rights of a user for 10 s. */
+/** How often the rights are read: the API caches the rights of a user for 10 s. */
 const rightsMs = 10_000
 
 /** The counter of one key, which the user can change after a confirmation. */
@@ -108,7 +108,7 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   </section>`
 }
 
-/** Hides the buttons after the API has rejected a change, because the user has lost the right. */
+/** Makes a change. If the API rejects it because the user has lost the right, the buttons are hidden. */
 async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
   try {
     return await postJson<CounterChangeAnswer>(`/counters/${action}`, body)
@@ -134,7 +134,7 @@ function describeChange({ confirmed, missing }: CounterChangeAnswer, { action }:
 
 function EntriesForm({ onRead }: { readonly onRead: () => void }) {
   const text = useSignal(chosenEntries.value)
-  // Runs before the field is painted: a later effect would overwrite what the user has typed.
+  // A layout effect runs before the field is painted. A later one would overwrite what the user has typed.
   useLayoutEffect(() => {
     text.value = chosenEntries.value
   }, [chosenEntries.value])

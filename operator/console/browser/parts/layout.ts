@@ -26,7 +26,7 @@ export function Layout({ items, title, children }: LayoutProps) {
   const isFirst = useRef(true)
   useEffect(() => {
     document.title = `${title} · Tollway`
-    // A screen reader reads the new page, as after a load.
+    // The focus moves to the new page, so that a screen reader reads it as after a load.
     if (!isFirst.current) main.current?.focus()
     isFirst.current = false
   }, [page, title])
@@ -63,7 +63,7 @@ export function Layout({ items, title, children }: LayoutProps) {
   `
 }
 
-/** The version changes only when another operator answers. */
+/** How often the version is read: it changes only when another operator answers. */
 const versionMs = 60_000
 
 function Version() {
@@ -71,7 +71,10 @@ function Version() {
   return html`<span class="version">${answer?.version}</span>`
 }
 
-/** The field for the namespace of lists. It applies on Enter, and when it loses the focus. */
+/**
+ * The field for the namespace of lists. An entered namespace applies on Enter, and when the field loses the
+ * focus.
+ */
 function NamespaceForm() {
   const change = (event: Event) => {
     namespace.value = (event.target as HTMLInputElement).value.trim()
@@ -83,7 +86,9 @@ function NamespaceForm() {
   </label>`
 }
 
-/** The note that the operator does not answer, with the time of its last answer. Calls are repeated. */
+/**
+ * The note that the operator does not answer, with the time of the last answer. Meanwhile calls are repeated.
+ */
 function Outage() {
   const since = lastAnswerMs.value === 0 ? '' : ` Its last answer was at ${formatTime(lastAnswerMs.value)}.`
   return html`<div role="status" class="outage">

@@ -8,7 +8,7 @@ import { linkTo } from '../data/route.ts'
 const maxMessage = 400
 const chooseNamespace = 'If you have the right in one namespace, choose the namespace above.'
 
-/** An error of a call. */
+/** Shows the error of a call; nothing for undefined. */
 export function ErrorNote({ error }: { readonly error: unknown }) {
   if (error === undefined) return null
   const message = displayText(error instanceof Error ? error.message : `${error}`, maxMessage)
@@ -21,8 +21,8 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
 }
 
 /**
- * The errors of several calls: one note for missing rights and one for other errors, each message once. A user
- * can lack the rights for several kinds.
+ * Shows the errors of several calls: one note for missing rights, since a user can lack the rights for
+ * several kinds, and one for other errors, each message once.
  */
 export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | undefined)[] }) {
   const found = errors.filter(error => error !== undefined)
@@ -38,7 +38,7 @@ export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | 
 
 const isForbidden = ({ status }: CallError) => status === 403
 
-/** Returns how the user can list all resources. */
+/** Returns the sentence that tells the user how to list all resources. */
 export const howToListAll = () =>
   isLoggedIn.value
     ? 'Choose a namespace above, or list all with kubectl tollway status.'
@@ -48,16 +48,16 @@ export const howToListAll = () =>
 export const Empty = ({ children }: { readonly children?: ComponentChildren }) =>
   html`<p class="empty">${children}</p>`
 
-/** The note before the first answer. */
+/** The note that is shown before the first answer. */
 export const Loading = () => html`<${Empty}>Loading …<//>`
 
-/** The note beside hashed keys. */
+/** The note that is shown beside hashed keys. */
 export const HashedNote = () => html`<p class="fine">
   Values are hashed, because the rate limit service runs with DECISION_KEYS_HASHED=true. To read a counter, enter
   the entries as Envoy sends them: a hash is not a key.
 </p>`
 
-/** The note of a page without a RateLimitConfig. */
+/** The note of a page that needs a domain when none is in force. */
 export const NoDomain = () => html`<${Empty}>
   No domain is in force. Apply a RateLimitConfig, or <a href=${linkTo('what-if', { new: '1' })}>write one</a>.
 <//>`
@@ -71,7 +71,7 @@ export const State = ({ tone, children }: { readonly tone: Tone; readonly childr
 interface FieldListProps {
   readonly style: string
   readonly label?: string
-  /** `line` is the line in the text (from 1) if it is known. */
+  /** The problems or warnings. `line` is the line in the text, from 1; undefined if it is unknown. */
   readonly items: readonly (ApiProblem & { readonly line?: number | undefined })[]
 }
 

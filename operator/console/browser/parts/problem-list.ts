@@ -8,7 +8,7 @@ interface ProblemListProps {
   readonly isKnown: boolean
   /** Whether some resources are not read yet. */
   readonly isPartial?: boolean
-  /** What was checked: `4 resources`. Shown if there are no problems. */
+  /** What was checked, such as `4 resources`; shown if there are no problems. */
   readonly checked?: readonly string[]
 }
 

@@ -16,14 +16,17 @@ import { ErrorNote, FieldList } from './notes.ts'
 interface CheckedChange {
   readonly body: ApplyBody
   readonly checked: ApplyAnswer
-  /** The lines of the API server about fields that other managers have applied. */
+  /**
+   * The lines of the API server about fields that other field managers own, and that the change would take
+   * over.
+   */
   readonly conflicts: readonly string[]
 }
 
-/** The maximum length of a conflict, which has the manager and the path of a field. */
+/** The maximum length of the text of a conflict, which names the field manager and the path of a field. */
 const maxConflict = 1_000
 
-/** The API caches the rights of a user for 10 s. */
+/** How often the rights are read: the API caches the rights of a user for 10 s. */
 const rightsMs = 10_000
 
 interface ProposalActionsProps {
@@ -99,7 +102,7 @@ export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied
   </div>`
 }
 
-/** Reads the namespace and the name in a text, which the API validates. */
+/** Reads the namespace and the name in a text, unvalidated: the API validates them. */
 function proposedName(text: string): { readonly namespace: string; readonly name: unknown } {
   const read = parseYamlDocument(text)
   const { metadata } = (('value' in read && read.value) || {}) as { readonly metadata?: ProposedName }
@@ -111,7 +114,10 @@ interface ProposedName {
   readonly name?: unknown
 }
 
-/** Builds the body of an apply. It has the version that was read, unless the text is of another resource now. */
+/**
+ * Builds the body of an apply. It has the version with which the draft began, unless the text names another
+ * resource now.
+ */
 function buildBody({ text, source }: Draft): ApplyBody {
   const read = parseYamlDocument(text)
   const resource = ('value' in read ? read.value : {}) as ApplyBody['resource']
@@ -136,13 +142,14 @@ const ChangedNote = () => html`<p class="note warning" role="alert">
   first, because it is replaced.
 </p>`
 
-/** Checks an apply by a dry run. */
+/** Checks an apply by a dry run, and collects the conflicts with other field managers. */
 async function checkChange(body: ApplyBody): Promise<CheckedChange> {
   const check = (checked: ApplyBody) => postJson<ApplyAnswer>('/apply', { ...checked, dryRun: true })
   try {
     return { body, checked: await check(body), conflicts: [] }
   } catch (error) {
-    // On one machine, without a login, a conflict is one of the file, which force does not solve.
+    // Only conflicts with other field managers are solved by force. Without a login, on one machine, a
+    // conflict concerns the file.
     if (!(error instanceof CallError) || error.status !== 409 || isChanged(error) || !isLoggedIn.value)
       throw error
     const forced = { ...body, force: true }
@@ -158,7 +165,7 @@ function describe({ namespace, name, created, origin }: ApplyAnswer, verb: 'is' 
 
 interface ConfirmationProps {
   readonly change: CheckedChange
-  /** The manifest that was read; empty for a new resource. */
+  /** The manifest with which the draft began; empty for a new resource. */
   readonly before: string
   readonly effect: WhatIfAnswer | undefined
   readonly onConfirm: (change: CheckedChange) => void
@@ -183,7 +190,7 @@ function Confirmation({ change, before, effect, onConfirm, onCancel }: Confirmat
   <//>`
 }
 
-/** Returns the effect on the recorded calls in a sentence. */
+/** Returns a sentence about the effect of the proposal on the recorded calls. */
 function describeEffect({ rules }: WhatIfAnswer): string {
   const sum = (of: (rule: WhatIfAnswer['rules'][number]) => number) =>
     rules.reduce((total, rule) => total + of(rule), 0)

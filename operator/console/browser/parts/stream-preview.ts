@@ -55,7 +55,7 @@ function LastMessages({ preview }: { readonly preview: Preview }) {
 
 const formatChannels = (count: number) => (count === 1 ? '1 channel' : `${formatCount(count)} channels`)
 
-/** Draws all curves in one range, which is at least from 0 to 1. */
+/** Draws all curves with the same vertical range, which includes 0 to 1. */
 function Curves({ blendShapes, times }: Pick<Preview, 'blendShapes' | 'times'>) {
   const all = blendShapes.flatMap(({ values }) => values)
   const range = [Math.min(0, ...all), Math.max(1, ...all)] as const

@@ -39,7 +39,7 @@ const options = [{ value: 'hits' }, { value: 'refused', text: 'rejected hits' }]
 
 type Key = TopKeysAnswer['keys'][number]
 
-/** Keys link to their counters, unless they are hashed. */
+/** Returns the columns. Keys link to their counters, unless the values are hashed. */
 const buildColumns = (hashed: boolean): readonly Column<Key>[] => [
   {
     label: 'Key',

@@ -6,7 +6,10 @@ import { html } from '../data/html.ts'
 import { readEntriesField } from './key-counter.ts'
 import { ErrorNote } from './notes.ts'
 
-/** A form that shows which rule each descriptor of a request matches, entry by entry. It counts nothing. */
+/**
+ * A form that shows which rule each descriptor of a request matches, entry by entry. The service counts no
+ * hits for it.
+ */
 export function TryRequest({ domain }: { readonly domain: string }) {
   const text = useSignal('')
   const answer = useSignal<TryAnswer | undefined>(undefined)

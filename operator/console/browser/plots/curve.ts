@@ -3,10 +3,10 @@ import { readColor } from './colors.ts'
 import { Drawing } from './drawing.ts'
 
 interface CurveProps {
-  /** One value for each time. */
+  /** The values of the curve, one for each time. */
   readonly values: readonly number[]
   readonly times: readonly number[]
-  /** The range of the axis, which is the same for all curves of a request. */
+  /** The range of the vertical axis, the same for all curves of a request. */
   readonly range: readonly [least: number, most: number]
 }
 
@@ -14,7 +14,7 @@ const width = 240
 const height = 40
 const inset = 2
 
-/** The values of one blend shape over time. The page has their range as text. */
+/** Draws the values of one blend shape over time. The page shows the range as text. */
 export function Curve({ values, times, range: [least, most] }: CurveProps) {
   const [from = 0] = times
   const seconds = Math.max((times.at(-1) ?? 0) - from, Number.EPSILON)

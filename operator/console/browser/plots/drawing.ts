@@ -9,16 +9,16 @@ interface DrawingProps {
   readonly style: string
   /** Draws on a cleared canvas. */
   readonly paint: (context: CanvasRenderingContext2D) => void
-  /** Must change when `paint` draws something else. */
+  /** Identifies what `paint` draws: the canvas is drawn again when it changes. */
   readonly version: unknown
-  /** The content for screen readers; undefined if the page has it as text. */
+  /** The description for screen readers; undefined if the page shows the same content as text. */
   readonly label?: string
 }
 
-/** The pixels of the canvas for one CSS pixel. */
+/** The number of pixels of the canvas for each CSS pixel, in each direction. */
 const scale = 2
 
-/** A canvas. It is drawn in the next frame after a change, and when the color scheme changes. */
+/** A canvas that is drawn in the next frame after a change of `version` or of the color scheme. */
 export function Drawing({ width, height, style, paint, version, label }: DrawingProps) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const drawn = useRef(paint)

@@ -8,9 +8,9 @@ import type { PlotLine } from './lines.ts'
 
 interface PlotProps {
   readonly title: string
-  /** Times in seconds, then a list of values for each line. */
+  /** The times in Unix seconds, and then one list of values for each line. */
   readonly columns: readonly number[][]
-  /** Must change when values of `columns` change. */
+  /** Changes when values in `columns` change, since the arrays stay the same objects. */
   readonly version: number
   readonly lines: readonly PlotLine[]
   readonly unit: string
@@ -25,8 +25,8 @@ const defaultHeight = 150
 const hoveredTime = signal<number | undefined>(undefined)
 
 /**
- * A plot of the last 15 minutes, with the last values as text. While the pointer is over a plot, all plots of the
- * page show the values at its time.
+ * A plot of the last 15 minutes, with the last values as text. While the pointer is over one plot, all plots
+ * of the page show the values at the time under the pointer.
  */
 export function Plot(props: PlotProps) {
   const { title, columns, version, lines, unit, height = defaultHeight } = props
@@ -102,7 +102,7 @@ function buildOptions(lines: readonly PlotLine[], width: number, height: number)
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'page' }, points: { show: false } },
     hooks: { ready: [followPointer], destroy: [clearPointer] },
-    // Half of the label of the last time is to the right of the last point.
+    // The space on the right is for the label of the last time, half of which is beyond the last point.
     padding: [8, 24, 0, 0],
     scales: { x: { range: computeTimeRange }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
     axes: [
@@ -138,7 +138,10 @@ function clearPointer(): void {
   hoveredTime.value = undefined
 }
 
-/** Returns the range of the time axis: 15 minutes, or less while there are fewer points, but at least 2 minutes. */
+/**
+ * Returns the range of the time axis: 15 minutes, or less while there are fewer points, but at least 2
+ * minutes.
+ */
 function computeTimeRange(plot: uPlot): [number, number] {
   const last = plot.data[0].at(-1) ?? Date.now() / 1000
   const first = plot.data[0][0] ?? last

@@ -5,9 +5,9 @@ import type { PlotLine } from './lines.ts'
 
 interface SparkProps {
   readonly lines: readonly PlotLine[]
-  /** Times in seconds, then a list of values for each line, oldest first. */
+  /** The times in Unix seconds, and then one list of values for each line; the oldest first. */
   readonly columns: readonly (readonly number[])[]
-  /** Must change when values of `columns` change. */
+  /** Changes when values in `columns` change, since the arrays stay the same objects. */
   readonly version: number
 }
 
@@ -17,7 +17,7 @@ const inset = 2
 const windowSeconds = 60
 const dash = [3, 2]
 
-/** A small plot of the last minute without axes, beside the numbers of a row. */
+/** A small plot of the last minute, without axes, for a row of a table. */
 export function Spark({ lines, columns, version }: SparkProps) {
   const paint = (context: CanvasRenderingContext2D) => {
     const [times = [], ...values] = columns
@@ -27,7 +27,7 @@ export function Spark({ lines, columns, version }: SparkProps) {
     context.lineWidth = 1.5
     for (const [index, { color, isDashed = false }] of lines.entries()) {
       const line = values[index] ?? []
-      // A line of zeros would cover the bottom of the others.
+      // A line of zeros is not drawn, because it would cover the other lines where they are close to 0.
       if (line.every(value => value === 0)) continue
       context.strokeStyle = readColor(color)
       context.setLineDash(isDashed ? dash : [])

@@ -14,7 +14,7 @@ interface Backend {
   readonly problem: string
 }
 
-/** Services that report the failure of their backend by the condition Degraded of their resources. */
+/** The services whose resources get the condition Degraded when the backend of the service fails. */
 const degradedServices = [
   { kind: 'AnimationStreamRoute', service: 'Brokers', name: 'streams' },
   { kind: 'Merchant', service: 'Payments service', name: 'database' },

@@ -7,7 +7,7 @@ import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 type Rule = WhatIfAnswer['rules'][number]
 type Key = WhatIfAnswer['keys'][number]
 
-/** The decisions on the recorded calls, now and with the proposal. */
+/** Shows the decisions on the recorded calls by the active configuration and by the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys } = answer
   const ruleTable: DataTableProps<Rule> = {
@@ -31,7 +31,10 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
 
 const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
-/** Rejected hits of all hits. The bounds are on a second line, so that the table fits beside the editor. */
+/**
+ * Shows how many of all hits are rejected. The bounds are on a second line, so that the table fits beside the
+ * editor.
+ */
 function Rejected({ hits }: { readonly hits: Rule['now'] }) {
   const bounds = formatBounds(hits)
   return html`${formatCount(hits.refused)} of ${formatCount(sum(hits))}
@@ -55,7 +58,10 @@ const Legend = () => html`<p class="legend" aria-hidden="true">
   <span class="key"><i class="swatch rejected"></i>rejected</span>
 </p>`
 
-/** Returns the scale of a rule's bars. A common scale would make small rules invisible. */
+/**
+ * Returns the number of hits that the full width of the bars of a rule stands for. One scale for all rules
+ * would make small rules invisible.
+ */
 const largestSum = ({ now, proposed }: Rule) => Math.max(1, sum(now), sum(proposed))
 
 const ruleColumns: readonly Column<Rule>[] = [
@@ -92,7 +98,7 @@ interface BarProps {
   readonly label: string
 }
 
-/** A bar of allowed and rejected hits. The row has their numbers as text. */
+/** A bar of allowed and rejected hits. The row has the numbers as text, so screen readers skip the bar. */
 function Bar({ share, most, label }: BarProps) {
   const percent = (hits: number) => `${(hits / most) * 100}%`
   return html`<div class="bar" aria-hidden="true">

@@ -5,13 +5,13 @@ import { html } from '../data/html.ts'
 
 export interface Column<Item> {
   readonly label: string
-  /** `action`: only screen readers get the label. */
+  /** The kind of the cells. The label of an `action` column is only for screen readers. */
   readonly kind?: 'text' | 'number' | 'action'
-  /** A text is shown with `displayText`. */
+  /** Returns the content of a cell. A string is shown through `displayText`. */
   readonly cell: (item: Item) => ComponentChildren
   /** The value by which the user can sort the rows. */
   readonly sortBy?: (item: Item) => number | string
-  /** Returns the classes of a cell. */
+  /** Returns the CSS classes of a cell. */
   readonly style?: (item: Item) => string
 }
 
@@ -19,10 +19,10 @@ export interface DataTableProps<Item> {
   readonly title: string
   readonly items: readonly Item[]
   readonly rowKey: (item: Item) => string | number
-  /** The first column has the headers of the rows. */
+  /** The columns. Cells of the first one are the headers of their rows. */
   readonly columns: readonly Column<Item>[]
   readonly isCurrent?: (item: Item) => boolean
-  /** Whether more items exist. */
+  /** Whether more items exist than those in `items`. */
   readonly hasMore?: boolean
   /** A sentence that tells the user how to list all items. */
   readonly moreHint?: string
@@ -30,12 +30,15 @@ export interface DataTableProps<Item> {
   readonly style?: 'compact'
 }
 
-/** More rows are shown on demand, because a browser takes seconds to render thousands of them. */
+/**
+ * The number of rows that are shown at first, and added on demand: a browser takes seconds to render
+ * thousands of rows.
+ */
 const rowsAtOnce = 200
 
 /**
  * A table that scrolls in its own region. In a narrow window the style sheet shows each row as a block of
- * labelled values; the roles make it a table for screen readers there too.
+ * labelled values. ARIA roles keep it a table for screen readers there.
  */
 export function DataTable<Item>(properties: DataTableProps<Item>) {
   const { title, items, rowKey, columns, isCurrent, hasMore = false, moreHint = '', style = '' } = properties
@@ -72,7 +75,7 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
   </div>`
 }
 
-/** The column by which the user has sorted the rows. */
+/** The column by which the user has sorted the rows, and the direction. */
 interface Order {
   readonly label: string
   readonly direction: 'ascending' | 'descending'
@@ -97,7 +100,10 @@ interface HeadingProps<Item> {
   readonly order: Signal<Order | undefined>
 }
 
-/** The label of a column; a button if it can sort. Numbers are first sorted in descending order, texts ascending. */
+/**
+ * The label of a column: a button if the user can sort by the column. The first click sorts numbers in
+ * descending order, and texts in ascending order.
+ */
 function Heading<Item>({ column: { label, kind = 'text', sortBy }, order }: HeadingProps<Item>) {
   const direction = order.value?.label === label ? order.value.direction : undefined
   const first = kind === 'number' ? 'descending' : 'ascending'

@@ -5,7 +5,7 @@ import { linkTo } from '../data/route.ts'
 import { howToListAll, NoDomain } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
-/** A share from 0 to 1, as a bar and a number. */
+/** Shows a share from 0 to 1 as a bar and as a number. */
 const Share = ({ value }: { readonly value: number }) => html`<span class="share">
   <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
     <rect width="100" height="6" />
@@ -48,7 +48,7 @@ function number(
   return { label, kind: 'number', cell: domain => format(sortBy(domain)), sortBy }
 }
 
-/** Returns the rejected share of the current hits; 0 without hits. */
+/** Returns the share of the present hits that is rejected, from 0 to 1; 0 without hits. */
 function rejectedShare({ hitsPerSecond, rejectedPerSecond }: Domain): number {
   return hitsPerSecond === 0 ? 0 : Math.min(1, rejectedPerSecond / hitsPerSecond)
 }

@@ -28,7 +28,7 @@ const columns: readonly Column<Resource>[] = [
 
 interface ResourceTableProps {
   readonly resources: ResourceList['items']
-  /** Whether more exist. */
+  /** Whether there are more resources than those in `resources`. */
   readonly hasMore: boolean
   readonly isKnown: boolean
 }

@@ -14,11 +14,11 @@ type Rule = RuleList['items'][number]
 interface RuleTreeProps {
   readonly domain: string
   readonly rules: readonly Rule[]
-  /** Whether more exist. */
+  /** Whether there are more rules than those in `rules`. */
   readonly hasMore: boolean
   readonly isKnown: boolean
   readonly chosen: string | undefined
-  /** The rates of each rule. */
+  /** The rates by the name of the rule, for the small plots. */
   readonly history: ReadonlyMap<string, SeriesBuffer>
 }
 
@@ -27,7 +27,7 @@ interface TreeRow {
   readonly depth: number
 }
 
-/** The tree of rules as a table: rules below another one are indented. */
+/** The tree of rules as a table, in which child rules are indented. */
 export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: RuleTreeProps) {
   if (!isKnown) return html`<${Loading} />`
   if (rules.length === 0)
@@ -88,14 +88,14 @@ const totals = [
   ['Shadow', 'shadow'],
 ] as const
 
-/** Whether a rule counts hits: an unlimited rule and a descriptor without a limit do not. */
+/** Returns whether a rule counts hits. Unlimited rules, and descriptors without a limit, do not. */
 const isCounted = (rule: Rule | undefined): rule is Rule =>
   rule !== undefined && rule.limit?.unlimited !== true
 
 const counted = (rule: Rule | undefined, format: (rule: Rule) => string) =>
   isCounted(rule) ? format(rule) : ''
 
-/** The limit, such as `5 per minute`, with its algorithm and modes. */
+/** Shows the limit of a rule, such as `5 per minute`, with the algorithm and the modes. */
 function Limit({ rule }: { readonly rule: Rule | undefined }) {
   const limit = rule?.limit
   if (limit === undefined) return html`<span class="fine">no limit</span>`

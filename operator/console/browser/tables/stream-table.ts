@@ -69,7 +69,7 @@ function Consumers({ consumers }: Pick<Stream, 'consumers'>) {
 
 interface StreamTableProps {
   readonly list: StreamList
-  /** The key of the request whose preview is shown. */
+  /** The key of the request whose preview is shown; undefined if none is. */
   readonly shown: string | undefined
 }
 

@@ -51,7 +51,10 @@ function request(name: string, requestsPerUnit: number, more: Partial<ApplyReque
   }
 }
 
-/** A watched folder with the files; `path` may be a file in it, which is then the only one. */
+/**
+ * Opens a watched folder with these files. `path` may be one of them, which is then the only one that is
+ * watched.
+ */
 async function open(t: TestContext, files: Readonly<Record<string, string>>, path = '') {
   const folder = temporaryFolder('apply-to-folder')
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)

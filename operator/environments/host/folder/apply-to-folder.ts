@@ -13,10 +13,10 @@ import { type ManifestName, replaceDocument } from './replace-document.ts'
 const kind = 'RateLimitConfig'
 
 /**
- * Returns a function that writes a RateLimitConfig into the file that declares it, or into a new file of the
- * folder. Other documents of the file keep their text. It rejects with an `ApiError` of status 409 if the
- * file cannot be changed, if the document has another version than the one that was read, and if another
- * program changes the file at the same time.
+ * Returns a function that writes a RateLimitConfig into the file that declares it, or else into a new file of
+ * the folder. Other documents of the file keep their text. It rejects with an `ApiError` of status 409 if the
+ * file cannot be changed, if the document has another version than the request, or if another program changes
+ * the file at the same time.
  *
  * @param folder the folder of the manifests, or a single file
  */
@@ -41,7 +41,7 @@ export function applyToFolder(folder: string, source: Pick<Source, 'list'>) {
   }
 }
 
-/** Returns the text to write. @throws ApiError if the manifest is not the resource */
+/** Returns the text to write. @throws ApiError if `manifest` is not the YAML of `resource` */
 function toDocument({ resource, manifest, namespace, name }: ApplyRequest): string {
   if (manifest === undefined) return dump(resource, { noRefs: true, lineWidth: 100 })
   const text = manifest.replace(/^---[ \t]*\r?\n/, '')
@@ -67,7 +67,7 @@ async function createFile(
   if (dryRun) return { created: true, origin }
   const temporary = await writeBeside(path, document, 0o644)
   try {
-    // A link fails if another program has created the file meanwhile; a rename would replace that file.
+    // A link fails if another program has created the file meanwhile. A rename would replace that file.
     await link(temporary, path)
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? conflict(`${origin} exists already`) : error
@@ -89,7 +89,7 @@ async function replaceFile(path: string, before: string, text: string, origin: s
   }
 }
 
-/** Writes a file whose name begins with a dot, so that it is not read as a manifest. */
+/** Writes a temporary file, whose name starts with a dot so that it is not read as a manifest. */
 async function writeBeside(path: string, text: string, mode: number): Promise<string> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}`)
   await writeFile(temporary, text, { mode, flush: true })

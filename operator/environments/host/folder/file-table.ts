@@ -13,18 +13,21 @@ import type { FileContent } from './resource-set.ts'
 
 interface FileTableOptions {
   readonly limits: FolderLimits
-  /** How long a file must have stayed the same before it is read. */
+  /** How long a file must be unchanged before it is read. */
   readonly settleMs: number
-  /** A file that changes for longer than this is reported as a problem. */
+  /** A file that keeps changing for longer than this is reported as a problem. */
   readonly maxUnsettledMs: number
-  /** The maximum of concurrent reads. */
+  /** The highest number of simultaneous reads. */
   readonly maxReads: number
-  /** Called once for each file with the kinds of other API groups in it, which are ignored. */
+  /** Called once for each file with the ignored kinds in it, which belong to other API groups. */
   readonly onWarn: Log['warn']
 }
 
 interface FileTableUpdate {
-  /** The time until all changed files have settled if they change no more; undefined if there are none. */
+  /**
+   * The time until all changed files have settled, if they do not change again; undefined if none has
+   * changed.
+   */
   readonly settledInMs: number | undefined
   readonly problems: readonly SourceProblem[]
 }
@@ -42,16 +45,16 @@ interface Settling {
 
 type ReadText = Exclude<FileText, { readonly changed: true }>
 
-/** A fingerprint that no file has, so that the file is read again. */
+/** Equals the fingerprint of no file, so that the file is read again. */
 const noFingerprint = ''
 
-/** The content of each file of a folder. A changed file is read when it has settled. */
+/** Keeps the content of each file of a folder. A changed file is read when it has settled. */
 export function createFileTable(options: FileTableOptions) {
   const { settleMs, maxUnsettledMs, maxReads, onWarn, limits } = options
   let known = new Map<string, KnownFile>()
   const settling = new Map<string, Settling>()
 
-  /** Returns whether the file has been unchanged for long enough. If not, begins to wait for that. */
+  /** Returns whether the file has been unchanged for `settleMs`. If it has changed, that time starts now. */
   const hasSettled = ({ path, fingerprint }: ScannedFile, nowMs: number): boolean => {
     const before = settling.get(path)
     if (before?.fingerprint === fingerprint) return nowMs - before.sinceMs >= settleMs
@@ -106,12 +109,12 @@ export function createFileTable(options: FileTableOptions) {
       if (isNew) known = new Map([...known].sort(([a], [b]) => (a < b ? -1 : 1)))
       return waiting(nowMs)
     },
-    /** Returns the contents in the order of the paths. */
+    /** Returns the contents in the order of their paths. */
     contents: (): Iterable<FileContent> => known.values(),
   }
 }
 
-/** The maximum of ignored kinds of a file in its warning. */
+/** The warning about a file names at most this many ignored kinds. */
 const maxIgnoredNames = 5
 
 function toKnownFile({ path, fingerprint }: ScannedFile, text: ReadText): KnownFile {

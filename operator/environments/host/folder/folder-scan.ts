@@ -3,19 +3,19 @@ import { type FileHandle, lstat, open, readdir, realpath, stat } from 'node:fs/p
 import { basename, dirname, join, relative } from 'node:path'
 import type { SourceProblem } from '../../../kinds/source.ts'
 
-/** A manifest file at the time of a scan. */
+/** A manifest file as it was when scanned. */
 export interface ScannedFile {
-  /** The path below the folder, with `/`. Messages show it, and it decides the order of files. */
+  /** The path below the folder, with `/`. It is shown in messages, and files are sorted by it. */
   readonly path: string
   readonly absolute: string
-  /** A fingerprint that changes when the file is written, replaced or gets other permissions. */
+  /** Changes when the file is written, replaced, or gets other permissions. */
   readonly fingerprint: string
 }
 
 export interface FolderScan {
-  /** The files by path, in the order of the paths. */
+  /** The files by path, in the order of their paths. */
   readonly files: ReadonlyMap<string, ScannedFile>
-  /** False if a file or a folder could not be read. Then a file that was not found may exist. */
+  /** False if a file or folder could not be read. Then a file that was not found may exist. */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
 }
@@ -23,7 +23,7 @@ export interface FolderScan {
 export interface FolderLimits {
   readonly maxFiles: number
   readonly maxDirectories: number
-  /** The maximum depth of folders; a symbolic link counts as the folder to which it points. */
+  /** The maximum depth of folders. A symbolic link counts as the folder to which it points. */
   readonly maxDepth: number
   readonly maxFileBytes: number
   /** The maximum size of all files together. */
@@ -39,16 +39,16 @@ export const folderLimits: FolderLimits = {
 }
 
 /**
- * Called with a directory and its `device:inode` before its entries are read, so that a watcher that is added
- * then misses no change.
+ * Called with a directory and its `device:inode` before the entries are read, so that a watcher that starts
+ * in this call misses no change.
  */
 type OnDirectory = (absolute: string, identity: string) => void
 
 /**
- * Scans a folder and its subfolders for manifest files (`.yaml`, `.yml`), or reads the state of a single file
- * of any name. Names that begin with a dot are ignored, and symbolic links are followed: the files of a
- * mounted ConfigMap are found once, by the links with their names. A file or directory with several names is
- * found once, by the first one.
+ * Scans a folder and its subfolders for manifest files (`.yaml`, `.yml`). A `root` that is a single file may
+ * have any name. Names that start with a dot are ignored, and symbolic links are followed, so the files of a
+ * mounted ConfigMap are found once, by the links with their names. A file or directory with several paths is
+ * found once, by the first path.
  */
 export async function scanFolder(root: string, limits: FolderLimits, see: OnDirectory): Promise<FolderScan> {
   const scan: Scan = { root, limits, see, found: [], visited: new Set(), problems: new Map() }
@@ -66,7 +66,7 @@ interface Scan {
   readonly see: OnDirectory
   readonly found: { readonly file: ScannedFile; readonly identity: string; readonly bytes: number }[]
   readonly visited: Set<string>
-  /** Problems by text, so that a limit is reported once. */
+  /** Problems by their text, so that an exceeded limit is reported once. */
   readonly problems: Map<string, SourceProblem>
 }
 
@@ -78,7 +78,7 @@ function reportTooMany(scan: Scan, what: string): void {
   report(scan, scan.root, `has more than the ${what} that are allowed; the rest is not read`)
 }
 
-/** Returns undefined if the file does not exist, or after reporting why it cannot be examined. */
+/** Returns undefined if the file does not exist; also if it cannot be examined, which is then reported. */
 async function statOrReport(scan: Scan, absolute: string): Promise<BigIntStats | undefined> {
   try {
     return await stat(absolute, { bigint: true })
@@ -137,7 +137,7 @@ async function listOrReport(scan: Scan, directory: string): Promise<readonly Dir
   }
 }
 
-/** Reports a link whose target does not exist, unless the link has been deleted since. */
+/** Reports a link whose target does not exist, unless the link itself has been deleted. */
 async function reportDanglingLink(scan: Scan, absolute: string, path: string): Promise<void> {
   const link = await lstat(absolute).catch(() => undefined)
   if (link?.isSymbolicLink()) report(scan, path, 'is a link to something that is not there')
@@ -151,7 +151,7 @@ async function addFile(scan: Scan, absolute: string, path: string, mayBeLink: bo
   const file = { path, absolute, fingerprint: makeFingerprint(info) }
   scan.found.push({ file, identity: formatIdentity(info), bytes: Number(info.size) })
   if (!mayBeLink) return
-  // A write causes an event in the directory whose name for the file was used.
+  // A write causes an event only in the directory through which the file was written, so both are watched.
   const target = await realpath(absolute).catch(() => absolute)
   for (const directory of new Set([dirname(absolute), dirname(target)])) {
     const about = await statOrReport(scan, directory)
@@ -167,7 +167,7 @@ function conclude(scan: Scan): FolderScan {
   for (const { file, identity, bytes } of found.sort((a, b) => (a.file.path < b.file.path ? -1 : 1))) {
     if (identities.has(identity)) continue
     identities.add(identity)
-    // A single file that is too large is rejected when it is read.
+    // A file that is too large is rejected when it is read, and does not count here.
     if (bytes <= limits.maxFileBytes) totalBytes += bytes
     if (totalBytes > limits.maxTotalBytes) {
       reportTooMany(scan, `${limits.maxTotalBytes} bytes`)
@@ -180,16 +180,19 @@ function conclude(scan: Scan): FolderScan {
 
 export type FileText =
   | { readonly text: string }
-  /** The reason for which the file cannot be read, for people. */
+  /** Why the file cannot be read, for people. */
   | { readonly error: string }
-  /** The file changed while it was read, and has to be read again. */
+  /** The file changed while it was read, and must be read again. */
   | { readonly changed: true }
 
-/** Reads a file only if it is the one of the scan, and still is when all of it has been read. */
+/**
+ * Reads a file. Reports it as changed unless its fingerprint is the scanned one both before and after the
+ * read.
+ */
 export async function readScannedFile(file: ScannedFile, limits: FolderLimits): Promise<FileText> {
   let handle: FileHandle | undefined
   try {
-    // A pipe in its place would block the open until a writer opens it.
+    // If a pipe has replaced the file, a blocking open would wait for a writer.
     handle = await open(file.absolute, constants.O_RDONLY | constants.O_NONBLOCK)
     const before = await handle.stat({ bigint: true })
     if (makeFingerprint(before) !== file.fingerprint) return { changed: true }
@@ -217,8 +220,8 @@ function decode(bytes: Buffer): FileText {
 }
 
 /**
- * Returns the fingerprint. Its change time detects other permissions, and a new content of the same length
- * and time.
+ * Returns the fingerprint. It includes the change time, which changes even if a new content has the same
+ * length and modification time, or only the permissions change.
  */
 function makeFingerprint(info: BigIntStats): string {
   return `${info.mtimeNs} ${info.ctimeNs} ${info.size} ${formatIdentity(info)}`
@@ -237,7 +240,7 @@ function isMissingPath(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR'
 }
 
-/** Returns `EACCES: permission denied`, without the path, which the reader already has. */
+/** Returns `EACCES: permission denied`, without the path, which the message shows already. */
 function errorText(error: unknown): string {
   return String((error as Error).message).split(',', 1)[0] ?? ''
 }

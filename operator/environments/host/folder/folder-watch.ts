@@ -2,8 +2,8 @@ import { type FSWatcher, watch } from 'node:fs'
 import type { Log } from '@tollway/chassis/log/log.ts'
 
 /**
- * Uses one watcher for each directory: on Linux, Node's recursive watching follows no symbolic link to a
- * directory, and it misses files that are written into a new subfolder before its watcher exists.
+ * Watches directories, each with its own watcher. Node's recursive watching on Linux follows no symbolic link
+ * to a directory, and misses files that are written into a new subfolder before its watcher exists.
  */
 export function watchFolders(onEvent: () => void, onWarn: Log['warn']) {
   const watchers = new Map<string, FSWatcher>()
@@ -18,14 +18,14 @@ export function watchFolders(onEvent: () => void, onWarn: Log['warn']) {
   const failed = (directory: string, error: unknown) => {
     if (warned) return
     warned = true
-    // Changes are found by the next scan, which is later.
+    // Changes are then found by the periodic scans, which is later.
     onWarn('watch folder failed', { folder: directory, error: (error as Error).message })
   }
 
   return {
     /**
-     * Watches the directory, if it is not watched yet. `identity` distinguishes a directory from a later one of
-     * the same name.
+     * Watches the directory if it is not watched yet. `identity` distinguishes it from an earlier directory
+     * of the same path.
      */
     see(directory: string, identity: string): void {
       const key = `${identity} ${directory}`
@@ -42,7 +42,7 @@ export function watchFolders(onEvent: () => void, onWarn: Log['warn']) {
         failed(directory, error)
       }
     },
-    /** Ends the watchers of the directories that were not passed to `see` since the last call. */
+    /** Closes the watchers of directories that were not passed to `see` since the last call. */
     forgetUnseen(): void {
       for (const key of watchers.keys()) if (!seen.has(key)) drop(key)
       seen = new Set()

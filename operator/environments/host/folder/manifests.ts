@@ -6,26 +6,29 @@ import { checkExpanded, manifestSchema as schema, type YamlLimits, yamlLimits } 
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 /**
- * One resource of a file. The envelope is validated, the spec is not; the spec of a Secret has its `data` and
- * `stringData`. The origin is `shop/limits.yaml`, `shop/limits.yaml#2` or, in a List,
+ * A resource in a file. The envelope is validated, the spec is not. The spec of a Secret has its `data` and
+ * `stringData`. The origin is `shop/limits.yaml`, `shop/limits.yaml#2`, or in a List
  * `shop/limits.yaml#2.items[0]`.
  */
 export type Manifest = Omit<SourcedResource, 'generation'>
 
 interface Manifests {
   readonly manifests: readonly Manifest[]
-  /** The documents that could not be read. Their neighbours are not affected. */
+  /** The documents that could not be read. Other documents of the file are not affected. */
   readonly problems: readonly SourceProblem[]
   /**
-   * What is ignored: kinds of other API groups, as `apps/v1 Deployment`, and Envoy configurations. Each once.
+   * What is ignored, each once: kinds of other API groups, such as `apps/v1 Deployment`, and Envoy
+   * configurations.
    */
   readonly ignored: readonly string[]
 }
 
 interface ManifestLimits extends YamlLimits {
-  /** The maximum of documents in a file, empty ones included; and of the items of all Lists together. */
+  /**
+   * The maximum number of documents in a file, including empty ones, and of the items of all Lists together.
+   */
   readonly maxDocuments: number
-  /** The maximum of invalid documents in a file. With more of them the whole file is rejected. */
+  /** The maximum number of invalid documents in a file. With more, the whole file is rejected. */
   readonly maxProblems: number
 }
 
@@ -36,8 +39,8 @@ export const manifestLimits: ManifestLimits = {
 }
 
 /**
- * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML, or exceeds a limit, so
- * that none of its documents is known. `path` is only used for origins.
+ * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML or exceeds a limit, so
+ * that nothing is known of its documents. `path` is only used for origins.
  */
 export function parseManifests(
   text: string,
@@ -72,10 +75,7 @@ export function parseManifests(
   return { ...found, ignored: [...found.ignored] }
 }
 
-/**
- * Returns the events of each document from its start to its end, so that an invalid document is rejected
- * without its neighbours.
- */
+/** Splits the events of a file into documents, so that an invalid document is rejected without the others. */
 function splitDocuments(events: readonly Event[]): readonly (readonly Event[])[] {
   const starts = events.flatMap((event, index) => (event.type === EVENT_ID.DOCUMENT ? [index] : []))
   return starts.map((start, index) => events.slice(start, starts[index + 1]))
@@ -83,7 +83,7 @@ function splitDocuments(events: readonly Event[]): readonly (readonly Event[])[]
 
 interface Entry {
   readonly origin: string
-  /** The line on which its document begins, from 1. */
+  /** The line on which the document starts, from 1. */
   readonly line: number
   readonly value: unknown
 }
@@ -93,7 +93,7 @@ interface Problem {
   readonly problem: string
 }
 
-/** Returns the documents that are not empty, with Lists replaced by their items. */
+/** Yields the documents that are not empty. The items of a List are yielded in its place. */
 function* readEntries(
   text: string,
   path: string,
@@ -133,7 +133,7 @@ function construct(text: string, events: readonly Event[], limits: ManifestLimit
   return value
 }
 
-/** Returns whether a document has comments only, or nothing. It is ignored, as kubectl does. */
+/** Returns whether a document has nothing but comments. Such a document is ignored, as by kubectl. */
 function isEmptyDocument(text: string, events: readonly Event[]): boolean {
   const [, content, end] = events
   if (content?.type !== EVENT_ID.SCALAR || end?.type !== EVENT_ID.POP) return false
@@ -144,7 +144,7 @@ function isEmptyDocument(text: string, events: readonly Event[]): boolean {
 
 type Envelope = Manifest | { readonly ignored: string } | { readonly problem: string }
 
-/** Validates the envelope as the API server does. */
+/** Validates apiVersion, kind, name and namespace as the API server does. */
 function readEnvelope({ origin, line, value }: Entry): Envelope {
   const problem = (field: string, found: unknown, allowed: string) => ({
     problem: `line ${line}: ${field}: found ${describeFoundValue(found)}, expected ${allowed}`,
@@ -152,7 +152,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (!isObject(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
   const { apiVersion, kind, metadata } = value
-  // The configuration of a proxy may be beside its limits.
+  // A folder may contain the proxy's configuration beside its limits.
   if (apiVersion === undefined && kind === undefined && isObject(value['static_resources'])) {
     return { ignored: 'an Envoy configuration' }
   }
@@ -171,7 +171,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   const { name, namespace = 'default' } = metadata
   if (!isSubdomain(name)) return problem('metadata.name', name, subdomainRule)
   if (!isLabel(namespace)) return problem('metadata.namespace', namespace, labelRule)
-  // None of the three contains a slash, so no two resources share a uid.
+  // None of the three parts contains a slash, so different resources have different uids.
   const uid = uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`)
   const { spec, data, stringData } = value
   return {
@@ -212,7 +212,7 @@ function excerpt(text: string): string {
   return text.length <= 60 ? text : `${text.slice(0, 60)}…`
 }
 
-/** Returns the reason and the place, without the excerpt that js-yaml shows: it may contain a secret. */
+/** Returns the reason and the place, without js-yaml's excerpt of the text, which may contain a secret. */
 function yamlMessage(error: unknown, line?: number): string {
   if (!(error instanceof YAMLException)) return `cannot be read as YAML: ${(error as Error).message}`
   const { mark, reason } = error
@@ -220,13 +220,16 @@ function yamlMessage(error: unknown, line?: number): string {
   return line === undefined ? reason : `line ${line}: ${reason}`
 }
 
-/** Returns where the text of an event begins; -1 for an event without text. */
+/** Returns the offset at which the text of an event starts; -1 for an event without text. */
 function findTextStart(event: Event): number {
   if (event.type === EVENT_ID.SCALAR) return event.valueStart
   return event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE ? event.start : -1
 }
 
-/** Returns a function from offsets, which must rise, to line numbers from 1. */
+/**
+ * Returns a function that returns the line number, from 1, of an offset. The offsets must rise from call to
+ * call.
+ */
 function countLines(text: string): (offset: number) => number {
   let line = 1
   let next = text.indexOf('\n')

@@ -7,7 +7,7 @@ const kind = 'RateLimitConfig'
 const namespace = 'tollway-system'
 const name = 'tollway-payments-api'
 
-/** The limits by the key of their descriptors, as the payments service requests them. */
+/** The settings with these limits, by the descriptor keys with which the payments service requests them. */
 const limits = {
   address: settings.apiCallsPerAddress,
   key: settings.apiCallsPerKey,
@@ -15,8 +15,8 @@ const limits = {
 } as const
 
 /**
- * The limits of the payments API, for the rate limit service of this machine. The chart has the same for a
- * cluster. A RateLimitConfig of the same name in the folder replaces it.
+ * Returns the limits of the payments API for the rate limit service of this machine. The chart has the same
+ * limits for a cluster. A RateLimitConfig of the same name in the folder replaces them.
  *
  * @param env the settings of the payments service
  */

@@ -5,21 +5,21 @@ import { hashManifest, type ManifestRequest, type WrittenResource } from '../../
 import type { Source, SourcedResource } from '../../../kinds/source.ts'
 import { findDocument, type ManifestName } from './replace-document.ts'
 
-/** A resource in its file. */
+/** A resource and the file that declares it. */
 interface Declared {
-  /** The file behind all symbolic links. */
+  /** The path of the file after all symbolic links have been resolved. */
   readonly path: string
-  /** The name for people: `shop/limits.yaml#2`. */
+  /** Where the resource is declared, for people: `shop/limits.yaml#2`. */
   readonly origin: string
-  /** The whole file. */
+  /** The text of the whole file. */
   readonly text: string
-  /** The document of the resource with its comments, without a document marker. */
+  /** The document that declares the resource, with its comments, without a document marker. */
   readonly document: string
 }
 
 /**
- * Returns a function that reads the document of a resource in its file, with its comments. It rejects with an
- * `ApiError`: 404 if the folder does not declare the resource, 409 if the file has it in a list.
+ * Returns a function that reads the document that declares a resource, with its comments. It rejects with an
+ * `ApiError`: 404 if no file declares the resource, 409 if it is an item of a List.
  *
  * @param folder the folder of the manifests, or a single file
  */
@@ -45,7 +45,9 @@ export function findDeclaration(
     .find(found => found.kind === kind && found.namespace === namespace && found.name === name)
 }
 
-/** Reads the file of a resource. Rejects with an `ApiError` of status 409 for an item of a list. */
+/**
+ * Reads the file that declares a resource. Rejects with an `ApiError` of status 409 for an item of a List.
+ */
 export async function readDeclared(folder: string, resource: SourcedResource): Promise<Declared> {
   const isFile = (await stat(folder)).isFile()
   const [origin = ''] = resource.origin.split('#')

@@ -18,7 +18,9 @@ items:
 - ${b.trim().replaceAll('\n', '\n  ')}
 `
 
-/** Name, file, expected file after the change. */
+/**
+ * Each row: a name, a file, and the expected file; an empty text stands for the file with only `b` changed.
+ */
 const cases: readonly (readonly [name: string, text: string, expected: string])[] = [
   ['the only document', b, changed],
   ['a document with a marker before it', `---\n${b}`, `---\n${changed}`],

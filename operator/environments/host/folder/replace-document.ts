@@ -7,11 +7,11 @@ export interface ManifestName {
   readonly name: string
 }
 
-/** A text of a file, or why the file cannot be changed. */
+/** The new or found text, or why the file cannot be changed. */
 type Replaced = { readonly text: string } | { readonly problem: string }
 
 /**
- * Replaces the document of one resource in a file, and keeps the text of all other documents.
+ * Replaces the document of one resource in a file. The text of all other documents stays.
  *
  * @param document the new text of the document, without a document marker
  */
@@ -25,7 +25,7 @@ export function replaceDocument(
   const parts = splitAtMarkers(text)
   const index = findPart(parts, path, resource)
   if (index < 0) return { problem: inList(path) }
-  // The part before the first marker begins with the file; each other one follows its marker.
+  // The first part starts at the beginning of the file, every other one right after a marker.
   const part = `${index === 0 ? '' : '\n'}${document.trim()}\n`
   const changed = parts.with(index, part).join('---')
   const after = parseManifestsOrNone(changed, path)
@@ -36,7 +36,7 @@ export function replaceDocument(
     : { problem: `${path} cannot be changed without its other documents; edit the file` }
 }
 
-/** Returns the text of the document of one resource, without a document marker. */
+/** Returns the document that declares a resource, without a document marker. */
 export function findDocument(text: string, path: string, resource: ManifestName): Replaced {
   const parts = splitAtMarkers(text)
   const part = parts[findPart(parts, path, resource)]

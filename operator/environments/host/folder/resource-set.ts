@@ -2,17 +2,19 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SourcedResource, SourceProblem } from '../../../kinds/source.ts'
 import type { Manifest } from './manifests.ts'
 
-/** The content of a file. */
 export interface FileContent {
   readonly path: string
   readonly manifests: readonly Manifest[]
-  /** False when a part of the file cannot be parsed. Its earlier resources may be in that part. */
+  /**
+   * False if a part of the file cannot be parsed. That part may declare resources that were in the file
+   * before.
+   */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
 }
 
 interface ResourceSetOptions {
-  /** How long a resource must be missing until it counts as deleted. */
+  /** How long a resource must be missing before it counts as deleted. */
   readonly deleteAfterMs: number
   readonly maxResources: number
 }
@@ -28,16 +30,19 @@ interface Entry extends Chosen {
 }
 
 /**
- * The resources of all files, with their generations, without gaps while a file is rewritten. No resource
- * counts as deleted while any file cannot be parsed: a missing resource may be declared there, because its
- * file was edited or renamed, or because the resource moved to another file.
+ * The resources of all files with their generations. While a file is rewritten, its resources stay. No
+ * resource counts as deleted while any file cannot be parsed, because that file may declare it: the file may
+ * have been edited or renamed, or the resource moved from another file.
  */
 export function createResourceSet(options: ResourceSetOptions) {
   const entries = new Map<string, Entry>()
   let list: readonly SourcedResource[] = []
   let problems: readonly SourceProblem[] = []
   let unread: readonly SourceProblem[] = []
-  /** A resource that returns has its earlier uid, so its generation must not be one that it already had. */
+  /**
+   * A resource that returns after its deletion has the same uid, so it must get a generation that it never
+   * had.
+   */
   let highestDeleted = 0
 
   const put = ({ manifest, path }: Chosen): boolean => {
@@ -65,8 +70,9 @@ export function createResourceSet(options: ResourceSetOptions) {
 
   return {
     /**
-     * Sets the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns whether
-     * `list` or `problems` changed, and when to call it again because a resource will then count as deleted.
+     * Sets the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns
+     * whether `list` or `problems` has changed, and after which time to call it again because a resource will
+     * then count as deleted.
      */
     update(
       files: Iterable<FileContent>,

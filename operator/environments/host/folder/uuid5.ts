@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto'
 
 /**
- * The name space of the uids of a folder's resources. It was drawn once at random and must never change: with
- * another one every resource would become a new one.
+ * The UUID namespace for the uids of a folder's resources. It is a random constant and must never change,
+ * because every resource would then count as a new one.
  */
 export const tollwayNamespace = '5b1f7c06-9a3e-4d52-8c47-e0d6a1b3f928'
 
-/** Returns the UUID of a name in a name space (RFC 9562, section 5.5), the same on every machine. */
+/**
+ * Returns the UUID of a name in a UUID namespace (RFC 9562, section 5.5). It is the same on every machine.
+ */
 export function uuid5(namespace: string, name: string): string {
   const digest = createHash('sha1')
     .update(Buffer.from(namespace.replaceAll('-', ''), 'hex'))

@@ -2,10 +2,11 @@ import { spawn } from 'node:child_process'
 import { reportHealth, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 
 /**
- * `node guard.ts PROGRAM ARGUMENTS…` runs a program that does not use Node's IPC channel, and ends it when
- * the process at the other end of the channel ends, for any reason, also before the program runs. It reports
- * that it accepts calls as soon as the program runs.
+ * `node guard.ts PROGRAM ARGUMENTS…` runs a program that does not use Node's IPC channel. When the process at
+ * the other end of the channel ends for any reason, it ends the program, even if the program has only just
+ * been started. It reports that the program accepts calls as soon as it runs.
  */
+
 const killAfterMs = 2_000
 
 const [program, ...args] = process.argv.slice(2)

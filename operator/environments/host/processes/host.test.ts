@@ -22,7 +22,7 @@ function stateDir(): string {
   return path
 }
 
-/** Returns the first of `count` consecutive free ports. */
+/** Resolves with the first one of `count` consecutive free ports. */
 async function freePorts(count: number): Promise<number> {
   const listen = (port: number) =>
     new Promise<{ port: number; close(): Promise<unknown> } | undefined>(resolve => {
@@ -33,7 +33,7 @@ async function freePorts(count: number): Promise<number> {
       })
     })
   for (;;) {
-    // These ports are below those that `free-ports.ts` gives out.
+    // `free-ports.ts` gives out only higher ports than these.
     const first = 10_000 + Math.floor(Math.random() * 8_000)
     const servers = await Promise.all(Array.from({ length: count }, (_, index) => listen(first + index)))
     await Promise.all(servers.map(server => server?.close()))
@@ -41,7 +41,7 @@ async function freePorts(count: number): Promise<number> {
   }
 }
 
-/** With the compile cache, a replica of a test starts in a tenth of its time. */
+/** The compile cache makes a replica of a test start ten times as fast. */
 const { NODE_COMPILE_CACHE } = process.env
 const fromCache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
@@ -278,7 +278,7 @@ test('ports in use are reported with their process and a fix', async t => {
   const h = await open(t, { portAdvice: name => `set spec.ports.${name}` })
   const taken = [h.firstPort, h.firstPort + 2]
   for (const port of taken) {
-    // The server shares its port, so that the bind of a replica would succeed beside it.
+    // The server allows others to share its port, so that a replica could bind it too.
     const server = createServer()
     await new Promise<void>(done => server.listen({ port, host: '127.0.0.1', reusePort: true }, done))
     t.after(() => server.close())

@@ -10,44 +10,44 @@ import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
 export interface HostInfrastructureOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
-  /** The state folder, which is locked while the infrastructure is open. */
+  /** The state folder. It is locked until `close`. */
   readonly stateDir: string
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
   /** Returns a new unique id for each start of a replica. */
   readonly newUid: () => string
-  /** The program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`. */
+  /**
+   * Returns the program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`.
+   */
   readonly commandFor: (service: ServiceName) => ReplicaCommand
-  /** The address of the ports that callers use. */
+  /** The address on which the ports for callers listen. */
   readonly bindHost: string
   /** Called with each line that a replica writes. */
   readonly log: (line: LogLine) => void
-  /** Variables for every replica, such as the feed's address. Those of the workload take precedence. */
+  /** Variables for every replica, such as the feed's address. Variables of the workload take precedence. */
   readonly env?: Readonly<Record<string, string>>
   /**
-   * Returns the ports of one replica alone, on the loopback address. No two replicas of any services share
-   * one.
+   * Returns the ports on the loopback address that only this replica uses. No two replicas of any service
+   * have the same port.
    */
   readonly ownPortsFor: (index: number, service: ServiceName) => OwnPorts
   /** Returns how to choose another port, as the end of a sentence. */
   readonly portAdvice?: (portName: string, service: ServiceName) => string
   /** How to choose another `bindHost`, as the end of a sentence. */
   readonly hostAdvice?: string
-  /**
-   * The time for a replaced replica to become ready. After it, the log has the reason why the rollout waits.
-   */
+  /** The time in which a replaced replica must become ready. After it, the log says why the rollout waits. */
   readonly rolloutTimeoutMs?: number
 }
 
-/** The workloads of one machine, as child processes. */
+/** Runs workloads on one machine as child processes. */
 export interface HostInfrastructure extends Infrastructure {
   /**
-   * Rejects as `apply` would, for the ports of the workloads and `further` ones together: the error names
-   * every port that is requested twice or, without such ports, every port that is in use.
+   * Rejects if a port of the workloads or of `further` cannot be used. The error names every port that is
+   * requested twice; if there is none, every port that is in use.
    */
   assertPortsFree(workloads: readonly Workload[], further: readonly PortRequest[]): Promise<void>
-  /** Ends every replica of every workload and releases the state folder. */
+  /** Ends every replica of every workload, and unlocks the state folder. */
   close(): Promise<void>
 }
 
@@ -61,8 +61,8 @@ interface Running {
 }
 
 /**
- * Throws an `InfrastructureError` if another operator has the state folder. `apply` rejects if a port is in
- * use, and then does not change running processes.
+ * Throws an `InfrastructureError` if another operator has locked the state folder. `apply` rejects if a port
+ * is in use, and then leaves running processes unchanged.
  */
 export function createHostInfrastructure(options: HostInfrastructureOptions): HostInfrastructure {
   const { ownPortsFor, rolloutTimeoutMs = 30_000 } = options
@@ -123,7 +123,7 @@ export function createHostInfrastructure(options: HostInfrastructureOptions): Ho
   }
 }
 
-/** Returns the ports that the workload needs and that no process of this provider has yet. */
+/** Returns the ports that the workload needs and that none of its processes has yet. */
 function newPorts(
   workload: Workload,
   before: Running | undefined,

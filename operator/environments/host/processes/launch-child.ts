@@ -2,16 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/health/signs-of-life.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
-/** The program of a service. */
+/** A program that runs as a child process. */
 export interface ReplicaCommand {
   readonly command: string
   readonly args: readonly string[]
-  /** The variables that this program needs for every workload. */
+  /** Variables that the program needs for every workload. */
   readonly env?: Readonly<Record<string, string>>
 }
 
 interface ChildOptions {
-  /** The source of the log lines. */
+  /** The `source` of the log lines. */
   readonly name: string
   readonly command: ReplicaCommand
   readonly env: Readonly<Record<string, string>>
@@ -19,12 +19,11 @@ interface ChildOptions {
   readonly heartbeat: HeartbeatTimeouts
 }
 
-/** The events of one child. */
 export interface ChildEvents {
   onHealth(healthy: boolean, why: string): void
   /** Called with the cause when the backend fails, and with an empty text when it answers again. */
   onBackend(problem: string): void
-  /** Called once, with the time without any message. */
+  /** Called once, with the time since the last message. */
   onSilence(ms: number): void
   onChannelClosed(): void
   /** Called once, with a text for people: `exited with code 1`. */
@@ -34,7 +33,10 @@ export interface ChildEvents {
 /** The maximum length of a log line, in UTF-16 code units. */
 const maxLineLength = 16_384
 
-/** Starts a child in a group of its own. Returns undefined, and calls `onEnd` later, if it cannot start. */
+/**
+ * Starts a child in its own process group. If it cannot be started, returns undefined and calls `onEnd`
+ * later.
+ */
 export function launchChild(options: ChildOptions, events: ChildEvents): ChildProcess | undefined {
   let child: ChildProcess
   try {
@@ -69,7 +71,7 @@ function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: 
     if (child.pid === undefined) end(`could not be started (${error.message})`)
   })
   child.on('exit', (code, signal) => {
-    // Processes that the child started and left running would keep its ports.
+    // Processes that the child has started and left running would keep its ports.
     killGroup(child.pid)
     end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
   })
@@ -86,7 +88,7 @@ function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: 
   })
 }
 
-/** Kills the process with its group, which has the same number, and so the processes that it started. */
+/** Kills the process group whose number is `pid`: the process, and the processes that it started. */
 export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return
   try {

@@ -1,15 +1,16 @@
 import { StringDecoder } from 'node:string_decoder'
 
-/** A line of output, and the process that wrote it. */
+/** A line of output, and which process wrote it. */
 export interface LogLine {
-  /** `ratelimit-0`. */
+  /** The name of the process: `ratelimit-0`. */
   readonly source: string
   readonly text: string
 }
 
 /**
- * Splits UTF-8 bytes, which arrive in any pieces, into lines. The rest of a line above `maxLength` UTF-16
- * code units is dropped and reported, so that a program without line breaks fills no memory.
+ * Splits UTF-8 bytes, which arrive in pieces of any size, into lines. Of each line, `maxLength` UTF-16 code
+ * units are kept; the number of dropped ones is appended. So a program that writes no line breaks fills no
+ * memory.
  */
 export function splitLines(maxLength: number, onLine: (text: string) => void) {
   const decoder = new StringDecoder('utf8')
@@ -37,7 +38,7 @@ export function splitLines(maxLength: number, onLine: (text: string) => void) {
   }
   return {
     write: (chunk: Buffer) => add(decoder.write(chunk)),
-    /** Emits the text after the last line break. */
+    /** Passes on the text after the last line break. */
     end(): void {
       add(decoder.end())
       if (line !== '') finish()

@@ -4,17 +4,17 @@ import { findTakenPorts, type PortAddress } from '@tollway/chassis/net/taken-por
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 
 export interface PortRequest extends PortAddress {
-  /** The owner of the port, for messages: `grpc of ratelimit`. */
+  /** Who needs the port, for messages: `grpc of ratelimit`. */
   readonly wantedBy: string
   /** How to choose another port, as the end of a sentence: `set GRPC_PORT`. */
   readonly advice: string
-  /** How to choose another address, if it can be chosen. */
+  /** How to choose another address, as the end of a sentence; left out if the address is fixed. */
   readonly hostAdvice?: string
 }
 
 /**
- * Rejects with one `InfrastructureError` that names every port in use and the process that uses it; see
- * `findTakenPorts`. The replicas of a workload share their ports.
+ * Rejects with one `InfrastructureError` that names every port that is requested twice. If there is none, the
+ * error names every port that `findTakenPorts` finds in use, and the process that uses it.
  */
 export async function assertPortsFree(requests: readonly PortRequest[]): Promise<void> {
   const problems = findDuplicates(requests)
@@ -57,8 +57,8 @@ async function describePortProblem(request: PortRequest, code: string): Promise<
 }
 
 /**
- * Returns `process 4711 (node server.js)`, if /proc has it: on Linux, for processes that this user may
- * inspect.
+ * Returns `process 4711 (node server.js)` for the process that listens on the port. Returns undefined if
+ * /proc does not show it: on other systems than Linux, or for processes that this user may not inspect.
  */
 async function findOwner(port: number): Promise<string | undefined> {
   const sockets = await listeningSockets(port)
@@ -74,7 +74,8 @@ async function findOwner(port: number): Promise<string | undefined> {
 }
 
 /**
- * Returns the sockets that listen on the port: `socket:[inode]`, as the descriptors of a process name them.
+ * Returns the sockets that listen on the port, as the file descriptors of a process show them:
+ * `socket:[INODE]`.
  */
 async function listeningSockets(port: number): Promise<ReadonlySet<string>> {
   const listening = '0A'
@@ -91,7 +92,7 @@ async function listeningSockets(port: number): Promise<ReadonlySet<string>> {
   return sockets
 }
 
-/** Returns the program, and its script if there is one; further arguments may contain secrets. */
+/** Returns the program's name, and its script if there is one. Further arguments may contain secrets. */
 async function readCommand(pid: string): Promise<string> {
   const [program = '', script = ''] = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split(
     '\0',

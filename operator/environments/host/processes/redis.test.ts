@@ -32,7 +32,7 @@ function optionsFor(stateDir: string) {
   return { stateDir, clock: systemClock, random: Math.random, newUid: randomUUID, log: () => {} }
 }
 
-/** Returns the answer to one command; undefined without an answer. */
+/** Resolves with the answer to one command; undefined if there is none. */
 function ask(socket: string, command: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const connection = connect(socket, () => connection.write(`${command}\r\n`))
@@ -135,7 +135,7 @@ test('a program ends with its guard if the operator ends while the guard starts'
   const guard = fork(path, ['sleep', '60'], { stdio: ['ignore', 'pipe', 'ignore', 'ipc'] })
   t.after(() => guard.kill('SIGKILL'))
   guard.disconnect()
-  // The program shares the output of the guard, which ends when both have ended.
+  // The program has inherited the guard's output, which ends when both processes have ended.
   guard.stdout?.resume()
   await once(guard.stdout ?? assert.fail(), 'end', { signal: AbortSignal.timeout(deadlineMs) })
 })

@@ -12,17 +12,17 @@ import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
 
 interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'forceShutdown'> {
-  /** The folder of its socket, which this process has locked. */
+  /** The folder for the socket. This process must have locked it. */
   readonly stateDir: string
   readonly log: (line: LogLine) => void
-  /** The path on which `redis-server` is searched; that of this process when left out. */
+  /** Where `redis-server` is searched; the PATH of this process when left out. */
   readonly path?: string
-  /** The memory limit, beyond which Redis rejects new keys. 256 when left out. */
+  /** The memory limit in MB, beyond which Redis rejects new keys; 256 when left out. */
   readonly maxMemoryMb?: number
 }
 
 export interface RunningRedis {
-  /** The path of its socket, in the form of REDIS_URL with the socket type `unix`. */
+  /** The path of the socket, as REDIS_URL for the socket type `unix`. */
   readonly url: string
   stop(): Promise<void>
 }
@@ -31,11 +31,11 @@ const startDeadlineMs = 5_000
 const stopGraceMs = 3_000
 
 /**
- * Runs a Redis that no network can reach and that stores nothing on disk. Resolves when it answers. A Redis
- * that ends is restarted, without keys. It ends with this process, even after SIGKILL. One that was left
- * behind, because its guard was killed too, is ended first.
+ * Runs a Redis that is not reachable over a network and stores nothing on disk. Resolves when it answers. If
+ * it ends, it is restarted without keys. It ends with this process, even if this process is killed. A Redis
+ * that an earlier operator left behind, because its guard was killed too, is ended first.
  *
- * Rejects with an `InfrastructureError` when `redis-server` is not on the path or does not answer in time.
+ * Rejects with an `InfrastructureError` if `redis-server` is not on the path or does not answer in time.
  */
 export async function startRedisFor(options: RedisOptions): Promise<RunningRedis> {
   const server = findProgram('redis-server', options.path ?? process.env['PATH'] ?? '')
@@ -104,7 +104,7 @@ function findProgram(name: string, path: string): string {
       accessSync(join(directory, name), constants.X_OK)
       return join(directory, name)
     } catch {
-      // The next directory may contain the program.
+      // The program may be in one of the next directories.
     }
   }
   throw new InfrastructureError(
@@ -114,8 +114,9 @@ function findProgram(name: string, path: string): string {
 }
 
 /**
- * Returns the state folder, or a folder below the temporary one if the path of the socket would be too long:
- * always the same for a state folder, so that a Redis that was left behind is found there.
+ * Returns the state folder. If the path of the socket would be too long there, returns a folder in the
+ * temporary directory; its name depends only on the state folder, so that a Redis that was left behind is
+ * found.
  */
 function socketDirectory(stateDir: string): { readonly path: string; remove(): void } {
   const path = resolve(stateDir)
@@ -126,14 +127,15 @@ function socketDirectory(stateDir: string): { readonly path: string; remove(): v
   const short = join(tmpdir(), `tollway-${createHash('sha256').update(path).digest('hex').slice(0, 16)}`)
   mkdirSync(short, { recursive: true, mode: 0o700 })
   const info = lstatSync(short)
-  // Any user may create folders there, and could read and change the counters through one.
+  // Any user may create this folder. Its owner could read and change the counters, so it must belong to this
+  // user.
   if (!info.isDirectory() || info.uid !== process.getuid?.() || (info.mode & 0o077) !== 0) {
     throw new InfrastructureError(`${short} is not a folder of this user alone: remove it`)
   }
   return { path: short, remove: () => rmSync(short, { recursive: true, force: true }) }
 }
 
-/** Ends a server that was left behind: the state folder is locked, so no other operator listens there. */
+/** Ends a Redis that was left behind. No other operator uses it, because the state folder is locked. */
 async function endLeftOver(socket: string, clock: Clock): Promise<void> {
   const endMs = clock.monotonicMs() + startDeadlineMs
   while (await answers(socket)) {
@@ -149,7 +151,7 @@ async function answers(socket: string): Promise<boolean> {
   return (await ask(socket, 'PING')).startsWith('+PONG')
 }
 
-/** Resolves with the beginning of the answer; empty without one. */
+/** Resolves with the start of the answer; empty if there is none. */
 function ask(socket: string, command: string): Promise<string> {
   return new Promise(resolve => {
     const connection = connect(socket)

@@ -18,7 +18,7 @@ interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'hear
   readonly onChange: () => void
 }
 
-/** The replicas of one workload, which it changes step by step to the desired ones. */
+/** Runs the replicas of one workload, and replaces them one by one when the workload changes. */
 export type ReplicaSet = ReturnType<typeof createReplicaSet>
 
 interface Member {
@@ -49,7 +49,7 @@ export function createReplicaSet(options: ReplicaSetOptions) {
   }
 
   const end = (indices: readonly number[], graceMs: number) => {
-    // Set before the first replica is stopped, because that change calls this function again.
+    // Set before the first replica is stopped, because that change calls `step` again.
     const { promise, resolve } = Promise.withResolvers<void>()
     ending = promise
     const ended = indices.map(async index => {
@@ -63,7 +63,7 @@ export function createReplicaSet(options: ReplicaSetOptions) {
     })
   }
 
-  /** Takes the next steps towards the wanted replicas. Runs after each change; a repetition has no effect. */
+  /** Takes the next step towards the wanted replicas. Called after each change; may be called at any time. */
   const step = () => {
     if (wanted === undefined || ending !== undefined) return
     const workload = wanted
@@ -82,10 +82,10 @@ export function createReplicaSet(options: ReplicaSetOptions) {
 
   return {
     /**
-     * Begins to reconcile the replicas. A replica with changed settings is ended and started again, in its
-     * place and on its own ports. A replica that accepts calls is replaced only while all replicas replaced
-     * before it accept calls again. Settings with which no replica becomes ready therefore cost one replica,
-     * and the others keep their settings.
+     * Starts to bring the replicas to the workload. A replica with other settings is ended and started again
+     * with the same index and its own ports. A replica that accepts calls is replaced only while all others
+     * accept calls. So if no replica becomes ready with the new settings, only one replica is lost, and the
+     * others keep their settings.
      */
     scaleTo(workload: Workload): void {
       wanted = workload
@@ -93,9 +93,12 @@ export function createReplicaSet(options: ReplicaSetOptions) {
     },
     observe: (): readonly Replica[] =>
       [...members].sort(([a], [b]) => a - b).map(([, { process }]) => process.observe()),
-    /** Returns whether a process, including one that is ending, has the own ports of this replica. */
+    /**
+     * Returns whether a process, possibly one that is ending, has the own ports of the replica with this
+     * index.
+     */
     holds: (index: number): boolean => members.has(index),
-    /** Ends all replicas. Resolves when they have ended. */
+    /** Resolves when all replicas have ended. */
     async stop(): Promise<void> {
       clearTimeout(stalled)
       if (wanted !== undefined) wanted = { ...wanted, replicas: 0 }
@@ -106,7 +109,7 @@ export function createReplicaSet(options: ReplicaSetOptions) {
 
 type Move =
   | { readonly end: readonly number[]; readonly start: readonly number[] }
-  /** The next step has to wait until this replica accepts calls. */
+  /** No step can be taken until this replica accepts calls. */
   | { readonly waitFor: Member }
 
 function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Move {
@@ -118,7 +121,7 @@ function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Mov
   const settings = serializeSettings(workload)
   const isReady = (member: Member | undefined) => member?.process.observe().ready === true
   const old = indices.filter(index => members.get(index)?.settings !== settings)
-  // The end of a replica that accepts no calls has no cost.
+  // Replicas that accept no calls can be ended without loss.
   const idle = old.filter(index => !isReady(members.get(index)))
   if (idle.length > 0) return { end: idle, start: [] }
   const waitFor = [...members.values()].find(member => !isReady(member))
@@ -134,8 +137,8 @@ function reportStalledRollout({ name: source, log }: ReplicaSetOptions, { proces
 }
 
 /**
- * Returns the settings with which a process is started. The rest of a workload, its count and grace, may
- * change while the process runs.
+ * Returns the settings with which a process is started. The other values of a workload, the number of
+ * replicas and the stop grace, can change while it runs.
  */
 function serializeSettings({ service, env, ports }: Workload): string {
   return JSON.stringify([service, Object.entries(env).sort(), ports])

@@ -7,10 +7,10 @@ import { type ChildEvents, killGroup, launchChild, type ReplicaCommand } from '.
 import type { LogLine } from './lines.ts'
 
 export interface ReplicaOptions {
-  /** `ratelimit-0`. */
+  /** The name: `ratelimit-0`. */
   readonly name: string
   readonly command: ReplicaCommand
-  /** Returns the whole environment of the process, which inherits no variable of this process. */
+  /** Returns the whole environment of the process. It inherits no variable of this process. */
   readonly envFor: (uid: string) => Readonly<Record<string, string>>
   readonly addresses: Readonly<Record<string, string>>
   readonly clock: Clock
@@ -19,38 +19,41 @@ export interface ReplicaOptions {
   /** Returns a new unique id for each start. */
   readonly newUid: () => string
   readonly log: (line: LogLine) => void
-  /** Called after each later change of the result of `observe`. */
+  /** Called after each change of the result of `observe`, but not for the first result. */
   readonly onChange: () => void
-  /** Called when the process ended by itself, with a text for people: `exited with code 1`. */
+  /** Called when the process has ended by itself, with a text for people: `exited with code 1`. */
   readonly onEnd?: (how: string) => void
-  /** Aborted to kill the process instead of waiting for its end. */
+  /** When it aborts, the process is killed without a wait for its end. */
   readonly forceShutdown?: AbortSignal
   /**
-   * The times after which a silent process is killed and restarted; those of `replicaLimits` when left out.
+   * How long a process may send no message before it is killed and restarted; `replicaLimits.heartbeat` when
+   * left out.
    */
   readonly heartbeat?: HeartbeatTimeouts
 }
 
 const replicaLimits = {
-  /** After this time of good health, the delays of restarts begin again with the shortest one. */
+  /** A process that was ready for this time gets the shortest restart delay again. */
   healthyForMs: 30_000,
   /** The time within which a process that closed its channel must end by itself. */
   channelGraceMs: 5_000,
   heartbeat: { firstSignMs: 20_000, nextSignMs: 5_000 },
 } as const
 
-/** The delays of restarts. `healthyForMs` resets them. */
+/** The delays before restarts. A process that was ready for `healthyForMs` resets them. */
 const restarts = { initialMs: 200, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
 
 type State = Omit<Replica, 'name' | 'addresses'>
 
 /**
- * Runs a process, and restarts it with growing delays when it ends. Over Node's IPC channel the process
- * reports whether it accepts calls (`{ type: 'health', healthy: boolean, reason?: string }`), and whether its
- * backend fails (`{ type: 'backend', problem: string }`). It ends when the channel closes, so it does not
- * outlive this process, even after SIGKILL. A process without any message for too long, `{ type: 'alive' }`
- * included, is killed and restarted. It runs in a separate session, so that Ctrl-C in a terminal reaches only
- * this process, which then ends the others in order.
+ * Runs a process, and restarts it with growing delays when it ends.
+ *
+ * - Over Node's IPC channel the process reports whether it accepts calls (`{ type: 'health', healthy:
+ *   boolean, reason?: string }`) and whether its backend fails (`{ type: 'backend', problem: string }`).
+ * - A process that sends no message for too long, not even `{ type: 'alive' }`, is killed and restarted.
+ * - The process ends when the channel closes, so it does not outlive this process, even after SIGKILL.
+ * - It runs in its own session: Ctrl-C in a terminal reaches only this process, which ends the others in
+ *   order.
  */
 export class ReplicaProcess implements ChildEvents {
   readonly #options: ReplicaOptions
@@ -74,11 +77,9 @@ export class ReplicaProcess implements ChildEvents {
     return { name, ...this.#state, addresses }
   }
 
-  /**
-   * Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended. It is not started again.
-   */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended; it is not restarted. */
   stop(graceMs: number): Promise<void> {
-    // Set before the first change is reported, so that listeners see the replica as stopped.
+    // Set before the first change is reported, so that listeners find the replica stopped.
     this.#stopped ??= Promise.resolve().then(() => this.#end(graceMs))
     return this.#stopped
   }

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 
-/** A database that is collected as garbage is closed, and its lock with it. */
+/** Keeps the databases referenced: when one is garbage-collected, it is closed and its lock is released. */
 const held = new Set<DatabaseSync>()
 
-/** The result codes of SQLite; the first one reports a lock of another connection. */
+/** Result codes of SQLite. `sqliteBusy` means that another connection has the lock. */
 const sqliteBusy = 5
 const sqliteReadOnly = 8
 const sqliteFull = 13
@@ -15,12 +15,11 @@ const sqliteNotADatabase = 26
 
 /**
  * Locks the state folder for this process, and creates the folder if it does not exist. The lock is a kernel
- * lock on the file `operator.lock`, held by an open exclusive transaction of SQLite, the only way to such a
- * lock that Node has. It ends with the process in any case, so it is never stale and never taken over. It
- * also works between containers that share the folder, which can see neither each other's processes nor
- * sockets.
+ * lock on the file `operator.lock`. An open exclusive transaction of SQLite holds it, because Node has no
+ * other access to kernel locks. The lock ends with the process, so it is never stale. It also works between
+ * containers that share the folder, although these see neither each other's processes nor sockets.
  *
- * Throws an `InfrastructureError` that names the process that has the folder.
+ * Throws an `InfrastructureError` that names the process with the lock.
  */
 export function lockStateDir(stateDir: string, pid: number = process.pid) {
   let database: DatabaseSync
@@ -58,7 +57,7 @@ function cannotLock(stateDir: string, error: unknown): InfrastructureError {
   })
 }
 
-/** Returns the cause of a system error and what to do about it. */
+/** Returns what a system error means and what to do about it. */
 function describeCause(error: unknown): string {
   const { code, errcode, message } = error as { code?: unknown; errcode?: unknown; message: string }
   if (code === 'EEXIST' || code === 'ENOTDIR') return `it is a file, not a folder: ${elsewhere}`
@@ -77,7 +76,7 @@ function inUse(stateDir: string, pidFile: string): InfrastructureError {
   try {
     owner = `process ${Number.parseInt(readFileSync(pidFile, 'utf8'), 10)}`
   } catch {
-    // The owner has just taken the lock and has not written its identity yet.
+    // The owner has just taken the lock and not written its process id yet.
   }
   return new InfrastructureError(
     `the state folder ${stateDir} is in use by ${owner}: stop that operator, or ${elsewhere}`,

@@ -3,13 +3,13 @@ import { dirname } from 'node:path'
 import { createLog, type Log, type LogLevel } from '@tollway/chassis/log/log.ts'
 import type { LogLine } from '../processes/lines.ts'
 
-/** The log of the operator, and of the processes that it runs. */
+/** The log of the operator and of the processes that it runs. */
 export interface OperatorLog extends Log {
-  /** Logs a line that one of the processes wrote. */
+  /** Logs a line that one of these processes wrote. */
   fromProcess(line: LogLine): void
 }
 
-/** Creates a log that writes all lines to the file, and prints those that need attention. */
+/** Creates a log that writes all lines to the file, and also prints those that need attention. */
 export function createOperatorLog(options: {
   readonly level: LogLevel
   readonly file: LogFile
@@ -33,21 +33,21 @@ const sourceColumns = 'ratelimit-0'.length
 
 /**
  * Returns true for warnings, errors, and lines without a level, such as the last output of a process that
- * crashed. Redis warns about its machine at every start; if it does not start, its output is part of that
- * error.
+ * crashed. Output of Redis never needs attention: Redis warns about its machine at every start, and if it
+ * does not start, the error contains its output.
  */
 function needsAttention(source: string, text: string): boolean {
   return source !== 'redis' && text !== '' && !/^(time=\S+ level=|.{0,80}"level":")(debug|info)\b/.test(text)
 }
 
-/** The maximum size of a file. The present and the previous file together have up to twice this size. */
+/** The maximum size of one file. The present and the previous file together can have twice this size. */
 const maxLogFileBytes = 16 * 1024 * 1024
 
 type LogFile = ReturnType<typeof openLogFile>
 
 /**
- * Appends lines to a file. A full file is renamed to `<path>.1` and replaces the previous one. After failed
- * writes, the next written line has their number and the cause.
+ * Opens a file to which lines are appended. A full file is renamed to `PATH.1`, which replaces the previous
+ * one. If lines cannot be written, the next written line states their number and the cause.
  */
 export function openLogFile(path: string, maxBytes = maxLogFileBytes) {
   let bytes: number | undefined
@@ -66,7 +66,7 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes) {
   }
 
   return {
-    /** Appends a line with its line break. Never throws, because a full disk must not end the processes. */
+    /** Appends a line with its line break. Never throws, because a full disk must not end the operator. */
     write(line: string): void {
       try {
         append(lost === 0 ? line : `${lost} lines could not be written: ${why}\n${line}`)
@@ -79,7 +79,7 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes) {
   }
 }
 
-/** Returns the size of the file. Creates its folder if it does not exist. */
+/** Returns the size of the file. Creates the file's folder if it does not exist. */
 function readSize(path: string): number {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0

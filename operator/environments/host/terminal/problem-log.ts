@@ -5,18 +5,18 @@ import { qualifiedName } from '../../../kinds/source.ts'
 import { isTransient } from '../../../status/resource-status.ts'
 import { findCondition, type StatusReport } from '../../../status/status-report.ts'
 
-/** A difference from the desired state. */
+/** A difference between the desired and the present state. */
 interface ReportedProblem {
-  /** The subject: `checkout.yaml: RateLimitConfig shop/checkout`, or the file alone. */
+  /** What is affected: `checkout.yaml: RateLimitConfig shop/checkout`, or a file. */
   readonly place: string
   readonly message: string
-  /** Whether the problem may be transient, because processes are starting. */
+  /** Whether the problem may end by itself, because processes are starting. */
   readonly passing: boolean
 }
 
 /**
- * Returns the problems of a report: each file that cannot be read; the problems of each resource, field by
- * field, or else the condition that makes it not ready; and each process whose backend fails.
+ * Returns the problems of a report: each file that cannot be read; the problems in the fields of each
+ * resource, or else the condition that makes it not ready; and each process whose backend fails.
  */
 export function listProblems({ resources, replicas, problems }: StatusReport): readonly ReportedProblem[] {
   const ofFiles = problems.map(({ origin, message }) => ({ place: origin, message, passing: false }))
@@ -42,10 +42,10 @@ export function listProblems({ resources, replicas, problems }: StatusReport): r
   return [...ofFiles, ...ofResources, ...ofReplicas]
 }
 
-/** The maximum of logged problems of one change. `tollway status` shows all of them. */
+/** At most this many problems of one report are logged. `tollway status` shows all of them. */
 const maxLogged = 10
 
-/** Logs new and resolved problems since the last report. */
+/** Returns a function that logs which problems are new or resolved since the previous report. */
 export function createProblemLog(log: Pick<Log, 'warn' | 'info'>): (report: StatusReport) => void {
   let known: ReadonlyMap<string, ReportedProblem> = new Map()
   return report => {

@@ -10,10 +10,10 @@ interface WelcomeFacts {
   readonly report: StatusReport
   readonly stateDir: string
   readonly logFile: string
-  /** The store of the counters: `memory` or `Redis`. */
+  /** Where the counters are kept: `memory` or `Redis`. */
   readonly counters: string
   readonly inForce: readonly RateLimitDomain[]
-  /** The store of the streams, and the number of routes; not shown if no broker runs. */
+  /** Where streams are kept, and the number of routes. Not shown if no broker runs. */
   readonly streams: { readonly log: string; readonly routes: number }
 }
 
@@ -81,7 +81,9 @@ function addressLines(report: StatusReport): readonly string[] {
   ]
 }
 
-/** Returns the processes of a service. On one machine, a process has the name of its service and a number. */
+/**
+ * Returns the processes of a service. On one machine, a process is named after its service, with a number.
+ */
 function findProcesses({ replicas }: StatusReport, service: ServiceName): readonly Replica[] {
   return replicas.filter(({ name }) => name.startsWith(`${service}-`))
 }
@@ -94,7 +96,7 @@ interface ExampleRequest {
   readonly value: string
 }
 
-/** Returns a request that a rule of the first level limits. */
+/** Returns a request that a rule of the first level limits; undefined if there is no such rule. */
 function firstRequest(inForce: readonly RateLimitDomain[]): ExampleRequest | undefined {
   const isPlain = ({ rateLimit, key, shadowMode }: RateLimitRule) =>
     rateLimit?.unlimited === false && !shadowMode && !key.includes('*')
@@ -127,7 +129,7 @@ function commandsToTry(
   ]
 }
 
-/** Returns a word of a shell's command line, quoted if necessary. */
+/** Returns a word for a shell's command line, quoted if necessary. */
 function quoted(word: string): string {
   return /^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

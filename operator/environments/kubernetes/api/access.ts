@@ -3,30 +3,32 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
-/** The address of the API server, and the credentials for it. */
 export interface KubeApiAccess {
   readonly server: URL
-  /** The namespace of the context or of the pod. */
+  /** The namespace of the kubeconfig's context, or of this pod. */
   readonly namespace: string
-  /** Returns the credentials of one request. Called for each request, so that rotated ones are read again. */
+  /**
+   * Returns the credentials for one request. Called for each request, so that rotated credentials are used at
+   * once.
+   */
   credentials(): Promise<KubeCredentials>
 }
 
 export interface KubeCredentials {
   readonly headers: Readonly<Record<string, string>>
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'auth'>
-  /** The agent of a proxy; left out without one. */
+  /** The agent for an HTTP proxy; left out without a proxy. */
   readonly agent?: NonNullable<RequestOptions['agent']>
 }
 
-/** The folder in which the kubelet mounts the account of a pod. */
+/** The folder in which the kubelet mounts the service account of a pod. */
 const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
 const maxCredentialBytes = 1024 * 1024
 
 /**
- * Finds the API server as kubectl does: KUBECONFIG, else the pod's own account, else `~/.kube/config`.
+ * Finds the API server: by KUBECONFIG; else, in a pod, by its service account; else by `~/.kube/config`.
  *
- * @throws Error that names the missing part, and never a credential
+ * @throws Error that names what is missing, and never contains a credential
  */
 export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<KubeApiAccess> {
   const named = env['KUBECONFIG'] ?? ''
@@ -35,7 +37,7 @@ export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<KubeApiAc
   return accessFromKubeconfig(named === '' ? join(env['HOME'] ?? '/', '.kube', 'config') : named)
 }
 
-/** Returns the account of this program's pod. The token and the CA are read for each request. */
+/** Returns access with the service account of this pod. The token and the CA are read for each request. */
 export function accessInCluster(env: NodeJS.ProcessEnv, folder = serviceAccountFolder): KubeApiAccess {
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? '443'
@@ -61,10 +63,10 @@ function readCredential(path: string): Buffer {
 }
 
 /**
- * Returns the access of a kubeconfig file, with all of its forms of credentials (certificates, tokens, exec
- * plugins). The library for them is loaded only here, because in a cluster it would only cost memory.
+ * Returns access by a kubeconfig file, with all kinds of credentials (certificates, tokens, exec plugins).
+ * The library for these is loaded only here, because it would waste memory in a cluster.
  *
- * @param context the context to use; the current one of the file when left out
+ * @param context the context to use; the file's current context when left out
  */
 export async function accessFromKubeconfig(path: string, context?: string): Promise<KubeApiAccess> {
   const { createKubeConfig } = await import('./kube-config.ts')
@@ -72,7 +74,7 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
   try {
     config.loadFromFile(path)
   } catch (error) {
-    // The message of a YAML error quotes the lines around it, which may contain a token.
+    // The message of a YAML error quotes nearby lines, which may contain a token.
     const { reason, code, message } = error as { reason?: string; code?: string; message: string }
     throw new Error(`the kubeconfig ${path} cannot be read: ${reason ?? code ?? message}`)
   }
@@ -97,7 +99,8 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
 }
 
 /**
- * The agent of the library keeps no connection alive and never drops a certificate, so only a proxy uses it.
+ * Takes the library's agent only for a proxy, because that agent keeps no connections and never drops a
+ * certificate.
  */
 function toCredentials(options: RequestOptions, throughProxy: boolean): KubeCredentials {
   const headers: Record<string, string> = {}

@@ -2,18 +2,19 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { shorten } from '@tollway/chassis/text.ts'
 
 /**
- * The error of a failed call. The message for people has the call and the answer. It never has a header or a
- * body of the request, and so never a token.
+ * The error of a failed call. The message contains the call and the answer, but no header and no body of the
+ * request, and so no token.
  */
 export class KubeApiError extends Error {
   override readonly name = 'KubeApiError'
-  /** The HTTP status, or that of the error event of a watch; 0 without an answer. */
+  /** The HTTP status, or the code in a watch's error event; 0 without an answer. */
   readonly code: number
   /**
-   * The reason in one word: that of the API server (`Conflict`, `NotFound`, `Expired`), or a `LocalReason`.
+   * A word for the cause, from the API server (`Conflict`, `NotFound`, `Expired`) or from this client
+   * (`Timeout`, `Unreachable`, `TooLarge`, `BadAnswer`).
    */
   readonly reason: string
-  /** The wait that the API server asks for, in milliseconds; undefined if it asks for none. */
+  /** The wait in milliseconds that the API server asks for; undefined if it asks for none. */
   readonly retryAfterMs: number | undefined
 
   constructor(code: number, reason: string, message: string, retryAfterMs?: number) {
@@ -27,10 +28,10 @@ export class KubeApiError extends Error {
 const maxMessageLength = 1_001
 
 /**
- * Returns the error of a Status object, or of any other body in its place.
+ * Returns the error for an answer, whose body is a Status object or anything else.
  *
- * @param call the request, for the message: `DELETE /api/v1/namespaces/shop`.
- * @param withhold the server's text may contain secrets and must not be shown.
+ * @param call the request, for the message: `DELETE /api/v1/namespaces/shop`
+ * @param withhold whether the server's text may contain secrets and must not be shown
  */
 export function statusError(
   call: string,
@@ -52,7 +53,9 @@ function describeBody(body: unknown): string {
   return typeof body === 'string' && body !== '' ? body : 'without a message'
 }
 
-/** Returns the error for a failed connection, or for a call that reached its time limit. */
+/**
+ * Returns the error for a broken connection. An error that is a `KubeApiError` already is returned unchanged.
+ */
 export function connectionError(call: string, error: unknown): KubeApiError {
   if (error instanceof KubeApiError) return error
   const { code, message } = error as NodeJS.ErrnoException
@@ -65,7 +68,8 @@ export function isNotFound(error: unknown): boolean {
 }
 
 /**
- * Returns whether roles do not allow the call. A policy or a quota that rejects the content also answers 403.
+ * Returns whether the caller's roles do not allow the call. A policy or quota that rejects the content also
+ * answers with 403, but with another message.
  */
 export function isUnauthorized(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 403 && /\bcannot \w+ resource "/.test(error.message)

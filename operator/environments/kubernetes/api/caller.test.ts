@@ -39,7 +39,7 @@ const answers: Record<string, (response: ServerResponse) => void> = {
   'is a redirection': response => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
 }
 
-/** The errors of calls with malformed answers. */
+/** For each malformed answer, the expected code, reason and message of the error. */
 const expectations: [keyof typeof answers & string, number, string, RegExp][] = [
   ['is not JSON', 0, 'BadAnswer', /is not a JSON object/],
   ['is a JSON array', 0, 'BadAnswer', /is not a JSON object/],
@@ -54,7 +54,7 @@ const expectations: [keyof typeof answers & string, number, string, RegExp][] = 
   ['is a redirection', 302, 'Unknown', /302/],
 ]
 
-/** States and timers of Linux, as in /proc/net/tcp. */
+/** A state and a timer of Linux, as /proc/net/tcp shows them. */
 const established = '01'
 const keepaliveTimer = '02'
 const hexadecimal = (port: number) => port.toString(16).toUpperCase().padStart(4, '0')

@@ -17,13 +17,13 @@ import {
 } from './transport.ts'
 
 interface KubeClientLimits {
-  /** The limit of one attempt, from the first byte to the last; of a watch until its head has arrived. */
+  /** The time limit of one attempt until its last byte; of a watch until the head of the answer. */
   readonly attemptTimeoutMs: number
-  /** The limit of a call with all its attempts and waits. */
+  /** The time limit of a call, with all attempts and waits. */
   readonly callTimeoutMs: number
   readonly maxAnswerBytes: number
   readonly maxEventBytes: number
-  /** The time between two calls while the API server does not answer or fails. */
+  /** The shortest time between two calls while the API server fails or does not answer. */
   readonly outageSpacingMs: number
 }
 
@@ -40,7 +40,7 @@ export interface KubeClientOptions {
   readonly random: () => number
   readonly clock?: Clock
   readonly limits?: Partial<KubeClientLimits>
-  /** Called for each request with its verb and the kind of its resource. */
+  /** Called for each request with its verb and the plural of its resource. */
   readonly onRequest?: (method: string, resource: string) => void
 }
 
@@ -54,13 +54,10 @@ interface ApiCall {
   readonly signal?: AbortSignal | undefined
 }
 
-/** The waits before a call is repeated, on top of the wait that the server asks for. */
+/** The waits before a call is repeated; the wait that the server asks for is added. */
 const retries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
 
-/**
- * Makes calls with a time limit, repeats them where the server asks for it, and turns answers of failed calls
- * into errors.
- */
+/** Makes calls with a time limit, repeats them if the server asks for it, and turns failures into errors. */
 export class KubeCaller {
   readonly #transport: KubeTransport
   readonly #random: () => number
@@ -68,8 +65,8 @@ export class KubeCaller {
   readonly #limits: KubeClientLimits
   readonly #onRequest: (method: string, resource: string) => void
   /**
-   * Limits all calls to a failing server: hundreds of retries must not prevent its recovery. One successful
-   * answer removes the limit.
+   * Limits the rate of all calls while the server fails, because hundreds of retries would prevent its
+   * recovery. A successful answer removes the limit.
    */
   #outage: RateLimiter | undefined
 
@@ -82,7 +79,7 @@ export class KubeCaller {
     this.#onRequest = onRequest
   }
 
-  /** Resolves with the JSON object of the answer. */
+  /** Resolves with the JSON object in the answer. */
   async call(call: ApiCall): Promise<Readonly<Record<string, unknown>>> {
     const { attemptTimeoutMs, callTimeoutMs } = this.#limits
     const endMs = this.#clock.monotonicMs() + callTimeoutMs
@@ -146,7 +143,10 @@ export class KubeCaller {
     return this.#transport.open({ ...toHttp(call), ...how })
   }
 
-  /** Resolves with the JSON object of an answer. Rejects with a `KubeApiError` for an answer of a failure. */
+  /**
+   * Resolves with the JSON object in an answer. Rejects with a `KubeApiError` if the answer reports a
+   * failure.
+   */
   async #readAnswer(call: ApiCall, response: IncomingMessage, name: string) {
     const text = await readWholeBody(response, name, this.#limits.maxAnswerBytes)
     const status = response.statusCode ?? 0
@@ -172,13 +172,15 @@ export class KubeCaller {
   #failure(name: string, error: unknown, signal: AbortSignal): unknown {
     if (error instanceof KubeApiError && error.code !== 0) return error
     const cause = signal.aborted ? signal.reason : connectionError(name, error)
-    // A call that its caller ended is no sign of an outage.
+    // A call that the caller aborted is no sign of an outage.
     if (cause instanceof KubeApiError) this.#slowDown()
     return cause
   }
 }
 
-/** Aborts after the time with an error that names the call, or when the outer signal does. */
+/**
+ * Returns a signal that aborts after the time with an error that names the call, or together with `outer`.
+ */
 function limitTime(name: string, timeoutMs: number, outer: AbortSignal | undefined) {
   const controller = new AbortController()
   const timer = setTimeout(() => {
@@ -203,12 +205,12 @@ function mayRepeat(error: unknown): error is KubeApiError {
   return error.code === 429 || (error.code === 503 && error.retryAfterMs !== undefined)
 }
 
-/** The API server gives whole seconds. */
+/** Returns the wait in milliseconds. The API server sends whole seconds. */
 function parseRetryAfter(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }
 
-/** The error for a rejected Secret may contain the wrong value. */
+/** Returns whether the answer may quote a value of a rejected Secret. */
 function mayCiteSecret({ group, plural }: ApiResource, status: number): boolean {
   return group === '' && plural === 'secrets' && (status === 400 || status === 422 || status >= 500)
 }

@@ -74,7 +74,7 @@ describe('# a client of a real API server, with the rights of the operator', {
       random: Math.random,
       limits: { attemptTimeoutMs: 1_000 },
     })
-    // The API server applies new roles with a delay.
+    // The API server applies new roles after a delay.
     await waitFor('the roles to hold', async () => {
       await client.get(configMaps, { namespace, name: 'none' })
       return true

@@ -12,38 +12,35 @@ import {
 } from './kube-object.ts'
 import type { WatchEvent } from './transport.ts'
 
-/** The name of the operator in `managedFields`. */
+/** The operator's name in `managedFields`. */
 export const fieldOwner = 'tollway'
 
 /**
- * A client of the API server for any kind. Each call rejects with a `KubeApiError`. It is repeated only when
- * the API server asks for that (429, or 503 with Retry-After), never before the requested time, and within
- * the time limit of the call. The caller repeats all other failures.
+ * A client of the API server for objects of any kind. Each call rejects with a `KubeApiError`. A call is
+ * repeated only when the API server asks for it (429, or 503 with Retry-After), after the requested time and
+ * within the time limit of the call. All other failures are left to the caller.
  */
 export interface KubeClient {
   /** Resolves with undefined if the object does not exist. */
   get(resource: ApiResource, key: ObjectKey, options?: CallOptions): Promise<KubeObject | undefined>
-  /**
-   * Resolves with one page. Its `continue` requests the next one; a 410 means that the list has to begin
-   * again.
-   */
+  /** Resolves with one page. Its `continue` requests the next page. After a 410 the list must start again. */
   list(resource: ApiResource, options: ListOptions): Promise<ListPage>
   /**
-   * Yields the events after `resourceVersion`. Ends when the server ends it, or sooner by the caller's
-   * signal, which the caller must use because a connection may fall silent. The error event of the server
-   * rejects with its code.
+   * Yields the events after `resourceVersion` until the server or the signal ends the watch. Callers must use
+   * the signal to end a watch that falls silent. An error event rejects with its code.
    */
   watch(resource: ApiResource, options: WatchOptions): AsyncGenerator<WatchEvent>
   /** Creates the object. Rejects with 409 `AlreadyExists` if it exists. */
   create(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
   /** Replaces the whole object. Rejects with 409 if its resourceVersion has changed. */
   replace(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
-  /** Server-side apply: sets and owns the fields of `object`, or creates it. See `ApplyOptions.force`. */
+  /** Sets and owns the fields of `object` by server-side apply; creates the object if it does not exist. */
   apply(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
-  /** The same for `/status`. It never creates an object. */
+  /** Does the same for `/status`. Never creates an object. */
   applyStatus(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
   /**
-   * Sets the finalizers. Rejects with 409 if the object has changed since that version, or is another one.
+   * Sets the finalizers. Rejects with 409 if the object has changed since that version or was replaced by
+   * another one.
    */
   setFinalizers(
     resource: ApiResource,
@@ -51,15 +48,15 @@ export interface KubeClient {
     finalizers: readonly string[],
     options?: CallOptions,
   ): Promise<KubeObject>
-  /** Creates a review, which is not stored, and resolves with it and its `status`. */
+  /** Creates a review, which is not stored. Resolves with the review and its `status`. */
   review(
     resource: ApiResource,
     review: Readonly<Record<string, unknown>>,
     options?: CallOptions,
   ): Promise<Readonly<Record<string, unknown>>>
   /**
-   * Requests the deletion of exactly this object. Rejects with 409 if it is another one. Resolves if it does
-   * not exist.
+   * Requests the deletion of this object. Rejects with 409 if another object has its name. Resolves if the
+   * object does not exist.
    */
   delete(resource: ApiResource, version: ObjectVersion, options?: CallOptions): Promise<void>
   close(): void
@@ -70,16 +67,16 @@ interface CallOptions {
 }
 
 interface ApplyOptions extends CallOptions {
-  /** Takes over fields of other owners, instead of failing with 409. */
+  /** Whether fields of other owners are taken over. Otherwise they cause a 409. */
   readonly force?: boolean
-  /** The owner of the fields. Defaults to `fieldOwner`. */
+  /** The owner of the fields; `fieldOwner` by default. */
   readonly owner?: string
-  /** Whether the API server only validates and defaults the object, and stores nothing. */
+  /** Whether the API server only validates the object and fills in defaults, without storing it. */
   readonly dryRun?: boolean
 }
 
 export interface Selection {
-  /** The namespace; all namespaces without it. */
+  /** The namespace; undefined for all namespaces. */
   readonly namespace?: string | undefined
   readonly labelSelector?: string | undefined
   readonly fieldSelector?: string | undefined
@@ -93,24 +90,25 @@ interface ListOptions extends Selection, CallOptions {
 interface ListPage {
   readonly items: readonly KubeObject[]
   readonly resourceVersion: string
-  /** Set if there are more pages. */
+  /** The token for the next page; left out on the last page. */
   readonly continue?: string
 }
 
 interface WatchOptions extends Selection {
   readonly resourceVersion: string
-  /** The time after which the server ends the watch. */
+  /** The server ends the watch after this time. */
   readonly timeoutSeconds: number
   readonly signal: AbortSignal
 }
 
 /**
- * Creates a client for one identity. The limits are those of `defaultLimits` unless the options name others.
+ * Creates a client with one identity. Limits that are not set in the options have the values of
+ * `defaultLimits`.
  */
 export function createKubeClient(access: KubeApiAccess, options: KubeClientOptions): KubeClient {
   const caller = new KubeCaller(access, options)
 
-  /** Makes a call whose answer is the object of the call. */
+  /** Makes a call whose answer is an object. */
   async function ask(
     method: string,
     resource: ApiResource,
@@ -221,7 +219,7 @@ function toPage(body: unknown, name: string): ListPage {
   return { items, resourceVersion, ...(typeof more === 'string' && more !== '' ? { continue: more } : {}) }
 }
 
-/** Returns the source of a reflector for the objects of one kind. */
+/** Returns the source of a reflector for the selected objects of one kind. */
 export function createReflectorSource(
   client: Pick<KubeClient, 'list' | 'watch'>,
   resource: ApiResource,
@@ -233,10 +231,10 @@ export function createReflectorSource(
   }
 }
 
-/** The query of an address. Undefined values are omitted. */
+/** The query of a URL. Undefined values are omitted. */
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
-/** Returns the address of all objects of a kind, in one namespace or (without it) in all. */
+/** Returns the path of all objects of a kind in one namespace, or in all if it is undefined. */
 export function collectionPath(resource: ApiResource, namespace: string | undefined): string {
   const { group, version, plural, namespaced } = resource
   const root = group === '' ? `/api/${segment(version)}` : `/apis/${segment(group)}/${segment(version)}`
@@ -245,16 +243,16 @@ export function collectionPath(resource: ApiResource, namespace: string | undefi
 }
 
 /**
- * Returns the address of one object, or of a part of it (`status`).
+ * Returns the path of an object, or of a subresource such as `status`.
  *
- * @throws Error when the kind is namespaced and the key has no namespace
+ * @throws Error if the kind is namespaced and the key has no namespace
  */
 export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: string): string {
   const part = subresource === undefined ? '' : `/${segment(subresource)}`
   return `${creationPath(resource, key)}/${segment(key.name)}${part}`
 }
 
-/** Returns the address under which an object with this key is created. */
+/** Returns the path to which an object with this key is posted. */
 export function creationPath(resource: ApiResource, { namespace, name }: ObjectKey): string {
   if (resource.namespaced && (namespace ?? '') === '') {
     throw new Error(`${resource.plural} "${name}": a namespace is needed, and none is given`)
@@ -268,7 +266,7 @@ export function withQuery(path: string, query: Query): string {
   return search.size === 0 ? path : `${path}?${search}`
 }
 
-/** Encodes one segment of an address. Rejects a segment that would lead to another address. */
+/** Encodes a segment of a path. Throws for a segment that would lead to another path. */
 function segment(text: string): string {
   if (text === '' || text === '.' || text === '..') {
     throw new Error(`"${text}" cannot be a part of the address of an object`)

@@ -4,14 +4,14 @@ import type { ApiResource, KubeObject } from './kube-object.ts'
 
 export type CustomResource = ApiResource & { readonly kind: string }
 
-/** The API resource of a kind of Tollway. */
+/** Returns the API resource of one of Tollway's kinds. */
 export function customResource({ kind, plural }: { kind: string; plural: string }): CustomResource {
   return { group: apiGroup, version: 'v1alpha1', plural, namespaced: true, kind }
 }
 
 /**
- * Writes the whole status of a resource as it was read. Rejects with 409 if the resource has been changed
- * since, or replaced by another one.
+ * Writes the whole status of a resource. Rejects with 409 if the resource has changed since it was read, or
+ * was replaced by another one.
  */
 export function applyWholeStatus(
   client: Pick<KubeClient, 'applyStatus'>,

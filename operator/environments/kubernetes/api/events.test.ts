@@ -8,7 +8,7 @@ const regarding = {
   metadata: { name: 'told', namespace: 'x', uid: '1' },
 }
 
-/** Records this number of Events, and returns the reports of losses. */
+/** Records this number of Events. Resolves with the reports of losses. */
 async function losses(events: number, create: () => Promise<never>, settleEach = false): Promise<string[]> {
   const lost: string[] = []
   let ids = 0

@@ -4,31 +4,31 @@ import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
-/** An Event of an object, for `kubectl describe` and `kubectl events`. */
+/** An Event about an object, which `kubectl describe` and `kubectl events` show. */
 export interface ObjectEvent {
-  /** The object of the Event, as it was read, with its `apiVersion` and `kind`. */
+  /** The object as it was read, with `apiVersion` and `kind`. */
   readonly regarding: KubeObject
   readonly type: 'Normal' | 'Warning'
-  /** The reason, one CamelCase word for programs. */
+  /** A CamelCase word for programs that says why. */
   readonly reason: string
-  /** The action that was taken or attempted, in one CamelCase word. */
+  /** A CamelCase word for the action that was taken or attempted. */
   readonly action: string
-  /** The text for people. Longer ones are truncated to 1,024 bytes, because the API server rejects them. */
+  /** A text for people. It is truncated to 1,024 bytes, because the API server rejects longer ones. */
   readonly note: string
 }
 
-/** Records Events for people, best effort: Events are not state, and nothing depends on them. */
+/** Records Events for people. Some may be lost, and nothing depends on them. */
 export type EventRecorder = ReturnType<typeof createEventRecorder>
 
 interface EventRecorderOptions {
   readonly client: Pick<KubeClient, 'create'>
-  /** The pod's name. */
+  /** The name of the operator's pod. */
   readonly reportingInstance: string
-  /** Returns a part of a name that is unique for all Events of an object: hexadecimal digits, for example. */
+  /** Returns a unique part for the name of an Event, of letters and digits. */
   readonly newId: () => string
   /**
-   * Called with the number of Events that were not recorded since the last call, and the last cause: at most
-   * every 30 s.
+   * Called at most every 30 s with the number of Events that were lost since the last call, and the last
+   * cause.
    */
   readonly onLost: (count: number, cause: string) => void
   readonly clock?: Clock
@@ -42,13 +42,15 @@ const eventResource: ApiResource = {
 }
 const maxNoteBytes = 1_024
 const maxObjectNameLength = 200
-/** The same Event is recorded again after this time at the earliest. */
+/** An equal Event is not recorded again within this time. */
 const repeatMs = 600_000
-/** The number of remembered Events; the oldest are forgotten first. */
+/** At most this many Events are remembered; the oldest are forgotten first. */
 const maxRemembered = 1_000
-/** Events beyond this number of pending writes are dropped. */
+/** While this many writes are pending, further Events are dropped. */
 const maxPending = 50
-/** A bulk change must not double the writes to the API server: beyond that rate events are dropped. */
+/**
+ * Events beyond this rate are dropped, so that a bulk change does not double the writes to the API server.
+ */
 const eventsPerSecond = 5
 const eventsAtOnce = 100
 /** Losses within this time are reported together. */
@@ -56,7 +58,7 @@ const lossesMs = 30_000
 
 export function createEventRecorder(options: EventRecorderOptions) {
   const { client, clock = systemClock, onLost } = options
-  /** The time of the last record of each Event, in the order of these times. */
+  /** When each Event was last recorded, oldest first. */
   const recorded = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
   const rate = new RateLimiter({ perSecond: eventsPerSecond, burst: eventsAtOnce }, clock)
@@ -67,7 +69,9 @@ export function createEventRecorder(options: EventRecorderOptions) {
     return recordedMs !== undefined && clock.monotonicMs() - recordedMs < repeatMs
   }
 
-  /** Finding the oldest costs a walk over forgotten ones, so it is called for recorded Events only. */
+  /**
+   * Deleting from the front of a Map leaves gaps that each walk skips, so this runs only for recorded Events.
+   */
   function remember(key: string): void {
     recorded.delete(key)
     recorded.set(key, clock.monotonicMs())
@@ -78,7 +82,7 @@ export function createEventRecorder(options: EventRecorderOptions) {
   }
 
   return {
-    /** Never throws. The same Event is not recorded again within ten minutes. */
+    /** Records the Event unless an equal one was recorded within `repeatMs`. Never throws. */
     record(event: ObjectEvent): void {
       const { regarding, type, reason, note } = event
       const key = JSON.stringify([regarding.metadata.uid, type, reason, note])
@@ -92,7 +96,7 @@ export function createEventRecorder(options: EventRecorderOptions) {
         .finally(() => pending.delete(sent))
       pending.add(sent)
     },
-    /** Resolves when all recorded Events have been sent or dropped. */
+    /** Resolves when all recorded Events have been sent or lost. */
     async settled(): Promise<void> {
       await Promise.all(pending)
       losses.report()
@@ -100,7 +104,7 @@ export function createEventRecorder(options: EventRecorderOptions) {
   }
 }
 
-/** Counts lost Events, and reports the number after `lossesMs`. */
+/** Counts lost Events, and reports their number after `lossesMs`. */
 function createLosses(onLost: EventRecorderOptions['onLost']) {
   let count = 0
   let cause = ''
@@ -150,6 +154,6 @@ function toObject(
 function limitBytes(note: string): string {
   const bytes = Buffer.from(note)
   if (bytes.length <= maxNoteBytes) return note
-  // Leaves room for the ellipsis, and for the replacement of a truncated character.
+  // Leaves room for the ellipsis and for a replacement character in place of a cut one.
   return `${bytes.subarray(0, maxNoteBytes - 6).toString()}…`
 }

@@ -1,8 +1,8 @@
 import { KubeConfig } from '@kubernetes/client-node'
 
 /**
- * The library's reader of kubeconfig files. It is the only thing that is taken from the library, and is
- * imported by its name here, so that a bundle leaves the models of every kind out, which are most of it.
+ * Creates the library's reader of kubeconfig files. Nothing else is used from the library. The import by name
+ * lets a bundle leave out the library's models of all kinds, which are most of it.
  */
 export function createKubeConfig(): KubeConfig {
   return new KubeConfig()

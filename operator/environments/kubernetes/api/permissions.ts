@@ -2,21 +2,22 @@ import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { serviceNames } from '../../../model.ts'
 import { lastGoodObjectNames } from './last-good-objects.ts'
 
-/**
- * A permission of the operator in RBAC, and its reason. The chart's roles are generated from this list alone.
- */
+/** A permission that the operator needs in RBAC, and why. The chart's roles are generated from these. */
 export interface Permission {
   readonly group: string
-  /** `deployments`, or a part of it: `deployments/status`. */
+  /** `deployments`, or a subresource: `deployments/status`. */
   readonly resource: string
   readonly verbs: readonly Verb[]
   /**
-   * The scope: the namespaces whose custom resources the operator watches (all of them, or some); those that
-   * granted their Secrets; the operator's own namespace, where its workloads are; or the cluster, for
-   * resources without a namespace.
+   * Where the permission applies. `watched`: in the namespaces whose custom resources the operator watches,
+   * all or some. `granted`: in the namespaces that granted their Secrets. `own`: in the operator's namespace,
+   * which has its workloads. `cluster`: for resources without a namespace.
    */
   readonly scope: 'watched' | 'granted' | 'own' | 'cluster'
-  /** The names of the only objects, without that of the installation: `ca` for `tollway-ca`. */
+  /**
+   * The names of the only objects to which it applies, without the installation's name: `ca` for
+   * `tollway-ca`.
+   */
   readonly names?: readonly string[]
   /** The service that needs the permission; left out if it is always needed. */
   readonly only?: 'payments'
@@ -26,13 +27,16 @@ export interface Permission {
 type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete'
 
 const reflect = ['get', 'list', 'watch'] as const
-/** A server-side apply that finds no object also needs the right to create one of that name. */
+/** Includes `create`, because a server-side apply of a missing object needs that right. */
 const write = ['create', 'patch', 'delete'] as const
 
-/** The Secrets that the operator creates for itself and its services. */
+/** The Secrets that the operator creates for itself and its services, without the installation's name. */
 export const ownSecretNames = ['ca', 'feed-server', 'feed-client', 'payments'] as const
 
-/** A role cannot limit a list or a watch by labels, only to one name. */
+/**
+ * A role can limit a list or a watch only by name, not by labels. Therefore the rights to read cover all
+ * objects of the kind, and only those to write are limited to `names`.
+ */
 const ownChildren = (
   group: string,
   resource: string,
@@ -61,7 +65,7 @@ export const permissions: readonly Permission[] = [
   {
     group: apiGroup,
     resource: 'merchants',
-    // RBAC cannot limit the field; a policy of the chart rejects a change of the spec.
+    // RBAC cannot limit a right to one field. A policy of the chart rejects changes of the spec.
     verbs: ['patch'],
     scope: 'watched',
     why: 'the finalizer that keeps a Merchant until its merchant is closed',
@@ -69,7 +73,8 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    // Secrets are read by the name in a resource. The operator never lists or watches them.
+    // Secrets are read by the name that a resource gives. The operator never lists or watches tenants'
+    // Secrets.
     verbs: ['get'],
     scope: 'granted',
     why: 'the tokens of routes and the secrets that sign webhooks',
@@ -77,7 +82,7 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    // A policy of the chart limits these writes to Secrets that the operator labels as its own.
+    // A policy of the chart limits these writes to Secrets with the operator's label.
     verbs: ['create', 'update'],
     scope: 'granted',
     only: 'payments',
@@ -110,7 +115,7 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    // Each list and watch is of one name.
+    // Each list and each watch selects a single name.
     verbs: ['get', 'list', 'watch', 'patch'],
     scope: 'own',
     names: ownSecretNames,
@@ -119,7 +124,7 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    // RBAC does not see the name in a create; a policy of the chart limits the names and the type.
+    // RBAC does not see the name in a create request. A policy of the chart limits the names and the type.
     verbs: ['create'],
     scope: 'own',
     why: 'the same Secrets, when they do not exist',
@@ -193,14 +198,16 @@ export interface RbacRule {
 }
 
 interface RuleChoice {
-  /** The name of the installation, to which rules are limited that have names; left out for any name. */
+  /**
+   * The installation whose name `Permission.names` get as a prefix; left out, the rules apply to any name.
+   */
   readonly installation?: string | undefined
-  /** The rules for this service; left out for those that always apply. */
+  /** Selects the permissions of this service; left out, those that are always needed. */
   readonly only?: Permission['only']
   readonly list?: readonly Permission[]
 }
 
-/** The rules of one scope. */
+/** Returns the RBAC rules of one scope. */
 export function makeRules(
   scope: Permission['scope'],
   { installation, only, list = permissions }: RuleChoice = {},
@@ -209,7 +216,7 @@ export function makeRules(
   return toRules(chosen, installation)
 }
 
-/** One rule for the resources of a group that allow the same verbs on the same names. */
+/** Merges permissions of the same group, verbs and names into one rule. */
 function toRules(list: readonly Permission[], installation: string | undefined): readonly RbacRule[] {
   const named = list.map(permission => ({
     ...permission,

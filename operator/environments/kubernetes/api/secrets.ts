@@ -6,21 +6,21 @@ import type { ApiResource, KubeObject } from './kube-object.ts'
 const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 const envelope = { apiVersion: 'v1', kind: 'Secret' }
 
-/** The entries of a Secret as text. */
 export interface SecretContent {
   readonly data: Readonly<Record<string, string>>
   /**
-   * The object's uid and resourceVersion: an apply with the latter alone would create a deleted object again.
+   * The uid and the resourceVersion. With the resourceVersion alone, an apply would create a deleted Secret
+   * again.
    */
   readonly version: string
   readonly uid: string
-  /** Whether the Secret has every owner of the `SecretPlace`. */
+  /** Whether the Secret has every owner of the `SecretScope`. */
   readonly isOwned: boolean
 }
 
 interface SecretScope {
   readonly namespace: string
-  /** Labels and owners of the Secrets that are created or changed. */
+  /** The labels and owners that a write gives to a Secret. */
   readonly metadata?: {
     readonly labels?: Readonly<Record<string, string>>
     readonly ownerReferences?: readonly { readonly uid: string }[]
@@ -28,8 +28,8 @@ interface SecretScope {
 }
 
 /**
- * Returns the Secrets of one namespace, by name. It needs the verbs get, create and patch. Entries of other
- * writers stay.
+ * Gives access to the Secrets of one namespace by name. Requires the verbs get, create and patch. A write
+ * keeps the entries of other writers.
  */
 export function secretAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'apply'>,
@@ -43,8 +43,8 @@ export function secretAccess(
       return found && toContent(found, owners)
     },
     /**
-     * Creates the Secret, or changes exactly the known state. Rejects with `code` 409 if the state is another
-     * one.
+     * Creates the Secret if `known` is undefined; otherwise changes it only if it is still at
+     * `known.version`. Rejects with `code` 409 if it is not.
      */
     async put(
       name: string,
@@ -69,7 +69,7 @@ interface SecretWatchOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
   readonly namespace: string
   readonly names: readonly string[]
-  /** Called after each change of one of the Secrets, and when it is found first. It must not throw. */
+  /** Called after each change of one of the Secrets, and when it is first found. It must not throw. */
   readonly onChange: () => void
   readonly onError: (secret: string, error: unknown) => void
   /** Uniform in [0, 1). */
@@ -77,8 +77,8 @@ interface SecretWatchOptions {
 }
 
 /**
- * Watches each Secret by its name, so that the verbs list and watch are needed for these names only. Resolves
- * the returned function's promise when all watches have ended.
+ * Watches each Secret by its name, so that list and watch are required for these names only. Returns a
+ * function that ends all watches and resolves when they have ended.
  */
 export function watchSecrets(options: SecretWatchOptions): () => Promise<void> {
   const { client, namespace, names, onChange, onError, random } = options

@@ -10,24 +10,24 @@ import type { KubeObject } from './kube-object.ts'
 
 interface HttpCall {
   readonly method: string
-  /** The path below the server's address, with its query. */
+  /** The path below the server's base URL, with the query. */
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly signal: AbortSignal
-  /** Whether the answer is endless. Its connection is then not shared by other calls. */
+  /** Whether the answer has no end, like the answer to a watch. Such a call gets a separate connection. */
   readonly endless?: boolean
 }
 
-/** Sends calls to the API server over kept connections. */
+/** Sends calls to the API server, and keeps connections for later calls. */
 export type KubeTransport = ReturnType<typeof createTransport>
 
 /**
- * The kernel probes the connection of an endless answer after this time without a segment, and then each
- * second. The connection fails after 10 probes without an answer.
+ * After this time without data, the kernel probes the connection of an endless answer every second. The
+ * connection fails after 10 unanswered probes.
  */
 const tcpKeepaliveIdleMs = 15_000
-/** Idle connections are closed after this time, before the server closes them during a call (after 90 s). */
+/** Idle connections are closed after this time. The server closes them after 90 s, possibly during a call. */
 const idleConnectionMs = 30_000
 const maxConnections = 32
 
@@ -41,7 +41,7 @@ export function createTransport(access: KubeApiAccess) {
 
   return {
     /**
-     * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a
+     * Resolves with the head of any answer; the caller must read or destroy its body. Rejects with a
      * `KubeApiError` that names the server.
      */
     async open(call: HttpCall): Promise<IncomingMessage> {
@@ -65,7 +65,7 @@ export function createTransport(access: KubeApiAccess) {
         reject(new KubeApiError(0, 'Unreachable', `${name}: ${problem}`))
       })
       sent.on('response', response => {
-        // An error without a reader must not end the process.
+        // Without a listener, an error of the body would end the process.
         response.on('error', () => {})
         resolve(response)
       })
@@ -80,9 +80,9 @@ export function createTransport(access: KubeApiAccess) {
 }
 
 /**
- * Returns the whole body as text.
+ * Resolves with the whole body as text.
  *
- * @throws KubeApiError `TooLarge` beyond `maxBytes`; the rest is then not read
+ * @throws KubeApiError `TooLarge` if it is longer than `maxBytes`
  */
 export async function readWholeBody(
   response: IncomingMessage,
@@ -97,7 +97,8 @@ export async function readWholeBody(
 /**
  * Yields the lines of a body as they arrive.
  *
- * @throws KubeApiError `TooLarge` for a line beyond `maxBytes`, `BadAnswer` when the body ends within a line
+ * @throws KubeApiError `TooLarge` for a line longer than `maxBytes`, `BadAnswer` if the body ends within a
+ *   line
  */
 async function* readLines(response: IncomingMessage, call: string, maxBytes: number): AsyncGenerator<string> {
   let begun: Buffer[] = []
@@ -120,7 +121,7 @@ async function* readLines(response: IncomingMessage, call: string, maxBytes: num
   if (length > 0) throw new KubeApiError(0, 'BadAnswer', `${call}: the answer ended within a line`)
 }
 
-/** An event of an object. A bookmark has nothing but the resourceVersion that was reached. */
+/** An event of a watch. A bookmark contains only the resourceVersion that was reached. */
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
   readonly object: KubeObject
@@ -129,9 +130,9 @@ export interface WatchEvent {
 const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'])
 
 /**
- * Yields the events of a watch, one JSON text in each line.
+ * Yields the events of a watch; each line of the body is a JSON text.
  *
- * @throws KubeApiError with the server's code for its error event, `BadAnswer` for anything that is no event
+ * @throws KubeApiError with the server's code for an error event, `BadAnswer` for a line that is no event
  */
 export async function* readWatchEvents(
   response: IncomingMessage,
@@ -161,7 +162,7 @@ function toEvent(line: string, call: string): WatchEvent {
   return { type: type as WatchEvent['type'], object }
 }
 
-/** A bookmark has no name. */
+/** Returns whether the object of an event has the required metadata. Only a bookmark needs no name. */
 function isEventObject(type: unknown, object: Readonly<Record<string, unknown>>): object is KubeObject {
   const { metadata } = object
   if (!isObject(metadata) || typeof metadata['resourceVersion'] !== 'string') return false

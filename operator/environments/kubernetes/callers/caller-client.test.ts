@@ -75,7 +75,7 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
     const resource = {
       apiVersion: 'tollway.dev/v1alpha1',
       kind: 'RateLimitConfig',
-      // What a manager wrote before is not part of an apply.
+      // An apply leaves out what the API server has recorded about earlier writes.
       metadata: { name, namespace: 'default', resourceVersion: '1', managedFields: [] },
       spec: { domain: name, descriptors },
     }

@@ -12,18 +12,21 @@ import { createKubeClient, type KubeClient } from '../api/client.ts'
 import { customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 
-/** The manager of the fields that users apply in the console. */
+/** The field manager of what users apply in the console. */
 const fieldManager = 'tollway-console'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
 
-/** The operator writes a status between the read and the apply. */
+/**
+ * An apply is tried this many times, because the operator may write the status between the read and the
+ * apply.
+ */
 const maxAttempts = 5
 
 /**
  * Returns a function that applies a RateLimitConfig by server-side apply with the token of the caller. It
- * rejects with an `ApiError` of the API server's status: 403 without the right, 409 with the fields of other
- * managers or if the resource has another version, 422 for content that is not allowed.
+ * rejects with an `ApiError` that has the status of the API server: 403 without the right; 409 for fields of
+ * other managers, or if the resource has another version than the request; 422 for invalid content.
  */
 export function applyAsCaller(access: KubeApiAccess, options: KubeClientOptions) {
   return (request: ApplyRequest): Promise<AppliedResource> =>
@@ -50,8 +53,8 @@ const read = (client: KubeClient, { namespace, name, signal }: ApplyRequest) =>
   client.get(rateLimitConfigs, { namespace, name }, { signal })
 
 /**
- * Applies the object. If it has a version, the API server rejects the apply when the object has been changed
- * since it was read. The uid prevents that a deleted object is created again.
+ * Applies the resource. If the request has a version, the API server rejects the apply when the object has
+ * changed since `before` was read. The uid prevents that a deleted object is created again.
  */
 function write(
   client: KubeClient,
@@ -78,8 +81,8 @@ async function hasChanged(client: KubeClient, request: ApplyRequest, before: Kub
 }
 
 /**
- * Calls the API server with the token of a caller. The credentials of the operator are not used. Rejects with
- * an `ApiError` of the API server's status, and with 401 without a token.
+ * Calls the API server with the token of a caller, and without the operator's credentials. Rejects with an
+ * `ApiError` that has the status of the API server; 401 without a token.
  */
 async function asCaller<Result>(
   access: KubeApiAccess,
@@ -99,10 +102,13 @@ async function asCaller<Result>(
   }
 }
 
-/** Returns the token with the authority of the API server as the operator knows it. */
+/**
+ * Returns credentials with the caller's token, and with the server's authority from the operator's own
+ * credentials.
+ */
 async function makeCallerCredentials(access: KubeApiAccess, token: string): Promise<KubeCredentials> {
   const { tls, agent } = await access.credentials()
-  // The agent of a proxy holds the operator's client certificate, which would take precedence.
+  // The agent of a proxy has the operator's client certificate, which would take precedence over the token.
   if (agent !== undefined) {
     const message = 'calls with the token of the caller are not possible with proxy-url in the kubeconfig'
     throw new ApiError('proxy', message)
@@ -111,7 +117,7 @@ async function makeCallerCredentials(access: KubeApiAccess, token: string): Prom
   return { headers: { authorization: `Bearer ${token}` }, tls: server }
 }
 
-/** The codes for the reasons of the API server that a caller can do something about. */
+/** The codes for those of the API server's reasons that a caller can do something about. */
 const codesOfReasons: Readonly<Record<string, ApiErrorCode>> = {
   AlreadyExists: 'conflict',
   Conflict: 'conflict',
@@ -123,7 +129,7 @@ const codesOfReasons: Readonly<Record<string, ApiErrorCode>> = {
   Unauthorized: 'unauthenticated',
 }
 
-/** Returns the error with the words of the API server, without the call that the operator made. */
+/** Returns an error with the API server's words, without the request that the operator made. */
 function fromKubeApiError({ code, reason, message }: KubeApiError): ApiError {
   const isOfCaller = code >= 400 && code < 500
   const before = `: ${code} ${reason}: `
@@ -133,12 +139,12 @@ function fromKubeApiError({ code, reason, message }: KubeApiError): ApiError {
   return new ApiError(known ?? 'api-server', words, { status: isOfCaller ? code : 503 })
 }
 
-/** `kubectl apply` stores the whole object in it. */
+/** `kubectl apply` stores a copy of the whole object in this annotation. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /**
- * Returns a function that reads a resource with the token of the caller: without its status and without
- * fields that the API server sets. It rejects with an `ApiError` of the API server's status.
+ * Returns a function that reads a resource with the token of the caller. The result has no status and no
+ * fields that the API server sets. It rejects with an `ApiError` that has the status of the API server.
  */
 export function readAsCaller(access: KubeApiAccess, options: KubeClientOptions) {
   return ({ kind, namespace, name, token, signal }: ManifestRequest): Promise<WrittenResource> =>
@@ -151,7 +157,7 @@ export function readAsCaller(access: KubeApiAccess, options: KubeClientOptions) 
     })
 }
 
-/** Returns the fields of an object that its author writes, as YAML with their version. */
+/** Returns the fields that the author of an object writes, as YAML, with the object's version. */
 function toWrittenResource({ apiVersion, kind, metadata, ...content }: KubeObject): WrittenResource {
   const { namespace, name, labels, annotations } = metadata as KubeObject['metadata'] & {
     readonly labels?: Readonly<Record<string, string>>

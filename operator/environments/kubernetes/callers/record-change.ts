@@ -4,7 +4,7 @@ import type { CounterChangeEvent } from '../../../api/sources.ts'
 import type { EventRecorder } from '../api/events.ts'
 import type { ClusterController } from '../controller.ts'
 
-/** Records an Event of the RateLimitConfig whose counter a user changed, or may have changed. */
+/** Records an Event about the RateLimitConfig whose counter a user has changed, or may have changed. */
 export function recordCounterChange(
   events: Pick<EventRecorder, 'record'>,
   limits: Pick<ClusterController, 'list'>,
@@ -18,7 +18,7 @@ export function recordCounterChange(
   const done = by === undefined ? 'reset a counter' : `raised a counter by ${by}`
   const what = unknown === undefined ? done : `may have ${done}`
   const where = rule === '' ? `in the domain ${domain}` : `of the rule ${rule} in the domain ${domain}`
-  // Equal notes are recorded once in ten minutes, so the note has the time.
+  // Equal Events are recorded only once in ten minutes, so the note contains the time.
   const time = new Date(clock.nowMs()).toISOString()
   const why = unknown === undefined ? '' : `: ${unknown}`
   events.record({

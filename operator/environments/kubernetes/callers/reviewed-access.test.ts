@@ -52,7 +52,7 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     return body as { metadata: { uid: string } }
   }
 
-  /** Makes a service account with these rules in the namespace `shop`, and returns a token. */
+  /** Creates a service account with these rules in the namespace `shop`. Resolves with a token. */
   async function makeUser(
     name: string,
     rules: readonly object[],

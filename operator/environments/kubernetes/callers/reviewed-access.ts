@@ -14,7 +14,7 @@ interface ReviewedAccessOptions {
   readonly limits?: Partial<ReviewCacheLimits>
 }
 
-/** A token that is revoked, and a right that is taken, are valid for this time at most. */
+/** Revoked tokens and withdrawn rights stay valid for at most `keepMs`. */
 const defaultReviewLimits: ReviewCacheLimits = { keepMs: 10_000, maxEntries: 5_000, maxRunning: 32 }
 
 const tokenReviews = {
@@ -32,7 +32,7 @@ const accessReviews = {
 const reviewMs = 5_000
 const maxTokenBytes = 16 * 1024
 
-/** A user as the API server knows them. */
+/** A user as the API server identifies them. */
 interface User {
   readonly username: string
   readonly uid?: string | undefined
@@ -41,8 +41,8 @@ interface User {
 }
 
 /**
- * Returns the access of users of a cluster: the API server verifies the bearer token of each call
- * (TokenReview) and the right of its user (SubjectAccessReview). Tokens are kept as hashes only.
+ * Authenticates the users of a cluster: the API server verifies the bearer token of each call (TokenReview)
+ * and the user's right (SubjectAccessReview). Only hashes of tokens are kept.
  */
 export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions): CallerAuthentication {
   const cacheLimits = { ...defaultReviewLimits, ...limits }
@@ -113,7 +113,7 @@ function describeScope({ domain, namespace }: RightScope): string {
   return namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
 }
 
-/** @throws ApiError with 401 that contains nothing of the header */
+/** @throws ApiError with 401; it contains nothing of the header */
 function readBearerToken(header: string | undefined): string {
   if (header === undefined)
     throw unauthenticated('missing bearer token; expected Authorization: Bearer TOKEN')
@@ -130,7 +130,7 @@ const tooMany = () =>
     headers: { 'retry-after': '1' },
   })
 
-/** The words of the API server are left out, because they might cite the token. */
+/** Leaves out the API server's text, because it might quote the token. */
 function unavailable(kind: string, error: unknown): ApiError {
   const cause = error instanceof KubeApiError ? `${error.code} ${error.reason}` : (error as Error).name
   return new ApiError('reviews-failed', `the API server did not answer a ${kind}: ${cause}`, {
@@ -139,15 +139,15 @@ function unavailable(kind: string, error: unknown): ApiError {
 }
 
 interface ReviewCacheLimits {
-  /** The time for which an answer is used. */
+  /** How long an answer is used. */
   readonly keepMs: number
-  /** The maximum of kept answers; the oldest are dropped first. */
+  /** At most this many answers are kept; the oldest are dropped first. */
   readonly maxEntries: number
-  /** The maximum of concurrent reviews. */
+  /** The highest number of simultaneous reviews. */
   readonly maxRunning: number
 }
 
-/** @param tooMany returns the error for a question while `maxRunning` others wait */
+/** @param tooMany returns the error for a review beyond `maxRunning` */
 export function createReviewCache<Answer>(
   clock: Clock,
   { keepMs, maxEntries, maxRunning }: ReviewCacheLimits,
@@ -170,7 +170,8 @@ export function createReviewCache<Answer>(
 
   return {
     /**
-     * Resolves with the answer. Rejects as `ask` does, or with the error of `tooMany`; errors are not cached.
+     * Resolves with the cached or new answer. Rejects as `ask` does, or with the error of `tooMany`; errors
+     * are not cached.
      */
     async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
       const nowMs = clock.monotonicMs()

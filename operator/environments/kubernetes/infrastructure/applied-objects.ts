@@ -6,34 +6,34 @@ import type { KubeObject } from '../api/kube-object.ts'
 import { isSuperset } from './is-superset.ts'
 
 /**
- * Remembers the result of each apply: an equal object is not applied twice, and an applied object that was
- * changed by another program is repaired at the pace of repairs.
+ * Remembers the result of each apply. An unchanged object is not applied twice. An applied object that
+ * another program changes is repaired at most at the `repairRate`.
  */
 export type AppliedObjects = ReturnType<typeof createAppliedObjects>
 
-/** `wait`: apply again after this time, unless an event comes first. */
+/** What to do about an object. `wait`: decide again after this time, or after the next event. */
 export type NextStep =
   | { readonly what: 'leave' }
   /** `isRepair`: another program changed or deleted the applied object. */
   | { readonly what: 'apply'; readonly isRepair: boolean }
   | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'contested' }
 
-/** The time within which the watch must show an apply; later the apply counts as lost. */
+/** The watch must report an apply within this time; otherwise the apply counts as lost. */
 export const unseenMs = 5_000
 
 interface Applied {
   readonly wanted: string
-  /** The content of the result, without the fields that change by themselves. */
+  /** The content of the result that writers decide; see `serializeContent`. */
   readonly content: string
   readonly result: KubeObject
   readonly atMs: number
-  /** Whether the watch has shown this result, or a later state of the object. */
+  /** Whether the watch has reported this result or a later state of the object. */
   seen: boolean
 }
 
 /**
- * How often an object is repaired that another program changes. Otherwise two programs with different desired
- * states would overload the API server.
+ * The rate of repairs of an object that another program changes. Without a limit, two programs with different
+ * desired states would overload the API server.
  */
 export const repairRate = { perSecond: 1 / 60, burst: 2 } as const
 
@@ -50,7 +50,7 @@ export function createAppliedObjects(clock: Clock) {
     if (last === undefined)
       return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     const isBehind = isOutdated(last, live)
-    // An object from before the last write cannot be compared with a new desired state.
+    // A state from before the last write says nothing about the newly wanted state.
     if (last.wanted !== JSON.stringify(wanted)) {
       return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     }
@@ -66,9 +66,9 @@ export function createAppliedObjects(clock: Clock) {
   }
 
   return {
-    /** Returns the next step for a wanted object; `live` is its last known state. */
+    /** Returns what to do about a wanted object. `live` is its last known state. */
     nextStep,
-    /** Returns the results that `find` does not return yet, or only in an older state. */
+    /** Returns the results of which `find` returns nothing, or an older state. */
     unseen: (find: (result: KubeObject) => KubeObject | undefined): readonly KubeObject[] =>
       Array.from(known.values())
         .filter(last => isOutdated(last, find(last.result)))
@@ -104,7 +104,7 @@ function isOutdated(last: Applied, live: KubeObject | undefined): boolean {
 
 function isEnough(live: KubeObject | undefined, wanted: KubeObject): boolean {
   if (live === undefined) return false
-  // The objects of a list have neither of these two fields; they never differ for an object of one kind.
+  // Objects of a list lack these two fields, which never differ between objects of one kind.
   const { apiVersion: _version, kind: _kind, ...rest } = wanted
   return isSuperset(live, rest)
 }
@@ -113,7 +113,7 @@ function versionOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
   return metadata.resourceVersion ?? ''
 }
 
-/** Returns the content that writers decide: no status, and no counters of the API server. */
+/** Returns the content that writers decide, without the status and the counters of the API server. */
 function serializeContent(object: KubeObject): string {
   const { apiVersion: _version, kind: _kind, status: _status, metadata, ...content } = object
   const { labels, annotations, ownerReferences } = metadata

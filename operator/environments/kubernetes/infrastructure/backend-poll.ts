@@ -2,19 +2,19 @@ import type { IncomingMessage } from 'node:http'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 
-/** Reads from pods whether their backends answer. */
+/** Polls pods for whether their backends answer. */
 export type BackendPoll = ReturnType<typeof pollBackends>
 
 export interface PolledPod {
   readonly uid: string
-  /** The address of its metrics: `http://10.0.0.7:9090`. */
+  /** The base URL of the pod's metrics: `http://10.0.0.7:9090`. */
   readonly url: string
 }
 
 interface BackendPollOptions {
-  /** Returns the pods that accept calls. */
+  /** Returns the pods to poll: those that accept calls. */
   readonly pods: () => readonly PolledPod[]
-  /** Called after each change of an answer. */
+  /** Called after a round in which the problem of a pod has changed. */
   readonly onChange: () => void
   readonly timing?: Partial<BackendPollTiming>
 }
@@ -23,20 +23,20 @@ export interface BackendPollTiming {
   readonly intervalMs: number
   /** The time limit of one request. */
   readonly timeoutMs: number
-  /** The maximum number of requests at a time. */
+  /** The highest number of simultaneous requests. */
   readonly concurrency: number
 }
 
 const defaultTiming: BackendPollTiming = { intervalMs: 5_000, timeoutMs: 2_000, concurrency: 16 }
 
-/** The path at which each service answers 200, or 503 with the cause. */
+/** At this path each service answers with 200, or with 503 and the cause. */
 const path = '/backend'
 const maxBodyBytes = 4_096
 const maxProblemChars = 300
 
 /**
- * Reads a page of each pod's port for probes at intervals, so that pods need no rights and no connection for
- * it. A pod that does not answer keeps its last answer, because the kubelet decides about readiness.
+ * Polls a page on each pod's metrics port, so that pods need no rights and no connection to report failures.
+ * A pod that does not answer keeps its last result, because the kubelet decides about readiness.
  */
 export function pollBackends({ pods, onChange, timing }: BackendPollOptions) {
   const { intervalMs, timeoutMs, concurrency } = { ...defaultTiming, ...timing }
@@ -65,7 +65,7 @@ export function pollBackends({ pods, onChange, timing }: BackendPollOptions) {
 
   timer = setTimeout(round, intervalMs).unref()
   return {
-    /** Returns the cause of a failure; undefined when the backend answers, or when that is not known. */
+    /** Returns why the pod's backend fails; undefined if it answers, or if that is unknown. */
     findProblem: (uid: string): string | undefined => problems.get(uid),
     stop(): void {
       stopped = true
@@ -74,7 +74,7 @@ export function pollBackends({ pods, onChange, timing }: BackendPollOptions) {
   }
 }
 
-/** Resolves with the cause of a failure, or an empty text; undefined if the pod does not answer. */
+/** Resolves with why the backend fails; empty if it answers; undefined if the pod gives no usable answer. */
 function ask(url: string, timeoutMs: number): Promise<string | undefined> {
   return new Promise(resolve => {
     const call = request(url, { agent: false, signal: AbortSignal.timeout(timeoutMs) }, response => {
@@ -90,7 +90,7 @@ async function readAnswer(response: IncomingMessage): Promise<string | undefined
   return response.statusCode === 503 ? printableLine(body ?? '') || 'no cause is reported' : undefined
 }
 
-/** Returns one printable line, because the text is shown in conditions and terminals. */
+/** Returns printable ASCII in one line, truncated, because the text is shown in conditions and terminals. */
 export function printableLine(text: string): string {
   return text
     .replace(/[^\x20-\x7e]+/g, ' ')

@@ -5,19 +5,22 @@ import type { KubeObject } from '../api/kube-object.ts'
 import { kinds } from './kinds.ts'
 import { autoscaledAnnotation } from './objects/workload-objects.ts'
 
-/** The field manager that owns the number of replicas until the autoscaler has written one. */
+/** The field manager that owns `replicas` until the autoscaler has written it. */
 const replicasOwner = 'tollway-replicas'
 
-/** Returns whether the operator still owns the number of replicas of a Deployment that has an autoscaler. */
+/**
+ * Returns whether `replicas` must be handed over before the apply: the Deployment gets an autoscaler for the
+ * first time.
+ */
 export function mustHandOver(wanted: KubeObject, live: KubeObject | undefined): boolean {
   return isAutoscaled(wanted) && (live === undefined || !isAutoscaled(live))
 }
 
 /**
- * Prepares a Deployment for an apply without `replicas`. The API server removes and then defaults a field
- * that its last owner no longer applies: the service would be left with one replica. Therefore another
- * manager applies the number first; a new Deployment begins with `replicas`. Reads the state of the server,
- * because a copy may be outdated; rejects with 409 if that changes meanwhile.
+ * Prepares a Deployment for an apply without `replicas`. When the last owner of a field stops applying it,
+ * the API server removes the field and then sets the default, which would leave one replica. Therefore
+ * another manager applies the present number first. A new Deployment is created with `replicas`. Reads the
+ * present state from the API server, and rejects with 409 if it changes meanwhile.
  */
 export async function handOverReplicas(
   client: Pick<KubeClient, 'get' | 'apply'>,
@@ -29,7 +32,8 @@ export async function handOverReplicas(
   const live =
     found ?? (await client.apply(kinds.Deployment, withReplicas(wanted, replicas), { force: true }))
   const { name, namespace } = wanted.metadata
-  // The controller's first update of a new Deployment changes its version, but not its replicas.
+  // No version is given for a new Deployment, because the controller's first update changes it, though not
+  // `replicas`.
   const version = found === undefined ? {} : { resourceVersion: live.metadata.resourceVersion }
   const { apiVersion, kind } = wanted
   const number = {
@@ -58,17 +62,22 @@ function specOf({ spec }: KubeObject): Readonly<Record<string, unknown>> {
   return isObject(spec) ? spec : {}
 }
 
-/** An object that another program changes as often as the operator repairs it. */
+/**
+ * An object that another program has changed `contestedLimits.changes` times after the operator applied it.
+ */
 export interface ContestedObject {
-  /** The object with its `apiVersion`, `kind` and metadata. */
+  /** The object, with `apiVersion`, `kind` and metadata. */
   readonly object: KubeObject
-  /** The text for people: the change, and the program that makes it. */
+  /** A text for people: the change, and the program that makes it. */
   readonly message: string
 }
 
 export type ContestedObjects = ReturnType<typeof createContestedObjects>
 
-/** This number of changes within the window makes an object contested, at any pace. */
+/**
+ * An object is contested after this number of changes within the window, until there is none for
+ * `overAfterMs`.
+ */
 const contestedLimits = { changes: 3, windowMs: 30 * 60_000, overAfterMs: 10 * 60_000 } as const
 
 interface History {
@@ -101,7 +110,8 @@ export function createContestedObjects(
 
   return {
     /**
-     * Another program changed an object that the operator applied. `live` is undefined when it was deleted.
+     * Records that another program changed an object that the operator applied. `live` is undefined if it was
+     * deleted.
      */
     changed(object: KubeObject, live: KubeObject | undefined): void {
       forgetOld()
@@ -115,12 +125,11 @@ export function createContestedObjects(
       histories.set(key, history)
       if (!wasContested && isContested(history)) onBegin(toContested(history))
     },
-    /** The objects that are contested now. */
     current(): readonly ContestedObject[] {
       forgetOld()
       return [...histories.values()].filter(isContested).map(toContested)
     },
-    /** This operator no longer leads. */
+    /** Forgets all changes. Called when this operator no longer leads. */
     clear: () => histories.clear(),
   }
 }
@@ -136,10 +145,10 @@ function toContested({ object, manager, timesMs }: History): ContestedObject {
 const advice = 'Make it leave the object to the operator, which repairs it twice a minute at most'
 
 const ownManagers: ReadonlySet<unknown> = new Set([fieldOwner, replicasOwner])
-/** It writes annotations of every Deployment. */
+/** Writes annotations of every Deployment, so it is blamed only if there is no other manager. */
 const controllers = 'kube-controller-manager'
 
-/** Returns the manager that changed the object last. */
+/** Describes the manager that changed the object last. */
 function describeLastManager(live: KubeObject | undefined): string {
   if (live === undefined) return 'another program deletes it'
   const fields = live.metadata['managedFields']

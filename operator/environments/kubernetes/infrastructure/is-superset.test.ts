@@ -6,7 +6,9 @@ import fc from 'fast-check'
 import { load } from 'js-yaml'
 import { isSuperset, sameQuantity } from './is-superset.ts'
 
-/** A field, its desired value, and its live value. A dash stands for nothing. */
+/**
+ * Each row: a field, its desired value, and a live value that suffices. A dash stands for a missing value.
+ */
 const enough = `
   a: 1 | 1
   map: {a: 1} | {a: 1, b: 2}
@@ -68,7 +70,7 @@ test('every object is a superset of itself', () => {
   for (const object of wantedObjects) assert.ok(isSuperset(structuredClone(object), object))
 })
 
-/** The places of all texts and numbers in a value. */
+/** Returns the paths of all texts and numbers in a value. */
 function leavesOf(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
   if (typeof value !== 'object' || value === null) return [path]
   return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, [...path, name]))

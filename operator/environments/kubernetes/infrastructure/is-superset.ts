@@ -1,16 +1,19 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 
 /**
- * Returns whether the live object has all wanted content. Additional content is ignored, because the API
- * server fills in defaults, and other writers may add labels, containers and variables. If an addition would
- * change the meaning (a selector, the rules of a policy), both must be equal. The rules are those of
- * server-side apply: lists are maps by the keys below, or are compared as one value (atomic).
+ * Returns whether the live object contains all wanted content. Other live content is ignored, because the API
+ * server fills in defaults, and other writers may add labels, containers and variables. Where an addition
+ * would change the meaning (a selector, the rules of a policy), both values must be equal. As in server-side
+ * apply, lists in `listKeys` are compared item by item, other lists as one value.
  */
 export function isSuperset(live: unknown, wanted: unknown): boolean {
   return contains(live, wanted, '')
 }
 
-/** The keys that identify the items of a list. The first alternative that a wanted item has is used. */
+/**
+ * The fields that identify the items of a list. Of several alternatives, the first one that a wanted item has
+ * is used.
+ */
 const listKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
   containers: [['name']],
   env: [['name']],
@@ -25,15 +28,16 @@ const listKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
   volumes: [['name']],
 }
 
-/** The maps that are compared as one value: additional entries count as a difference. */
+/** The maps that are compared as one value, so that an additional entry is a difference. */
 const atomicMaps: ReadonlySet<string> = new Set(['labelSelector', 'nodeSelector', 'podSelector', 'selector'])
 
 /**
- * The fields whose values (or those in them) are quantities, which the API server writes in a canonical form.
+ * The fields with quantities, either directly or as the values of a map. The API server rewrites quantities
+ * in a canonical form.
  */
 const quantityFields: ReadonlySet<string> = new Set(['limits', 'requests', 'sizeLimit'])
 
-/** @param field the name of both values, which decides how they are compared. */
+/** @param field the name of the field that has both values; it decides how they are compared */
 function contains(live: unknown, wanted: unknown, field: string): boolean {
   if (isEmpty(wanted) && isEmpty(live)) return true
   if (quantityFields.has(field)) return containsQuantities(live, wanted)
@@ -44,7 +48,7 @@ function contains(live: unknown, wanted: unknown, field: string): boolean {
   return Object.entries(wanted).every(([name, value]) => contains(found[name], value, name))
 }
 
-/** Returns whether the API server omits the value when it stores an object. */
+/** Returns whether the API server omits such a value when it stores an object. */
 function isEmpty(value: unknown): boolean {
   if (value === undefined || value === null || value === '') return true
   return Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0
@@ -71,7 +75,7 @@ function itemLike(live: readonly unknown[], wanted: unknown, keys: readonly stri
   return live.find(isLike)
 }
 
-/** Returns whether values are equal in every field, in any order of the fields. */
+/** Returns whether both values are equal in every field. The order of the fields does not matter. */
 function isSame(live: unknown, wanted: unknown): boolean {
   if (Array.isArray(wanted)) {
     if (!Array.isArray(live) || live.length !== wanted.length) return false
@@ -103,17 +107,17 @@ const suffixes: Readonly<Record<string, number>> = {
 }
 
 /**
- * Returns whether two quantities of Kubernetes are equal: `0.5` and `500m`, 1 and `1000m`, `1024Mi` and
- * `1Gi`. A text that is not a quantity is equal only to itself.
+ * Returns whether two Kubernetes quantities are equal, for example `0.5` and `500m`, or `1024Mi` and `1Gi`. A
+ * text that is not a quantity is equal only to itself.
  */
 export function sameQuantity(a: unknown, b: unknown): boolean {
   if (a === b) return true
   const [left, right] = [toNumber(a), toNumber(b)]
-  // The API server rounds up to whole billionths; the tolerance is the error of binary fractions.
+  // The tolerance covers the rounding of binary fractions.
   return Math.abs(left - right) <= Math.max(Math.abs(left), Math.abs(right)) * 1e-12
 }
 
-/** Returns NaN for a value that is not a quantity. */
+/** Returns the value of a quantity; NaN for any other value. */
 function toNumber(value: unknown): number {
   if (typeof value === 'number') return value
   if (typeof value !== 'string') return Number.NaN

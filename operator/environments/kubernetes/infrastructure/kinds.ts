@@ -1,9 +1,6 @@
 import type { ApiResource, KubeObject } from '../api/kube-object.ts'
 
-/**
- * The kinds of the objects of a workload, in the order of their creation; they are deleted in the reverse
- * order.
- */
+/** The kinds of a workload's objects, in the order of creation. Deletion has the reverse order. */
 export const kinds = {
   ServiceAccount: core('serviceaccounts'),
   NetworkPolicy: { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', namespaced: true },
@@ -22,10 +19,10 @@ export type WorkloadObjectKind = keyof typeof kinds
 
 export const kindNames = Object.keys(kinds) as readonly WorkloadObjectKind[]
 
-/** The pods, which only their Deployment creates. */
+/** Pods, which only Deployments create. */
 export const podResource: ApiResource = core('pods')
 
-/** @throws Error for a kind that no workload has */
+/** @throws Error if the object's kind is not one of `kinds` */
 export function requireKind({ kind, metadata }: KubeObject): WorkloadObjectKind {
   const found = kindNames.find(name => name === kind)
   if (found === undefined) throw new Error(`${metadata.name}: no workload is made of the kind ${kind}`)

@@ -20,10 +20,10 @@ import {
 } from './testing/cluster-under-test.ts'
 
 const seed = Number(process.env['SEED'] ?? 20_260_501)
-/** A crash is played after every third write, and after each one in the long form. */
+/** A crash is simulated after every third write; with SOAK=1 after each one. */
 const stride = process.env['SOAK'] === '1' ? 1 : 3
 
-/** The desired states, one after the other; undefined for the removal. */
+/** The desired states in their order; undefined stands for the removal. */
 const steps: readonly (Workload | undefined)[] = [
   rateLimit(),
   rateLimit({ autoscaling, env: { A: 'b' } }),
@@ -165,7 +165,7 @@ function take(infrastructure: KubernetesInfrastructure, step: Workload | undefin
   return step === undefined ? infrastructure.remove('ratelimit') : infrastructure.apply(step)
 }
 
-/** Repeats the step while it rejects, as a reconciler does. */
+/** Repeats the step until it resolves, as a reconciler does. */
 async function takeInTheEnd(made: KubernetesInfrastructure, step: Workload | undefined): Promise<void> {
   await waitFor(
     'the workload',
@@ -182,7 +182,7 @@ async function takeInTheEnd(made: KubernetesInfrastructure, step: Workload | und
   )
 }
 
-/** Returns the content of all objects that writers decide. */
+/** Returns the content that writers decide, for all objects. */
 async function stateOf(opened: NamespaceUnderTest): Promise<readonly unknown[]> {
   const state: unknown[] = []
   for (const kind of kindNames) {
@@ -202,7 +202,7 @@ function replicasOf(object: KubeObject | undefined): unknown {
   return isObject(object?.['spec']) ? object['spec']['replicas'] : undefined
 }
 
-/** The client of a process that ends right after its write `lastWrite`. */
+/** Returns a client of a process that ends right after its write number `lastWrite`. */
 function dyingClient(client: KubeClient, lastWrite: number) {
   let writes = 0
   const assertAlive = () => {
@@ -231,7 +231,7 @@ function dyingClient(client: KubeClient, lastWrite: number) {
   return { client: dying, writes: () => writes }
 }
 
-/** A client whose lists are empty, and whose watches have no event. */
+/** Returns a client whose lists are empty and whose watches yield no event. */
 function emptyWorld(client: KubeClient): KubeClient {
   return {
     ...client,
@@ -240,7 +240,7 @@ function emptyWorld(client: KubeClient): KubeClient {
   }
 }
 
-/** A client whose lists stay as they are now. */
+/** Returns a client whose lists keep their present content and whose watches yield no event. */
 async function frozenWorld({ client, namespace }: NamespaceUnderTest): Promise<KubeClient> {
   const pages = new Map<string, ReturnType<KubeClient['list']>>()
   const list: KubeClient['list'] = (resource, options) => {

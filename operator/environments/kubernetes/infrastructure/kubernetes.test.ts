@@ -28,7 +28,7 @@ const allNames = [
   'Deployment/tollway-ratelimit',
 ]
 const autoscaler = 'HorizontalPodAutoscaler/tollway-ratelimit'
-/** The time limit of a repair. */
+/** The time within which an object must be repaired. */
 const repairMs = 5_000
 
 describe('workloads of a real API server', { skip: missingKubeAssets(), timeout: 120_000 }, () => {
@@ -40,7 +40,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
 
   const isWrite = ({ method }: { method: string }) => method !== 'GET'
   const writes = () => cluster.proxy.calls().filter(isWrite).length
-  /** Resolves after this time without a call other than a watch. */
+  /** Asserts that no call other than a watch is made in this time. */
   const idle = async (ms: number) => {
     const count = () => cluster.proxy.calls().filter(({ path }) => !path.includes('watch=true')).length
     const begun = count()

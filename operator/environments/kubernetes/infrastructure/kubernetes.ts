@@ -24,13 +24,16 @@ import { reconcileObjects } from './reconcile-objects.ts'
 export interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
   readonly installation: Installation
-  /** Returns the part of the configuration for the pods of a service. */
+  /** Returns the part of the configuration that concerns the pods of a service. */
   readonly shapeFor: (service: Workload['service']) => PodShape
-  /** Whether this process leads. Checked before each write; other processes write nothing. */
+  /**
+   * Returns whether this process leads. Checked before each write; a process that does not lead writes
+   * nothing.
+   */
   readonly mayWrite: () => boolean
-  /** Called with lasting problems for the log, such as an API server that does not answer. */
+  /** Called with problems for the log that last, for example if the API server does not answer. */
   readonly onProblem: (message: string) => void
-  /** Called when another program begins to undo repairs of an object again and again. */
+  /** Called when an object becomes contested; see `ContestedObject`. */
   readonly onContested?: (contested: ContestedObject) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -39,9 +42,9 @@ export interface KubernetesOptions {
 }
 
 interface KubernetesTiming {
-  /** How long `apply` and `remove` wait until the objects are known. */
+  /** How long `apply` and `remove` wait until the objects of the cluster have been listed. */
   readonly syncTimeoutMs: number
-  /** How long `remove` waits for the end of all objects, on top of the grace period of the replicas. */
+  /** How long `remove` waits until all objects are gone, in addition to the grace period of the replicas. */
   readonly removeTimeoutMs: number
   readonly reflector: Partial<ReflectorTiming>
   readonly backends: Partial<BackendPollTiming>
@@ -54,14 +57,17 @@ const defaultTiming: KubernetesTiming = {
   backends: {},
 }
 
-/** The attempts of a deletion that conflicts with a change, and the wait for the newer state. */
+/**
+ * How often a deletion that conflicts with a change is tried, and how long each try waits for the newer
+ * state.
+ */
 const maxDeleteTries = 5
 const newerStateMs = 1_000
 
 /**
- * The workloads of a cluster: Deployments with their other objects. Watches the objects of the installation
- * at once, also without leading. Applied objects are repaired when others change them, until they are
- * removed. The caller repeats an `apply` or `remove` that rejected.
+ * Runs workloads in a cluster, as Deployments with further objects. Watches the objects of the installation
+ * from the start, even if the operator does not lead. Repairs applied objects that other programs change,
+ * until they are removed. If `apply` or `remove` rejects, the caller must repeat it.
  */
 export class KubernetesInfrastructure implements Infrastructure {
   readonly #options: KubernetesOptions
@@ -69,7 +75,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   readonly #desired = new Map<string, Workload>()
   readonly #tasks = createSerialTasks()
   readonly #listeners: ((workload: string) => void)[] = []
-  /** The result of `observe` for each workload when its listeners were called last. */
+  /** For each workload, the result of `observe` as it was last reported to the listeners, in JSON. */
   readonly #reported = new Map<string, string>()
   readonly #expectations = new Expectations()
   readonly #obstacles: LastErrors
@@ -78,7 +84,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   readonly #writer: ObjectWriter
   readonly #repairs: WorkQueue
   readonly #backends: BackendPoll
-  /** Aborted when this operator no longer leads. */
+  /** Aborts when this operator no longer leads. */
   #term = new AbortController()
   #closed = false
 
@@ -136,28 +142,28 @@ export class KubernetesInfrastructure implements Infrastructure {
     this.#listeners.push(listener)
   }
 
-  /** Returns the progress of a workload; undefined if it does not exist. */
+  /** Returns the progress of a workload's rollout; undefined if the workload does not exist. */
   progress(name: string): RolloutProgress | undefined {
     const deployment = this.#findDeployment(name)
     return deployment && readProgress(deployment, this.observe(name), this.#options.installation.revision)
   }
 
   /**
-   * Returns the last error of the API server that prevents the apply of a workload; undefined when the last
-   * attempt succeeded, and at an operator that does not lead.
+   * Returns the error of the last attempt to apply a workload; undefined if it succeeded, or if this operator
+   * does not lead.
    */
   obstacle(name: string): string | undefined {
     return this.#obstacles.get(name)
   }
 
-  /** Returns the objects that another program changes as often as this operator repairs them. */
+  /** Returns the objects that another program keeps changing. */
   contestedObjects(): readonly ContestedObject[] {
     return this.#contestedObjects.current()
   }
 
   /**
-   * Ends the active writes of an operator that no longer leads, and repairs nothing until the next call of
-   * `apply`. Resolves when nothing is written any more.
+   * Aborts active writes, and repairs nothing until the next `apply`. Called when this operator no longer
+   * leads. Resolves when no write is active.
    */
   async standDown(): Promise<void> {
     this.#desired.clear()
@@ -168,7 +174,7 @@ export class KubernetesInfrastructure implements Infrastructure {
     this.#term = new AbortController()
   }
 
-  /** Stands down and ends the watches. Leaves all objects of the cluster unchanged. */
+  /** Calls `standDown` and ends the watches. Leaves all objects in the cluster unchanged. */
   async close(): Promise<void> {
     this.#closed = true
     this.#backends.stop()
@@ -180,7 +186,7 @@ export class KubernetesInfrastructure implements Infrastructure {
     await this.#assertReady(workload.name)
     this.#desired.set(workload.name, workload)
     const afterMs = await this.#reconcile(workload.name)
-    // The queue runs after the delay, and applies the workload that is desired at that time.
+    // Repeats the apply after the delay, with the workload that is then desired.
     if (afterMs !== undefined) this.#repairs.add(workload.name)
   }
 
@@ -203,7 +209,10 @@ export class KubernetesInfrastructure implements Infrastructure {
     )
   }
 
-  /** While the status of an object changes, its known version may be too old for a deletion. */
+  /**
+   * Deletes all objects of a workload. If an object changes meanwhile, the deletion of its known version
+   * conflicts and is tried again.
+   */
   async #deleteAll(name: string): Promise<void> {
     const versions = () => `${this.#remaining(name).map(({ metadata }) => metadata.resourceVersion)}`
     for (let tries = 1; ; tries++) {
@@ -218,7 +227,10 @@ export class KubernetesInfrastructure implements Infrastructure {
     }
   }
 
-  /** Resolves with the delay before the next attempt, if something cannot be done now. */
+  /**
+   * Applies or deletes the objects of a workload. Resolves with the delay before the next attempt if some
+   * cannot be written yet.
+   */
   #reconcile(name: string): Promise<number | undefined> {
     const { installation, shapeFor } = this.#options
     const [own, writer] = [this.#own, this.#writer]
@@ -237,7 +249,7 @@ export class KubernetesInfrastructure implements Infrastructure {
     return this.#own.pods().filter(pod => workloadOf(pod) === name)
   }
 
-  /** Returns the existing objects and pods of a workload. */
+  /** Returns the objects and pods of a workload that still exist. */
   #remaining(name: string): readonly KubeObject[] {
     return [...this.#own.ofWorkload(name).map(({ object }) => object), ...this.#listPods(name)]
   }
@@ -263,7 +275,10 @@ export class KubernetesInfrastructure implements Infrastructure {
     this.#options.onProblem(`${problem}; again in ${Math.round(retryMs)} ms`)
   }
 
-  /** Resolves when the objects of the cluster are known. Rejects after a time limit or without the Lease. */
+  /**
+   * Resolves when the objects of the cluster have been listed. Rejects after a time limit, or if this
+   * operator does not lead.
+   */
   async #assertReady(name: string): Promise<void> {
     if (!this.#options.mayWrite() || this.#term.signal.aborted) throw notLeading(name)
     if (await this.#until(this.#own.hasSynced, this.#timing.syncTimeoutMs)) return
@@ -276,16 +291,19 @@ export class KubernetesInfrastructure implements Infrastructure {
   }
 }
 
-/** Conditions on the objects of the cluster that calls wait for. */
+/** Conditions on the objects of the cluster for which calls wait. */
 class Expectations {
   readonly #checks = new Set<() => void>()
 
-  /** Checks the conditions after a change. */
+  /** Tests all conditions. Called after each change. */
   check(): void {
     for (const check of this.#checks) check()
   }
 
-  /** Resolves with whether the condition was met before the time limit and the abort. */
+  /**
+   * Resolves when the condition is met, after the time limit, or when the signal aborts. The result is
+   * whether it is met.
+   */
   async until(isMet: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>()
     const check = () => (isMet() ? resolve(true) : undefined)
@@ -307,7 +325,10 @@ function toPolledPods({ uid, ready, addresses: { metrics } }: Replica): readonly
   return ready && metrics !== undefined ? [{ uid, url: metrics }] : []
 }
 
-/** A workload with unknown Secrets keeps the digest of its Deployment, so that no replica is replaced. */
+/**
+ * Returns the workload with the digest of its Deployment if the digest of its Secrets is unknown, so that no
+ * replica is replaced.
+ */
 function keepDigest(workload: Workload | undefined, live: KubeObject | undefined): Workload | undefined {
   const secretsDigest = live && readSecretsDigest(live)
   if (workload?.secretsDigest !== undefined || secretsDigest === undefined) return workload

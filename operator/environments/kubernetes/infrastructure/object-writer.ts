@@ -18,28 +18,28 @@ import type { KindObject } from './own-objects.ts'
 
 interface ObjectWriterOptions {
   readonly client: Pick<KubeClient, 'get' | 'apply' | 'delete'>
-  /** Returns the known state of an object. */
+  /** Returns the known state of an object; undefined if it is not known to exist. */
   readonly find: (kind: WorkloadObjectKind, name: string) => KubeObject | undefined
   readonly clock: Clock
   readonly mayWrite: () => boolean
   readonly onProblem: (message: string) => void
   readonly contestedObjects: Pick<ContestedObjects, 'changed'>
-  /** Returns the signal of the present term, which ends each active call. */
+  /** Returns a signal that aborts when this operator no longer leads. */
   readonly signal: () => AbortSignal
 }
 
-/** Writes single objects, each only if it must. Methods reject with an `InfrastructureError`. */
+/** Writes single objects, but only those that need it. The methods reject with an `InfrastructureError`. */
 export class ObjectWriter {
   readonly #options: ObjectWriterOptions
   readonly #client: ObjectWriterOptions['client']
   readonly #applied: AppliedObjects
-  /** The objects that were removed since they were last applied. */
+  /** Limits the removals of an object that another program creates again after each removal. */
   readonly #removals = new Map<string, RateLimiter>()
-  /** The reported problem of each object, until it is over. */
+  /** The problem that was last reported of each object, until the object can be written again. */
   readonly #reported = new Map<string, string>()
-  /** Objects that differ from their applied state and are repaired later. */
+  /** Objects that another program changed, and whose repair has to wait. */
   readonly #withheld = new Set<string>()
-  /** The time of the request to delete the object with this uid. */
+  /** When the deletion of the object with this uid was requested. */
   readonly #removedMs = new Map<string, number>()
 
   constructor(options: ObjectWriterOptions) {
@@ -49,7 +49,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Applies the object. Resolves with the delay before the next apply, if it must not be written now.
+   * Applies the object if necessary. If it must not be written yet, resolves with the delay before the next
+   * call.
    *
    * @param replicas the initial number of replicas of a Deployment with an autoscaler
    */
@@ -62,8 +63,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Deletes an object in exactly this state. Resolves with the delay before the next attempt, if it must not
-   * be deleted now.
+   * Deletes the object if it still has this uid and version. If it must not be deleted yet, resolves with the
+   * delay before the next call.
    */
   async remove(live: KubeObject): Promise<number | undefined> {
     try {
@@ -73,7 +74,7 @@ export class ObjectWriter {
     }
   }
 
-  /** Returns the objects of a workload that were created and that the watches have not shown yet. */
+  /** Returns the objects of a workload that were applied but that the watches have not reported yet. */
   unseen(workload: string): readonly KindObject[] {
     return this.#applied
       .unseen(result => this.#options.find(requireKind(result), result.metadata.name))
@@ -90,7 +91,7 @@ export class ObjectWriter {
       return undefined
     }
     const step = this.#applied.nextStep(key, desired, live)
-    // A change whose repair has to wait is counted once.
+    // While a repair has to wait, the same change is not counted again.
     if (isForeignChange(step) && !this.#withheld.has(key))
       this.#options.contestedObjects.changed(desired, live)
     if (step.what === 'wait') {
@@ -128,7 +129,7 @@ export class ObjectWriter {
     return undefined
   }
 
-  /** The watched copy may still contain an object that was just deleted. */
+  /** Returns whether the object was deleted a moment ago, so that the watched copy may still contain it. */
   #wasRemovedLately(uid: string): boolean {
     const nowMs = this.#options.clock.monotonicMs()
     for (const [other, atMs] of this.#removedMs) {
@@ -143,7 +144,7 @@ export class ObjectWriter {
   }
 }
 
-/** Writes only while this process leads, and ends a call when its term ends. */
+/** Returns a client that writes only while this operator leads. Its calls are aborted when that ends. */
 function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): ObjectWriterOptions['client'] {
   const assertLeading = () => {
     if (!mayWrite()) throw new InfrastructureError('write nothing: another operator has the Lease')
@@ -161,7 +162,7 @@ function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): Objec
   }
 }
 
-/** Returns whether another program changed an applied object. */
+/** Returns whether another program changed or deleted an object that was applied. */
 function isForeignChange(step: NextStep): boolean {
   if (step.what === 'wait') return step.why === 'contested'
   return step.what === 'apply' && step.isRepair
@@ -171,7 +172,10 @@ function describeObject({ kind, metadata }: KubeObject): string {
   return `${kind} "${metadata.name}"`
 }
 
-/** The codes and words of an answer, and what a person can do. The first row that matches applies. */
+/**
+ * What a person can do about an answer, by its code and its words. The first matching row applies; no codes
+ * means any error.
+ */
 const advice: readonly (readonly [codes: readonly number[], words: RegExp, advice: string])[] = [
   [[403], /exceeded quota/, 'raise the quota of the namespace, or ask for less'],
   [[], /admission (webhook|policy)|ValidatingAdmissionPolicy/i, 'a policy of the cluster rejects it'],
@@ -183,7 +187,7 @@ const advice: readonly (readonly [codes: readonly number[], words: RegExp, advic
     /field is immutable/,
     'the field is immutable: delete the object, and the operator creates it again',
   ],
-  // An apply that cannot be read is answered with 500.
+  // The API server answers with 500 to an object that it cannot parse.
   [
     [],
     /quantities must match|unable to convert|failed to create typed/,
@@ -196,13 +200,13 @@ const advice: readonly (readonly [codes: readonly number[], words: RegExp, advic
 ]
 const trouble = 'the API server is failing or unreachable; the operator retries'
 
-/** The API server's `cannot patch resource "deployments" in API group "apps"`. */
+/** Matches the API server's `cannot patch resource "deployments" in API group "apps"`. */
 const missingPermission = /cannot (\w+) resource "([^"]+)" in API group "([^"]*)"/
 
 /**
- * Returns the error of a failed write for people: the object, the words of the server, and what to do.
+ * Returns an error for people: the object, the words of the server, and what to do.
  *
- * @param verb `applied`, `deleted`
+ * @param verb `applied` or `deleted`
  */
 function writeError(error: unknown, verb: string, { kind, metadata }: KubeObject): unknown {
   if (!(error instanceof KubeApiError)) return endOfTerm(error)
@@ -217,7 +221,10 @@ function writeError(error: unknown, verb: string, { kind, metadata }: KubeObject
   )
 }
 
-/** Returns the reason for which the end of a term aborted the call. */
+/**
+ * Returns the cause of an aborted call if it is that this operator no longer leads; otherwise the error
+ * itself.
+ */
 function endOfTerm(error: unknown): unknown {
   return error instanceof Error && error.cause instanceof InfrastructureError ? error.cause : error
 }
@@ -233,10 +240,13 @@ function adviceFor({ code }: KubeApiError, words: string): string {
   return found?.[2] ?? trouble
 }
 
-/** The codes of an answer that does not depend on the object. 500 may depend on it. */
+/**
+ * The codes of answers that do not depend on the object. 500 is not one of them, because an object may cause
+ * it.
+ */
 const outageCodes: ReadonlySet<number> = new Set([0, 401, 429, 503, 504])
 
-/** Returns whether the next write would fail too, because the error does not depend on this object. */
+/** Returns whether writes of other objects would fail with the same error. */
 export function isOutage({ cause }: InfrastructureError): boolean {
   if (!(cause instanceof KubeApiError)) return true
   return outageCodes.has(cause.code)

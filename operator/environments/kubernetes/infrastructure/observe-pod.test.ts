@@ -27,7 +27,7 @@ const container = (fields: string) => load(`{containerStatuses: [{image: tollway
 const killed =
   'lastState: {terminated: {exitCode: 137, reason: OOMKilled, finishedAt: "2026-01-01T12:00:05Z"}}'
 
-/** A pod's status, and the expected reason. */
+/** Each row: the status of a pod, and the expected reason. */
 const reasons: readonly (readonly [status: unknown, reason: string])[] = [
   [{}, 'starting'],
   [load('{conditions: [{type: Ready, status: "True"}]}'), ''],
@@ -111,7 +111,7 @@ const ofSecret = { of: 'secret', secret: 'payments-database' }
 const noFile = "DATABASE_URL_FILE: ENOENT: no such file or directory, open '/etc/tollway/database/url'"
 const refused = 'connect ECONNREFUSED 10.0.0.1:5432'
 
-/** A container's status after it has ended with this code and this message. */
+/** Returns the status of a container that ended with this exit code and this message. */
 const endedWith = (exitCode: number, message: string, restartCount = 1) => ({
   name: 'payments',
   image: 'payments:1',
@@ -127,7 +127,7 @@ const pullOf = (error: string) =>
 const cannotPull = (error: string) =>
   `the image payments:1 cannot be pulled: failed to resolve reference "docker.io/payments:1": ${error}`
 
-/** A container's status, and its obstacle. */
+/** Each row: the status of a container, and the expected obstacle. */
 const obstacles: readonly (readonly [status: object, obstacle: object | undefined])[] = [
   [
     endedWith(78, `${noFile}\n`),
@@ -148,7 +148,8 @@ const obstacles: readonly (readonly [status: object, obstacle: object | undefine
   ],
   [endedWith(78, 'PORT: "x" is not allowed'), { of: 'settings', cause: 'PORT: "x" is not allowed' }],
   [endedWith(78, ''), { of: 'settings', cause: 'it rejects its settings' }],
-  // The first seconds of an installation: one failure, a database that is late, a container that runs again.
+  // States in the first seconds of an installation: one failure, a database that is late, a container that
+  // runs again.
   [endedWith(78, noFile, 0), undefined],
   [
     endedWith(1, `level=error msg="start service failed" reason="no connection to the database: ${refused}"`),

@@ -8,8 +8,8 @@ import { printableLine } from './backend-poll.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * Returns the replicas of the pods of a workload that run or should run, the oldest first: without deleted
- * ones, and without those that have ended for good and were replaced.
+ * Returns the replicas for the pods of a workload, oldest first. Leaves out pods that are being deleted, and
+ * pods that have ended and will not run again.
  */
 export function observePods(pods: readonly KubeObject[]): readonly Replica[] {
   return pods
@@ -42,7 +42,7 @@ function observePod(pod: KubeObject): Replica {
   }
 }
 
-/** Returns the first cause why a pod is not ready. */
+/** Returns the first reason found why the pod is not ready. */
 function explainNotReady(pod: KubeObject, status: Fields): string {
   const scheduled = findPodCondition(status, 'PodScheduled')
   if (scheduled['status'] === 'False') return `no node takes it: ${asText(scheduled['message'])}`
@@ -56,8 +56,8 @@ function explainNotReady(pod: KubeObject, status: Fields): string {
 }
 
 /**
- * Returns the cause for which a container does not start until a person changes something. Whether a missing
- * Secret or image appears by itself within seconds is for the caller to wait for.
+ * Returns why a container does not start until a person changes something. A missing Secret or image may
+ * still appear within seconds; the caller decides how long to wait for it.
  */
 function findObstacle(pod: KubeObject, container: Fields): ReplicaObstacle | undefined {
   const { waiting, terminated, running } = asFields(container['state'])
@@ -72,14 +72,16 @@ function findObstacle(pod: KubeObject, container: Fields): ReplicaObstacle | und
     case 'CreateContainerConfigError':
       return { of: 'pod', cause: `${reason}: ${message}` }
   }
-  // A single failure may be one of the first seconds of an installation.
+  // A container that runs, or failed only once, has no obstacle: the first failure may be one of an
+  // installation that is not complete yet.
   if (running !== undefined || container['restartCount'] === 0) return undefined
   const last = isObject(terminated) ? terminated : asFields(asFields(container['lastState'])['terminated'])
   return settingsObstacle(pod, asText(container['name']), last)
 }
 
 /**
- * What another attempt does not change: the name of the image, its registry, or the permission to read it.
+ * Errors of a pull that another attempt does not remove: a wrong name of the image or registry, or a missing
+ * right.
  */
 const finalPullError =
   /not found|no such host|denied|unauthori[sz]ed|authorization failed|no match for platform/i
@@ -94,12 +96,15 @@ function pullObstacle(container: Fields, reason: string, message: string): Repli
 
 const missingFile = 'ENOENT'
 
-/** A service ends with a line for each setting that it rejects, and for each file that it cannot read. */
+/**
+ * Reads the obstacle from the last lines of a container. A service ends with one line for each setting that
+ * it rejects and each file that it cannot read.
+ */
 function settingsObstacle(pod: KubeObject, name: string, ended: Fields): ReplicaObstacle | undefined {
   const lines = asText(ended['message']).trim().split('\n')
   const container = listContainers(pod).find(one => one['name'] === name) ?? {}
   const rejectsSettings = ended['exitCode'] === settingsExitCode
-  // The last lines of any other end can be about a file that was only read again.
+  // After any other exit code, a line may be about a file that was only read again.
   for (const line of lines.filter(line => rejectsSettings || line.includes(missingFile))) {
     const file = secretFile(pod, container, line)
     if (file !== undefined) return file
@@ -108,7 +113,10 @@ function settingsObstacle(pod: KubeObject, name: string, ended: Fields): Replica
   return { of: 'settings', cause: printableLine(lines.at(-1) ?? '') || 'it rejects its settings' }
 }
 
-/** Returns the obstacle of a line about a setting whose file is a key of a Secret: `NAME: problem`. */
+/**
+ * Returns the obstacle for a line `NAME: problem` if the setting NAME names a file that is a key of a mounted
+ * Secret.
+ */
 function secretFile(pod: KubeObject, container: Fields, line: string): ReplicaObstacle | undefined {
   for (const env of asList(container['env']).map(asFields)) {
     const [setting, path] = [asText(env['name']), asText(env['value'])]
@@ -150,8 +158,8 @@ function waitingReason(waiting: Fields, container: Fields): string {
 }
 
 /**
- * Returns the reason for people. The message of the kubelet has the length of the wait, which begins at the
- * end of the container.
+ * Describes a crash with the time of the next start. The kubelet's message has the length of the wait, which
+ * starts at the end of the container.
  */
 function crashReason(message: string, container: Fields): string {
   const last = asFields(asFields(container['lastState'])['terminated'])
@@ -169,7 +177,7 @@ function describeEnd(terminated: Fields): string {
   return `exited with code ${typeof exitCode === 'number' ? exitCode : 'unknown'}${cause}`
 }
 
-/** Returns the milliseconds of a duration of Go, such as `1m20s`; NaN for any other text. */
+/** Returns the milliseconds of a Go duration such as `1m20s`; NaN for any other text. */
 function durationMs(text: string): number {
   const [, hours = 0, minutes = 0, seconds = 0] =
     /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$/.exec(text) ?? []
@@ -183,7 +191,7 @@ function probeText({ spec }: KubeObject): string {
   return `GET ${httpGet['path']} on the port ${httpGet['port']} is not answered with 200`
 }
 
-/** Returns the addresses for people. gRPC has no page, so it has no link. */
+/** Returns the addresses by port name, for people. The gRPC port has no page, so its address is no URL. */
 function formatAddresses({ spec }: KubeObject, ip: string): Readonly<Record<string, string>> {
   const { ports } = asFields(firstItem(asFields(spec)['containers']))
   if (ip === '' || !Array.isArray(ports)) return {}
@@ -195,8 +203,10 @@ function formatAddresses({ spec }: KubeObject, ip: string): Readonly<Record<stri
   )
 }
 
-/** A pod of Tollway has one container; injected containers come after it. */
-/** Returns the first container that is not ready, init containers first; else the first container. */
+/**
+ * Returns the status of the first container that is not ready, init containers first; otherwise of the first
+ * container.
+ */
 function selectContainer(status: Fields): Fields {
   const containers = asList(status['containerStatuses'])
   const all = [...asList(status['initContainerStatuses']), ...containers]

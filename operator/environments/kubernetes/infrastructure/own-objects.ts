@@ -10,7 +10,7 @@ import {
   ownObjectsSelector,
 } from './objects/installation.ts'
 
-/** The objects of an installation's workloads, as the API server last reported them. */
+/** Follows the objects of an installation's workloads, as the API server last reported them. */
 export type OwnObjects = ReturnType<typeof followOwnObjects>
 
 export interface KindObject {
@@ -27,7 +27,7 @@ interface OwnObjectsOptions {
   readonly timing?: Partial<ReflectorTiming> | undefined
 }
 
-/** Follows the objects with the labels of the installation, in its namespace, from now on. */
+/** Follows the objects with the installation's labels in its namespace, from now on. */
 export function followOwnObjects(options: OwnObjectsOptions) {
   const { installation } = options
   const pods = follow(podResource, options)
@@ -36,7 +36,7 @@ export function followOwnObjects(options: OwnObjectsOptions) {
   return {
     get: (kind: WorkloadObjectKind, name: string): KubeObject | undefined =>
       byKind.get(kind)?.get(installation.namespace, name),
-    /** Returns the objects of one workload that the operator owns, in the order of their creation. */
+    /** Returns those objects of a workload that the installation owns, in the order of `kindNames`. */
     ofWorkload: (workload: string): readonly KindObject[] =>
       Array.from(byKind, ([kind, reflector]) =>
         reflector
@@ -46,12 +46,9 @@ export function followOwnObjects(options: OwnObjectsOptions) {
           .map(object => ({ kind, object })),
       ).flat(),
     pods: (): readonly KubeObject[] => pods.list(),
-    /** Returns whether all kinds have been listed once. Until then, a missing object may exist. */
+    /** Returns whether all kinds have been listed. Until then, an object that is not found may exist. */
     hasSynced: (): boolean => all.every(reflector => reflector.hasSynced()),
-    /**
-     * Calls the listener after each change, without details, and when all objects are known for the first time.
-     * It must not throw.
-     */
+    /** Calls the listener after each change, and when a kind has been listed. The listener must not throw. */
     onChange(listener: () => void): void {
       for (const reflector of all) {
         reflector.onChange(() => listener())
@@ -65,8 +62,8 @@ export function followOwnObjects(options: OwnObjectsOptions) {
 }
 
 /**
- * Returns whether the installation owns the object; labels alone prove nothing, because users can copy them.
- * An earlier version set the operator's Deployment as the owner, which has the name of the ConfigMap.
+ * Returns whether the installation owns the object. Labels alone prove nothing, because users can copy them.
+ * Earlier versions set the operator's Deployment as the owner; it has the same name as the ConfigMap.
  */
 function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: InstallationOwner): boolean {
   if (!Array.isArray(ownerReferences)) return false
@@ -89,7 +86,8 @@ function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<Ku
 }
 
 /**
- * Drops the lists of fields, which are half of an object. The operator uses only the manager and its time.
+ * Removes the field lists of `managedFields`, which take half of the memory of an object. The operator reads
+ * only the managers and times.
  */
 function withoutFields(object: KubeObject): KubeObject {
   const { managedFields, ...metadata } = object.metadata

@@ -5,7 +5,8 @@ import type { Replica } from '../../../infrastructure/provider.ts'
 import { describeProgress, readProgress } from './progress.ts'
 
 /**
- * wanted, then observedGeneration (of 2), replicas, updated and ready of the status; then the description.
+ * Each row: wanted | observedGeneration (the newest is 2), replicas, updated and ready of the status |
+ * description.
  */
 const table = `
   3 | 2 3 3 3 | 3 updated, 3 ready
@@ -97,7 +98,7 @@ test('the obstacle is that of the newest pod, or a rejection of pods that no end
     readProgress(deployment(3, { ...status, ...more }), replicas)
   assert.deepEqual(progress([starting, stuck]).obstacle, obstacle)
   assert.equal(progress([starting, stuck]).message, 'no image')
-  // Pods of the earlier template, which the new ones replace.
+  // Pods of the earlier template, which the new ones replace, have no obstacle.
   assert.equal(progress([stuck, starting]).obstacle, undefined)
   const rejected = (message: string) => ({
     conditions: [{ type: 'ReplicaFailure', status: 'True', message }],
@@ -106,6 +107,6 @@ test('the obstacle is that of the newest pod, or a rejection of pods that no end
   const cause = `the API server rejects its pods: ${quota}`
   assert.deepEqual(progress([], rejected(quota)).obstacle, { of: 'pod', cause })
   assert.equal(progress([], rejected('failed calling webhook: timeout')).obstacle, undefined)
-  // A pod that ends frees a quota.
+  // A pod of the earlier template may soon end, and so free the quota.
   assert.equal(progress([], { ...rejected(quota), replicas: 4 }).obstacle, undefined)
 })

@@ -3,26 +3,25 @@ import type { Replica, ReplicaObstacle } from '../../../infrastructure/provider.
 import type { KubeObject } from '../api/kube-object.ts'
 import { revisionAnnotation } from './objects/workload-objects.ts'
 
-/** The progress of a workload towards its last apply, which is complete when `ready` equals `wanted`. */
+/** The progress of a workload's rollout. The rollout is complete when `ready` equals `wanted`. */
 export interface RolloutProgress {
   readonly wanted: number
   /** The replicas of the newest template. */
   readonly updated: number
-  /** The minimum of these that accept calls. */
+  /** At least this many replicas of the newest template accept calls. */
   readonly ready: number
-  /** The maximum of replicas of older templates that accept calls. */
+  /** At most this many replicas of older templates accept calls. */
   readonly earlier: number
-  /** The cause of the wait, for people; empty when the rollout is complete. */
+  /** Why the rollout is not complete, for people; empty if it is complete. */
   readonly message: string
-  /** The cause if only a change by a person removes it, as far as is known. */
+  /** Present if, as far as is known, only a change by a person can complete the rollout. */
   readonly obstacle?: ReplicaObstacle
 }
 
 /**
- * Reads the progress from the status of the Deployment, once its controller has observed the newest
- * generation.
+ * Reads the progress from the Deployment's status. A status from before the newest generation does not count.
  *
- * @param revision of this operator's release. A Deployment of another revision counts as not applied yet:
+ * @param revision the release of this operator. A Deployment of another release counts as not applied yet:
  *   another operator leads, or this one has not applied it.
  */
 export function readProgress(
@@ -52,12 +51,12 @@ export function readProgress(
     }
   }
   const updated = readNumber(status, 'updatedReplicas')
-  // Any of the ready replicas may be of an older template.
+  // It is unknown which replicas are ready, so all older ones are assumed to be.
   const leftOver = readNumber(status, 'replicas') - updated
   const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
   const earlier = takingCalls - ready
   if (ready >= wanted) return { wanted, updated, ready, earlier, message: '' }
-  // The pods of the newest template are the newest ones.
+  // Replicas are sorted by age, and the last ones have the newest template.
   const obstacle =
     replicas.findLast(replica => !replica.ready)?.obstacle ??
     (earlier === 0 && leftOver === 0 ? rejectedPods(status) : undefined)
@@ -72,8 +71,8 @@ export function readProgress(
 }
 
 /**
- * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: starting`;
- * empty when all are ready.
+ * Returns `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: starting`; empty if the
+ * rollout is complete.
  */
 export function describeProgress({ wanted, ready, earlier, message }: RolloutProgress): string {
   if (ready >= wanted) return ''
@@ -90,8 +89,8 @@ function explainDelay(status: unknown, replicas: readonly Replica[]): string {
 }
 
 /**
- * Returns why the API server rejects pods: a quota, an admission policy or a webhook. Pods of an earlier
- * template can use up a quota until they end, which resolves by itself.
+ * Returns why the API server rejects pods: a quota, an admission policy or a webhook. Called only without
+ * pods of an earlier template, because such pods may use up a quota until they end.
  */
 function rejectedPods(status: unknown): ReplicaObstacle | undefined {
   const failure = failedCondition(status, 'ReplicaFailure', 'True')
@@ -99,7 +98,7 @@ function rejectedPods(status: unknown): ReplicaObstacle | undefined {
   return { of: 'pod', cause: `the API server rejects its pods: ${failure}` }
 }
 
-/** Returns the message of a condition with this status. */
+/** Returns the message of the condition of this type if it has this status. */
 function failedCondition(status: unknown, type: string, value: string): string | undefined {
   const conditions = isObject(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
   const found = conditions.filter(isObject).find(one => one['type'] === type && one['status'] === value)

@@ -5,20 +5,20 @@ import { isOutage, type ObjectWriter } from './object-writer.ts'
 import type { KindObject, OwnObjects } from './own-objects.ts'
 
 interface DesiredState {
-  /** The desired objects, in the order of their creation. */
+  /** The desired objects, in the order in which they must be created. */
   readonly objects: readonly KubeObject[]
   /** The initial number of replicas of a Deployment with an autoscaler. */
   readonly replicas: number
-  /** The existing objects of the workload. */
+  /** The objects of the workload that exist. */
   readonly found: readonly KindObject[]
   readonly own: Pick<OwnObjects, 'get'>
   readonly writer: ObjectWriter
 }
 
 /**
- * Applies the desired objects, then deletes the other objects of the workload. A rejected object does not
- * delay the others, but prevents the deletions. Resolves with the delay before the next call, if one is
- * needed; rejects with an `InfrastructureError` that names all rejected objects.
+ * Applies the desired objects, then deletes the other objects of the workload. If an object is rejected, the
+ * others are still applied, but nothing is deleted. Resolves with the delay before the next call if one is
+ * needed. Rejects with an `InfrastructureError` that names all rejected objects.
  */
 export async function reconcileObjects({
   objects,
@@ -34,7 +34,7 @@ export async function reconcileObjects({
   const isWanted = ({ kind, object }: KindObject) =>
     objects.some(wanted => wanted.kind === kind && wanted.metadata.name === object.metadata.name)
   const superfluous = found.filter(one => !isWanted(one)).reverse()
-  // Objects of a list come without their kind.
+  // Objects of a list have no `kind`.
   await runAll(
     superfluous.map(
       ({ kind, object }) =>
@@ -46,7 +46,10 @@ export async function reconcileObjects({
   return Number.isFinite(soonest) ? soonest : undefined
 }
 
-/** Runs the steps in order. Failures are thrown together at the end; an outage ends the run at once. */
+/**
+ * Runs the steps in order. Errors are collected and thrown at the end; an error for which `isOutage` is true
+ * ends the run at once.
+ */
 async function runAll<T>(steps: readonly (() => Promise<T>)[]): Promise<readonly T[]> {
   const results: T[] = []
   const failures: InfrastructureError[] = []

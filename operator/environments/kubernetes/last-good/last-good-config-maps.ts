@@ -10,11 +10,10 @@ import type { ObjectData } from './last-good-layout.ts'
 
 export interface LastGoodConfigMapsOptions {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete'>
-  /** The namespace, the owner and the name of the installation. */
   readonly installation: Installation
   /** The plural of the kind: `ratelimitconfigs`. */
   readonly plural: string
-  /** Called with the error of a failed read or write, and the delay before its repetition. */
+  /** Called after a failed read or write with the error and the delay before the next attempt. */
   readonly onError: (error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -23,10 +22,13 @@ export interface LastGoodConfigMapsOptions {
 const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const kindLabel = `${apiGroup}/last-good`
 
-/** The waits between reads of an object that fail one after the other. */
+/** The waits between failed reads of an object. */
 const readRetries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
 
-/** The ConfigMaps of the last good contents of one kind, and their versions as this operator knows them. */
+/**
+ * Reads and writes the ConfigMaps with the last good contents of one kind. Remembers the version of each one
+ * for the next write.
+ */
 export class LastGoodConfigMaps {
   readonly names: readonly string[]
   readonly #options: LastGoodConfigMapsOptions
@@ -53,7 +55,7 @@ export class LastGoodConfigMaps {
     )
   }
 
-  /** Writes the data of one ConfigMap; deletes it if there is none. */
+  /** Writes the data of one ConfigMap; deletes the ConfigMap if the data is empty. */
   async write(name: string, data: ObjectData): Promise<void> {
     const { client } = this.#options
     if (Object.keys(data).length === 0) return this.#delete(name)
@@ -74,7 +76,10 @@ export class LastGoodConfigMaps {
     this.#versions.delete(name)
   }
 
-  /** Repeats the read of each object separately: while some reads fail, few rounds of all would succeed. */
+  /**
+   * Repeats a failed read of one object alone. If all were read again together, a round in which none fails
+   * would be rare.
+   */
   async #readObject(name: string): Promise<KubeObject | undefined> {
     const { client, installation, onError, random } = this.#options
     const { signal } = this.#stopping

@@ -1,45 +1,46 @@
-/** The last good content of one resource, as it is stored. */
+/** The last good content of one resource in its stored form. */
 export interface LastGoodEntry extends Note {
-  /** The generation of the resource that had the content. */
+  /** The generation of the resource that had this content. */
   readonly generation: number
-  /** The content, encoded by `encodeLastGood`. */
+  /** The content as `encodeLastGood` encodes it. */
   readonly text: string
 }
 
-/** What is known of few resources beside their content: see `Memory`. */
+/** Facts that only few resources have; see `ResourceMemory`. */
 interface Note {
   readonly goneSinceMs?: number | undefined
   readonly heirOf?: string | undefined
 }
 
-/** One part of an entry: the key and the value in the `binaryData` of a ConfigMap. */
+/** A part of an entry: a key and its value in the `binaryData` of a ConfigMap. */
 type Piece = readonly [key: string, base64: string]
 
-/** The maximum of a piece. An object has at most 1 MiB, and an API server accepts 1.5 MiB at a time. */
+/** The maximum length of a piece. An object can have 1 MiB, and an API server accepts requests of 1.5 MiB. */
 export const maxPieceChars = 512 * 1024
 
-/** Divides an entry into pieces that each fit into an object. Each key has the number of the pieces. */
+/** Splits an entry into pieces that each fit into an object. Each key contains the number of pieces. */
 export function toPieces(uid: string, { generation, text }: LastGoodEntry): readonly Piece[] {
   const count = Math.max(1, Math.ceil(text.length / maxPieceChars))
   return Array.from({ length: count }, (_, index) => [
     `${uid}.${generation}.${index}.${count}`,
-    // A multiple of four characters, so that each piece is base64 by itself.
+    // A multiple of four characters, so that each piece is valid base64.
     text.slice(index * maxPieceChars, (index + 1) * maxPieceChars),
   ])
 }
 
-/** Versions without notes pass over this key. */
+/** The key of an entry's note. Versions that know no notes ignore it. */
 export const noteKey = (uid: string, generation: number) => `${uid}.${generation}.note`
 
 /**
- * Returns the piece with the note of an entry, which belongs beside its first piece; none for an empty note.
+ * Returns the piece with the note of an entry; none if the note is empty. It must be stored in the same
+ * object as the first piece of the text.
  */
 export function toNote(uid: string, { generation, goneSinceMs, heirOf }: LastGoodEntry): readonly Piece[] {
   if (goneSinceMs === undefined && heirOf === undefined) return []
   return [[noteKey(uid, generation), Buffer.from(JSON.stringify({ goneSinceMs, heirOf })).toString('base64')]]
 }
 
-/** Returns an empty note for text that is none. */
+/** Parses a note; empty for an invalid text. */
 function readNote(base64: string): Note {
   try {
     const { goneSinceMs, heirOf } = JSON.parse(Buffer.from(base64, 'base64').toString()) as Note
@@ -52,17 +53,17 @@ function readNote(base64: string): Note {
   }
 }
 
-/** `uid.generation.index.count` */
+/** Matches `uid.generation.index.count`. */
 const keyForm = /^([0-9a-zA-Z-]+)\.(\d{1,15})\.(\d{1,3})\.(\d{1,3})$/
 
 export interface FoundEntry extends LastGoodEntry {
-  /** The keys of its pieces. */
+  /** The keys of all pieces of the entry, including the note. */
   readonly keys: readonly string[]
 }
 
 /**
- * Joins the pieces, by the uid of the resource. The newest complete generation counts: an interrupted write
- * leaves an older one beside a newer.
+ * Joins pieces to entries, by the uid of the resource. Of several generations, the newest complete one
+ * counts: an interrupted write leaves pieces of an older and of a newer one.
  */
 export function joinPieces(pieces: ReadonlyMap<string, string>): ReadonlyMap<string, FoundEntry> {
   const found = new Map<string, FoundEntry>()

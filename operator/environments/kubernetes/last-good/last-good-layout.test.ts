@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { joinPieces, type LastGoodEntry, maxPieceChars } from './last-good-entry.ts'
 import { createLastGoodLayout, type ObjectData } from './last-good-layout.ts'
 
-/** An API server that loses the operator at any write. */
+/** Simulates a store whose operator can be interrupted after any write. */
 function openServer() {
   const stored = new Map<string, ObjectData>()
   const names = Array.from({ length: 4 }, (_, index) => `object-${index}`)
@@ -36,7 +36,7 @@ const step = fc.record({
   uid: fc.constantFrom('a', 'b', 'c', 'd'),
   chars: fc.constantFrom(0, 40, 30_000, 60_000, 70_000, maxPieceChars, 2 * maxPieceChars + 4),
   isRemoval: fc.boolean(),
-  /** The note of the present version instead of another one. */
+  /** If set, only the note of the present version changes, to this value. */
   note: fc.option(fc.nat(9), { nil: undefined }),
   writes: fc.nat(4),
   isCrash: fc.boolean(),
@@ -46,7 +46,10 @@ test('after an interruption each stored entry is the newest version or the one b
   fc.assert(
     fc.property(fc.array(step, { maxLength: 14 }), steps => {
       const server = openServer()
-      /** The versions that may be read for each uid: those since the last one that was certainly written. */
+      /**
+       * By uid, the versions that a read may find: the last one that was certainly written, and all later
+       * ones.
+       */
       const possible = new Map<string, (LastGoodEntry | undefined)[]>()
       steps.forEach(({ uid, chars, isRemoval, note, writes, isCrash }, index) => {
         const fresh = { generation: index + 1, text: textOf(chars, index) }

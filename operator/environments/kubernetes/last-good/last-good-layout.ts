@@ -7,17 +7,22 @@ import {
   toPieces,
 } from './last-good-entry.ts'
 
-/** Small entries share an object up to this size, in characters; beyond it only when every name is in use. */
+/**
+ * Small entries share an object up to this number of characters. An object exceeds it only when all names are
+ * in use.
+ */
 const sharedChars = 64 * 1024
-/** An object may have 1 MiB, which is 1.3 MiB as base64. */
+/**
+ * The maximum number of base64 characters in an object. Kubernetes allows 1 MiB of data, which is 1.3 MiB in
+ * base64.
+ */
 const maxChars = 1024 * 1024
 
 /**
- * The assignment of entries to objects. The layout decides which objects must be written, and a store writes
- * them.
+ * Assigns entries to objects, and decides which objects must be written. A store writes them.
  *
- * A new version of an entry replaces the old one within one object, by one write, where it fits there.
- * Otherwise the old version stays until all new pieces are written. So an interruption never loses an entry.
+ * A new version of an entry replaces the old one by a single write if it fits into the same object. Otherwise
+ * the old version stays until all new pieces are written. So an interruption never loses an entry.
  */
 export type LastGoodLayout = ReturnType<typeof createLastGoodLayout>
 
@@ -32,8 +37,8 @@ const textKeys = ({ keys, generation }: FoundEntry, uid: string) =>
   keys.filter(key => key !== noteKey(uid, generation))
 
 /**
- * @param stored the data of each object that exists
- * @param names the names that objects may have
+ * @param stored the data of each existing object
+ * @param names the names that objects can have
  */
 export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, names: readonly string[]) {
   const objects = new Map<string, StoredObject>()
@@ -72,7 +77,10 @@ export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, na
   const used = new Set([...entries.values()].flatMap(({ keys }) => keys))
   for (const key of pieces.keys()) if (!used.has(key)) drop(key)
 
-  /** Returns the object of the old version, if the new one has a single piece and fits into it. */
+  /**
+   * Returns the object of the old version if the new version can replace it there by one write; otherwise
+   * undefined.
+   */
   function findOldObject(uid: string, old: FoundEntry | undefined, chars: number): string | undefined {
     const [key, ...others] = old === undefined ? [] : textKeys(old, uid)
     if (key === undefined || others.length > 0) return undefined
@@ -83,13 +91,15 @@ export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, na
     return left + chars <= maxChars ? object : undefined
   }
 
-  /** Writes the note beside the text, which stays where it is: an interruption must not lose it. */
+  /** Replaces only the note. The text stays where it is, so that an interruption does not lose it. */
   function replaceNote(uid: string, old: FoundEntry, entry: LastGoodEntry): void {
     drop(noteKey(uid, old.generation))
     setEntry(uid, entry, textKeys(old, uid))
   }
 
-  /** Adds the note beside the first piece of the text, so that both are written together. */
+  /**
+   * Records the entry, and puts its note into the object of the first piece, so that one write stores both.
+   */
   function setEntry(uid: string, entry: LastGoodEntry, keys: readonly string[]): void {
     const object = objectByKey.get(keys[0] ?? '') ?? ''
     const note = toNote(uid, entry)
@@ -105,7 +115,7 @@ export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, na
   return {
     entry: (uid: string): LastGoodEntry | undefined => entries.get(uid),
     uids: (): readonly string[] => [...entries.keys()],
-    /** Adds the new version of an entry to the layout. */
+    /** Adds or replaces the entry of a resource. */
     put(uid: string, entry: LastGoodEntry): void {
       const old = entries.get(uid)
       if (old?.generation === entry.generation && old.text === entry.text)
@@ -134,7 +144,7 @@ export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, na
       for (const key of entries.get(uid)?.keys ?? []) drop(key)
       entries.delete(uid)
     },
-    /** Returns an object that differs from its written state; undefined if all are written. */
+    /** Returns an object that must be written; undefined if none must. */
     nextUnwritten(): string | undefined {
       if (dirty.size === 0) {
         for (const key of outdated) drop(key)
@@ -143,7 +153,7 @@ export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, na
       const [object] = dirty
       return object
     },
-    /** Returns the new data of an object, for one write; it has no key if the object is to be deleted. */
+    /** Returns the data of an object for its next write. It is empty if the object must be deleted. */
     take(object: string): ObjectData {
       dirty.delete(object)
       const held = objects.get(object)

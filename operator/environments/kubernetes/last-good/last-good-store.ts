@@ -9,26 +9,28 @@ import { joinPieces, type LastGoodEntry } from './last-good-entry.ts'
 import { createLastGoodLayout, type LastGoodLayout } from './last-good-layout.ts'
 
 interface LastGoodStoreOptions extends LastGoodConfigMapsOptions {
-  /** Whether this operator leads. Checked before each write. */
+  /** Returns whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
-  /** Whether this version still reads an entry that another one may have written. */
+  /** Returns whether this version can read an entry, which another version may have written. */
   readonly isReadable: (entry: LastGoodEntry, memory: ResourceMemory<Named>) => boolean
   /** Called when all desired contents are stored. */
   readonly onStored: () => void
-  /** The time between two rounds of writes, in which changes gather. 2,000 when left out. */
+  /** The time between two rounds of writes, in which changes gather; 2,000 when left out. */
   readonly spacingMs?: number
 }
 
 /**
  * Keeps the last good contents of one kind in ConfigMaps of the operator's namespace. Every operator reads
- * them when it starts; the one that has the Lease writes them.
+ * them at its start; only the leader writes them.
  */
 export class LastGoodStore {
   readonly #options: LastGoodStoreOptions
   readonly #objects: LastGoodConfigMaps
   readonly #runner: Runner
   #desired: ReadonlyMap<string, ResourceMemory<Named>> | undefined
-  /** undefined until this operator has the Lease, and after a failed write. */
+  /**
+   * undefined until this operator first writes, and after a failed write; then the objects are read again.
+   */
   #layout: LastGoodLayout | undefined
   #stored: ReadonlyMap<string, ResourceMemory<Named>> = new Map()
 
@@ -44,25 +46,25 @@ export class LastGoodStore {
     })
   }
 
-  /** Reads all entries, by the uid of the resource. Repeats reads that fail, until the stop. */
+  /** Resolves with all entries, by the uid of the resource. Repeats failed reads until `stop`. */
   async read(): Promise<ReadonlyMap<string, LastGoodEntry>> {
     const data = await this.#objects.read()
     const pieces = new Map([...data.values()].flatMap(pieces => Object.entries(pieces)))
     return joinPieces(pieces)
   }
 
-  /** Sets the contents to store: the last good contents of these memories and no others. */
+  /** Sets the memories whose last good contents are to be stored. All other entries are removed. */
   set(memories: ReadonlyMap<string, ResourceMemory<Named>>): void {
     this.#desired = memories
     if (this.#options.mayWrite()) this.#runner.trigger()
   }
 
-  /** Returns whether this operator knows that the entry of the resource is stored. */
+  /** Returns whether this operator knows that the last good content of the resource is stored. */
   isStored(uid: string): boolean {
     return this.#stored.get(uid)?.lastGood !== undefined
   }
 
-  /** Writes all entries that are not stored, for example because this operator has become the leader. */
+  /** Writes all entries that are not stored. Called for example when this operator has become the leader. */
   writeAll(): void {
     this.#runner.trigger()
   }
@@ -117,17 +119,17 @@ export class LastGoodStore {
   }
 }
 
-/** The maximum of decoded bytes, more than any resource of an API server has. */
+/** The maximum size of decoded content, in bytes. No resource of an API server is as large. */
 const maxJsonBytes = 64 * 1024 * 1024
 
-/** Encodes a content for the store, once. */
+/** Encodes a content for the ConfigMaps. The result is cached by the content. */
 export const encodeLastGood = oncePerObject((content: Named): string =>
   gzipSync(JSON.stringify(content)).toString('base64'),
 )
 
 /**
- * Returns undefined for text that is not such content, or not of the resource `name`; of any resource if it
- * is left out.
+ * Returns the content that `encodeLastGood` encoded. Returns undefined for any other text, and for the
+ * content of another resource than `name`, if that is given.
  */
 export function decodeLastGood<Content extends Named>(
   { isContent }: Pick<KindAdapter<Content>, 'isContent'>,

@@ -9,24 +9,23 @@ import type { StoredResource } from './stored-resource.ts'
 
 interface ClusterReportOptions {
   readonly nowMs: number
-  /** Identifies the release of the chart; empty when none is known. */
+  /** Identifies the release of the chart; empty if it is unknown. */
   readonly revision: string
-  /** The addresses of the services. */
+  /** The addresses of the services, by name. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly StoredKind[]
   readonly replicas: readonly Replica[]
   readonly problems: readonly SourceProblem[]
 }
 
-/** The stored resources of one kind. */
 export interface StoredKind {
   readonly kind: ReportedKind
   readonly resources: readonly StoredResource[]
 }
 
 /**
- * Returns the report of `tollway status` in a cluster. It has the statuses as they are stored, so that each
- * operator reports the same, whether it writes or not.
+ * Returns the report of `tollway status` in a cluster. It contains the stored statuses, so that every
+ * operator reports the same, whether it leads or not.
  */
 export function makeClusterReport(options: ClusterReportOptions): StatusReport {
   const { nowMs, revision, addresses, resources, replicas, problems } = options
@@ -43,7 +42,7 @@ export function makeClusterReport(options: ClusterReportOptions): StatusReport {
   }
 }
 
-/** Returns the statuses as they are stored, kind by kind, in the order of the names. */
+/** Returns the stored statuses, by kind and then by name. */
 export function describeStored(kinds: readonly StoredKind[]): readonly ResourceStatus[] {
   return kinds.flatMap(({ kind, resources }) =>
     resources
@@ -77,7 +76,7 @@ function toResourceStatus(
 
 const isPaused = (conditions: readonly StatusCondition[]) => conditions.some(({ type }) => type === 'Paused')
 
-/** The condition of a resource whose stored conditions belong to an older generation. */
+/** Returns the condition of a resource whose stored conditions are of an older generation. */
 function unseen(generation: number): StatusCondition {
   return {
     type: 'Ready',

@@ -7,7 +7,7 @@ import { services } from '../../../workloads/registry.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
 import { describeProgress } from '../infrastructure/progress.ts'
 
-/** Returns the addresses, replicas and problems of the enabled services. */
+/** The addresses, replicas and problems of the enabled services. */
 interface ServicesStatus {
   readonly addresses: Readonly<Record<string, string>>
   readonly replicas: readonly Replica[]
@@ -46,7 +46,7 @@ export function describeServices(
   }
 }
 
-/** Returns the values of the chart that describe the pods of a service. */
+/** Returns the values of the chart that concern the pods of a service. */
 function makeChartValues(config: ClusterConfig, namespace: string, name: ServiceName): ChartValues {
   const { field, workload } = services[name].inCluster
   const { secretFiles = [] } = workload(config, namespace)
@@ -58,18 +58,18 @@ function makeChartValues(config: ClusterConfig, namespace: string, name: Service
   }
 }
 
-/** The values of the chart that describe the pods of a Deployment. */
+/** Which values of the chart a user must change for an obstacle of each kind; see `ReplicaObstacle.of`. */
 export interface ChartValues {
   readonly image: string
   readonly settings: string
   readonly pod: string
-  /** Returns the value that names a Secret; undefined for a Secret that the operator or the chart creates. */
+  /** Returns the value that names this Secret; undefined if the operator or the chart creates the Secret. */
   secret(name: string): string | undefined
 }
 
 /**
- * Returns a problem with the value to set, or the object to create, that removes its obstacle; the problem
- * itself if there is none.
+ * Adds to a problem the value to set, or the object to create, that removes the obstacle. Returns the problem
+ * unchanged if there is no obstacle or no such value.
  */
 export function withAdvice(
   problem: SourceProblem,

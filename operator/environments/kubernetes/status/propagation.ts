@@ -2,13 +2,16 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 
 /**
- * Measures the time from the first sight of a resource's content until all pods that accept calls enforce it.
- * Invalid content is not measured, and neither is content that existed at the first call.
+ * Measures the time from when a resource's content is first seen until all pods that accept calls enforce it.
+ * Invalid content is not measured, nor is content that exists at the first call.
  *
- * @param observe called with seconds
+ * @param observe called with the time in seconds
  */
 export function createPropagationWatch(clock: Clock, observe: (seconds: number) => void) {
-  /** The newest seen generation by uid, with the time of its first sight; undefined once it is enforced. */
+  /**
+   * By uid, the newest generation and when it was first seen; `sinceMs` is undefined if it is not measured
+   * any more.
+   */
   const seen = new Map<string, { readonly generation: number; sinceMs: number | undefined }>()
   let isFirstCall = true
 

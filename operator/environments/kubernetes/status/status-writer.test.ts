@@ -31,7 +31,7 @@ function statusOf(activeStreams: number, more: Partial<ResourceStatus> = {}): Re
   }
 }
 
-/** An API server that stores one status, and whose watch reports each write. */
+/** Starts a writer against an API server that stores one status, and whose watch reports each write. */
 function start(t: TestContext, loadMs: number, fail: () => Error | undefined = () => undefined) {
   let stored: StoredResource = {
     metadata: { name: 'kiosk', namespace: 'shop', uid: 'uid', resourceVersion: '1' },

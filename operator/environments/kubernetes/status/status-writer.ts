@@ -15,35 +15,51 @@ import {
 } from './stored-resource.ts'
 
 interface StatusWriterOptions {
-  /** Returns the resource as the API server last reported it. */
+  /** Returns the resource as the watch last reported it. */
   readonly stored: (namespace: string, name: string) => StoredResource | undefined
-  /** Whether a status keeps the `lastGood` of an earlier version, which is not stored elsewhere yet. */
+  /**
+   * Returns whether a status keeps the field `lastGood`, which an earlier version wrote, because its content
+   * is not stored elsewhere yet.
+   */
   readonly keepsLastGood: (uid: string) => boolean
-  /** The counts that change all the time. A change of these alone is not written at once. */
+  /**
+   * The fields of counts that change all the time. If only these have changed, the status is written after
+   * `loadMs`.
+   */
   readonly loads?: readonly string[]
-  /** The delay before a status is written in which only loads have changed. Defaults to 10,000. */
+  /**
+   * The delay in milliseconds before a status is written in which only `loads` have changed; 10,000 by
+   * default.
+   */
   readonly loadMs?: number
-  /** Writes a status. Rejects with `code` 409 if the resource is another one, or has changed since. */
+  /**
+   * Writes a status. Rejects with `code` 409 if the resource has changed since, or was replaced by another
+   * one.
+   */
   readonly apply: (resource: StoredResource, status: StoredStatus) => Promise<StoredResource>
-  /** Whether this operator leads. Checked before each write. */
+  /** Returns whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
-  /** Called after the write of a status whose condition Ready has another status or reason. */
+  /**
+   * Called after a write that changed the status or reason of the condition Ready, unless the new status is
+   * reconciling.
+   */
   readonly onTransition: (resource: StoredResource, ready: StatusCondition) => void
-  /** Called after each write, successful or not. */
+  /** Called after each write with whether it succeeded. */
   readonly onWritten?: (ok: boolean) => void
   readonly onError: (name: string, error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
-/** The maximum of concurrent writes. */
+/** The highest number of simultaneous writes. */
 const concurrency = 8
-/** Thousands of writes must not slow the API server down for others. */
+/** Limits the rate, so that thousands of writes do not slow the API server down for other clients. */
 const writesPerSecond = 300
 const writesAtOnce = 100
 /**
- * The delay before a status is written that only reports reconciling or other counts: such statuses change
- * again soon. After a start all pods connect again, and their acknowledgements would double the writes.
+ * The delay before a write of a status that says reconciling, or in which only the counts and `enforced` have
+ * changed. Such statuses soon change again: after a start all pods connect, and their acknowledgements would
+ * double the writes.
  */
 const settleMs = 1_000
 const defaultLoadMs = 10_000
@@ -53,14 +69,17 @@ export class StatusWriter {
   readonly #options: StatusWriterOptions
   readonly #written: WrittenStatuses
   #desired: ReadonlyMap<string, ResourceStatus> = new Map()
-  /** The errors of the writes that are repeated, by uid. */
+  /** The errors of writes that failed and will be repeated, by uid. */
   readonly #failing = new Map<string, unknown>()
   readonly #queue: WorkQueue
   readonly #rate = new RateLimiter({ perSecond: writesPerSecond, burst: writesAtOnce }, systemClock)
   readonly #stopping = new AbortController()
   readonly #settling: Delay
   readonly #loadsOnly: Delay
-  /** The statuses to compare with the stored ones. Thousands of comparisons are made in slices. */
+  /**
+   * The uids of statuses to compare with the stored ones. The comparisons yield to the event loop between
+   * slices, because there may be thousands.
+   */
   readonly #unchecked = new Set<string>()
   #checking: Promise<void> | undefined
 
@@ -78,7 +97,7 @@ export class StatusWriter {
     this.#loadsOnly = new Delay(options.loadMs ?? defaultLoadMs, enqueue)
   }
 
-  /** Sets the desired statuses of all resources. Those that differ from the stored ones are written soon. */
+  /** Sets the desired statuses of all resources. Those that differ from the stored ones are then written. */
   write(statuses: readonly ResourceStatus[]): void {
     const before = this.#desired
     this.#desired = new Map(statuses.map(status => [status.uid, status]))
@@ -87,21 +106,21 @@ export class StatusWriter {
     for (const status of statuses) if (before.get(status.uid) !== status) this.recheck(status.uid)
   }
 
-  /** Returns the conditions as they are stored, or were written a moment ago. */
+  /** Returns the stored conditions of a resource, including a write that the watch has not reported yet. */
   storedConditions(resource: ResourceKey): readonly StatusCondition[] {
     return this.#written.newest(resource)?.status?.conditions ?? []
   }
 
   /**
-   * Compares the stored status of this resource with the desired one, because another client may have written
-   * it.
+   * Compares the stored status of this resource with the desired one. Called when another client may have
+   * changed it.
    */
   recheck(uid: string): void {
     this.#unchecked.add(uid)
     this.#checking ??= this.#checkAll()
   }
 
-  /** Compares all statuses, because this operator has become the leader. */
+  /** Compares all statuses. Called when this operator has become the leader. */
   recheckAll(): void {
     for (const uid of this.#desired.keys()) this.recheck(uid)
   }
@@ -110,7 +129,7 @@ export class StatusWriter {
     return this.#unchecked.size + this.#queue.waiting() + this.#settling.size
   }
 
-  /** Returns the error of one status write that failed and is repeated; empty if no write fails. */
+  /** Returns the error of one write that failed and will be repeated; empty if there is none. */
   problem(): string {
     const [error] = this.#failing.values()
     return error === undefined ? '' : describeRepeated('write a status', (error as Error).message)
@@ -136,7 +155,7 @@ export class StatusWriter {
     this.#checking = undefined
   }
 
-  /** Enqueues the status at once, when it has settled, or with others that have other loads only. */
+  /** Enqueues the status if it differs from the stored one: now, after `settleMs`, or after `loadMs`. */
   #check(status: ResourceStatus): void {
     const { uid } = status
     const newest = this.#written.newest(status)
@@ -191,7 +210,10 @@ export class StatusWriter {
   }
 }
 
-/** Returns when a status that differs from the stored one is written. */
+/**
+ * Returns how soon a changed status is written: `now`; `later`, after `settleMs`; or `seldom`, after
+ * `loadMs`.
+ */
 function rateUrgency(old: StoredStatus, next: StoredStatus, loads: readonly string[]) {
   if (isSameStatus(without(old, loads), without(next, loads))) return 'seldom'
   if (isReconciling(next)) return 'later'
@@ -199,7 +221,7 @@ function rateUrgency(old: StoredStatus, next: StoredStatus, loads: readonly stri
   return isSameStatus(without(old, passing), without(next, passing)) ? 'later' : 'now'
 }
 
-/** Passes on, in one go, all keys that were added within that time since the first one. */
+/** Collects keys for a time that starts with the first key, then passes all of them to `onDue`. */
 class Delay {
   readonly #ms: number
   readonly #onDue: (uid: string) => void
@@ -245,21 +267,23 @@ type ResourceKey = Pick<ResourceStatus, 'uid' | 'namespace' | 'name'>
 interface Written {
   readonly asked: StoredStatus
   readonly version: string
-  /** Dropped when the watch has shown it, so that no second copy of every resource is kept. */
+  /**
+   * The answer to the write; undefined once the watch has reported it, so that resources are not kept twice.
+   */
   readonly answer: StoredResource | undefined
 }
 
-/** The last write of each status, which the watch may not have shown yet. */
+/** The last write of each status. The watch may not have reported it yet. */
 class WrittenStatuses {
   readonly #stored: (namespace: string, name: string) => StoredResource | undefined
   readonly #written = new Map<string, Written>()
 
-  /** @param stored returns the resource as the API server last reported it */
+  /** @param stored returns the resource as the watch last reported it */
   constructor(stored: (namespace: string, name: string) => StoredResource | undefined) {
     this.#stored = stored
   }
 
-  /** Returns the newest known state; undefined if the resource does not exist, or has another uid. */
+  /** Returns the newest known state of the resource; undefined if it does not exist, or has another uid. */
   newest({ namespace, name, uid }: ResourceKey): StoredResource | undefined {
     const read = this.#stored(namespace, name)
     if (read?.metadata.uid !== uid) return undefined
@@ -271,8 +295,8 @@ class WrittenStatuses {
   }
 
   /**
-   * Returns whether this status needs no write. The stored one may differ from the last write, because other
-   * clients own parts of it, or because the API server knows fewer fields.
+   * Returns whether a write of this status would change nothing. The stored status may differ from the last
+   * write, because other clients own parts of it, or because the API server knows fewer fields.
    */
   isWritten(uid: string, newest: StoredResource, next: StoredStatus): boolean {
     if (isSameStatus(newest.status ?? {}, next)) return true
@@ -280,14 +304,14 @@ class WrittenStatuses {
     return own !== undefined && own.version === versionOf(newest) && isSameStatus(own.asked, next)
   }
 
-  /** Records a write and its answer. */
+  /** Records a write of `asked`, and the resource in the answer. */
   record(uid: string, asked: StoredStatus, { metadata, status = {} }: StoredResource): void {
     const { name, namespace, resourceVersion = '' } = metadata
     const answer = { metadata: { name, ...(namespace && { namespace }), uid, resourceVersion }, status }
     this.#written.set(uid, { asked, version: resourceVersion, answer })
   }
 
-  /** Forgets the writes of all other resources. */
+  /** Forgets the writes of resources that are not in `uids`. */
   retain(uids: Pick<ReadonlyMap<string, unknown>, 'has'>): void {
     for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid)
   }

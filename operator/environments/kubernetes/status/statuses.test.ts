@@ -76,7 +76,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     await operator.stored('checkout')
     const first = await read(api, 'checkout')
     operator.lookAgain()
-    // Without the admission policy, the API server accepts this.
+    // The API server accepts this, because it has no admission policy.
     await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 4), wrong] })
     await waitFor('it to be rejected', async () => (await ready(api, 'checkout'))?.reason === 'Invalid')
     const rejected = await read(api, 'checkout')
@@ -123,7 +123,8 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
   })
 
   it('are converted from an earlier version, whose last good version stays in force', async t => {
-    // An earlier version left this: the second generation is invalid, and the status contains the first.
+    // The state that an earlier version leaves: generation 2 is invalid, and the status contains the content
+    // of generation 1.
     await write(api, 'moved', { domain: 'moved', descriptors: [limit('user', 7), wrong] })
     const rule = { key: 'user', value: '', shadowMode: false, detailedMetric: false, quotaMode: false }
     const policy = { unit: 'minute', requestsPerUnit: 7, unlimited: false, name: '', replaces: [] }
@@ -210,7 +211,9 @@ function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => 
   })
 }
 
-/** Starts the parts of an operator that concern statuses: one process enforces at once what is published. */
+/**
+ * Starts those parts of an operator that concern statuses. One process enforces published content at once.
+ */
 async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
   const reflector = createReflector({
     source: createReflectorSource(client, resource),
@@ -273,7 +276,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   t.after(stop)
   return {
     transitions,
-    /** A change is reported when its write is answered, which other clients may see earlier. */
+    /** A change is reported after its write is answered, so other clients may see it earlier. */
     told: (count: number) => waitFor(`${count} changes to be reported`, () => transitions.length >= count),
     inForce: () =>
       published

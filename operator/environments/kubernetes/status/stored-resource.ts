@@ -3,7 +3,9 @@ import type { StatusCondition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import type { ObjectMetadata } from '../api/kube-object.ts'
 
-/** A custom resource as the API server stores it. Its status was written by an operator, of any version. */
+/**
+ * A custom resource as the API server stores it. An operator of another version may have written its status.
+ */
 export interface StoredResource {
   readonly metadata: ObjectMetadata
   readonly spec?: unknown
@@ -14,13 +16,16 @@ export interface StoredStatus {
   readonly observedGeneration?: number
   readonly conditions?: readonly StatusCondition[]
   readonly enforced?: string
-  /** Written by earlier versions. */
+  /** Written by earlier versions only. */
   readonly lastGood?: { readonly generation?: number; readonly content?: string } | undefined
-  /** The counts of its kind: `rules`, `activeStreams`. */
+  /** The counts of the resource's kind: `rules`, `activeStreams`. */
   readonly [count: string]: unknown
 }
 
-/** The status as it is written, with the `lastGood` of an older operator where that stays. */
+/**
+ * Returns the status in the form in which it is stored. `lastGood` is the field of an earlier version, if it
+ * is kept.
+ */
 export function toStoredStatus(
   { observedGeneration, conditions, counts, enforced }: ResourceStatus,
   lastGood: StoredStatus['lastGood'],
@@ -28,7 +33,7 @@ export function toStoredStatus(
   return { observedGeneration, conditions, ...counts, enforced, ...(lastGood && { lastGood }) }
 }
 
-/** Returns whether both are equal. A status from the API server has its fields in another order. */
+/** Returns whether both are equal. The order of fields and conditions does not matter. */
 export function isSameStatus(a: StoredStatus, b: StoredStatus): boolean {
   return isDeepStrictEqual({ ...a, conditions: byType(a) }, { ...b, conditions: byType(b) })
 }

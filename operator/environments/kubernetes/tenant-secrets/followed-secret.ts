@@ -7,10 +7,10 @@ import {
   type Tokens,
 } from '../../../kinds/animation-stream-route/route-secrets.ts'
 
-/** The entries of a Secret; undefined if it does not exist. */
+/** The entries of a Secret; undefined if the Secret does not exist. */
 export type SecretEntries = Readonly<Record<string, string>> | undefined
 
-/** An entry, and what resources read from it: tokens, or signing secrets. */
+/** An entry, and what it is read as: tokens, or signing secrets. */
 export interface SecretUse extends SecretReference {
   readonly use: 'tokens' | 'signing'
 }
@@ -19,16 +19,16 @@ type Values = Tokens | SigningSecrets
 
 const readers = { tokens: hashTokens, signing: readSigningSecrets }
 
-/** The values that resources need of one Secret. Equal values stay the same object. */
+/** The values that resources need of one Secret. A value that does not change stays the same object. */
 export class FollowedSecret {
   /** Why the last read failed; empty if it succeeded. */
   problem = ''
   isReading = false
-  /** The references to the Secret, by use and key, as the values are. */
+  /** What resources need of the Secret, by the ids that `toValueId` returns. */
   #uses: ReadonlyMap<string, SecretUse> = new Map()
   #values: ReadonlyMap<string, Values> = new Map()
 
-  /** Whether an entry that a resource names was never read. */
+  /** Returns whether a needed entry was never read. */
   get isUnread(): boolean {
     return [...this.#uses.keys()].some(id => !this.#values.has(id))
   }
@@ -47,7 +47,9 @@ export class FollowedSecret {
     return this.#update(reference => readers[reference.use](entries, reference))
   }
 
-  /** Keeps the known values, with the advice for a Secret that may not be read. Returns likewise. */
+  /**
+   * Keeps the known values and adds how to grant the missing right. Returns whether any value has changed.
+   */
   setForbidden(advice: string): boolean {
     return this.#update((_, before) => ({ ...pickValues(before), forbidden: advice }))
   }

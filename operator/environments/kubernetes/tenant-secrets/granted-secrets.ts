@@ -3,7 +3,7 @@ import { SecretForbiddenError } from '../../../kinds/source.ts'
 import { operatorName } from '../../../workloads/cluster-names.ts'
 import { isUnauthorized } from '../api/api-error.ts'
 
-/** The Secrets of other namespaces, each of which decides whether the operator may use its Secrets. */
+/** Accesses Secrets of other namespaces. Each namespace decides whether the operator may use its Secrets. */
 export type GrantedSecrets = ReturnType<typeof createGrantedSecrets>
 
 export function createGrantedSecrets(
@@ -12,7 +12,7 @@ export function createGrantedSecrets(
 ) {
   return {
     /**
-     * Resolves or rejects as the operation does, except for a missing right: then it rejects with a
+     * Runs the operation, and settles as it does. If a right is missing, rejects with a
      * `SecretForbiddenError` that says how to grant it.
      */
     async attempt<Result>(
@@ -33,14 +33,14 @@ export function createGrantedSecrets(
   }
 }
 
-/** Binds the chart's role for Secrets to the operator's account in one namespace. */
+/** Returns the command that binds the chart's role for Secrets to the operator's account in one namespace. */
 function grantCommand(
   { name, watchNamespaces }: Pick<ClusterConfig, 'name' | 'watchNamespaces'>,
   ownNamespace: string,
   namespace: string,
 ): string {
   const account = operatorName(name)
-  // The chart names its own RoleBinding after the role; another name lets both exist.
+  // The chart names its own RoleBinding after the role. This name differs, so that both can exist.
   const binding = `${ownNamespace}-${account}`
   const kind = watchNamespaces.length === 0 ? 'clusterrole' : 'role'
   return [

@@ -9,7 +9,7 @@ import { createReadRateLimiter } from './read-pace.ts'
 
 const reference = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
 
-/** An API server with Secrets that a test writes. */
+/** Starts `PolledSecrets` on an API server whose Secrets the test writes. */
 function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsPerSecond = 1000) {
   const stored = new Map<string, Readonly<Record<string, string>>>()
   const failing = new Map<string, Error>()
@@ -32,7 +32,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
     changes += 1
   })
   t.after(() => secrets.stop())
-  /** `2 tokens`, `2 tokens, ask`, or why there are none. */
+  /** Returns `2 tokens`, `2 tokens, ask`, or why there are none. */
   function tells(secret: string, key?: string): string {
     const tokens = secrets.tokens(reference(secret, key))
     if ('unknown' in tokens) return 'unknown'
@@ -97,7 +97,8 @@ test('while a Secret cannot be read its tokens stay in force, and each reason is
 test('Secrets of many routes are read once each at first, and then at the pace of reads', async t => {
   const { secrets, reads } = start(t, { pollMs: 1 }, 50)
   const references = Array.from({ length: 400 }, (_, index) => reference(`s${index % 100}`, `k${index}`))
-  // A process that was stopped for a moment makes the reads up, so that the pace counts from the first reads.
+  // A process that was stopped for a moment catches up on reads, so the rate is measured from the first
+  // reads.
   const beginMs = performance.now()
   await secrets.follow(references)
   assert.equal(reads.length, 100)

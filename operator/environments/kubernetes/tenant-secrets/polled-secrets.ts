@@ -11,12 +11,12 @@ import type { ReadRateLimiter } from './read-pace.ts'
 
 interface PolledSecretsOptions {
   /**
-   * Resolves with the entries of a Secret; undefined when it does not exist. Rejects with a
-   * `SecretForbiddenError` when the operator may not read it.
+   * Resolves with the entries of a Secret; undefined if it does not exist. Rejects with a
+   * `SecretForbiddenError` if the operator may not read it.
    */
   readonly read: (namespace: string, name: string, signal: AbortSignal) => Promise<SecretEntries>
   readonly pace: ReadRateLimiter
-  /** Called when a Secret cannot be read, and again when the reason changes. */
+  /** Called when a Secret cannot be read, once for each new reason. */
   readonly onError: (secret: string, error: Error) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -26,7 +26,7 @@ interface PolledSecretsOptions {
 export interface PolledSecretsTiming {
   /** The shortest time between two reads of a Secret. */
   readonly pollMs: number
-  /** The wait before a failed read is repeated the first time; it grows up to `pollMs`. */
+  /** The first wait after a failed read. Later waits grow up to `pollMs`. */
   readonly retryMs: number
   /** The time limit of a read. */
   readonly readMs: number
@@ -41,21 +41,21 @@ const defaultTiming: PolledSecretsTiming = {
   firstReadsMs: 5_000,
 }
 
-/** The maximum of concurrent reads. */
+/** The highest number of simultaneous reads. */
 const concurrency = 4
 const unknown = { unknown: true } as const
 
 /**
- * Secrets of an API server, each read by its name once, however many resources name it: at once when a
- * resource names it first, and then at the pace of reads, 30 seconds apart at least. The operator neither
- * lists nor watches Secrets. Known values stay valid while their Secret cannot be read.
+ * Polls Secrets of an API server. Each is read by its name, once for all resources that name it: at once when
+ * a resource first names it, then at the rate of `ReadRateLimiter`, and at most every `pollMs`. The operator
+ * neither lists nor watches Secrets. Known values stay valid while their Secret cannot be read.
  */
 export class PolledSecrets implements RouteSecrets {
   readonly #options: PolledSecretsOptions
   readonly #timing: PolledSecretsTiming
   readonly #followed = new Map<string, FollowedSecret>()
   readonly #listeners: (() => void)[] = []
-  /** The calls of `follow` that wait for Secrets that were never read. */
+  /** The calls of `follow` that wait for first reads. */
   readonly #waiting = new Set<() => void>()
   readonly #stopping = new AbortController()
   readonly #queue: WorkQueue
@@ -81,7 +81,7 @@ export class PolledSecrets implements RouteSecrets {
       const secret = this.#followed.get(id) ?? new FollowedSecret()
       secret.setUses(ofSecret)
       this.#followed.set(id, secret)
-      // The time of the next attempt after a failed read is set already.
+      // After a failed read, the next attempt is already scheduled.
       if (secret.isUnread && secret.problem === '' && !secret.isReading) this.#queue.add(id)
     }
     if (this.#isAnyUnread()) await this.#firstReads()
@@ -120,7 +120,7 @@ export class PolledSecrets implements RouteSecrets {
     return [...this.#followed.values()].some(({ isUnread }) => isUnread)
   }
 
-  /** Resolves when each Secret has been read once, and after a while in any case. */
+  /** Resolves when each followed Secret has been read once, or after `firstReadsMs`. */
   async #firstReads(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, this.#timing.firstReadsMs)
@@ -142,7 +142,7 @@ export class PolledSecrets implements RouteSecrets {
     } finally {
       if (!this.#isAnyUnread()) this.#endWaits()
     }
-    // A Secret that is no longer followed reserves no reads.
+    // No reads are reserved for a Secret that is no longer followed.
     if (this.#followed.get(id) !== secret) return 'done'
     return { afterMs: this.#options.pace.reserve(id, { atLeastMs: this.#timing.pollMs }) }
   }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createReadRateLimiter } from './read-pace.ts'
 
-/** Runs keys as a queue does: each reads when its wait is over, and reserves again. Returns all reads. */
+/**
+ * Simulates keys that read when their wait is over and then reserve again. Returns the times of all reads.
+ */
 function simulate(
   keys: number,
   { seconds, reads = 1, atLeastMs = 30_000 }: { seconds: number; reads?: number; atLeastMs?: number },
@@ -29,7 +31,7 @@ function simulate(
   }
 }
 
-/** Returns the maximum of reads in a minute. */
+/** Returns the highest number of reads in any minute. */
 function mostInAMinute(times: readonly number[]): number {
   let end = 0
   const counts = times.map((begin, index) => {

@@ -1,15 +1,15 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 /**
- * Spreads repeated reads over time, which limits their rate for any number of keys. Time is divided into
- * slots of one read each; a key reserves the first free slots after its shortest wait.
+ * Spreads repeated reads over time, so that their rate is limited whatever the number of keys is. Time is
+ * divided into slots of one read each. A key reserves the first free slots after its shortest wait.
  */
 export type ReadRateLimiter = ReturnType<typeof createReadRateLimiter>
 
 interface ReadRequest {
-  /** The shortest wait; up to half of it is added by chance. */
+  /** The shortest wait. A random part of up to half of it is added. */
   readonly atLeastMs: number
-  /** How many reads then follow each other; 1 when left out. */
+  /** The number of reads to reserve slots for; 1 when left out. */
   readonly reads?: number
 }
 
@@ -20,7 +20,7 @@ interface ReadRateLimiterOptions {
   readonly random: () => number
 }
 
-/** The rate of all operators of an installation together. */
+/** The limit for all operators of an installation together. */
 export const readsPerSecond = 5
 
 export function createReadRateLimiter({ readsPerSecond, clock, random }: ReadRateLimiterOptions) {
@@ -34,9 +34,12 @@ export function createReadRateLimiter({ readsPerSecond, clock, random }: ReadRat
   }
 
   return {
-    /** Ends the reads of the key and frees its slots. */
+    /** Frees the slots of the key. */
     release,
-    /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
+    /**
+     * Reserves slots for the next reads of the key in place of its earlier ones. Returns the wait in
+     * milliseconds.
+     */
     reserve(key: string, { atLeastMs, reads = 1 }: ReadRequest): number {
       release(key)
       const nowMs = clock.monotonicMs()
@@ -48,7 +51,7 @@ export function createReadRateLimiter({ readsPerSecond, clock, random }: ReadRat
         slots.push(slot)
       }
       reserved.set(key, slots)
-      // Operators that started at the same time do not read at the same time.
+      // Operators that started at the same time must not read at the same time.
       return ((slots.at(-1) ?? slot) + random()) * slotMs - nowMs
     },
   }

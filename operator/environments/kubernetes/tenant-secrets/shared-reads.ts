@@ -2,9 +2,9 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 
 type Entries = Readonly<Record<string, string>> | undefined
 
-/** Reads of Secrets that several resources name. */
+/** Reads Secrets that several resources name. */
 interface SharedReads {
-  /** Resolves with the entries of a Secret, 30 seconds old at most; undefined when it does not exist. */
+  /** Resolves with the entries of a Secret, at most `freshMs` old; undefined if the Secret does not exist. */
   read(namespace: string, name: string, signal: AbortSignal): Promise<Entries>
   /** Drops the cached reads of this namespace. */
   refresh(namespace: string): void
@@ -13,14 +13,14 @@ interface SharedReads {
 const freshMs = 30_000
 
 /**
- * Makes one read for all resources that name the same Secret at about the same time. Reads of a missing
- * Secret, and failed reads, are not cached.
+ * Shares a read among all resources that name the same Secret within `freshMs`. Failed reads, and reads of a
+ * missing Secret, are not cached.
  */
 export function createSharedReads(read: SharedReads['read'], clock: Pick<Clock, 'monotonicMs'>): SharedReads {
   const recent = new Map<string, { readonly atMs: number; readonly entries: Promise<Entries> }>()
 
   function expire(nowMs: number): void {
-    // The oldest reads are first.
+    // The entries are in the order of their reads, the oldest first.
     for (const [id, { atMs }] of recent) {
       if (nowMs - atMs < freshMs) return
       recent.delete(id)

@@ -5,9 +5,8 @@ import { readClusterConfig } from '../read-cluster-config.ts'
 import { startInCluster } from '../start.ts'
 
 /**
- * Runs one operator that listens on one address only. `tollway operator` listens on all of them, because a
- * pod has its own; several operators of one machine need one address each, because all of them have the same
- * ports.
+ * Runs an operator that listens on a single address. `tollway operator` listens on all addresses, because
+ * each pod has its own. Several operators on one machine use the same ports, so each needs another address.
  */
 const { values } = parseArgs({
   options: {

@@ -2,15 +2,15 @@ import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster
 import { clusterWorkloads, makePodShape } from '../../../workloads/registry.ts'
 import { makeContainer } from '../infrastructure/objects/pod-template.ts'
 
-/** What the operator gives to the container of a service, in one configuration or another. */
+/** What the operator puts into a service's container, in any configuration. */
 interface MadePod {
   /** The names of the variables. */
   readonly env: readonly string[]
-  /** The folder of each volume. */
+  /** The mount folder of each volume, by the volume's name. */
   readonly mounts: Readonly<Record<string, string>>
 }
 
-/** Returns the parts of the pods of each service, without those that users add. */
+/** Returns, by service, what the operator puts into its container, without what users add. */
 export function madePods(): Readonly<Record<string, MadePod>> {
   const containers = everyChoice().flatMap(config =>
     clusterWorkloads(config, 'any').map(({ workload }) =>
@@ -29,7 +29,7 @@ function mergeContainers(containers: readonly ReturnType<typeof makeContainer>[]
   return { env: [...new Set(env)].sort(), mounts: Object.fromEntries(mounts) }
 }
 
-/** Returns configurations that have together each optional part of pods. */
+/** Returns configurations that together produce every optional part of a container. */
 function everyChoice(): readonly ClusterConfig[] {
   const secret = { name: 'any' }
   const storages = [{ type: 'redis', urlSecret: secret }, { type: 'memory' }]

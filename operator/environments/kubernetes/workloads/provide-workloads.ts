@@ -24,15 +24,15 @@ interface ProvideOptions {
   readonly installation: Installation
   readonly infrastructure: Pick<Infrastructure, 'apply' | 'remove'>
   readonly digests: Pick<SecretDigests, 'read'>
-  /** Whether this operator leads. */
+  /** Returns whether this operator leads. */
   readonly mayWrite: () => boolean
 }
 
 /**
- * Applies the workloads that the configuration enables and removes the others, together with the Secrets that
- * they share. The leader calls it at the beginning of its term and again when a Secret changes or is deleted.
- * An operator that does not lead any more writes nothing, and its call resolves. A workload that fails does
- * not hold up the others; the call then rejects with the first failure.
+ * Applies the enabled workloads, removes the others, and creates the Secrets that workloads share. The leader
+ * calls it at the start of its term, and when a Secret has changed or was deleted. One failure does not
+ * prevent the other steps; the call then rejects with the first failure. If the operator no longer leads, it
+ * writes nothing, and the call resolves.
  */
 export async function provideWorkloads(options: ProvideOptions): Promise<void> {
   const { config, client, infrastructure, digests, mayWrite } = options
@@ -46,7 +46,8 @@ export async function provideWorkloads(options: ProvideOptions): Promise<void> {
   const signal = AbortSignal.timeout(secretTimeoutMs)
   const ensureShared = () =>
     config.payments.enabled ? ensurePaymentsSecret(store, shared, signal) : undefined
-  // The digests include this Secret; created after them, it would replace the new pods once more.
+  // The digests cover this Secret. If it were created after them, the changed digest would replace the new
+  // pods.
   const secrets = await Promise.allSettled([
     ensureShared(),
     ownSecrets(
@@ -82,11 +83,11 @@ function withDigest(workload: Workload, secretsDigest: string | undefined): Work
 }
 
 /**
- * Adds the installation's owner to the operator's Secrets that lack it, which an earlier version created with
- * the operator's Deployment as the owner. The entries stay as they are. A Secret that does not exist, or that
- * another writer changes at the same time, is left for the next call.
+ * Sets the installation's owner in those of the operator's Secrets that lack it: earlier versions set the
+ * operator's Deployment as the owner. The entries do not change. A Secret that does not exist, or that
+ * another writer changes at the same time, is skipped; the next call handles it.
  *
- * @throws KubeApiError when a Secret cannot be read or written
+ * @throws KubeApiError if a Secret cannot be read or written
  */
 async function ownSecrets(
   store: ReturnType<typeof secretAccess>,
@@ -107,9 +108,9 @@ async function ownSecrets(
 const secretBytes = 32
 
 /**
- * Creates the secrets that all processes of the payments service share, if they do not exist. Existing ones
- * are never changed, because their signatures would become invalid. Rejects with `code` 409 if another writer
- * was faster.
+ * Creates the values that all processes of the payments service share, unless they exist. An existing value
+ * never changes, because what it signed would become invalid. Rejects with `code` 409 if another writer was
+ * faster.
  */
 async function ensurePaymentsSecret(
   store: SecretStore,

@@ -5,25 +5,25 @@ import type { SecretFiles, Workload } from '../../../model.ts'
 import type { SecretContent } from '../api/secrets.ts'
 
 /**
- * Digests of the Secrets that replicas read only at start, so that a changed Secret replaces the replicas:
- * `Workload.secretsDigest`.
+ * Computes a digest of the Secrets that the replicas of a workload read only at start. The digest is part of
+ * the pod template (`Workload.secretsDigest`), so a changed Secret replaces the replicas.
  */
 export type SecretDigests = ReturnType<typeof createSecretDigests>
 
 interface SecretDigestsOptions {
   readonly workloads: readonly Workload[]
-  /** Reads one Secret of the operator's namespace; undefined when it does not exist. */
+  /** Reads a Secret of the operator's namespace; undefined if it does not exist. */
   readonly get: (name: string, signal: AbortSignal) => Promise<SecretContent | undefined>
-  /** Whether this operator leads. Another operator reads nothing. */
+  /** Returns whether this operator leads. An operator that does not lead reads nothing. */
   readonly mayWrite: () => boolean
-  /** Called once for each new reason why the Secrets cannot be read. */
+  /** Called when the Secrets cannot be read, once for each new reason. */
   readonly onProblem: (message: string) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly intervalMs?: number
 }
 
-/** In case a call of `checkNow` was lost. */
+/** The time between two reads, in case a change was not reported by `checkNow`. */
 const defaultIntervalMs = 600_000
 /** The longest wait after a failed read. */
 const retryMs = 10_000
@@ -50,7 +50,7 @@ export function createSecretDigests(options: SecretDigestsOptions) {
     return new Map(digests.filter((entry): entry is [string, string] => entry[1] !== undefined))
   }
 
-  /** Resolves with the time until the next read. */
+  /** Reads the Secrets and reports changed digests. Resolves with the time until the next read. */
   async function compare(): Promise<number> {
     if (!mayWrite()) return intervalMs
     try {
@@ -69,7 +69,7 @@ export function createSecretDigests(options: SecretDigestsOptions) {
   async function run(): Promise<void> {
     let waitMs = intervalMs
     while (!stopped.signal.aborted) {
-      // The random part spreads the operators of many installations.
+      // The random part keeps the operators of many installations from reading at the same time.
       await pause.wait(waitMs * (1 + random() / 2), stopped.signal)
       if (!stopped.signal.aborted) waitMs = await compare()
     }
@@ -77,18 +77,18 @@ export function createSecretDigests(options: SecretDigestsOptions) {
 
   return {
     /**
-     * Reads the Secrets and resolves with the digest of each workload by its name. A workload is missing when
-     * one of its Secrets does not exist. Rejects when a Secret cannot be read.
+     * Reads the Secrets. Resolves with the digest of each workload by name; workloads with a missing Secret
+     * are left out. Rejects if a Secret cannot be read.
      */
     async read(): Promise<ReadonlyMap<string, string>> {
       known = await readAll()
       return known
     },
-    /** Calls the listener when a later read has other digests than the last `read`. */
+    /** Calls the listener when the digests differ from those of the last `read`. */
     onChange: (listener: () => void) => void listeners.push(listener),
-    /** Reads the Secrets now, because one may have changed. */
+    /** Reads the Secrets now. Called when one may have changed. */
     checkNow: () => pause.wake(),
-    /** Begins to read the Secrets at long intervals while this operator leads. */
+    /** Starts to read the Secrets at long intervals. An operator that does not lead skips the reads. */
     start(): void {
       running = run()
     },
@@ -99,7 +99,7 @@ export function createSecretDigests(options: SecretDigestsOptions) {
   }
 }
 
-/** Returns the names of the Secrets that are part of digests. */
+/** Returns the names of the Secrets whose digests are computed. */
 export function digestedSecrets(workloads: readonly Workload[]): readonly string[] {
   return workloads.flatMap(workload => digestedFiles(workload).map(({ secretName }) => secretName))
 }
@@ -107,7 +107,9 @@ export function digestedSecrets(workloads: readonly Workload[]): readonly string
 const digestedFiles = ({ secretFiles = [] }: Workload) =>
   secretFiles.filter(({ isReread }) => isReread !== true)
 
-/** Returns undefined if a Secret does not exist, or if the replicas read every Secret again themselves. */
+/**
+ * Returns undefined if a Secret does not exist, or if the replicas read every Secret again when it changes.
+ */
 async function digestWorkload(
   workload: Workload,
   get: (name: string) => Promise<SecretContent | undefined>,
@@ -119,8 +121,8 @@ async function digestWorkload(
 }
 
 /**
- * The key is the uid of the Secret, which only an account that may read the Secret knows. A reader of the
- * Deployment therefore cannot test guesses of a password against the digest.
+ * Returns an HMAC whose key is the uid of the Secret. Only accounts that may read the Secret know the uid, so
+ * a reader of the Deployment cannot test guesses of a password against the digest.
  */
 function digestFiles({ keys }: SecretFiles, secret: SecretContent | undefined): string | undefined {
   if (secret === undefined) return undefined

@@ -14,19 +14,19 @@ import { createProvisionClient, type ProvisionClient } from '../provision-client
 export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly url: URL
   readonly provisioner: ProvisionClient
-  /** The log at its most detailed level. */
+  /** Returns the log so far, at level debug. */
   readonly logged: () => string
-  /** Resolves with the number of merchants of a uid, closed or not. */
+  /** Resolves with the number of merchants of a uid, including closed ones. */
   merchantsOf(uid: string): Promise<number>
   /** Resolves with the number of valid keys of an app. */
   keysInForce(appId: string): Promise<number>
-  /** Resolves with the id of the app of a key; undefined for an invalid key. */
+  /** Resolves with the id of the app to which a key belongs; undefined for an invalid key. */
   appOf(key: string): Promise<string | undefined>
 }
 
 const token = 'token-of-a-test'
 
-/** The payments service's operations on a database of their own, behind its server for provisioning. */
+/** Starts the provisioning server of a payments service with its own database. */
 export async function startProvisioning(): Promise<ProvisioningUnderTest> {
   const under = await startPayments()
   const { payments, clock, storage } = under
@@ -67,7 +67,7 @@ export async function startProvisioning(): Promise<ProvisioningUnderTest> {
   }
 }
 
-/** An account as a resource specifies it. */
+/** Returns a valid account with these changes. */
 export function someAccount(changes: Partial<MerchantAccount> = {}): MerchantAccount {
   return {
     name: 'sales/shop',

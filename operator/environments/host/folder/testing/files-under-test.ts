@@ -22,7 +22,7 @@ export function limits(name: string, domain = name): string {
   return `${envelope}spec: {domain: ${domain}}\n`
 }
 
-/** A clock that only the test advances, so that 500 ms pass exactly when the test advances it. */
+/** A clock that only the test advances. */
 function standingClock() {
   let atMs = 1_000
   return { nowMs: () => atMs, monotonicMs: () => atMs, pass: (ms: number) => (atMs += ms) }
@@ -45,7 +45,7 @@ export async function open(
   t.after(async () => {
     await source.stop()
   })
-  /** The sorted names at each reported change. */
+  /** The sorted names of the resources, at each reported change. */
   const told: string[] = []
   const names = () =>
     source
@@ -80,7 +80,7 @@ export async function open(
   }
 }
 
-/** A source with a stopped clock, and a way to know that the folder was read since a change. */
+/** Opens a source with a stopped clock. `lookedAt` waits until the folder has been read after a change. */
 export async function openStanding(t: TestContext, before: (folder: string) => void) {
   const clock = standingClock()
   const f = await open(t, before, { clock, settleMs: 0, pollMs: 5 })

@@ -1,7 +1,7 @@
 /**
- * The least that the host provider requires of a service: it shares its port, has ports of its own, reports
- * its health over the IPC channel and ends with it. BEHAVIOUR makes it misbehave; its debug port answers with
- * its environment.
+ * The least that `HostInfrastructure` requires of a service: it shares its port, has its own ports, reports
+ * its health over the IPC channel, and ends when the channel closes. The variable BEHAVIOUR makes it
+ * misbehave. Its debug port answers with its environment.
  */
 
 import { once } from 'node:events'

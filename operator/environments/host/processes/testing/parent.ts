@@ -1,4 +1,4 @@
-/** A small operator: runs a workload and, if asked, a Redis until it is killed, and prints their output. */
+/** Runs a workload, and a Redis if asked, until this process is killed. Prints their output. */
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'

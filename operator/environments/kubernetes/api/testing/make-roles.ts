@@ -8,20 +8,20 @@ export interface Role {
 }
 
 export interface RolePlaces {
-  /** The name of the installation, with which the roles' names begin. */
+  /** The name of the installation, with which the names of the roles start. */
   readonly name: string
   readonly ownNamespace: string
   readonly watchedNamespaces: 'all' | readonly string[]
   /** The namespaces that granted their Secrets. */
   readonly grantedNamespaces: 'all' | readonly string[]
-  /** Whether the payments service runs. */
+  /** Whether the payments service runs; false by default. */
   readonly payments?: boolean
 }
 
 /**
- * The roles that the operator needs: one for its own namespace, one for the resources that it watches, and
- * one for the Secrets that it was granted; each of the latter two a ClusterRole for all namespaces, or else a
- * Role in each. A ClusterRole has the reviews, which belong to no namespace.
+ * Returns the roles that the operator needs: a Role for its own namespace; a ClusterRole for reviews, which
+ * have no namespace; and one role each for watched resources and for granted Secrets. The last two are a
+ * ClusterRole if they apply to all namespaces, or a Role in each named namespace.
  */
 export function makeRoles(places: RolePlaces, list: readonly Permission[] = permissions): readonly Role[] {
   const { name, ownNamespace, watchedNamespaces, grantedNamespaces, payments = false } = places

@@ -7,7 +7,7 @@ import { accessInCluster, type KubeApiAccess } from '../access.ts'
 import { type Permission, permissions } from '../permissions.ts'
 import { makeRoles } from './make-roles.ts'
 
-/** Where a test's API server listens, and the authority that it made for its certificate. */
+/** The address of a test's API server, and the authority of its certificate. */
 export interface ServerAddress {
   readonly host: string
   readonly port: number
@@ -29,7 +29,7 @@ export async function addressOf(api: KubeApiServer): Promise<ServerAddress> {
   return { host, port: Number(port), ca }
 }
 
-/** The right to use ConfigMaps, which the operator ignores: tests of any kind use them. */
+/** The right to use ConfigMaps as objects of tests. */
 const playthings: Permission = {
   group: '',
   resource: 'configmaps',
@@ -38,7 +38,7 @@ const playthings: Permission = {
   why: 'tests',
 }
 
-/** Creates the account of the operator in the namespace, with its roles; resolves with its token. */
+/** Creates the operator's account with its roles in the namespace. Resolves with a token. */
 export async function makeOperatorAccount(api: KubeApiServer, namespace: string): Promise<string> {
   const ensure = async (path: string, object: unknown) => {
     const answer = await api.call('POST', path, object)
@@ -76,7 +76,7 @@ function describe({ status, body }: ApiAnswer): string {
   return `${status} ${JSON.stringify(body)}`
 }
 
-/** Writes the files that the kubelet mounts into a pod of the operator. */
+/** Writes the files that the kubelet mounts into a pod of the operator. Returns access through them. */
 export function writeServiceAccount(
   folder: string,
   { ca, host, port }: ServerAddress,
@@ -89,7 +89,7 @@ export function writeServiceAccount(
   return accessInCluster({ KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: `${port}` }, folder)
 }
 
-/** Returns access with the same account through a plain HTTP proxy of the test. */
+/** Returns access with the account's token through an HTTP proxy of the test. */
 export function accessThrough(
   proxyUrl: string,
   account: { namespace: string; token: string },

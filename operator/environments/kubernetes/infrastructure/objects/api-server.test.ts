@@ -28,7 +28,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
   })
   after(() => api?.stop())
 
-  /** Every rejection and every warning is a failure. */
+  /** Asserts that the API server accepts the object without a warning. */
   async function assertTaken(method: string, path: string, object: KubeObject): Promise<void> {
     const { status, body, warnings } = await api.call(method, path, object)
     const told = `${object.kind} ${object.metadata.name}: ${status} ${JSON.stringify(body)}`
@@ -58,7 +58,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
 const podKey: ObjectKey = { namespace, name: 'pod' }
 const podsPath = withQuery(creationPath(podResource, podKey), dryRun)
 
-/** The pod that the controller would make. */
+/** Returns the pod that the Deployment controller would create. */
 function podOf({ spec }: KubeObject): KubeObject {
   const template =
     isObject(spec) && isObject(spec['template']) ? spec['template'] : assert.fail('no template')

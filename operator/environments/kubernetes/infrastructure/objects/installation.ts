@@ -2,17 +2,17 @@ import type { Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 
-/** The namespace of the objects of an installation, and their owner. */
+/** An installation of the chart in a cluster. */
 export interface Installation {
-  /** The name of the installation, with which the names of all its objects begin: `tollway`. */
+  /** The name with which the names of all objects of the installation start: `tollway`. */
   readonly name: string
   readonly namespace: string
   /**
-   * The chart's ConfigMap of the operator. The garbage collector deletes everything that the operator created
-   * when an uninstall deletes it.
+   * The chart's ConfigMap for the operator, which owns all objects that the operator creates. When an
+   * uninstall deletes the ConfigMap, the garbage collector deletes these objects.
    */
   readonly owner: InstallationOwner
-  /** Identifies the release of the chart whose operator applies the objects; empty when none is known. */
+  /** Identifies the chart release whose operator applies the objects; empty if it is unknown. */
   readonly revision: string
 }
 
@@ -23,7 +23,7 @@ export interface InstallationOwner {
   readonly uid: string
 }
 
-/** The parts from which an object of any kind is made. */
+/** The arguments from which every object of a workload is made. */
 export interface WorkloadContext {
   readonly workload: Workload
   readonly installation: Installation
@@ -39,7 +39,10 @@ export const labelNames = {
 
 const product = 'tollway'
 
-/** The selector of pods. It is immutable in a Deployment, so it has only the labels that distinguish pods. */
+/**
+ * Returns the labels that distinguish the pods of a workload. A Deployment's selector is immutable, so there
+ * are no others.
+ */
 export function podSelector(
   installation: Pick<Installation, 'name'>,
   workload: string,
@@ -47,7 +50,7 @@ export function podSelector(
   return { [labelNames.name]: workload, [labelNames.instance]: installation.name }
 }
 
-/** The selector of the pods of the operator itself, which the chart creates. */
+/** Returns the labels that distinguish the operator's own pods, which the chart creates. */
 export function operatorSelector(installation: Pick<Installation, 'name'>): Readonly<Record<string, string>> {
   return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: installation.name }
 }
@@ -64,12 +67,15 @@ export function objectLabels(
   }
 }
 
-/** Selects all objects that the operator created for workloads, and none of the chart. */
+/**
+ * Returns a label selector for all objects that the operator created for workloads, and for none of the
+ * chart's.
+ */
 export function ownObjectsSelector({ name }: Pick<Installation, 'name'>): string {
   return `${labelNames.managedBy}=${product},${labelNames.instance}=${name}`
 }
 
-/** Returns an object with the name, the labels and the owner that all objects of a workload have. */
+/** Adds the name, the labels and the owner that every object of a workload has. */
 export function ownedObject(
   { workload, installation }: WorkloadContext,
   object: { readonly apiVersion: string; readonly kind: string; readonly [field: string]: unknown },

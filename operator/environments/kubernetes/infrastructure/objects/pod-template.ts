@@ -4,7 +4,10 @@ import type { Probe, SecretFiles, Workload } from '../../../../model.ts'
 import { objectName } from '../../../../workloads/cluster-names.ts'
 import { objectLabels, podSelector, type WorkloadContext } from './installation.ts'
 
-/** Returns the template of the pods. By default, the Pod Security profile `restricted` admits them. */
+/**
+ * Returns the pod template. With the default configuration, the Pod Security profile `restricted` admits the
+ * pods.
+ */
 export function makePodTemplate({ workload, installation }: WorkloadContext, shape: PodShape) {
   const { imagePullSecrets, priorityClassName, initContainers } = shape
   return {
@@ -19,7 +22,8 @@ export function makePodTemplate({ workload, installation }: WorkloadContext, sha
     spec: {
       serviceAccountName: objectName(installation.name, workload.name),
       automountServiceAccountToken: false,
-      // Variables for each Service of the namespace could be mistaken for settings.
+      // Disables the variables that Kubernetes adds for each Service, because services could take them for
+      // settings.
       enableServiceLinks: false,
       terminationGracePeriodSeconds: Math.ceil(workload.stopGraceMs / 1000),
       ...ifAny('securityContext', shape.podSecurityContext),
@@ -36,7 +40,7 @@ export function makePodTemplate({ workload, installation }: WorkloadContext, sha
   }
 }
 
-/** Gives containers of the configuration the common security context, unless they have their own. */
+/** Gives each container of the configuration the common security context, unless it has its own. */
 function withSecurity(
   containers: PodShape['extraContainers'],
   { containerSecurityContext }: PodShape,
@@ -47,7 +51,7 @@ function withSecurity(
   }))
 }
 
-/** The annotation of a pod with the digest of the Secrets that it read at start. */
+/** The annotation with the digest of the Secrets that a pod reads only at start. */
 export const secretsAnnotation = `${apiGroup}/secrets`
 
 function digestAnnotation({ secretsDigest }: Pick<Workload, 'secretsDigest'>) {
@@ -59,8 +63,8 @@ function ifAny(name: string, value: Readonly<Record<string, unknown>>) {
 }
 
 /**
- * Spreads pods over hosts and zones if possible, unless the configuration has constraints. Constraints
- * without a selector apply to the pods of the workload.
+ * Returns the constraints of the configuration; without any, constraints that prefer to spread the pods over
+ * hosts and zones. A constraint without a selector applies to the pods of the workload.
  */
 function spread(
   { topologySpreadConstraints }: PodShape,
@@ -78,7 +82,7 @@ function spread(
   }))
 }
 
-/** Fields of the pod that exist only at run time. */
+/** Variables whose values are fields of the running pod. */
 const ownFields = {
   POD_IP: 'status.podIP',
   POD_NAME: 'metadata.name',
@@ -87,8 +91,8 @@ const ownFields = {
 } as const
 
 /**
- * The identity of a replica in the feed, the same variables as those of the host provider. The kubelet sets
- * their values.
+ * The settings that identify a replica in the feed. The host infrastructure sets the same ones. The kubelet
+ * fills in the values.
  */
 const feedIdentity = {
   CONFIG_GRPC_XDS_NODE_ID: '$(POD_NAME)',
@@ -96,9 +100,9 @@ const feedIdentity = {
 } as const
 
 /**
- * Returns the workload's settings, by their names, and the variables of `extraEnv`, which replace settings of
- * the same name. The pod's own fields are before them, because a variable can only be cited after it; neither
- * settings nor `extraEnv` can replace these.
+ * Returns the variables of the container: the fields of the pod, the workload's settings by name, and
+ * `extraEnv`, which replaces settings of the same name. The fields of the pod come first, because a variable
+ * can refer only to earlier ones, and nothing replaces them.
  */
 export function makeEnv(
   { env, service }: Pick<Workload, 'env' | 'service'>,
@@ -121,28 +125,29 @@ export function makeEnv(
   return [...own, ...given, ...extra]
 }
 
-/** Escapes a setting, so that the kubelet does not replace `$(NAME)` in it, nor `$$` by `$`. */
+/** Escapes `$`, so that the kubelet neither replaces `$(NAME)` in a setting nor turns `$$` into `$`. */
 function escapeReferences(value: string): string {
   return value.replaceAll('$', '$$$$')
 }
 
-/**
- * A replica has a minute to start: the product of period and threshold. Readiness is not probed before.
- */
+/** A replica must start within 60 s (period times threshold). Its readiness is probed once it has started. */
 const startup = { periodSeconds: 1, timeoutSeconds: 2, failureThreshold: 60 } as const
-/** A replica that is not ready receives no calls after 4 s. */
+/** A replica that is not ready gets no calls after 4 s. */
 const readiness = { periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 2 } as const
-/** A replica is killed only after 30 s of silence, because a restart would make a slow one slower. */
+/**
+ * A replica is killed only after 30 s without an answer, because restarts would slow down an overloaded one
+ * further.
+ */
 const liveness = { periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 6 } as const
 
-/** The container of the service in a pod, named after the workload. */
+/** Returns the service's container, named after the workload. */
 export function makeContainer(workload: Workload, shape: PodShape) {
   const { name, ports, probes } = workload
   return {
     name,
     image: shape.image,
     imagePullPolicy: shape.imagePullPolicy,
-    // The operator reports the last lines of a replica that rejects its settings.
+    // The operator reads the settings that a replica rejects from the last lines of its log.
     terminationMessagePolicy: 'FallbackToLogsOnError',
     ports: ports.map(port => ({ name: port.name, containerPort: port.port, protocol: 'TCP' })),
     env: makeEnv(workload, shape),
@@ -150,7 +155,8 @@ export function makeContainer(workload: Workload, shape: PodShape) {
     ...(probes === undefined
       ? {}
       : {
-          // A replica is not ready while the feed is unreachable, which a restart does not solve.
+          // Liveness does not depend on readiness: without the feed a replica is not ready, and a restart
+          // does not help.
           startupProbe: { ...httpGet(probes.alive), ...startup },
           readinessProbe: { ...httpGet(probes.ready), ...readiness },
           livenessProbe: { ...httpGet(probes.alive), ...liveness },
@@ -166,9 +172,9 @@ function httpGet({ port, path }: Probe) {
   return { httpGet: { port, path, scheme: 'HTTP' } }
 }
 
-/** The only writable folder of a replica, and the size at which the pod is evicted. */
+/** The only writable folder of a replica. The pod is evicted when its content exceeds the limit. */
 const scratch = { name: 'tmp', path: '/tmp', sizeLimit: '256Mi' } as const
-/** The file mode: only the owner and the group of the pod can read. */
+/** Only the owner and the group of the pod can read the files. */
 const secretFileMode = 0o440
 
 function makeVolumes({ secretFiles = [] }: Pick<Workload, 'secretFiles'>) {
@@ -178,7 +184,7 @@ function makeVolumes({ secretFiles = [] }: Pick<Workload, 'secretFiles'>) {
   ]
 }
 
-/** The pod starts before its Secret exists; the files appear later. */
+/** Optional, so that a pod starts before its Secret exists; the files appear later. */
 function secretSource({ secretName, keys }: SecretFiles) {
   return {
     secretName,

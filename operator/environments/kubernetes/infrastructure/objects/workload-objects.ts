@@ -13,8 +13,8 @@ import {
 import { makePodTemplate } from './pod-template.ts'
 
 /**
- * Returns all objects of a workload, in the order of their creation: an object follows those to which it
- * refers. Equal input has an equal result.
+ * Returns all objects of a workload, in the order of their creation: each object comes after those to which
+ * it refers. Equal arguments yield equal objects.
  */
 export function workloadObjects(
   workload: Workload,
@@ -40,7 +40,10 @@ const fieldOfKind: Readonly<Record<string, keyof PodShape['objects']>> = {
   ServiceAccount: 'serviceAccount',
 }
 
-/** Adds the labels and annotations of the configuration; those of the operator take precedence. */
+/**
+ * Adds the labels and annotations of the configuration to an object. Where names are equal, the operator's
+ * values stay.
+ */
 function withMetadata(
   object: KubeObject,
   { commonLabels, commonAnnotations, objects }: PodShape,
@@ -59,7 +62,8 @@ function withMetadata(
 }
 
 /**
- * Returns the autoscaler of a workload, by its use of CPU and other metrics; none if the workload has none.
+ * Returns the autoscaler of a workload, which follows the use of CPU and other metrics; undefined without
+ * autoscaling.
  */
 function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject | undefined {
   const { installation, workload } = ingredients
@@ -87,9 +91,9 @@ function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject |
 }
 
 /**
- * Lets every pod of the cluster call the public ports of the workload: the operator does not know the
- * namespaces of callers and of what scrapes the metrics. Only the operator may call the ports for the
- * operator. Egress is not restricted, because the address of the Redis is in a Secret and may be anywhere.
+ * Admits every pod of the cluster to the public ports of the workload, because the operator does not know the
+ * namespaces of callers and of metrics scrapers. Only the operator is admitted to the ports for the operator.
+ * Egress is not restricted: the address of the Redis is in a Secret and may be anywhere.
  */
 function makeNetworkPolicy(ingredients: WorkloadContext): KubeObject {
   const { installation, workload } = ingredients
@@ -112,8 +116,8 @@ function makeNetworkPolicy(ingredients: WorkloadContext): KubeObject {
 }
 
 /**
- * Limits the replicas that a drain of nodes may end at once. A single replica has no budget, which would
- * either block every drain or have no effect.
+ * Limits how many replicas a drain of nodes may end at once. A workload with a single replica has no budget,
+ * because one would either block every drain or have no effect.
  */
 function makePodDisruptionBudget(
   ingredients: WorkloadContext,
@@ -127,20 +131,20 @@ function makePodDisruptionBudget(
     spec: {
       maxUnavailable: numberOrShare(shape.maxUnavailable),
       selector: { matchLabels: podSelector(installation, workload.name) },
-      // A replica that accepts no calls must not delay the drain of its node.
+      // Replicas that accept no calls must not delay the drain of their node.
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },
   })
 }
 
-/** The API server accepts `25%` as text, but a number only as a number. */
+/** The API server accepts `25%` only as text, and a number only as a number. */
 function numberOrShare(text: string): number | string {
   return text.endsWith('%') ? text : Number(text)
 }
 
 /**
- * Returns the identity of the replicas, which has no rights. No replica calls the API server, so none has a
- * token.
+ * Returns the account of the replicas, which has no rights. It has no token either, because replicas do not
+ * call the API server.
  */
 function makeServiceAccount(ingredients: WorkloadContext): KubeObject {
   return ownedObject(ingredients, {
@@ -151,9 +155,9 @@ function makeServiceAccount(ingredients: WorkloadContext): KubeObject {
 }
 
 /**
- * Returns the Services: a headless one for the ports whose callers need the address of each replica, and one
- * with an address for the others, named after the first of them. They are two objects, because a Service can
- * never change whether it has an address.
+ * Returns the Services of a workload: a headless one for the ports whose callers resolve the address of each
+ * replica, and one with a single address for the others, named after the first of these. They are two
+ * objects, because a Service can never gain or lose its address.
  */
 export function makeServices(ingredients: WorkloadContext): readonly KubeObject[] {
   const { ports } = ingredients.workload
@@ -181,15 +185,18 @@ function makeService(
 }
 
 /**
- * Marks a Deployment whose number of replicas an autoscaler writes. The ownership of `replicas` is handed
- * over before an unmarked Deployment gets an autoscaler: an unowned `replicas` becomes 1.
+ * Marks a Deployment whose number of replicas an autoscaler writes. Before an unmarked Deployment gets an
+ * autoscaler, `handOverReplicas` gives `replicas` another owner; a field without an owner would fall to 1.
  */
 export const autoscaledAnnotation = `${apiGroup}/autoscaled`
 
-/** The release of the chart whose operator applied the Deployment last. */
+/** The chart release whose operator last applied the Deployment. */
 export const revisionAnnotation = `${apiGroup}/revision`
 
-/** A new replica counts after this time of readiness: callers find it in DNS before an old one ends. */
+/**
+ * A new replica counts only after this time of readiness, so that callers find it in DNS before an old one
+ * ends.
+ */
 const minReadySeconds = 5
 const revisionHistoryLimit = 3
 

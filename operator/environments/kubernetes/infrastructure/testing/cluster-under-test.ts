@@ -14,34 +14,34 @@ import { kindNames, kinds, podResource, type WorkloadObjectKind } from '../kinds
 import { KubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
 import { type DeploymentController, startDeploymentController } from './deployment-controller.ts'
 
-/** An API server behind a proxy with faults, for the tests of one file. */
+/** An API server behind a proxy that can inject faults, for the tests of one file. */
 export interface ClusterUnderTest {
   readonly api: KubeApiServer
   readonly proxy: ApiProxy
-  /** A namespace of its own, with the operator's account in it. */
+  /** Creates a namespace with an account for the operator. */
   openNamespace(t: TestContext): Promise<NamespaceUnderTest>
   stop(): Promise<void>
 }
 
 export interface NamespaceUnderTest {
   readonly namespace: string
-  /** A client with the account of the operator, through the proxy. */
+  /** A client with the operator's account, which calls through the proxy. */
   readonly client: KubeClient
-  /** The problems that any of the infrastructures reported. */
+  /** All problems that the infrastructures of this namespace reported. */
   readonly problems: string[]
   infrastructure(options?: Partial<KubernetesOptions>): KubernetesInfrastructure
-  /** Plays the controllers of the cluster. */
+  /** Starts a replacement for the controllers of the cluster. */
   startController(): DeploymentController
-  /** Gets an object as an administrator. */
+  /** Reads an object as an administrator. */
   get(kind: WorkloadObjectKind, name?: string): Promise<KubeObject | undefined>
-  /** `Deployment/tollway-ratelimit`, of all kinds. */
+  /** Resolves with the names of the objects of all kinds: `Deployment/tollway-ratelimit`. */
   names(): Promise<readonly string[]>
-  /** Applies as another field owner. */
+  /** Applies a change as another field owner. */
   edit(kind: WorkloadObjectKind, change: Readonly<Record<string, unknown>>, name?: string): Promise<void>
   delete(kind: WorkloadObjectKind, name?: string): Promise<void>
 }
 
-/** The durations of production, shortened. */
+/** The times of production, shortened. */
 const timing: Partial<ReflectorTiming> = {
   shortestWatchSeconds: 2,
   longestWatchSeconds: 3,
@@ -60,7 +60,7 @@ export const owner = {
   uid: '00000000-0000-4000-8000-000000000001',
 }
 
-/** A workload with all kinds of objects but the autoscaler. */
+/** Returns a workload that has objects of all kinds but the autoscaler. */
 export const rateLimit = (more: Partial<Workload> = {}): Workload => ({
   name: 'ratelimit',
   service: 'ratelimit',
@@ -118,7 +118,7 @@ async function openNamespace(
     limits: { attemptTimeoutMs: 2_000, outageSpacingMs: 5 },
   })
   t.after(() => client.close())
-  // The API server applies new roles with a delay.
+  // The API server applies new roles after a delay.
   await waitFor('the roles to hold', async () => {
     await client.list(kinds.HorizontalPodAutoscaler, { namespace, limit: 1 })
     return true

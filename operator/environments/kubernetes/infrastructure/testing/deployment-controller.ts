@@ -6,9 +6,8 @@ import type { KubeObject } from '../../api/kube-object.ts'
 import { kinds, podResource } from '../kinds.ts'
 
 /**
- * Plays the part of the controllers and the kubelet for an API server without them: makes the pods of
- * Deployments as a rolling update would, makes them ready, and deletes those that have no Deployment any
- * more.
+ * Replaces the controllers and the kubelet for an API server that has neither. Creates the pods of
+ * Deployments as a rolling update does, makes them ready, and deletes pods whose Deployment is gone.
  */
 export interface DeploymentController {
   stop(): Promise<void>
@@ -58,7 +57,7 @@ export function startDeploymentController(api: KubeApiServer, namespace: string)
     await api.call('POST', pods, { metadata: { name, labels }, spec })
   }
 
-  /** A pod begins to start in one round, and is ready in the next. */
+  /** Starts a pod in one round, and makes it ready in the next. */
   async function nurse(pod: Pod): Promise<void> {
     const ready = pod.status.conditions !== undefined
     const status = ready ? 'True' : 'False'

@@ -5,11 +5,11 @@ import { makePodShape } from '../../../../../workloads/registry.ts'
 import type { KubeObject } from '../../../api/kube-object.ts'
 import { workloadObjects } from '../workload-objects.ts'
 
-/** The fields of a case; the rest is the same for all. */
+/** The fields of a case; all other values are the same for all cases. */
 interface Case {
   readonly name?: string
   readonly workload: Partial<Workload>
-  /** The pods of the operator's configuration. */
+  /** The section `pods` of the operator's configuration. */
   readonly pods?: unknown
   readonly podSecurityContext?: unknown
   readonly containerSecurityContext?: unknown
@@ -20,7 +20,7 @@ interface Case {
 
 export const namespace = 'tollway-system'
 
-/** The objects of a case's text. */
+/** Returns the objects that the YAML text of a case leads to. */
 export function objectsOfCase(text: string): readonly KubeObject[] {
   const found = load(text, { schema: CORE_SCHEMA }) as Case
   const { name = 'tollway', workload, pods = {}, objects = {}, ...shared } = found
