@@ -3,7 +3,7 @@ import type { Schema } from '@tollway/crds/schema.ts'
 
 /** One row of the table of fields. */
 interface FieldRow {
-  /** `spec.descriptors[].key`. */
+  /** The path of the field, such as `spec.descriptors[].key`. */
   readonly path: string
   readonly schema: Schema
   readonly required: boolean
@@ -48,7 +48,10 @@ While a ${kind} is invalid or paused, its last good version stays in force. The
 `
 }
 
-/** Lists the fields in the order of the schema, nested fields after their parent, a recursive field once. */
+/**
+ * Returns the fields in the order of the schema, nested fields after their parent. A recursive field is
+ * listed once.
+ */
 function listFields(schema: Schema, parent: string): readonly FieldRow[] {
   const { properties = {}, required = [] } = schema
   return Object.entries(properties).flatMap(([name, field]) => {
@@ -80,7 +83,7 @@ function fieldTable(rows: readonly FieldRow[]): string {
   ].join('\n')
 }
 
-/** Returns the name of a type for people: `list of maps`. */
+/** Returns the name of a type in words, such as `list of maps`. */
 export function describeType({
   type,
   items,

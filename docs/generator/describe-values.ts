@@ -10,7 +10,7 @@ const valuesFile = join(import.meta.dirname, '../../charts/tollway/values.yaml')
 
 /** One row of the table of values. */
 interface ValueRow {
-  /** The names from the root. The name of a list ends in `[]`. */
+  /** The names of the value and of all its parents, from the root. The name of a list ends in `[]`. */
   readonly path: readonly string[]
   readonly schema: Schema
 }
@@ -23,7 +23,7 @@ export function describeValues(): string {
   return [...parts].map(([part, rows]) => describePart(part, schema, rows, defaults)).join('\n')
 }
 
-/** Lists the values without nested values, in the order of the schema. */
+/** Returns the values that have no nested values, in the order of the schema. */
 function listLeaves({ properties = {} }: Schema, parent: readonly string[]): readonly ValueRow[] {
   return Object.entries(properties).flatMap(([name, field]) => {
     const isList = field.type === 'array'

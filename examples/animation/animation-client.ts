@@ -19,13 +19,13 @@ export type StreamPart = NonNullable<MessageInitShape<typeof AnimationDataStream
 /** A client of the broker. It continues a request after a lost connection. */
 interface AnimationClient {
   /**
-   * Sends the parts until the iteration ends or the broker answers. After a lost connection it continues the
-   * request with the broker's resume token; it keeps all parts in memory for this.
+   * Sends the parts until the iteration ends or the broker answers. After a lost connection, the client
+   * continues the request with the resume token of the broker, and so keeps all parts in memory.
    */
   push(parts: AsyncIterable<StreamPart>): Promise<Status>
   /**
-   * Returns the messages of the matching requests. An empty id matches every id. After a lost connection it
-   * resumes after the last received message.
+   * Returns the messages of the matching requests. An empty id matches every id. After a lost connection, the
+   * client resumes after the last received message.
    */
   pull(
     ids: MessageInitShape<typeof AnimationIdsSchema>,
@@ -96,21 +96,27 @@ const isLost = (error: unknown) => error instanceof GrpcError && error.code === 
 const receivedMetadata = 'tollway-received'
 /** The metadata with the token with which a producer continues its request. */
 const resumeMetadata = 'tollway-resume'
-/** The metadata of the answer with the number of the message to send next. */
+/** The metadata in which the broker answers with the number of the message to send next. */
 const nextMetadata = 'tollway-next'
-/** 20 failures with pauses of 250 ms take the 5 s for which a broker waits for its producer by default. */
+/**
+ * The client gives up after this many failures: with pauses of 250 ms they take 5 s, for which a broker waits
+ * for a lost producer by default.
+ */
 const maxFailures = 20
 const retryMs = 250
 
 interface PushedParts {
   readonly source: AsyncIterator<StreamPart>
-  /** The messages read from the source. The first one is the header. */
+  /** The messages that have been read from the source. The first one is the header. */
   readonly sent: AnimationDataStream[]
   reading: Promise<void> | undefined
   token: string | undefined
 }
 
-/** Makes one call of a push, which begins the request or continues it at the message that the broker names. */
+/**
+ * Makes one call of a push. The call begins the request, or continues it at the message that the broker
+ * names.
+ */
 async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: PushedParts): Promise<Status> {
   const { sent } = request
   let isAnswered = false
@@ -125,7 +131,7 @@ async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: Pu
   })
   let next = request.token === undefined ? 0 : await Promise.race([headers, answer.then(() => sent.length)])
   for (; !isAnswered; next += 1) {
-    // A lost call ends the wait; the next call sends the part.
+    // The wait also ends when the call is lost. The next call then sends the part.
     if (sent[next] === undefined) await Promise.race([readNext(request), answer])
     const message = sent[next]
     if (message === undefined) break

@@ -15,7 +15,8 @@ const { values: options } = parseArgs({
     target: { type: 'string', default: '127.0.0.1:8082' },
     token: { type: 'string' },
     stream: { type: 'string', default: 'demo' },
-    // Default: the next request of the stream. An empty value consumes all requests until Ctrl-C.
+    // By default, the next request of the stream is consumed. With an empty value, all requests are consumed
+    // until Ctrl-C.
     request: { type: 'string' },
     object: { type: 'string', default: '' },
     out: { type: 'string', default: 'out/animation' },
@@ -37,7 +38,7 @@ function take({ streamPart: { case: part, value } }: AnimationDataStream): void 
   else if (part === 'status') console.log(`${Status_Code[value.code] ?? value.code} "${value.message}"`)
 }
 
-/** Whether a message is the last one of its request. Messages can follow other statuses of the broker. */
+/** Returns whether a message is the last one of its request. Statuses of other kinds do not end a request. */
 function isLast({ streamPart: { case: part, value } }: AnimationDataStream): boolean {
   if (part !== 'status') return false
   const { code, message } = value

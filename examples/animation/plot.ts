@@ -4,7 +4,7 @@ import { bytesPerSample, type Sound } from './wav.ts'
 
 /** Colours that people with colour blindness can distinguish (Okabe and Ito). */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
-/** The maximum number of drawn blend shapes: those that change the most. */
+/** At most this many blend shapes are drawn: those that change the most. */
 const maxCurves = colours.length
 
 const width = 960
@@ -116,7 +116,10 @@ function spread(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
 }
 
-/** Returns the y of each label: at the end of its curve, or higher if it would overlap another label. */
+/**
+ * Returns the y coordinate of each label: that of the end of the curve, or higher if the label would overlap
+ * another.
+ */
 function placeLabels(ends: readonly number[]): number[] {
   const places: number[] = []
   let lowest = curves.top + curves.height

@@ -3,25 +3,37 @@ import type { AnimationDataStream } from '@tollway/proto/neutral_ace/services/an
 const runName = /^run (\S+), the next is message \d+$/
 const nextMessage = /the next is message (\d+)$/
 
-/** The run that a consumer receives, and the number of its messages, by which a later pull resumes. */
+/**
+ * Remembers the run that a consumer receives, and how many messages of it, so that a later pull can resume
+ * there.
+ */
 export class ReceivedRun {
   #run: string | undefined
   #count = 0
-  /** 1 after a status, which is counted with the next message: the status of the request is sent again. */
+  /**
+   * 1 after a status, otherwise 0. A status is counted only when a message follows, since the last status of
+   * a request is sent again.
+   */
   #uncountedStatus = 0
   #header: AnimationDataStream | undefined
 
-  /** Must be called before each pull: the broker sends a header again whose run it has not named yet. */
+  /**
+   * Call it before each pull: if the broker has not named the run of the last header yet, it sends the header
+   * again.
+   */
   begin(): void {
     this.#header = undefined
   }
 
-  /** The value of the metadata `tollway-received` for the next pull. */
+  /** Returns the value of the metadata `tollway-received` for the next pull. */
   metadata(): string {
     return this.#run === undefined ? 'none' : `${this.#run}=${this.#count}`
   }
 
-  /** Returns the messages to show for a received one: none for a repeated header and for the name of a run. */
+  /**
+   * Returns the messages to show for a received one: none for a repeated header, or for a status that names a
+   * run.
+   */
   take(message: AnimationDataStream): readonly AnimationDataStream[] {
     if (message.streamPart.case === 'animationDataStreamHeader') {
       this.#header = message
@@ -34,7 +46,7 @@ export class ReceivedRun {
     return [message]
   }
 
-  /** Reads the status that follows a header and names its run. Older brokers do not send one. */
+  /** Reads the status that follows a header and names the run. Brokers of earlier versions do not send it. */
   #takeRunName(message: AnimationDataStream, header: AnimationDataStream): readonly AnimationDataStream[] {
     const { case: part, value } = message.streamPart
     const name = part === 'status' ? runName.exec(value.message)?.[1] : undefined

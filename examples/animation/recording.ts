@@ -50,7 +50,7 @@ function formatCsv({ names, frames }: Recording): string {
   return `${[['time_code', ...names].map(quoteField).join(','), ...lines].join('\n')}\n`
 }
 
-/** Quotes a field as in RFC 4180. */
+/** Quotes a CSV field as RFC 4180 requires. */
 function quoteField(name: string): string {
   return /[",\r\n]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name
 }

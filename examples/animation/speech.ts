@@ -42,7 +42,7 @@ function loudnessAt(time: number): number {
   return Math.sin(Math.PI * within) ** 0.7 * (0.55 + 0.45 * Math.abs(Math.sin(syllable * 2.3)))
 }
 
-/** Sums the harmonics of a tone, amplified at the formants. @param phase in periods */
+/** Returns the sum of the harmonics of a tone, amplified at the formants. @param phase in periods */
 function voice(phase: number, pitch: number, resonances: readonly number[]): number {
   let sum = 0
   let loudest = 0
@@ -62,8 +62,8 @@ const blinkEverySeconds = 2.4
 const blinkSeconds = 0.2
 
 /**
- * Returns the weights of a frame, from 0 to 1, in the order of `blendShapes`: loud sounds open the mouth, high
- * vowels widen it, and low ones round it.
+ * Returns the weights of a frame, from 0 to 1, in the order of `blendShapes`: loud sounds open the mouth,
+ * high vowels widen it, and low ones round it.
  */
 export function computeWeights(sound: Sound, samples: Buffer, timeCode: number): number[] {
   const { loudness, crossings } = measure(samples, sound.channelCount)
@@ -74,7 +74,9 @@ export function computeWeights(sound: Sound, samples: Buffer, timeCode: number):
   return [jaw, jaw * (1 - brightness), jaw * brightness, 0.25 + 0.25 * Math.sin(1.3 * timeCode), blink]
 }
 
-/** Returns the root mean square of the first channel, and the share of its zero crossings; both from 0 to 1. */
+/**
+ * Returns the root mean square of the first channel, and the share of its zero crossings; both from 0 to 1.
+ */
 function measure(samples: Buffer, channelCount: number): { loudness: number; crossings: number } {
   const step = channelCount * bytesPerSample
   const count = Math.floor(samples.length / step)

@@ -6,7 +6,10 @@ import { createServer, type IncomingMessage } from 'node:http'
 const secret = process.env['SECRET'] ?? 'whsec_ZGVtby1kZW1vLWRlbW8tZGVtby1kZW1vLWRlbW8tMDE='
 const port = Number(process.argv[2] ?? 8099)
 const maxBodyBytes = 64 * 1024
-/** The maximum age of a message, which prevents replays. */
+/**
+ * The maximum age of a message. Older ones are rejected, so that an attacker cannot send recorded messages
+ * again.
+ */
 const toleranceSeconds = 300
 
 function verify(request: IncomingMessage, body: string): boolean {
