@@ -117,9 +117,12 @@ export class LeaderConnection {
       const before = call
       call = undefined
       ended = ended.then(() => before?.stop())
-      const leader = isStopped ? undefined : this.current()
-      if (leader === undefined) return
-      call = this.#createCall(what, (signal, onWorking) => callOnce(leader.client, signal, onWorking))
+      if (isStopped || this.#address === undefined) return
+      // The client is created in the call, whose failures are repeated: a new operator has no certificate yet.
+      call = this.#createCall(what, async (signal, onWorking) => {
+        const leader = this.current()
+        if (leader !== undefined) await callOnce(leader.client, signal, onWorking)
+      })
       call.start()
     }
     this.onChange(restart)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
+import { type StartedOptions, startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
 import { createResource, createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import { connectPod as connectPodTo } from '../xds/testing/connect-pod.ts'
 
@@ -15,8 +16,8 @@ const parse = (text: string) =>
     text.split(' ').map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
   )
 
-async function startOperator(t: TestContext) {
-  const operator = await startOperatorOf(t, { typeUrls: [typeUrl], limits: { graceMs } })
+async function startOperator(t: TestContext, options: Pick<StartedOptions, 'leaderTls'> = {}) {
+  const operator = await startOperatorOf(t, { ...options, typeUrls: [typeUrl], limits: { graceMs } })
   const { feed } = operator
   let changes = 0
   feed.onChange(() => {
@@ -86,6 +87,22 @@ test('a follower retries until the leader can be reached', async t => {
   await waitFor('the warning', () => follower.lines.some(line => line.startsWith(failed)))
   const leader = await startOperator(t)
   follower.leader.setLeader(leader.address)
+  await waitFor('the report', () => follower.lines.some(line => line.startsWith('report to the leader {')))
+})
+
+test('a follower that gets its certificate after it knows its leader reports then', async t => {
+  let certified = false
+  const leaderTls: ClientTls = {
+    ...tlsOf('operator'),
+    credentials() {
+      if (!certified) throw new Error('the operator has no certificate yet')
+      return tlsOf('operator').credentials()
+    },
+  }
+  const [leader, follower] = [await startOperator(t), await startOperator(t, { leaderTls })]
+  follower.leader.setLeader(leader.address)
+  await waitFor('the reason', () => follower.lines.some(line => line.includes('has no certificate yet')))
+  certified = true
   await waitFor('the report', () => follower.lines.some(line => line.startsWith('report to the leader {')))
 })
 

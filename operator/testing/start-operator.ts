@@ -34,6 +34,8 @@ export interface StartedOptions {
   readonly infrastructure?: SessionsEnvironment['infrastructure']
   readonly typeUrls?: readonly string[]
   readonly limits?: Partial<PeerTableLimits & StreamLoadsLimits>
+  /** The credentials for calls to the leader; those of an operator when left out. */
+  readonly leaderTls?: ClientTls
   /** Returns the methods of the operator, given those of this version. */
   readonly methods?: (present: readonly AnyMethod[]) => readonly AnyMethod[]
 }
@@ -56,7 +58,7 @@ export async function startOperator(t: Cleanup, options: StartedOptions = {}) {
   const loads = new StreamLoads({ operatorName, limits: { paceMs: 5, ...limits } })
   let unreachable = 0
   const leader = new LeaderConnection({
-    tls: tlsOf('operator'),
+    tls: options.leaderTls ?? tlsOf('operator'),
     log,
     random: Math.random,
     backoff: { initialMs: 10, maxMs: 50 },
