@@ -141,7 +141,9 @@ test('the feed rejects clients without a certificate of the fleet, and serves th
   }
   for (const [what, make] of Object.entries(wrong)) {
     const { warnings } = attempt(make(right, { cert, key }))
-    await waitFor(`a word about ${what}`, () => warnings.some(line => line.startsWith('connect to management server failed')))
+    await waitFor(`a word about ${what}`, () =>
+      warnings.some(line => line.startsWith('connect to management server failed')),
+    )
   }
   const bare = attempt(right, { certFile: '', keyFile: '' })
   await waitFor('a word about no certificate', () => bare.warnings.length > 0)

@@ -65,7 +65,15 @@ test('lengths and numbers around each size of a varint', () => {
 
 test('a reset after more than 2^32 s has the bytes that the generated encoder writes', () => {
   const longest = 315_576_000_000
-  for (const resetSeconds of [2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1, 2 ** 35 - 1, 2 ** 35, 29_746_000_000, longest]) {
+  for (const resetSeconds of [
+    2 ** 32 - 1,
+    2 ** 32,
+    2 ** 32 + 1,
+    2 ** 35 - 1,
+    2 ** 35,
+    29_746_000_000,
+    longest,
+  ]) {
     const limit = { name: '', requestsPerUnit: 1, unit: 'year' as const, resetSeconds }
     assertEncodesTheSame({ over: false, statuses: [{ over: false, remaining: 0, limit }] })
   }
