@@ -87,7 +87,7 @@ export interface CounterChangeEvent {
   readonly rule: string
   /** Why it is unknown whether the counter has changed; undefined if it has. */
   readonly unknown?: string | undefined
-  /** The granted hits; undefined for a reset. */
+  /** The hits by which a raise changed the counter; undefined for a reset, which clears it. */
   readonly by?: number | undefined
   /** The RateLimitConfig that defines the domain; undefined if there is none. */
   readonly owner: NamedResource | undefined

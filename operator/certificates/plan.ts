@@ -260,7 +260,7 @@ function renewalMs({ issuedAtMs, expiresAtMs }: KnownCertificate, lifeMs: number
   return issuedAtMs + Math.min(lifeMs, expiresAtMs - issuedAtMs) * renewAfter
 }
 
-/** Returns the next time at which `plan` may have another result with the same Secrets. */
+/** Returns when to call `plan` again: until then its result stays the same, unless the Secrets change. */
 function nextDueMs(
   authority: Authority,
   leaves: CertificateState['leaves'],

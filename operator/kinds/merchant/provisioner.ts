@@ -28,7 +28,7 @@ export interface ProvisionRequest {
   readonly appName: string | null
   /** The SHA-256 hash of the merchant's API key, in hex. The key itself is never sent. */
   readonly keyHash: string
-  /** How long the app's other keys stay valid; null leaves their validity unchanged. */
+  /** How long the app's keys other than this one stay valid; null leaves their expiry unchanged. */
   readonly otherKeysExpireInMs: number | null
   readonly users: readonly string[]
   /** All webhooks of the resource. */

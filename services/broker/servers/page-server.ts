@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { PageError } from './admin-errors.ts'
 
-/** Handles one path. Throws or rejects with a `PageError`, which is answered. */
+/** Handles one path. A `PageError` that it throws, or rejects with, is sent as the response. */
 export type PageHandler = (
   request: IncomingMessage,
   response: ServerResponse,

@@ -2,9 +2,9 @@ import type { ConcurrentRequests } from '../routes/route.ts'
 import type { Delivery } from './delivery.ts'
 
 /**
- * The deliveries of one pull. Only the first one is served, because messages carry no ids: those of two
- * requests must not be mixed. Depending on the route's policy, the others wait, or the newest one replaces
- * all others. A third policy, `refuse`, rejects a push when it begins, and has no effect here.
+ * The deliveries of one pull, which are served one at a time: messages carry no ids, so those of two requests
+ * must not be mixed. Depending on the route's policy, the others wait, or the newest one replaces all others.
+ * A third policy, `refuse`, rejects a push when it begins, and has no effect here.
  */
 export class DeliveryOrder {
   readonly #maxWaiting: number

@@ -124,7 +124,7 @@ const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = {
  * Composes a stored mail. The Message-ID and the date come from the stored mail, so that each attempt sends
  * the same mail and receivers can drop a duplicate (RFC 5322, section 3.6.4).
  *
- * @throws MailErrorwith `permanent`, if the stored mail has an unknown template or an invalid recipient
+ * @throws MailError whose `permanent` is true, if the stored mail has an unknown template or an invalid recipient
  */
 export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMail> {
   const { id, createdMs, template, recipient, content } = mail

@@ -19,7 +19,7 @@ export interface RateLimitDomain {
   readonly name: string
   readonly domain: string
   readonly descriptors: readonly RateLimitRule[]
-  /** Whether a request is counted for all of its descriptors, or for none of them if one rejects it. */
+  /** If true, a request that one descriptor rejects is counted for none of its descriptors. */
   readonly allOrNothing?: boolean
 }
 

@@ -25,7 +25,7 @@ export interface RemoteRequestContext {
 
 /** One reply has at most this many entries. */
 const loadEntries = 256
-/** A report to the producer's broker is due when this share of the ring's limit was read. */
+/** Readers report to the producer's broker each time they have read this share of the ring's limit. */
 const progressShare = 1 / 4
 
 /**
