@@ -162,7 +162,7 @@ describe('kubectl tollway in a cluster', { skip, timeout: 600_000 }, () => {
     assert.match(verified.out, /\nEverything adds up\.\n/)
     const wrong = await tollway(['payments', 'exception', 'retry', 'none', ...withTollway], payer.kubeconfig)
     assert.equal(wrong.code, 1)
-    assert.match(wrong.error, /^tollway payments: rejected: There is no open exception with this id\.$/m)
+    assert.match(wrong.error, /^tollway payments: rejected: No open exception has this id\.$/m)
   })
 
   it('commands of an account that lacks a right name the right', async () => {
