@@ -23,7 +23,7 @@ export interface BenchCase {
   readonly needs: readonly string[]
   /** The short form runs the case only if it is named. */
   readonly long?: boolean
-  /** @throws SettingRefused when the service does not support the case yet */
+  /** @throws SettingRejected when the service does not support the case yet */
   run(extent: Extent): Promise<CaseResult>
 }
 

@@ -11,7 +11,7 @@ import { helpText, type Options, readOptions } from './options.ts'
 import { profileDecisions } from './profile.ts'
 import { measurePropagation } from './propagation.ts'
 import { figureTable, goalTable, isBelowHalf, type Report, renderReport, type Table } from './report.ts'
-import { moveToOtherCore, SettingRefused } from './servers.ts'
+import { moveToOtherCore, SettingRejected } from './servers.ts'
 import { excuseLatencies, watchStandstill } from './standstill.ts'
 import { runWithOptions } from './with-options.ts'
 
@@ -99,7 +99,7 @@ async function runCase(one: BenchCase): Promise<Report | undefined> {
     for (const note of result.notes) say(`  ${note}`)
     return { machine, title, ...result }
   } catch (error) {
-    if (error instanceof SettingRefused) say(`  LEFT OUT: ${name}: the service reports:  ${error.message}`)
+    if (error instanceof SettingRejected) say(`  LEFT OUT: ${name}: the service reports:  ${error.message}`)
     else {
       say(`  FAILED: ${name}: ${(error as Error).stack}`)
       process.exitCode = 1

@@ -26,7 +26,7 @@ export interface MeasuredServer {
 }
 
 /** The service does not start with a setting that the case needs. */
-export class SettingRefused extends Error {}
+export class SettingRejected extends Error {}
 
 export const serverCore = '0'
 export const otherCore = '1'
@@ -79,7 +79,7 @@ export function fillCache(args: readonly string[], port: 'PORT' | 'GRPC_PORT'): 
 /**
  * Starts the service as it is delivered: with every feature, and with counters in Redis by default.
  *
- * @throws SettingRefused when it exits and names one of the settings
+ * @throws SettingRejected when it exits and names one of the settings
  */
 export async function startOurs(options: OursOptions): Promise<MeasuredServer> {
   const { rules, redisPort, settings = {}, nodeOptions = [] } = options
@@ -126,7 +126,7 @@ async function healthy(
   )
   if (!ended()) return
   const refused = Object.keys(settings).find(name => program.output().includes(name))
-  if (refused !== undefined) throw new SettingRefused(program.output().trim())
+  if (refused !== undefined) throw new SettingRejected(program.output().trim())
   throw new Error(`the service did not start; output: ${program.output()}`)
 }
 

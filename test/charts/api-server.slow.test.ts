@@ -106,7 +106,7 @@ waitUntilReady: {enabled: false}
     return (await discover(apiVersion)).get(kind) ?? assert.fail(`there is no ${apiVersion} ${kind}`)
   }
 
-  /** Every refusal and every warning is a failure. */
+  /** Every rejection and every warning is a failure. */
   async function assertTaken(object: RenderedObject, query: Readonly<Record<string, string>>): Promise<void> {
     const key = { namespace, ...object.metadata }
     const resource = await resourceOf(object)

@@ -213,7 +213,7 @@ test('Artifact Hub lists the kinds and the images of the chart', () => {
 })
 
 /** Refused values, and the words of the error. */
-const refusals: readonly [string, Rendering, RegExp][] = [
+const rejections: readonly [string, Rendering, RegExp][] = [
   ['an unknown value', { set: [redis, 'operator.replica=3'] }, /'\/operator': .*'replica' not allowed/],
   [
     'an unknown value at the top level',
@@ -401,7 +401,7 @@ const refusals: readonly [string, Rendering, RegExp][] = [
 ]
 
 describe('the chart rejects', { skip: missingHelm() }, () => {
-  for (const [what, rendering, pattern] of refusals) {
+  for (const [what, rendering, pattern] of rejections) {
     it(what, () => {
       assert.throws(() => render(rendering), pattern)
     })

@@ -350,7 +350,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     return Promise.all(read)
   }
 
-  async function assertRefused(attempts: readonly Attempt[]): Promise<void> {
+  async function assertRejected(attempts: readonly Attempt[]): Promise<void> {
     const before = await foreignSecrets()
     const done: string[] = []
     for (const one of attempts) {
@@ -361,9 +361,9 @@ describe('with the roles and policies of the chart, a token of the operator', {
     assert.deepEqual(await foreignSecrets(), before)
   }
 
-  it('cannot do what would be harmful', () => assertRefused(harm))
+  it('cannot do what would be harmful', () => assertRejected(harm))
 
-  it('neither reads nor writes a Secret of a namespace without a grant', () => assertRefused(ungranted))
+  it('neither reads nor writes a Secret of a namespace without a grant', () => assertRejected(ungranted))
 
   it('can do what the operator needs', async () => {
     const refused: string[] = []
@@ -417,7 +417,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     const [read] = ungranted
     assert.ok(read)
     await waitFor('the role to apply', async () => (await attemptBy(read)).status === 200)
-    await assertRefused(harm)
+    await assertRejected(harm)
   })
 })
 

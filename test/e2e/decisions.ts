@@ -64,7 +64,7 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
         `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
       assert.deepEqual([...load.codes.keys()], [200], shown)
       assert.equal(beyond, 0, shown)
-      if (users.refused !== undefined) assertRefused(refused.codes, failed)
+      if (users.refused !== undefined) assertRejected(refused.codes, failed)
       return shown
     },
   }
@@ -73,7 +73,7 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
 const noLoad: Load = { codes: new Map(), late: [], failed: [], async stop() {} }
 
 /** Envoy lets a call without a decision pass. */
-function assertRefused(codes: ReadonlyMap<number, number>, failed: number): void {
+function assertRejected(codes: ReadonlyMap<number, number>, failed: number): void {
   const shown = `${describeCodes(codes)}, without a decision: ${failed}`
   assert.ok((codes.get(429) ?? 0) > 0 && (codes.get(200) ?? 0) <= failed, shown)
   assert.deepEqual(

@@ -201,7 +201,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     // A resource that names only the id does not get the merchant.
     const wrong = { merchantId, apiKeySecretRef: { name: 'cafe', key: 'publicKey' } }
     await apply(merchant('thief', { adopt: wrong }))
-    await eventually('the refusal', async () => (await reasonOf('thief')) === 'Refused')
+    await eventually('the rejection', async () => (await reasonOf('thief')) === 'Refused')
     await kubectl('-n', shop, 'delete', 'mer', 'thief')
   })
 

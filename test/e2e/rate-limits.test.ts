@@ -136,7 +136,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const [pod] = await readyPods(ratelimit)
     assert.ok(pod)
     const beganMs = performance.now()
-    const stop = await refuseAs(pod, 'shop/checkout: there is no room for it here')
+    const stop = await rejectAs(pod, 'shop/checkout: there is no room for it here')
     t.after(async () => {
       await stop()
       // The newest stream of a pod decides, and that was the one of this test.
@@ -163,7 +163,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=120s')
     const calls = await startDecisions(t, envoyIp, { admitted: 'bob', limited: 'frank' })
     await restart(system, 'tollway-ratelimit', ratelimit)
-    await eventually('refusals', async () => (calls.limited.get(429) ?? 0) > 20, 240_000)
+    await eventually('rejections', async () => (calls.limited.get(429) ?? 0) > 20, 240_000)
     figures.note('calls in a rolling restart', '0 failed', await calls.stop())
     // Envoy lets a call without a decision pass, and the call may be counted.
     const { undecided } = calls
@@ -262,7 +262,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
    * Connects to the feed as a pod with fewer features, with the fleet's certificate: rejects new content, and
    * accepts its replacement.
    */
-  async function refuseAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
+  async function rejectAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
     const secret = await read<Secret>(system, 'secrets/tollway-feed-client')
     const service = await read<Service>(system, 'services/tollway-operator')
     const problems = [problem]

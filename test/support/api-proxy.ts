@@ -98,10 +98,10 @@ export async function startApiProxy({ target, seed, onAnswer }: ApiProxyOptions)
     const body = await readAll(incoming)
     if (faults.delayMs !== undefined) await pause(faults.delayMs)
     await whileSilent(client)
-    const refusal = faults.answers?.find(({ share, of }) => isOf(of, call) && strikes(share))
-    if (refusal !== undefined) {
-      call.status = refusal.status
-      return refuse(client, refusal)
+    const rejection = faults.answers?.find(({ share, of }) => isOf(of, call) && strikes(share))
+    if (rejection !== undefined) {
+      call.status = rejection.status
+      return reject(client, rejection)
     }
     const { host, port } = target
     const headers = { ...incoming.headers, host: `${host}:${port}` }
@@ -201,7 +201,7 @@ function isOf(of: AnswerFault['of'], { method, path }: ProxiedCall): boolean {
   return of === (isWatch(path) ? 'watches' : 'reads')
 }
 
-function refuse(client: ServerResponse, { status, retryAfterSeconds }: AnswerFault): void {
+function reject(client: ServerResponse, { status, retryAfterSeconds }: AnswerFault): void {
   client.statusCode = status
   client.setHeader('content-type', 'application/json')
   if (retryAfterSeconds !== undefined) client.setHeader('retry-after', `${retryAfterSeconds}`)

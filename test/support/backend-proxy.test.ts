@@ -63,7 +63,7 @@ test('refuse: connections end, and others are rejected until the fault is remove
   const { proxy, heard } = await startStruck(t, { kind: 'refuse' })
   await waitFor('the end', () => heard.end !== '')
   const refused = dial(t, proxy.port)
-  await waitFor('the refusal', () => refused.heard.end === 'ECONNREFUSED')
+  await waitFor('the rejection', () => refused.heard.end === 'ECONNREFUSED')
   await proxy.setFault()
   const { socket, hears } = dial(t, proxy.port)
   socket.write('back')

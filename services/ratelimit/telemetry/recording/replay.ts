@@ -219,7 +219,7 @@ function countHits(
         if (found === undefined || found.limit.unlimited) continue
         const { baseKey } = found
         const entries = descriptors[index]?.entries ?? []
-        let mostRefused = 0
+        let mostRejected = 0
         let mostHits = 0
         for (const limit of listMembers(found.limit)) {
           const { stats } = limit
@@ -229,10 +229,10 @@ function countHits(
           const refused = refusedNow - last.refused
           before.set(stats, { hits: stats.totalHits, refused: refusedNow })
           rules.add({ limit, baseKey, domain, entries, nowMs, hits, refused })
-          mostRefused = Math.max(mostRefused, refused)
+          mostRejected = Math.max(mostRejected, refused)
           mostHits = Math.max(mostHits, hits)
         }
-        addKey(entries, { hits: mostHits, refused: mostRefused })
+        addKey(entries, { hits: mostHits, refused: mostRejected })
       }
     },
   }
