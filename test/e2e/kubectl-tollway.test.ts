@@ -350,7 +350,7 @@ async function secretsOf(place: string): Promise<readonly string[]> {
     .filter(line => line.length > 12 && !/^-----/.test(line) && !/^(https?|redis):\/\/[^@]*$/.test(line))
 }
 
-const publicEntries = /\.crt$|^(merchantId|publicKey|baseUrl|payPageUrl|appId)$/
+const publicEntries = /\.crt$|^(trusted-since|merchantId|publicKey|baseUrl|payPageUrl|appId)$/
 
 let manifestFiles = 0
 
