@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import { receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
+import { BackgroundReceiver } from '@tollway/grpc/client/reconnecting-call.ts'
 import { encodeLoad, type LoadReport, type StreamLoads } from '../pods/stream-loads.ts'
 import type { Feed } from '../xds/feed.ts'
 import type { LeaderConnection } from './leader-connection.ts'
@@ -39,18 +39,13 @@ export function reportAcknowledgements(
     const writer = new ReportWriter(reporter)
     let sent = 0
     let received = 0
-    let hasEnded = false
-    const ended = receiveAll(call.messages, () => {
+    const receive = () => {
       received += 1
       onWorking()
       pause.wake()
-    }).finally(() => {
-      hasEnded = true
-      pause.wake()
-    })
-    // The rejection is handled where `ended` is awaited below.
-    ended.catch(() => {})
-    while (!signal.aborted && !hasEnded) {
+    }
+    const receiver = new BackgroundReceiver(call.messages, receive, pause.wake)
+    while (!signal.aborted && !receiver.hasEnded) {
       const report = received === sent ? writer.next(feed.clientStates(), clock.monotonicMs()) : undefined
       if (report === undefined) await pause.wait(idleCheckMs, signal)
       else {
@@ -59,7 +54,7 @@ export function reportAcknowledgements(
         await pacing.wait(paceMs, signal)
       }
     }
-    await ended
+    await receiver.ended
   })
 }
 
@@ -82,32 +77,29 @@ export function reportLoads(
     const call = client.bidi<LoadReport, void>(leaderPath('ReportLoads'), loadCodec, { signal })
     const pacing = new WakeablePause()
     const reported = new Map<string, number>()
-    let hasEnded = false
-    const ended = receiveAll(call.messages, () => {}).finally(() => {
-      hasEnded = true
+    const wake = () => {
       pause.wake()
       pacing.wake()
-    })
-    // The rejection is handled where `ended` is awaited below.
-    ended.catch(() => {})
-    while (!signal.aborted && !hasEnded) {
+    }
+    const receiver = new BackgroundReceiver(call.messages, () => {}, wake)
+    while (!signal.aborted && !receiver.hasEnded) {
       const own = loads.own()
-      const ended = [...reported.keys()].filter(uid => !own.has(uid))
+      const removed = [...reported.keys()].filter(uid => !own.has(uid))
       const changed = [...own].filter(([uid, { revision }]) => reported.get(uid) !== revision)
       for (const [uid, { routes, revision }] of changed) {
         await call.write({ uid, routes })
         reported.set(uid, revision)
       }
-      for (const uid of ended) {
+      for (const uid of removed) {
         await call.write({ uid, routes: new Map() })
         reported.delete(uid)
       }
       await pacing.wait(paceMs, signal)
-      if (hasEnded || signal.aborted) break
+      if (receiver.hasEnded || signal.aborted) break
       // The call has not failed for `paceMs`, so the leader reads. It answers only when the stream ends.
       onWorking()
       await pause.wait(idleCheckMs, signal)
     }
-    await ended
+    await receiver.ended
   })
 }

@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
+import { BackgroundReceiver, type ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
@@ -61,15 +61,9 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
   async function callOnce(signal: AbortSignal): Promise<void> {
     const call = connection.client().bidi(reportPath, reportCodec, { signal })
     const pause = new WakeablePause()
-    let hasEnded = false
-    const ended = receiveAll(call.messages, () => {}).finally(() => {
-      hasEnded = true
-      pause.wake()
-    })
-    // Errors are awaited below, after the last report.
-    ended.catch(() => {})
+    const receiver = new BackgroundReceiver(call.messages, () => {}, pause.wake)
     let sent: Uint8Array | undefined
-    while (!hasEnded && !signal.aborted) {
+    while (!receiver.hasEnded && !signal.aborted) {
       const report = encodeReport(uid, loads())
       if (sent === undefined || Buffer.compare(report, sent) !== 0) {
         sent = report
@@ -77,7 +71,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
       }
       await pause.wait(timing.intervalMs, signal)
     }
-    await ended
+    await receiver.ended
   }
 
   return createFeedCall({ ...options, what: 'report the load of streams', timing, callOnce })

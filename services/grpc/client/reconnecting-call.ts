@@ -126,3 +126,26 @@ export async function receiveAll<Message>(
 ): Promise<void> {
   for await (const message of messages) receive(message)
 }
+
+/** Receives the messages of a call while the caller writes to it. */
+export class BackgroundReceiver<Message> {
+  /**
+   * Resolves when the server ends the call with OK; rejects with any other end. The caller may await it late:
+   * the rejection counts as handled.
+   */
+  readonly ended: Promise<void>
+  #hasEnded = false
+
+  /** @param onEnd called when the call has ended, so that the caller can stop waiting to write */
+  constructor(messages: AsyncIterable<Message>, receive: (message: Message) => void, onEnd: () => void) {
+    this.ended = receiveAll(messages, receive).finally(() => {
+      this.#hasEnded = true
+      onEnd()
+    })
+    this.ended.catch(() => {})
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+}
