@@ -1,4 +1,5 @@
 import Type, { type TSchema } from 'typebox'
+import { maxPageItems, maxWhatIfBytes } from '../ratelimit-queries/pod-sessions.ts'
 import * as examples from './examples.ts'
 import * as manifests from './manifest-shapes.ts'
 import { maxDomainLength } from './shape-parts.ts'
@@ -51,8 +52,7 @@ const readCounters: ApiRight = { verb: 'get', resource: 'ratelimitconfigs/counte
 const changeCounters: ApiRight = { verb: 'update', resource: 'ratelimitconfigs/counters' }
 const listRules: ApiRight = { verb: 'list', resource: 'ratelimitconfigs' }
 
-/** The upper bound of the parameter `limit`; below, the default. */
-export const maxPageItems = 1_000
+/** The default of the parameter `limit`, which is at most `maxPageItems`. */
 const pageItems = 100
 /**
  * The maximum bytes of a body that changes a counter. One value of the maximum length fits, even if every
@@ -61,8 +61,6 @@ const pageItems = 100
 const maxChangeBytes = 512 * 1024
 const maxTryBytes = 1024 * 1024
 const maxApplyBytes = 4 * 1024 * 1024
-/** The maximum bytes of a proposed resource. */
-export const maxWhatIfBytes = 10 * 1024 * 1024
 
 const query = (name: string, schema: TSchema, description: string, required = false): Parameter => ({
   name,

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { maxRaise } from '../ratelimit-queries/pod-sessions.ts'
 import {
   answerShape,
   countShape,
@@ -21,9 +22,6 @@ import {
  * The JSON of the operator's API. The types of answers, the OpenAPI document and the checks of bodies follow
  * from these schemas.
  */
-
-/** The maximum number of hits that one raise grants: a limit has 32 bits. */
-export const maxRaise = 0xffffffff
 
 const sentCounter = { domain: sentDomain, entries: sentEntries }
 

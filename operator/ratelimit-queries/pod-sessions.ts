@@ -53,9 +53,9 @@ export interface PodSessions {
   whatIf(query: WhatIfQuery, signal: AbortSignal): AsyncIterable<WhatIfStep>
 }
 
-/** The maximum number of hits that one raise grants. */
+/** The maximum number of hits that one raise grants: a limit has 32 bits. */
 export const maxRaise = 0xffffffff
-/** The maximum bytes of the encoded configuration of a what-if. */
+/** The maximum bytes of a proposed resource, and of its encoded configuration. */
 export const maxWhatIfBytes = 10 * 1024 * 1024
 /** The upper bound and the default of `PageRequest.limit`. */
 export const maxPageItems = 1_000

@@ -3,8 +3,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import type { ResourceProblem } from '../../kinds/kind-adapter.ts'
 import { encodeRateLimitDomain, openDomainClaims } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
-import type { RuleOutcome, WhatIfResult } from '../../ratelimit-queries/pod-sessions.ts'
-import { maxWhatIfBytes } from '../endpoints.ts'
+import { maxWhatIfBytes, type RuleOutcome, type WhatIfResult } from '../../ratelimit-queries/pod-sessions.ts'
 import { ApiError, invalidInput } from '../errors.ts'
 import { bodyTooLarge } from '../input.ts'
 import type { ApplyAnswer, ApplyBody } from '../manifest-shapes.ts'
@@ -13,20 +12,18 @@ import { type ApiSources, findDomain, parseResourceName, resolveDomainScope } fr
 import type { ApiCall, Handler } from './handler.ts'
 
 const readApplyBody = ({ body }: ApiCall) => body as ApplyBody
-const resolveApplyScope = (call: ApiCall) =>
-  parseResourceName(translateProposal(readApplyBody(call).resource).domain.name)
 
 /** Applies a RateLimitConfig with the rights of the caller: in its file, or in the cluster. */
 export const apply: Handler = {
-  resolveScope: resolveApplyScope,
+  resolveScope: call => parseResourceName(translateProposal(readApplyBody(call).resource).domain.name),
   async answer(call): Promise<ApplyAnswer> {
     const { resource, manifest, dryRun = false, force = false, version } = readApplyBody(call)
-    const warnings = describeWarnings(checkClaim(translateProposal(resource), call.sources))
-    const { namespace, name } = resolveApplyScope(call)
-    const place = { namespace, name }
+    const proposal = translateProposal(resource)
+    const warnings = describeWarnings(checkClaim(proposal, call.sources))
+    const target = parseResourceName(proposal.domain.name)
     const { token } = call.caller
-    const request = { resource, manifest, version, ...place, dryRun, force, token, signal: call.signal }
-    return { ...place, dryRun, warnings, ...(await call.sources.apply(request)) }
+    const request = { resource, manifest, version, ...target, dryRun, force, token, signal: call.signal }
+    return { ...target, dryRun, warnings, ...(await call.sources.apply(request)) }
   },
 }
 
