@@ -1,6 +1,3 @@
-/**
- * `make cluster-install`: makes the images, loads them into the nodes of a cluster, and installs the chart.
- */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -138,8 +135,8 @@ interface NodeObject {
 type Values = { readonly [name: string]: Values | string | boolean }
 
 /**
- * Returns chart values with the names of the images. The digests become annotations of the pods, so that pods
- * are replaced when an image has a new content under the same name.
+ * Returns the chart values with the names of the images. The digests become annotations of the pods, so that
+ * pods are replaced when an image has a new content under the same name.
  */
 function toValues(loaded: ReadonlyMap<ArchivedImage, string>): Values {
   let values: Values = {}

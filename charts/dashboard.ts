@@ -1,7 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 
 interface Query {
-  /** The query in PromQL. */
   readonly expr: string
   /** The name of each series: text, with labels as `{{pod}}`. */
   readonly legend: string

@@ -93,7 +93,6 @@ function monitoringFields(): JsonObject {
   }
 }
 
-/** The digest of an image, which the chart appends to the image's name. */
 const imageDigest: Schema = {
   type: 'string',
   pattern: '^(sha256:[0-9a-f]{64})?$',
@@ -240,7 +239,7 @@ function podFields(): JsonObject {
 }
 
 /**
- * The additional volumes of the operator's pods. Any source is allowed, since the chart creates these pods.
+ * Any source is allowed, unlike in the pods of services, since the chart creates the pods of the operator.
  */
 const anyVolumes: Schema = {
   type: 'array',

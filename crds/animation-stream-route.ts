@@ -8,7 +8,7 @@ import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Fields, isFields, notRequired } from './schema.ts'
 
-/** The bounds of the fields of an AnimationStreamRoute. Lengths are in characters. */
+/** Lengths are in characters. */
 const limits = {
   /** Brokers have the same limit: a longer id would match no request. */
   maxIdLength: 100,
@@ -60,7 +60,6 @@ const idleWithinTotal: FieldRule = {
   judge: fields => atMost(fields, 'idleSeconds', 'totalSeconds'),
 }
 
-/** Rejects `lateJoiners.seconds` beyond the time for which the buffer keeps messages. */
 const lastWithinBuffer: FieldRule = {
   cel: {
     rule: '!has(self.lateJoiners.seconds) || self.lateJoiners.seconds <= self.limits.bufferSeconds',

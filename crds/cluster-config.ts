@@ -22,8 +22,8 @@ import {
 import { type Validated, validateValue } from './validation/validate.ts'
 
 /**
- * The configuration file of an operator in a cluster. The chart's values have the same names. The types, the
- * validation of the file, and the chart's values.schema.json are derived from the schema `config`.
+ * The configuration file of an operator in a cluster, with the names of the chart's values. The schema
+ * `config` gives the types, the validation, the documentation and the chart's values.schema.json.
  */
 export type ClusterConfig = DeepReadonly<Static<typeof config>>
 type RateLimitPlan = ClusterConfig['rateLimit']
@@ -259,10 +259,6 @@ const config = Type.Object({
   payments,
 })
 
-/**
- * The schema of the configuration, from which the documentation and the chart's values.schema.json are
- * generated.
- */
 export const clusterConfigSchema: Schema = config
 
 /** Returns the configuration with its defaults, or all of its problems, each with the path of its field. */

@@ -48,7 +48,6 @@ export function joinFieldPath(parent: string, name: string): string {
   return parent === '' ? name : `${parent}.${name}`
 }
 
-/** Escapes unprintable characters of a text, and shortens it to `maxShownCharacters`. */
 function show(text: string): string {
   const shown = text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
   return shorten(shown, maxShownCharacters)

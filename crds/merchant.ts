@@ -7,7 +7,7 @@ import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 
-/** The bounds of the fields of a Merchant. Lengths are in characters. */
+/** Lengths are in characters. */
 const limits = {
   maxNameLength: 100,
   maxEmailLength: 254,

@@ -18,7 +18,7 @@ import type { ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Schema, typed } from './schema.ts'
 
-/** The bounds of the fields of a RateLimitConfig. Lengths are in characters. */
+/** Lengths are in characters. */
 export const rateLimitConfigLimits = {
   maxNameLength,
   maxReplaces,
@@ -39,7 +39,6 @@ const limits = rateLimitConfigLimits
 /** The only limit of a descriptor: either `unlimited`, or a `unit` and its `requestsPerUnit`. */
 export type RateLimit = DeepReadonly<Static<ReturnType<typeof rateLimitSchema>>>
 
-/** A member of a descriptor's list `limits`. */
 export type LimitOfList = NonNullable<Descriptor['limits']>[number]
 
 /**

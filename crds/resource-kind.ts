@@ -1,6 +1,5 @@
 import type { Schema } from './schema.ts'
 
-/** The API group of all custom resources. */
 export const apiGroup = 'tollway.dev'
 
 export const apiVersion = `${apiGroup}/v1alpha1` as const
@@ -12,7 +11,6 @@ export interface ResourceKind {
   readonly plural: string
   readonly singular: string
   readonly shortNames: readonly string[]
-  /** The purpose of the kind, in one or two sentences. */
   readonly description: string
   readonly spec: Schema
   readonly status: Schema

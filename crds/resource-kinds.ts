@@ -3,7 +3,6 @@ import { merchantKind } from './merchant.ts'
 import { rateLimitConfigKind } from './rate-limit-config.ts'
 import type { ResourceKind } from './resource-kind.ts'
 
-/** All kinds of custom resources that the operator manages. */
 export const resourceKinds: readonly ResourceKind[] = [
   rateLimitConfigKind,
   animationStreamRouteKind,

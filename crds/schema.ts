@@ -56,7 +56,6 @@ export type Rule = (fields: Fields) => readonly SchemaProblem[]
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** A problem in a field of a resource or configuration. */
 export interface SchemaProblem {
   /** The path of the field: `spec.descriptors[2].rateLimit.unit`. */
   readonly path: string

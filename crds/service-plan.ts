@@ -179,12 +179,10 @@ const extraVolumes = () => {
   )
 }
 
-/** The schemas of the labels and annotations of all objects of an installation. */
 export const commonLabels = () =>
   texts('Labels of every object, in addition to the labels that the chart and the operator set.')
 export const commonAnnotations = () => texts('Annotations of every object.')
 
-/** Returns the schema of the labels and annotations of a service's objects. */
 export const objectMetadata = () => {
   const metadata = (objects: string) =>
     Type.Object(
@@ -205,7 +203,7 @@ export const objectMetadata = () => {
   )
 }
 
-/** Returns the schema of a service's pods: the fields that exist only in a cluster. */
+/** Returns the schema of the fields of a service's pods that exist only in a cluster. */
 export function podShape(service: string) {
   return Type.Object(
     {
@@ -260,7 +258,6 @@ export function podShape(service: string) {
   )
 }
 
-/** Returns the schema of a Secret's name; an empty name means no Secret. */
 export const secretName = () =>
   Type.String({ default: '', maxLength: 253, description: 'The name of the Secret. Empty means no Secret.' })
 

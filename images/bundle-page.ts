@@ -15,7 +15,6 @@ export interface PageBundle {
 const assets = ['icon.svg', 'style.css']
 const plotStyles = 'node_modules/uplot/dist/uPlot.min.css'
 
-/** Bundles the page for browsers in a folder: one script, its style sheets and its icon. */
 export async function bundlePage(root: string, folder: string): Promise<PageBundle> {
   const made = await build({
     absWorkingDir: root,

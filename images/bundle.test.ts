@@ -6,7 +6,6 @@ import { test } from 'node:test'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { bundle } from './bundle.ts'
 
-/** Creates a temporary folder with these files. */
 function folderOf(files: Readonly<Record<string, string | Uint8Array>>): string {
   const folder = temporaryFolder('bundle')
   for (const [path, text] of Object.entries(files)) {

@@ -7,7 +7,6 @@ import { bundlePage, type PageBundle, pageEntry } from './bundle-page.ts'
 interface Bundle {
   /** The content of each file by its path in the bundle's folder. */
   readonly files: ReadonlyMap<string, Uint8Array>
-  /** The source files in the bundle, as paths relative to the root. */
   readonly inputs: readonly string[]
 }
 
@@ -16,7 +15,6 @@ const requireOfNode =
   "import { createRequire as createRequireOfBundle } from 'node:module';" +
   'const require = createRequireOfBundle(import.meta.url);'
 
-/** The largest depth of programs that start other programs. */
 const maxRounds = 10
 
 /**
@@ -66,7 +64,6 @@ interface BundledPaths {
   readonly folders: Map<string, string>
 }
 
-/** Returns the files of a folder for the bundle: a page is bundled, any other folder copied. */
 async function filesIn(root: string, path: string, folder: string): Promise<PageBundle> {
   const isPage = existsSync(join(path, pageEntry))
   const { files, inputs } = isPage ? await bundlePage(root, path) : { files: readFolder(path), inputs: [] }

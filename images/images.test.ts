@@ -60,7 +60,6 @@ function readArchive(path: string) {
   }
 }
 
-/** Returns the contents of a layer's files by their paths. */
 function readLayer(packed: Buffer): ReadonlyMap<string, string> {
   const input = zstdDecompressSync(packed)
   const list = spawnSync('tar', ['-tf', '-'], { input, encoding: 'utf8' }).stdout

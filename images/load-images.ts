@@ -17,7 +17,6 @@ export interface ArchivedImage {
   readonly archive: string
 }
 
-/** Loads images into the nodes of a cluster. */
 export interface ImageLoader {
   /** The command as it is shown to people: `kind load image-archive`. */
   readonly title: string

@@ -5,10 +5,8 @@ import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 import { listTags, type SourceState } from './source-state.ts'
 
-/** An image that was made, in its archive. */
 export interface MadeImage {
   readonly name: string
-  /** The repository and the tag: `tollway/operator:dev`. */
   readonly reference: string
   readonly digest: string
   readonly archive: string
@@ -34,7 +32,7 @@ export function createMaker(folder: string, sources: SourceState) {
   const made = new Map<string, Promise<Layer>>()
   const created = sources.created
   return {
-    /** Makes an image and its bill of materials. Rejects with an Error that names what the machine lacks. */
+    /** Rejects with an Error that names what the machine lacks. */
     async make(recipe: Recipe): Promise<MadeImage> {
       const { name, repository, ours, title, run } = recipe
       const contents = await recipe.gather()

@@ -36,10 +36,8 @@ export interface RunConfig {
 }
 
 interface Image {
-  /** The name without a registry and a tag: `tollway/operator`. */
   readonly repository: string
   readonly tags: readonly string[]
-  /** The OCI name of the architecture: `amd64`, `arm64`. */
   readonly architecture: string
   readonly created: Date
   readonly run: RunConfig

@@ -20,7 +20,6 @@ import type { Contents, Recipe } from './recipe.ts'
 interface OurImage {
   readonly name: string
   readonly title: string
-  /** The name of the program in the image, and its source file. */
   readonly command: string
   readonly source: string
   readonly args: readonly string[]
@@ -32,7 +31,7 @@ interface OurImage {
   readonly ports: readonly number[]
 }
 
-/** The images of Tollway. That of the operator also contains the services, which `tollway run` starts. */
+/** The image of the operator also contains the services, which `tollway run` starts. */
 const ourImages: readonly OurImage[] = [
   {
     name: 'operator',

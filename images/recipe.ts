@@ -1,9 +1,7 @@
 import type { FileTree } from '@tollway/chassis/archive/file-tree.ts'
 import type { RunConfig } from './oci-archive.ts'
 
-/** An image that `make images` can make. */
 export interface Recipe {
-  /** The name for the command line and the files: `operator`. */
   readonly name: string
   /** The name of the image without a registry and a tag: `tollway/operator`. */
   readonly repository: string

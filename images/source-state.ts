@@ -2,7 +2,6 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The version, commit and time of the sources from which images are made. */
 export interface SourceState {
   readonly version: string
   /** The commit, with `-dirty` appended when files differ from it; undefined outside of a Git checkout. */
@@ -11,11 +10,7 @@ export interface SourceState {
   readonly created: Date
 }
 
-/**
- * Reads the version, commit and time of the checkout at `root`.
- *
- * @throws Error if SOURCE_DATE_EPOCH is not a number of seconds
- */
+/** @throws Error if SOURCE_DATE_EPOCH is not a number of seconds */
 export function readSourceState(root: string, env: NodeJS.ProcessEnv): SourceState {
   const { version } = JSON.parse(readFileSync(join(root, 'operator/package.json'), 'utf8'))
   const git = (...args: readonly string[]) =>

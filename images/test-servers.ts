@@ -57,7 +57,6 @@ function recipe(name: string, title: string, { run, entries }: Server): Recipe {
   }
 }
 
-/** Returns a program at the path `place` of the image, and its shared libraries. */
 function programEntries(place: string, program: string): readonly TreeEntries[] {
   return [[[place, fileCopy(program, 0o755)]], libraryEntries(sharedLibraries([program]))]
 }

@@ -38,7 +38,6 @@ export interface PublishedContents<Content> {
   inForce(): readonly Content[]
 }
 
-/** The parts that an environment uses for its controllers. */
 interface OperatorParts {
   readonly feed: Feed
   readonly loads: StreamLoads
@@ -48,7 +47,6 @@ interface OperatorParts {
 /** Where an operator runs: one machine, or a Kubernetes cluster. */
 export interface Environment<Kind extends Controller> {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
-  /** The services that run here. */
   readonly services: readonly ServiceName[]
   /** The tokens and keys that routes name. */
   readonly routeSecrets: RouteSecrets
@@ -86,11 +84,9 @@ export interface OperatorApp<Kind extends Controller> extends OperatorParts, Pub
   readonly sessions: Sessions
   /** The reports of the rate limit processes, and the queries to them. */
   readonly podSessions: PodSessions
-  /** Queries to all brokers about their requests. */
   readonly brokers: Brokers
   /** Which versions of the feed the pods of all operators enforce, and what they reject. */
   readonly feedStates: FeedStates
-  /** The namespaces that may use a domain. */
   readonly domainGrants: DomainGrants
   /** All controllers, in the order in which they start. */
   readonly kinds: readonly Kind[]
@@ -99,7 +95,7 @@ export interface OperatorApp<Kind extends Controller> extends OperatorParts, Pub
   stop(): Promise<void>
 }
 
-/** Creates the feed, the sessions and the controllers of an operator. `start` starts the controllers. */
+/** The controllers run only after `start`. */
 export function openApp<Kind extends Controller>(
   environment: Environment<Kind>,
   log: Log,
@@ -170,10 +166,6 @@ export function openApp<Kind extends Controller>(
   }
 }
 
-/**
- * The gRPC methods that receive the sessions of rate limit processes and brokers, and the function that ends
- * these sessions.
- */
 type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
 
 export interface SessionsEnvironment {

@@ -51,7 +51,6 @@ export interface MerchantAccount {
     /** The name of the entry of the Secret for each credential. */
     readonly entries: Readonly<Record<CredentialName, string>>
   }
-  /** The e-mail addresses of invited users. */
   readonly users: readonly string[]
   readonly webhooks: readonly MerchantWebhook[]
   /** Whether the merchant is retained or closed when the resource is deleted. */
@@ -68,10 +67,8 @@ interface MerchantWebhook {
   readonly secret: SecretEntry
 }
 
-/** The credentials that the Secret of a merchant has. */
 type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
 
-/** The services that the operator runs. */
 export const serviceNames = ['ratelimit', 'broker', 'payments'] as const
 
 export type ServiceName = (typeof serviceNames)[number]
@@ -80,7 +77,6 @@ export type ServiceName = (typeof serviceNames)[number]
 export interface Workload {
   /** The unique name, such as `ratelimit`. */
   readonly name: string
-  /** The service that the replicas run. */
   readonly service: ServiceName
   readonly replicas: number
   /**
@@ -143,7 +139,6 @@ export interface OwnPorts {
 
 /** A page that answers 200 while the check succeeds. */
 export interface Probe {
-  /** The name of the port. */
   readonly port: string
   readonly path: string
 }

@@ -92,8 +92,8 @@ function areTrue(conditions: readonly string[]): string {
 }
 
 /**
- * Returns an expression that is true if the conditions are true for all descriptors of the level in `parent`.
- * `PolicyRule` describes the form of the conditions.
+ * Returns an expression that is true if the conditions are true for all descriptors of the level in
+ * `parent`.
  */
 function forAll(parent: string, level: number, conditions: readonly string[]): string {
   return `${parent}.?descriptors.orValue([]).all(d${level}, ${areTrue(conditions)})`
@@ -127,7 +127,6 @@ function messageVariables(
   }))
 }
 
-/** Returns an expression for the message of the first violated rule. */
 function firstMessage(rules: readonly DescriptorRule[]): string {
   const [last = '', ...others] = messageVariables(rules)
     .map(({ name }) => `variables.${name}`)

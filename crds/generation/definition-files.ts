@@ -8,7 +8,6 @@ import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition } from './definition.ts'
 
 interface DefinitionFile {
-  /** The name of the file: `tollway.dev_ratelimitconfigs.yaml`. */
   readonly name: string
   readonly text: string
 }
@@ -19,10 +18,6 @@ interface DefinitionFile {
  */
 export const versionAnnotation = `${apiGroup}/version`
 
-/**
- * Returns the files that users apply to a cluster: one for the definition of each kind, and one for the
- * admission policy.
- */
 export function definitionFiles(): readonly DefinitionFile[] {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
   const file = (name: string, objects: readonly JsonObject[]) => ({

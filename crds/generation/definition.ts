@@ -7,7 +7,6 @@ export function definitionName({ plural }: ResourceKind): string {
   return `${plural}.${apiGroup}`
 }
 
-/** Returns the CustomResourceDefinition (apiextensions.k8s.io/v1) of a kind. */
 export function customResourceDefinition(kind: ResourceKind): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -104,10 +103,6 @@ function structuralSchema(schema: Schema): JsonObject {
   }
 }
 
-/**
- * Returns whether a definition contains the keyword: not without a value, and not for an empty list unless it
- * is a default.
- */
 function isIncluded(keyword: keyof Schema, value: unknown): boolean {
   if (value === undefined) return false
   return keyword === 'default' || !(Array.isArray(value) && value.length === 0)

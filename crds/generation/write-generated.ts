@@ -9,18 +9,13 @@ export interface GeneratedFile {
 
 interface GenerationOptions {
   readonly folder: string
-  /**
-   * If true, nothing is written: the files that are not up to date are printed, and the exit code is 1 if
-   * there are any.
-   */
   readonly check: boolean
-  /** The program that generates the files: `crds/generate.ts`. */
   readonly program: string
 }
 
 /**
- * Writes the generated files whose content on disk differs, and prints their names; with `check`, only checks
- * them.
+ * Writes the generated files whose content on disk differs, and prints their names. With `check`, writes
+ * nothing, and sets the exit code to 1 if a file differs.
  */
 export function writeGenerated(
   files: readonly GeneratedFile[],

@@ -61,7 +61,6 @@ export function withRulesOfLevel(
   return level === 1 ? withRules(rules) : { ...withRules(rules), 'x-kubernetes-validations': [] }
 }
 
-/** Returns the schema of `rateLimit`, the only limit of a descriptor. */
 export function rateLimitSchema(level: number) {
   return Type.Object(
     {
@@ -88,7 +87,6 @@ export function rateLimitSchema(level: number) {
   )
 }
 
-/** Returns the schema of `limits`, several limits of a descriptor. */
 export function limitsSchema(level: number) {
   return Type.Array(memberSchema(level), {
     minItems: minLimits,

@@ -2,7 +2,6 @@ import { nearestName } from '@tollway/chassis/nearest-name.ts'
 import { describeAllowed, describeFound, joinFieldPath } from '../describe.ts'
 import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
 
-/** At most this many problems are listed; further ones are only counted. */
 const maxProblems = 100
 
 /** The largest number of levels of maps and lists in a field that allows any value. */
@@ -59,13 +58,11 @@ function reportType(schema: Schema, value: unknown, path: string, report: Report
     report(path, `${found} is not allowed; expected ${describeAllowed(schema)}${quotingHint(schema, value)}`)
 }
 
-/** Returns a hint for a misspelled name: the name that was probably meant, such as `minute` for MINUTE. */
 function nameHint(names: readonly string[], value: unknown): string {
   const nearest = typeof value === 'string' && names.length > 1 ? nearestName(value, names) : undefined
   return nearest === undefined ? '' : `; did you mean ${nearest}?`
 }
 
-/** Returns a hint for the most common mistake in YAML: superfluous or missing quotes. */
 function quotingHint({ type }: Schema, value: unknown): string {
   if (typeof value === 'string') {
     const unquotable =

@@ -32,7 +32,6 @@ function readLock(root: string): ReadonlyMap<string, LockedPackage> {
   return new Map(Object.entries(lock.packages))
 }
 
-/** Returns the package in a folder such as `node_modules/pino`. */
 export function npmComponent(root: string, folder: string, locked = readLock(root)): Component {
   const { version, license, integrity } = locked.get(folder) ?? {}
   if (version === undefined) throw new Error(`package-lock.json has no ${folder}: run npm ci`)

@@ -95,7 +95,6 @@ async function drained(response: ServerResponse, slowMs: number): Promise<void> 
   }
 }
 
-/** Returns one event of a stream in the format text/event-stream. */
 export function eventText(event: string, data: unknown): string {
   return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }

@@ -105,7 +105,6 @@ const kind = query(
   'The kind of the resources.',
 )
 
-/** The calls of the API, in the order of the documentation. */
 export const apiEndpoints = [
   {
     id: 'openapi',

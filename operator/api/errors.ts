@@ -214,10 +214,7 @@ export function toApiError(error: unknown): ApiError | undefined {
  */
 const isKnown = (code: QueryErrorCode): boolean => Object.hasOwn(apiErrors, code)
 
-/**
- * Returns the body of an error answer. `field` is that of the first problem; without problems, it is left
- * out.
- */
+/** Returns the body of an error answer. Without problems, `field` is left out. */
 export function errorBody({ code, message, problems }: ApiError): ErrorAnswer {
   const [first] = problems
   return {

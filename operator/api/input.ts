@@ -8,8 +8,6 @@ import { ApiError, invalidInput } from './errors.ts'
 export type CallParameters = Readonly<Record<string, unknown>>
 
 /**
- * Reads the parameters of a call.
- *
  * @param inPath the parameters in the path, decoded
  * @throws ApiError with 400 that names each parameter that is unknown, missing, repeated or invalid
  */
@@ -126,7 +124,6 @@ export async function readRequestBody(
   return checked.value
 }
 
-/** Creates the error of a body, or of something in a body, that is too large. */
 export const bodyTooLarge = (message: string) =>
   new ApiError('too-large', message, {
     problems: [{ path: 'body', message }],

@@ -6,7 +6,6 @@ import { errorAnswer } from './shapes.ts'
 /** The path below which the API is served. */
 export const apiPath = '/api/v1'
 
-/** Returns the OpenAPI 3.1 document of the API. */
 export function openApiDocument() {
   const paths = Object.groupBy<string, ApiEndpoint>(apiEndpoints, ({ path }) => `${apiPath}${path}`)
   return {

@@ -20,7 +20,6 @@ import type { ApiSources, CounterChangeEvent } from './sources.ts'
 const openapi: Handler = { resolveScope: () => ({}), answer: async () => openApiDocument() }
 const versionHandler: Handler = { resolveScope: () => ({}), answer: async () => ({ version }) }
 
-/** The handlers by the `id` of the endpoint; the type requires one for each. */
 const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   openapi,
   domains,
@@ -45,7 +44,6 @@ const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
 }
 
 export interface ApiLimits {
-  /** The maximum number of open streams of events. */
   readonly maxStreams: number
   /** The maximum number of calls that run at the same time, without streams and what-ifs. */
   readonly maxCalls: number
@@ -191,7 +189,6 @@ export class OperatorApi {
 /** Returns the path without the query, so that it can be logged: the query may contain keys of users. */
 const readPath = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
 
-/** The caller of calls that need no right. */
 const nobody = { name: '', async authorize() {} }
 
 /** Rejects calls of pages of other sites: such a page cannot read an answer, but could use up all streams. */
@@ -203,7 +200,6 @@ function rejectOtherSites({ headers }: IncomingMessage): void {
 
 interface FoundEndpoint {
   readonly endpoint: (typeof apiEndpoints)[number]
-  /** The parameters in the path, decoded. */
   readonly inPath: Readonly<Record<string, string>>
 }
 

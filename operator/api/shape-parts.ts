@@ -13,7 +13,6 @@ export const unixMs = (description: string) =>
 export const answerShape = <Fields extends TProperties>(fields: Fields, description: string) =>
   Type.Object(fields, { description })
 
-/** Creates the schema of one page of a list. `next` is missing on the last page. */
 export const paged = <Item extends TSchema, More extends TProperties>(
   item: Item,
   more: More,
@@ -64,14 +63,12 @@ const sentEntry = Type.Object(
   { description: 'One entry of a descriptor.' },
 )
 
-/** The schema of the entries of one descriptor in a body. */
 export const sentEntries = Type.Array(sentEntry, {
   minItems: 1,
   maxItems: 64,
   description: 'The entries of one descriptor, in order.',
 })
 
-/** The schema of a domain in a body. */
 export const sentDomain = Type.String({
   minLength: 1,
   maxLength: maxDomainLength,

@@ -45,7 +45,6 @@ export const raiseBody = Type.Object(
   { description: 'The counter of one descriptor, and a number of hits.' },
 )
 
-/** The maximum number of descriptors in a request to explain. */
 const maxTryDescriptors = 64
 
 export const tryBody = Type.Object(

@@ -35,30 +35,24 @@ export interface ApiSources {
   readonly manifest: (request: ManifestRequest) => Promise<WrittenResource>
 }
 
-/** A resource to read. */
 export interface ManifestRequest extends NamedResource {
   readonly kind: string
-  /** The bearer token of the caller in a cluster. */
   readonly token?: string | undefined
   readonly signal: AbortSignal
 }
 
-/** A resource as its author wrote it. */
 export interface WrittenResource {
   /** The resource as YAML; on one machine with the comments in the file. */
   readonly manifest: string
   /** The version of `manifest`, by `hashManifest`: the same for the same text. */
   readonly version: string
-  /** The file, or `cluster`. */
   readonly origin: string
 }
 
-/** A valid RateLimitConfig to apply. */
 export interface ApplyRequest extends NamedResource {
   readonly resource: Readonly<Record<string, unknown>>
   /** The same resource as YAML, with the comments of its author. */
   readonly manifest?: string | undefined
-  /** Whether to check everything and write nothing. */
   readonly dryRun: boolean
   /** Whether to take over fields that other field managers own in a cluster. */
   readonly force: boolean
@@ -70,7 +64,6 @@ export interface ApplyRequest extends NamedResource {
 }
 
 export interface AppliedResource {
-  /** Whether the resource did not exist before. */
   readonly created: boolean
   /** The file, or `cluster`. */
   readonly origin: string
@@ -98,11 +91,9 @@ export interface NamedResource {
   readonly name: string
 }
 
-/** Returns the content of a domain; undefined if there is none. */
 export const findDomain = ({ domains }: Pick<ApiSources, 'domains'>, domain: string) =>
   domains().find(content => content.domain === domain)
 
-/** Returns the resource that defines a domain; undefined if there is none. */
 export function findDomainOwner(
   sources: Pick<ApiSources, 'domains'>,
   domain: string,
@@ -120,7 +111,6 @@ export const resolveDomainScope = (sources: Pick<ApiSources, 'domains'>, domain:
   domain,
 })
 
-/** Splits `namespace/name`. */
 export function parseResourceName(text: string): NamedResource {
   const [namespace = '', name = ''] = text.split('/')
   return { namespace, name }

@@ -1,8 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { answerShape, countShape, paged, rateShape, textShape } from './shape-parts.ts'
 
-/** The JSON of calls about the requests of brokers. */
-
 export const streamList = paged(
   answerShape(
     {

@@ -117,7 +117,6 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
 const firstLine = (text: string) => (text.split('\n', 1)[0] ?? '').slice(0, 200).replace(unprintable, '?')
 
-/** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
 export function askBrokers(brokers: readonly BrokerAddress[]): Promise<readonly BrokerResult[]> {
   return Promise.all(
     brokers.map(async (broker): Promise<BrokerResult> => {

@@ -5,7 +5,6 @@ import type { BrokerSession, BrokerSessionReport, BrokerSessionRequest } from '.
 import { type PreviewPage, readPreview, readStreamsPage } from './read-pages.ts'
 import type { BrokerResult } from './stream-rows.ts'
 
-/** Queries to all brokers about their requests. */
 export interface Brokers {
   /** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
   list(): Promise<readonly BrokerResult[]>
@@ -42,7 +41,6 @@ const maxListsBytes = 32 * 1024 * 1024
 const maxListBytes = 3 * 1024 * 1024
 const maxPreviewBytes = 128 * 1024
 
-/** Creates the queries to the brokers that are connected to this operator. */
 export function createBrokers({ sessions, expected, deadlineMs = 3_000 }: BrokersOptions): Brokers {
   const inTime = `does not answer within ${deadlineMs / 1000} s`
 

@@ -95,11 +95,9 @@ function readConsumer(value: unknown): ConsumerOnPage {
 const isCount = (value: unknown): value is number => isNumber(value) && value >= 0
 const readNumber = (value: unknown) => (isCount(value) ? value : 0)
 
-/** Returns the value if it is an object, and an object without fields otherwise. */
 const readFields = (value: unknown) =>
   (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
 
-/** Returns the value if it is a text, and the empty text otherwise. */
 const readText = (value: unknown) => (typeof value === 'string' ? value : '')
 
 /** Infinite numbers are not accepted: JSON can have numbers such as 1e999, which are read as Infinity. */

@@ -1,6 +1,5 @@
 import type { RequestOnPage, StreamsPage } from './read-pages.ts'
 
-/** The result of one query to all brokers. */
 export interface StreamsPoll {
   /** The time of the query, in milliseconds of a monotonic clock. */
   readonly atMs: number
@@ -124,7 +123,6 @@ export interface RatedRow extends StreamRow {
   readonly perSecond: RowRate
 }
 
-/** Returns the rows of `now`, with their rates since the poll before. */
 export function addRates(before: StreamsPoll | undefined, now: StreamsPoll): readonly RatedRow[] {
   const earlier = new Map(before === undefined ? [] : mergeRows(before).map(row => [row.key, row]))
   const seconds = before === undefined ? 0 : (now.atMs - before.atMs) / 1000

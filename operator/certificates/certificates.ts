@@ -30,7 +30,6 @@ import {
 
 export interface CertificatesOptions {
   readonly store: SecretStore
-  /** The names of the three Secrets. */
   readonly secretNames: Readonly<Record<keyof StoredSecrets, string>>
   /** The DNS names of each leaf certificate; the first one is also the common name. */
   readonly dnsNames: Readonly<Record<LeafName, readonly string[]>>
@@ -40,7 +39,6 @@ export interface CertificatesOptions {
   readonly mayWrite: () => boolean
   readonly clock: Clock
   readonly log: Log
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly timing?: Partial<CertificatesTiming>
 }
@@ -151,7 +149,6 @@ export class Certificates {
     return this.#problems.text()
   }
 
-  /** Repeats the check until `stop`. */
   async #run(): Promise<void> {
     const { signal } = this.#stopped
     while (!signal.aborted) await this.#pause.wait(await this.#checkOnce(), signal)
@@ -318,13 +315,11 @@ interface Credentials extends CertificateIdentity {
   readonly ca: string
 }
 
-/** Holds the latest credentials of this process. */
 function createCurrentCredentials() {
   const listeners = new Set<() => void>()
   const { promise: ready, resolve: onReady } = Promise.withResolvers<void>()
   let current: Credentials | undefined
   return {
-    /** Returns undefined until `set` is first called. */
     current: (): Credentials | undefined => current,
     /** @throws Error while there are no credentials */
     required(): Credentials {
@@ -338,9 +333,7 @@ function createCurrentCredentials() {
       onReady()
       for (const listener of [...listeners]) listener()
     },
-    /** Resolves when there are credentials. */
     ready: (): Promise<void> => ready,
-    /** Calls the listener after each change, until the returned function is called. */
     onChange(listener: () => void): () => void {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -2,7 +2,6 @@
 export type LastErrors = ReturnType<typeof createLastErrors>
 
 interface LastErrorsOptions {
-  /** Called with the task when its error appears, changes or disappears. */
   readonly onChange?: (task: string) => void
   /** Returns whether errors are recorded. An operator that no longer leads records none. */
   readonly records?: () => boolean

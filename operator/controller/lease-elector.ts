@@ -44,7 +44,6 @@ interface LeaseElectorOptions {
   readonly lease: LeaseAccess
   /** The pod's name and a random id, so that a restarted process has a new identity. */
   readonly identity: string
-  /** Called when a term begins. */
   readonly onStarted: () => void
   /**
    * Called when the term ends. The elector neither releases nor requests the lease before the result
@@ -55,7 +54,6 @@ interface LeaseElectorOptions {
   readonly onRival?: (identity: string | undefined) => void
   /** Called with the error of a failed attempt, for the log. Attempts continue. */
   readonly onError: (error: unknown) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
   readonly timing?: Partial<LeaseTiming>
@@ -95,7 +93,6 @@ const spreadMs = 100
  */
 const releaseTries = 3
 
-/** A period in which this process holds the lease. */
 interface Term {
   /** The monotonic time at which the last renewal was requested. */
   readonly renewedAtMs: number
@@ -340,7 +337,6 @@ class RivalWatch {
     this.#defaultLeaseMs = defaultLeaseMs
   }
 
-  /** Returns the time until the lease that was seen last expires. */
   leftMs(): number {
     return Math.max(0, this.#seenAtMs + this.#leaseMs - this.#clock.monotonicMs())
   }

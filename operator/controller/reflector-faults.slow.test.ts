@@ -90,7 +90,6 @@ describe('reflectors of a real API server behind a faulty proxy', { skip: missin
     return reflector
   }
 
-  /** Changes one object, without the proxy. */
   async function change(): Promise<void> {
     const namespace = namespaces[Math.floor(random() * namespaces.length)]
     const name = `object-${Math.floor(random() * 20)}`

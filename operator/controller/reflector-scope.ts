@@ -22,7 +22,6 @@ interface Scope<T extends ReflectedObject> {
   readonly pause: (waitMs: number) => Promise<void>
 }
 
-/** The maximum number of objects in a page of a list. */
 const pageLimit = 500
 
 /** Repeats a list and then watches from its version. Resolves when the signal aborts; never rejects. */
@@ -80,7 +79,6 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
   }
 }
 
-/** Holds the resourceVersion that was seen last, and decides when a list is due. */
 function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   const { source, namespace, store, keep, timing, clock, random, signal } = scope
   /** The newest resourceVersion that was seen; undefined before the first list. */

@@ -8,7 +8,6 @@ export interface ReflectedObject {
   }
 }
 
-/** The known state of the objects of one kind. */
 export interface ObjectStore<T extends ReflectedObject> {
   get(namespace: string, name: string): T | undefined
   list(): readonly T[]

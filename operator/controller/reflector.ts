@@ -73,7 +73,6 @@ interface ReflectorOptions<T extends ReflectedObject> {
   readonly onError: (error: unknown, retryMs: number) => void
   /** Called when every namespace that had failed is followed again. */
   readonly onRecovered?: () => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
   readonly timing?: Partial<ReflectorTiming>

@@ -10,7 +10,6 @@ interface RunnerOptions {
    */
   readonly reconcile: () => Promise<void>
   readonly onError: (error: unknown, retryMs: number) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly rest?: RunnerCooldown
 }
@@ -34,7 +33,6 @@ export interface RunnerCooldown {
 
 const defaultRest: RunnerCooldown = { factor: 3, shortestMs: 10, longestMs: 1_000, owedMs: 300 }
 
-/** The waits between failed runs. */
 const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const
 
 /**

@@ -19,7 +19,6 @@ interface WorkQueueOptions {
    */
   readonly concurrency: number
   readonly onError: (key: string, error: unknown, retryMs: number) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly retries?: RetryWaits
 }
@@ -79,7 +78,6 @@ export class WorkQueue {
     this.#startDue()
   }
 
-  /** Returns the number of keys that wait for a worker, without those that wait for a timer. */
   waiting(): number {
     return this.#due.size
   }

@@ -10,9 +10,7 @@ interface AdmitReplicasOptions {
   readonly infrastructure: {
     observe(workload: string): readonly { readonly uid: string; readonly name: string }[]
   }
-  /** The workload whose processes are admitted. */
   readonly workload: string
-  /** The workloads whose processes are never admitted. */
   readonly others: readonly string[]
   /** Whether processes that are no replica of any workload are admitted too, as on one machine. */
   readonly admitsOthers: boolean

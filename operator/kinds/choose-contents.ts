@@ -165,7 +165,6 @@ function choose<Content extends Named>(
  */
 const claimGraceMs = 60_000
 
-/** A resource that was deleted less than `claimGraceMs` ago. */
 export interface DeletedResource<Content> {
   readonly uid: string
   readonly memory: ResourceMemory<Content>

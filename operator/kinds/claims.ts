@@ -44,7 +44,6 @@ export interface ReservedClaim extends Claimant {
   readonly until: string
 }
 
-/** Returns the denial for a resource of another namespace than the one for which the claim is kept. */
 export function denyReserved(
   path: string,
   claim: string,

@@ -25,9 +25,7 @@ export interface SharedFacts {
   /** Why the feed cannot carry the contents of this run; undefined if it does. */
   readonly unpublished: string | undefined
   readonly enforcement: (resource: Resource) => ResourceEnforcement
-  /** See `StatusFacts`. */
   readonly backendFailure: string | undefined
-  /** See `StatusFacts`. */
   readonly obstacle: string | undefined
   /** The advisories by the names of the resources; see `KindAdapter.findAdvisories`. */
   readonly doubts: ReadonlyMap<string, Advisory>
@@ -38,7 +36,6 @@ interface StatusOptions {
   readonly storedConditions: ((resource: SourcedResource) => readonly StatusCondition[]) | undefined
 }
 
-/** A status, and the facts from which it was derived. */
 interface Derived {
   readonly resource: SourcedResource
   readonly facts: StatusFacts

@@ -81,7 +81,6 @@ export interface KindAdapter<Content extends Named = Named, Published = unknown>
 export interface KindColumns {
   /** The heading of the column with `ResourceStatus.subject`: `DOMAIN`. */
   readonly subject: string
-  /** The counts, in the order of their columns. */
   readonly counts: readonly Count[]
   /** The details that tables show, in the order of their columns; none when left out. */
   readonly details?: readonly Column[]
@@ -131,7 +130,6 @@ interface Count {
 export interface KindContext {
   /** See `DomainGrants`; every namespace may use every domain when left out. */
   readonly domainGrants?: DomainGrants | undefined
-  /** Reads the tokens and signing secrets that routes name. */
   readonly routeSecrets: RouteSecrets
   readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
 }

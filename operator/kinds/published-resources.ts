@@ -226,11 +226,8 @@ function updateMemory<Content>(
 }
 
 interface GatherOptions<Content> {
-  /** The resources of all kinds. */
   readonly resources: readonly SourcedResource[]
-  /** See `Source.unread`. */
   readonly unread: readonly SourceProblem[]
-  /** The memories of the kind's resources. */
   readonly memories: ResourceMemories<Content>
   /** Resources that have neither a memory nor a creation time count as first seen at this time. */
   readonly nowMs: number

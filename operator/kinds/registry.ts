@@ -20,7 +20,6 @@ export function openKindAdapters(context: KindContext): KindAdapters {
   return Object.fromEntries(opened) as KindAdapters
 }
 
-/** The kinds whose contents an operator stores over a restart. */
 export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isContent'>[] =
   Object.values(feedKinds)
 

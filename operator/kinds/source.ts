@@ -11,7 +11,6 @@ export interface Source {
    * before. A folder's list also contains Secrets (`v1`); an API server's does not.
    */
   list(): readonly SourcedResource[]
-  /** Returns the present problems of the files. */
   problems(): readonly SourceProblem[]
   /**
    * Returns the problems that may hide resources, such as an unreadable file. While there is one, a resource
@@ -61,7 +60,6 @@ export const rotationAnnotation = `${apiGroup}/rotate-key`
 export interface SourceProblem {
   /** The file: `shop/limits.yaml`. */
   readonly origin: string
-  /** What is wrong, and where in the file. */
   readonly message: string
   /**
    * Present if only a person's change ends the problem. `attempt` is present if a further attempt may

@@ -15,7 +15,6 @@ import {
   type QueryName,
 } from './query-messages.ts'
 
-/** The parts of this operator that answer the queries of other operators. */
 export interface QueriedParts {
   readonly pods: PodSessions
   readonly brokers: Brokers
@@ -32,7 +31,6 @@ type Answers = {
 
 const noAddress = { domain: '', entries: [] }
 
-/** Answers each query, by its name, with one answer or a series of answers. */
 const answers: Answers = {
   pods: (page, { pods }) => pods.pods(page),
   domains: (page, { pods }) => pods.domains(page),

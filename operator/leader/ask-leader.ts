@@ -31,7 +31,6 @@ const deadlineMs = 10_000
 
 const codec = { encode: (query: Uint8Array) => query, decode: decodeAnswer }
 
-/** Sends queries to the operator with the Lease, which has the sessions of all processes. */
 class LeaderQueries {
   readonly #leader: Pick<LeaderConnection, 'current'>
 
@@ -127,7 +126,6 @@ function remotePodSessions(queries: LeaderQueries): PodSessions {
   }
 }
 
-/** Adds rates of 0 to a message without rates. */
 const withRates = <Item extends { readonly perSecond?: ReturnType<typeof zeroHits> }>(item: Item) => ({
   ...item,
   perSecond: item.perSecond ?? zeroHits(),

@@ -23,7 +23,6 @@ interface FeedState {
 }
 
 export interface FeedRejections {
-  /** At most `maxRejections`. */
   readonly shown: readonly { readonly pod: string; readonly message: string }[]
   /** The number of rejections that `shown` leaves out. */
   readonly unlisted: number

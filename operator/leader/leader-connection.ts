@@ -15,7 +15,6 @@ interface LeaderConnectionOptions {
   /** Presents the certificate of operators, and requires it of the leader. */
   readonly tls: ClientTls
   readonly log: Log
-  /** Uniform in [0, 1). */
   readonly random: () => number
   /** Called when a call of `keepCalling` has failed: the leader may have stopped. */
   readonly onUnreachable?: () => void
@@ -23,7 +22,6 @@ interface LeaderConnectionOptions {
   readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
-/** The operator with the Lease. */
 interface Leader {
   /** For queries and reports. */
   readonly client: GrpcClient
@@ -98,7 +96,6 @@ export class LeaderConnection {
     return this.#leader
   }
 
-  /** Adds a listener that is called after each change of the leader. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener)
   }

@@ -16,7 +16,6 @@ export type LeaderMethod =
   | 'PassBrokerSession'
   | 'Query'
 
-/** Returns the gRPC path of a method of LeaderService. */
 export const leaderPath = (method: LeaderMethod) => `/tollway.operator.v1.LeaderService/${method}`
 
 /** The maximum bytes of a message to an operator. The largest message is a what-if. */

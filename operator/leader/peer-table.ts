@@ -182,20 +182,17 @@ export class PeerTable {
     return nextMs
   }
 
-  /** Returns the state of a client at each operator that has reported one. */
   clientStates(typeUrl: string, clientId: string): readonly ClientState[] {
     const key = tableKey({ typeUrl, clientId })
     return [...this.#reporters.values()].flatMap(({ table }) => table?.states.get(key) ?? [])
   }
 
-  /** Returns the clients that have a stream at another operator. */
   clients(): readonly FeedClient[] {
     const all = [...this.#reporters.values()].flatMap(({ table }) => [...(table?.states.values() ?? [])])
     const connected = all.filter(state => state.connected)
     return [...new Map(connected.map(({ client }) => [clientId(client), client])).values()]
   }
 
-  /** Returns the operator of a stream. The first report of the stream names it. */
   #findReporter(stream: string, name: string, nowMs: number): Reporter {
     const known = this.#reporterOfStream.get(stream)
     if (known === undefined) return this.#begin(stream, name, nowMs)

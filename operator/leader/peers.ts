@@ -8,7 +8,6 @@ import { defaultPeerTableLimits, PeerReportError, PeerTable, type PeerTableLimit
 import { type AgedReport, decodeEach, decodeReport, encodeReceipt } from './report-codec.ts'
 
 interface PeersOptions {
-  /** A new unique id for each stream. */
   readonly ids: () => string
   readonly clock: Clock
   readonly log: Log

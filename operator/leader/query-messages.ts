@@ -16,7 +16,6 @@ export type QueryName = NonNullable<Query['case']>
 type ValueOf<Oneof, Name> =
   Extract<Oneof, { readonly case: Name }> extends { readonly value: infer Value } ? Value : never
 
-/** The fields of a query, or of an answer, as plain data. */
 export type QueryFields<Name extends QueryName> = Plain<ValueOf<Query, Name>>
 export type AnswerFields<Name extends QueryName> = Plain<ValueOf<Answer, Name>>
 /** The fields of a query, or of an answer, to write: see `Writable`. */
@@ -83,11 +82,7 @@ type AnswerInit = MessageInitShape<typeof QueryAnswerSchema>['answer']
 const encode = (answer: NonNullable<AnswerInit>) =>
   toBinary(QueryAnswerSchema, create(QueryAnswerSchema, { answer }))
 
-/**
- * Returns the fields of an answer to the query of this name.
- *
- * @throws QueryError the failure in the answer, or `deadline` if the answer is to a query of another name
- */
+/** @throws QueryError the failure in the answer, or `deadline` if the answer is to a query of another name */
 export function readAnswer<Name extends QueryName>(name: Name, { answer }: QueryAnswer): AnswerFields<Name> {
   if (answer.case === 'failure') {
     const { code, message, field } = answer.value

@@ -23,7 +23,6 @@ export interface AgedReport extends Omit<PeerReport, 'clientStates'> {
   readonly clientStates: readonly AgedClientState[]
 }
 
-/** The codec of the sender of reports. */
 export const reporterCodec: Codec<AcknowledgementReceipt, AgedReport> = {
   encode: encodeReport,
   decode: bytes => fromBinary(AcknowledgementReceiptSchema, bytes),

@@ -78,7 +78,6 @@ export class ReportWriter {
 
 type Draft = ReturnType<typeof createDraft>
 
-/** Returns an empty report, to which entries are added until it is full. */
 function createDraft({ maxReportBytes }: ReportLimits) {
   const contents: AgedReport['contents'][number][] = []
   const clientStates: AgedClientState[] = []

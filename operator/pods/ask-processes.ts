@@ -65,7 +65,6 @@ type AskProcesses<Report, Request> = <Session extends AskedProcess<Report, Reque
   isEnough?: (value: Value) => boolean,
 ) => Promise<Asked<Session, Value>>
 
-/** Returns `askProcesses` for processes with these reports and requests. */
 export function askingProcesses<Report, Request>(): AskProcesses<Report, Request> {
   return async (sessions, request, read, deadlineMs, isEnough = () => false) => {
     const enough = new AbortController()

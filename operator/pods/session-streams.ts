@@ -34,7 +34,6 @@ const maxNameChars = 253
  */
 const maxLogged = 100
 
-/** Serves the streams of processes that are connected to this operator. */
 export class SessionStreams<
   Greeting extends Hello,
   Report,

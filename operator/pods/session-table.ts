@@ -10,7 +10,6 @@ export const encodedCodec: Codec<Uint8Array, Uint8Array> = {
   encode: bytes => bytes,
 }
 
-/** The reports of a process, encoded. */
 export type Reports = AsyncIterable<Uint8Array>
 
 /** The first report of a stream: the identity of the process. */
@@ -33,7 +32,6 @@ export interface SessionKind<
   Request,
   Session extends ReceivingSession<Report>,
 > {
-  /** The path of the gRPC method on which these processes open sessions. */
   readonly path: string
   /** The name of the kind in logs, such as `rate limit process`. */
   readonly name: string
@@ -42,24 +40,18 @@ export interface SessionKind<
   encode(request: Request): Uint8Array
   /** @throws GrpcError INVALID_ARGUMENT for another report */
   readHello(first: Report): Greeting
-  /**
-   * Opens the session of the process with this identity.
-   *
-   * @param send sends a request to the process
-   */
+  /** @param send sends a request to the process */
   open(hello: Greeting, send: (request: Request) => void): Session
 }
 
 /** The sessions of the processes that are connected to this operator. */
 export interface SessionTable<Session> {
-  /** The gRPC methods to add to the server of the feed. */
   readonly methods: readonly AnyMethod[]
   /** Serves a session here, whichever operator has the Lease. */
   serve(reports: Reports, call: Call): AsyncIterable<Uint8Array>
   sessions(): readonly Session[]
   /** The processes that were connected in the last 10 minutes, are not now, and still exist. */
   lost(): readonly LostSession<Session>[]
-  /** Adds a listener that is called with each new session. */
   onOpen(listener: (session: Session) => void): void
   /** Ends every stream with UNAVAILABLE, and rejects new ones. */
   close(): void
@@ -191,9 +183,7 @@ function shuttingDown(): GrpcError {
 export interface OpenSession {
   /** Identifies the process. Each worker of a pod is a process of its own. */
   readonly id: string
-  /** The uid of the pod. */
   readonly uid: string
-  /** Called when the stream has ended. */
   close(): void
 }
 
@@ -208,11 +198,9 @@ interface SessionRegistryOptions {
   readonly keepLostMs: number
   readonly maxLost: number
   readonly maxOfPod: number
-  /** Returns whether the pod with this uid does not exist any more. */
   readonly isRemoved: (uid: string) => boolean
 }
 
-/** Ends a stream, with the error if there is one. */
 type EndStream = (error?: GrpcError) => void
 
 /** The open sessions, at most one for each process, and the last sessions of the processes that have none. */
@@ -264,7 +252,6 @@ export class SessionRegistry<Session extends OpenSession> {
     for (const listener of this.#listeners) listener(session)
   }
 
-  /** Closes a session whose stream has ended. */
   close(session: Session): void {
     const { id } = session
     this.#streams.delete(session)

@@ -8,7 +8,6 @@ import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollwa
 
 export const loadReportPath = '/tollway.operator.v1.StreamReports/Report'
 
-/** The load of one process, or of all processes. */
 export interface RouteLoad {
   /** The number of requests whose producer is connected. */
   readonly activeStreams: number
@@ -94,7 +93,6 @@ const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
  * report counts until its stream ends.
  */
 export class StreamLoads {
-  /** The gRPC methods to add to the server of the feed. */
   readonly methods: readonly AnyMethod[]
   readonly #limits: StreamLoadsLimits
   readonly #reporters = new Set<Reporter>()
@@ -135,7 +133,6 @@ export class StreamLoads {
     }
   }
 
-  /** Returns the sum of the loads of a route at these processes. */
   sum(route: string, uids: readonly string[]): RouteLoad {
     const sum = { activeStreams: 0, consumers: 0 }
     for (const uid of uids) {
@@ -161,7 +158,6 @@ export class StreamLoads {
     this.#listeners.push(listener)
   }
 
-  /** Stops calling the listeners. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#nextRound)

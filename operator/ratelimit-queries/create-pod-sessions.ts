@@ -39,7 +39,6 @@ function cacheFor<Result>(ms: number, clock: Clock, make: () => Result): () => R
   }
 }
 
-/** Creates the queries to the rate limit processes that are connected to this operator. */
 export function createPodSessions(options: PodSessionsOptions): PodSessions & { close(): void } {
   const { clock, expected = () => [] } = options
   const table = { ...options.table, expected }

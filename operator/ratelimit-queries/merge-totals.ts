@@ -19,7 +19,6 @@ const silentMs = 7_500
  */
 const rateMs = 10_000
 
-/** Returns one state for each pod, merged from the open and the lost sessions of its workers. */
 export function mergePods(
   sessions: readonly ProcessSession[],
   lost: readonly LostSession<ProcessSession>[],

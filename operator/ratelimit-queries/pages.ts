@@ -2,8 +2,6 @@ import { QueryError } from '../pods/query-error.ts'
 import { maxPageItems, type Paged, type PageRequest } from './pod-sessions.ts'
 
 /**
- * Returns one page of a list.
- *
  * @param nameOf returns the unique name by which the items are sorted
  * @throws QueryError `invalid` for a limit that is not allowed
  */

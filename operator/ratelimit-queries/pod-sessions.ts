@@ -90,7 +90,6 @@ export interface HitCounts {
   readonly shadow: number
 }
 
-/** Returns new counts of 0, to which others are added. */
 export const zeroHits = (): { -readonly [Name in keyof HitCounts]: number } => ({
   calls: 0,
   allowed: 0,
@@ -217,7 +216,6 @@ export interface HistoryQuery {
   readonly rule?: string | undefined
 }
 
-/** The rates of calls and hits per second at one time. */
 export interface HistoryPoint extends HitCounts {
   /** Unix time in milliseconds. */
   readonly atMs: number
@@ -229,7 +227,6 @@ export interface HistoryPoint extends HitCounts {
 export interface SeriesPoint extends HitCounts {
   /** Unix time in milliseconds. */
   readonly atMs: number
-  /** The number of pods that reported. */
   readonly pods: number
 }
 
@@ -249,7 +246,6 @@ export interface TappedDecision {
   /** Empty if no rule with a limit matched. */
   readonly rule: string
   readonly over: boolean
-  /** One line for people. */
   readonly reason: string
   readonly hits: number
   /** The hits that are admitted at once: the limit, or the burst of a token bucket. */
@@ -280,7 +276,6 @@ export interface RuleOutcome {
   readonly rule: string
   readonly allowed: number
   readonly refused: number
-  /** The bounds of `refused`. */
   readonly refusedAtLeast: number
   readonly refusedAtMost: number
 }

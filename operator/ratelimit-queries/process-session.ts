@@ -186,7 +186,6 @@ function countAt(counts: readonly number[], index: number): number {
 export const hashesValues = ({ identity }: Pick<ProcessSession, 'identity'>) =>
   identity.features.includes('hashed-keys')
 
-/** Returns the sessions of the processes that enforce the domain. */
 export const sessionsEnforcing = (
   sessions: readonly ProcessSession[],
   domain: string,

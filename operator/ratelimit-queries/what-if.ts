@@ -188,7 +188,6 @@ interface GroupReplayOptions {
   readonly resource: Uint8Array
   readonly timing: WhatIfTiming
   readonly signal: AbortSignal
-  /** Called when the progress changes. */
   readonly wake: () => void
 }
 

@@ -34,7 +34,6 @@ export interface ResourceStatus {
   readonly resources?: number
 }
 
-/** The facts from which the conditions are derived. */
 export interface StatusFacts {
   readonly problems: readonly ResourceProblem[]
   /** Why the resource may not have its claim, such as its domain; undefined if it may. */
@@ -121,7 +120,6 @@ const paused: NewCondition = {
   message: `Enforcement does not change until the annotation ${pausedAnnotation} is removed`,
 }
 
-/** Returns the condition Degraded if the backend of ready processes fails; otherwise no condition. */
 export function degraded(backendFailure: string | undefined): readonly NewCondition[] {
   if (backendFailure === undefined) return []
   return [{ type: 'Degraded', status: 'True', reason: 'BackendUnavailable', message: backendFailure }]
@@ -140,7 +138,6 @@ const transientReasons: ReadonlySet<string> = new Set([
   'ClaimKept',
 ])
 
-/** Returns whether the reason of a condition may end without a change by a user. */
 export function isTransient({ reason }: Pick<StatusCondition, 'reason'>): boolean {
   return transientReasons.has(reason)
 }

@@ -9,10 +9,8 @@ import type { ResourceStatus } from './resource-status.ts'
 export interface StatusReport {
   /** The version of the operator; undefined in a report of an operator that is older than this field. */
   readonly version?: string
-  /** The process id of the operator. */
   readonly pid: number
   readonly updatedAt: string
-  /** The folder of manifests. */
   readonly folder: string
   /** The chart release whose operator reports; only in a cluster. */
   readonly revision?: string

@@ -24,7 +24,6 @@ export interface Manifest {
 export interface EnvironmentUnderTest {
   /** Opens the environment of another operator on the same resources and state. */
   open(provisioner: Provisioner): Promise<OpenEnvironment>
-  /** Creates or replaces a resource. */
   apply(manifest: Manifest): Promise<void>
   remove(manifest: Manifest): Promise<void>
   conditions(manifest: Manifest): Promise<readonly StatusCondition[]>

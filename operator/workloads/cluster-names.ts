@@ -62,17 +62,14 @@ export function podIdentity(installation: string, namespace: string): string {
   return `pods.${installation}.${namespace}.svc`
 }
 
-/** Returns the name of the Secret with the certificates and the keys of the authority. */
 export function authoritySecret(installation: string): string {
   return `${installation}-ca`
 }
 
-/** Returns the name of the Secret with the certificate of the operators. */
 export function feedServerSecret(installation: string): string {
   return `${installation}-feed-server`
 }
 
-/** Returns the name of the Secret with the certificate of the pods. */
 export function feedClientSecret(installation: string): string {
   return `${installation}-feed-client`
 }
@@ -82,12 +79,10 @@ export function paymentsHost(installation: string, namespace: string): string {
   return `${objectName(installation, 'payments', 'http')}.${namespace}.svc`
 }
 
-/** Returns the DNS name of the rate limit service's gRPC port. */
 export function rateLimitHost(installation: string, namespace: string): string {
   return `${objectName(installation, 'ratelimit')}.${namespace}.svc`
 }
 
-/** Returns the name of the Secret with the values of `sharedSecrets`. */
 export function paymentsSecret(installation: string): string {
   return `${installation}-payments`
 }

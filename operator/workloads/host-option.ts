@@ -55,7 +55,6 @@ type Read<Value> = { readonly value: Value } | { readonly problems: readonly str
 
 export type HostOptions = Readonly<Record<string, HostOption>>
 
-/** The parsed values of a table of options. */
 export type HostConfig<Options> = {
   readonly [Field in keyof Options]: Options[Field] extends HostOption<infer Value> ? Value : never
 }

@@ -103,9 +103,7 @@ export const paymentsOnHost = {
 export interface PaymentsWorkloadOptions {
   readonly replicas: number
   readonly storage: PaymentsStorage
-  /** The port for the API and the payment page. */
   readonly port: number
-  /** The port on which the operator provisions merchants. */
   readonly provisionPort: number
   readonly provisionAccess: ProvisionAccess
   /** The rate limit service that counts API calls for all processes; null if none runs. */

@@ -151,7 +151,6 @@ function settingsWithoutMetricsPort(env: Readonly<Record<string, string>>): read
 }
 
 export interface RateLimitWorkloadOptions extends WorkloadOptions {
-  /** Where the counters are kept. */
   readonly backend: SharedState
   readonly httpPort: number
   /** How long Envoy waits for a decision: the `timeout` of its rate limit filter. */

@@ -6,7 +6,6 @@ import { paymentsEnv, paymentsInCluster, paymentsOnHost } from './payments.ts'
 import { rateLimitEnv, rateLimitInCluster, rateLimitOnHost } from './rate-limit.ts'
 import type { Service } from './service.ts'
 
-/** The options of `tollway run` that concern services, by the fields of the configuration file. */
 export const serviceOptions = {
   ...rateLimitOnHost.options,
   ...brokerOnHost.options,
@@ -28,7 +27,6 @@ export function makePodShape(config: ClusterConfig, service: ServiceName): PodSh
   return { ...pods, objects, podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations }
 }
 
-/** Returns the workload of every service, and whether the service is enabled. */
 export function clusterWorkloads(
   config: ClusterConfig,
   namespace: string,

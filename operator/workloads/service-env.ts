@@ -24,7 +24,6 @@ type Table = Readonly<Record<string, Setting<unknown>>> & {
 }
 
 interface ServiceEnvOptions {
-  /** All settings of the service. */
   readonly settings: Table
   readonly decided: readonly DecidedSetting[]
   /** Matches the names of settings that contain a part which the user chooses. */
@@ -79,7 +78,6 @@ export function listSettingNames({ name, aliases = [], secret }: Setting<unknown
   return secret ? [...names, ...names.map(one => `${one}_FILE`)] : names
 }
 
-/** The folders in which the Secrets of a pod are mounted. */
 export const feedFolder = '/etc/tollway/feed'
 const redisFolder = '/etc/tollway/redis'
 
@@ -93,7 +91,6 @@ interface StatePlan {
   readonly urlSecret: { readonly name: string; readonly key: string }
 }
 
-/** Returns the place of the shared state in the form of a workload. */
 export function toSharedState({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }
@@ -119,7 +116,6 @@ export function makeFeedFiles(installation: string): SecretFiles {
   return { name: 'feed', secretName: feedClientSecret(installation), folder: feedFolder, isReread: true }
 }
 
-/** Returns the address of the feed, as `host:port`. */
 export function formatFeedAddress({ name, feedPort }: ClusterConfig, namespace: string): string {
   return `${feedHost(name, namespace)}:${feedPort}`
 }

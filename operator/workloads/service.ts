@@ -51,11 +51,9 @@ export interface HostService<Config> {
   readonly firstReadyMs: number
 }
 
-/** A program in the operator's package. */
 interface Program {
   /** Must be a literal URL, so that a bundler finds the file. */
   readonly main: URL
-  /** Command-line options of Node. */
   readonly options: readonly string[]
   readonly env?: Readonly<Record<string, string>>
 }
@@ -66,7 +64,6 @@ export interface HostFacts {
   readonly feedAddress: string
   /** The address of the rate limit service, as `host:port`. */
   readonly rateLimitAddress: string
-  /** Where the processes of the service keep their shared state. */
   readonly sharedState: SharedState
   readonly stateDir: string
   /** The file with the token that authorises the operator to provision merchants. */
@@ -75,7 +72,6 @@ export interface HostFacts {
 
 /** How an operator runs the service in a cluster. */
 export interface ClusterService {
-  /** The section of the configuration for this service. */
   readonly field: 'rateLimit' | 'broker' | 'payments'
   workload(config: ClusterConfig, namespace: string): Workload
   /**
@@ -103,7 +99,6 @@ export const hostDrainDelay = { DRAIN_DELAY: '200ms' } as const
  */
 export type SharedState = { readonly type: 'memory' } | { readonly type: 'redis'; readonly urlFile: string }
 
-/** Options that the workloads of several services have. */
 export interface WorkloadOptions {
   readonly replicas: number
   readonly grpcPort: number

@@ -15,7 +15,6 @@ export interface FeedClient {
   readonly namespace: string
   /** The extensions of the feed, beyond envoyproxy/ratelimit, that the client understands. */
   readonly features: readonly string[]
-  /** The remote address of the connection. */
   readonly peer: string
 }
 
@@ -28,7 +27,6 @@ export const maxFeatures = 100
 /** The maximum number of workers of a pod. The worker numbers of a pod with more are ignored. */
 export const maxWorkers = 64
 
-/** Returns an id that differs between the workers of a pod. */
 export function clientId({ uid, worker }: Pick<FeedClient, 'uid' | 'worker'>): string {
   return worker === undefined ? uid : workerId(uid, worker.index)
 }
@@ -58,7 +56,6 @@ export interface HeldContents extends Pick<Snapshot, 'version'> {
 }
 
 export interface RejectedContent {
-  /** The hash of the rejected content. */
   readonly hash: string
   /** The reason of the client, in one line. */
   readonly message: string
@@ -72,7 +69,6 @@ export interface RemotePeers {
   clientStates(typeUrl: string, clientId: string): readonly ClientState[]
   /** Returns the clients that have a stream to another operator. */
   clients(): readonly FeedClient[]
-  /** Adds a listener that is called after each change of the results above. */
   onChange(listener: () => void): void
 }
 

@@ -16,7 +16,6 @@ import {
   type StreamState,
 } from './stream.ts'
 
-/** The published snapshot of one type, and the acknowledgements of clients. */
 export interface PublishedType {
   /** Undefined until the sources have synced. */
   snapshot: Snapshot | undefined

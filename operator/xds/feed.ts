@@ -56,7 +56,6 @@ const defaultFeedLimits: FeedLimits = {
  * resource of its type and ignores the names in the request; a client drops resources that it does not need.
  */
 export class Feed {
-  /** The gRPC methods of the feed, for `createGrpcServer`. */
   readonly methods: readonly AnyMethod[]
   readonly #options: FeedOptions
   readonly #limits: FeedLimits
@@ -146,7 +145,6 @@ export class Feed {
     return pods
   }
 
-  /** Returns by type the state of each client as its streams to this operator show it. */
   clientStates(): ReadonlyMap<string, readonly OwnClientState[]> {
     return new Map(
       [...this.#types].map(([typeUrl, { acknowledgements }]) => [typeUrl, acknowledgements.clientStates()]),

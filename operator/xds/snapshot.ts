@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 
-/** One resource of the feed, encoded. */
 export interface Resource {
   /** Unique in its snapshot: `namespace/name` of the custom resource. */
   readonly name: string

@@ -89,7 +89,6 @@ interface Sent {
 }
 
 interface ModelClient {
-  /** The responses on the present stream. */
   sent: Sent[]
   /** The content that the client acknowledged last on this stream; below, on any stream. */
   inForce: Content | undefined

@@ -12,9 +12,7 @@ export interface StreamState {
   readonly features: ReadonlySet<string>
   /** The newest snapshot; undefined until the sources have synced. Until then no request is answered. */
   readonly snapshot: Snapshot | undefined
-  /** Whether the first request was received. */
   readonly opened: boolean
-  /** The number of sent responses. */
   readonly sentCount: number
   /** The response that the client has not answered yet; undefined if there is none. */
   readonly outstanding: Response | undefined
@@ -41,7 +39,6 @@ export interface StreamRequest {
   readonly error: string | undefined
 }
 
-/** What a request means to the protocol. */
 export type RequestOutcome =
   /** The first request of its stream. An empty version means that the client has nothing in force. */
   | { readonly kind: 'opened'; readonly claimedVersion: string }
@@ -55,7 +52,6 @@ export interface ResponseRejection {
   readonly snapshot: Snapshot
   /** The resources that the client rejected, each with the reason. Empty if the client named none. */
   readonly named: readonly { readonly resource: Resource; readonly text: string }[]
-  /** The whole rejection in one line. */
   readonly text: string
 }
 

@@ -32,7 +32,6 @@ export const tap: StreamHandler = {
 
 const readTryBody = ({ body }: ApiCall) => body as TryBody
 
-/** Explains which rules in force apply to a request. */
 export const tryRequest: Handler = {
   resolveScope: call => resolveDomainScope(call.sources, readTryBody(call).domain),
   async answer(call): Promise<TryAnswer> {

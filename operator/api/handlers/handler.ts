@@ -27,18 +27,15 @@ export interface Handler {
 
 /** A handler that answers with a stream of events. */
 export interface StreamHandler extends Pick<Handler, 'resolveScope' | 'resolveRight'> {
-  /** The name of the events of the stream. */
   readonly event: string
   /** Rejects with the error of the answer before the stream begins. */
   check(call: ApiCall): Promise<void>
   stream(call: ApiCall): AsyncIterable<unknown>
 }
 
-/** Reads a text parameter that the endpoint requires. */
 export const requiredText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
   parameters[name] as string
 
-/** Reads a text parameter that may be left out. */
 export const optionalText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
   parameters[name] as string | undefined
 

@@ -99,11 +99,7 @@ interface Proposal {
   readonly warnings: readonly ResourceProblem[]
 }
 
-/**
- * Translates a proposed RateLimitConfig.
- *
- * @throws ApiError with all problems of the resource
- */
+/** @throws ApiError with all problems of the resource */
 function translateProposal(resource: Readonly<Record<string, unknown>>): Proposal {
   const known = proposals.get(resource)
   if (known !== undefined) return known

@@ -18,13 +18,11 @@ const feeds = [
   { kind: 'AnimationStreamRoute', typeUrl: streamRouteType },
 ]
 
-/** Returns the right to do `verb` with the resources of a kind. */
 function makeRight(verb: ApiRight['verb'], kind: string): ApiRight {
   const { plural = '' } = resourceKinds.find(known => known.kind === kind) ?? {}
   return { verb, resource: plural }
 }
 
-/** Returns the resources of a kind, in the namespace of the call if it names one. */
 export function selectResources(call: ApiCall, kind: string): readonly ResourceStatus[] {
   const namespace = optionalText(call, 'namespace')
   return call.sources
@@ -96,7 +94,6 @@ const resolveManifestScope = (call: ApiCall) => ({
   name: requiredText(call, 'name'),
 })
 
-/** Answers with a resource as its author wrote it. */
 export const manifest: Handler = {
   resolveScope: resolveManifestScope,
   resolveRight: call => makeRight('get', requiredText(call, 'kind')),
@@ -107,7 +104,6 @@ export const manifest: Handler = {
   },
 }
 
-/** The rights that calls of the API need, each once. */
 const neededRights: readonly ApiRight[] = [
   ...new Map(
     (apiEndpoints as readonly ApiEndpoint[]).flatMap(({ right }) =>

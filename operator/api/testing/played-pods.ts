@@ -16,7 +16,6 @@ export interface PlayedPods extends PodSessions {
   open: number
 }
 
-/** Plays pods of the rate limit service for tests of the API. */
 export function playPods(): PlayedPods {
   const counts = new Map<string, number>()
 

@@ -59,7 +59,6 @@ export const playedResource = (kind: string, namespace: string, name: string) =>
   conditions: [condition('Ready'), condition('CredentialsReady')],
 })
 
-/** The fields of answers that tests read. */
 export type AnswerBody = Omit<CounterChangeAnswer, 'counters'> &
   ErrorAnswer & {
     readonly items: readonly { domain: string; owner: NamedResource; name: string; callsPerSecond: number }[]
@@ -73,7 +72,6 @@ interface ServedApi {
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']
   readonly domainGrants?: ApiSources['domainGrants']
-  /** The resources in addition to the default ones. */
   readonly more?: readonly ReturnType<typeof playedResource>[]
   readonly brokers?: readonly BrokerResult[]
   /** The problem with which brokers answer instead of a preview. */

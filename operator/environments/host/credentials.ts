@@ -23,7 +23,6 @@ interface SecretFile {
   readonly stringData: Readonly<Record<string, string>>
 }
 
-/** The folder for the files, within the state folder. */
 const folderName = 'secrets'
 
 /** Returns the path of the file for a Secret. A namespace contains no dot, so no two Secrets share a file. */

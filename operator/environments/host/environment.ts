@@ -20,14 +20,12 @@ interface HostEnvironmentOptions {
   readonly source: Source
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly services: readonly ServiceName[]
-  /** Returns why a workload does not run; undefined if it runs. */
   readonly whySwitchedOff: (workload: string) => string | undefined
   /** The file with the memories, which outlives a restart. */
   readonly rememberedPath: string
   readonly log: Log
   /** How Merchants are provisioned, and the folder for their credentials. */
   readonly merchants: Pick<HostMerchantsOptions, 'stateDir' | 'provisioner' | 'addresses'>
-  /** Called with the statuses of all kinds after each reconcile of one kind. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
 
@@ -88,16 +86,13 @@ interface HostControllerOptions {
   readonly remembered: RememberedFile
   readonly feed: Feed
   readonly infrastructure: Pick<Infrastructure, 'observe'>
-  /** Why the workload does not run; undefined if it runs. */
   readonly switchedOff: string | undefined
   /** Returns the message of the condition Degraded if the workload's backend fails; otherwise undefined. */
   readonly backendFailure: (workload: string) => string | undefined
   readonly log: Log
-  /** Called with the statuses of the kind after each reconcile. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
 
-/** Opens the controller of one kind whose resources are manifests in a folder. */
 function openHostController<Content extends Named, Published extends object>(
   kind: KindAdapter<Content, Published>,
   { source, remembered, feed, log, ...options }: HostControllerOptions,

@@ -7,11 +7,9 @@ import { type OperatorConfig, toFlag } from './operator-config.ts'
 import type { ReplicaCommand } from './processes/launch-child.ts'
 
 interface HostWorkloadsOptions extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {
-  /** The file with the address of the Redis, which services use if their processes share state. */
   readonly redisUrlFile: string
 }
 
-/** Returns the workloads of the enabled services. */
 export function hostWorkloads(config: OperatorConfig, options: HostWorkloadsOptions): readonly Workload[] {
   const { redisUrlFile: urlFile, ...facts } = options
   const rateLimitAddress = `${reachableHost(config.host)}:${config.grpcPort}`

@@ -10,7 +10,6 @@ export function rememberedPath(stateDir: string): string {
   return join(stateDir, 'remembered.json')
 }
 
-/** The memories of all kinds in one file. */
 export interface RememberedFile {
   /** Returns the memories of one kind, which must be among those for which the file was opened. */
   of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>

@@ -90,7 +90,6 @@ function findPortConflicts(config: OperatorConfig, spell: (field: string) => str
   return problems
 }
 
-/** A port on which the operator or a process listens. */
 interface PortUse {
   readonly field: Field
   readonly port: number
@@ -120,7 +119,6 @@ function listServicePorts(config: OperatorConfig, name: ServiceName): readonly P
   ]
 }
 
-/** Returns a problem for each pair of options that exclude each other. */
 function findExclusions(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
   return Object.values(services)
     .flatMap(({ onHost }) => onHost.problems?.(config) ?? [])

@@ -47,7 +47,6 @@ interface ClusterControllerOptions {
   readonly watchNamespaces: readonly string[]
   readonly feed: Feed
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle'>
-  /** Returns why a workload does not run; undefined if it runs. */
   readonly whySwitchedOff: (workload: string) => string | undefined
   readonly backends: Pick<BackendFailures, 'get'>
   readonly mayWrite: () => boolean

@@ -18,7 +18,6 @@ import type { TenantSecrets } from './secrets.ts'
 
 interface KubernetesEnvironmentOptions {
   readonly config: ClusterConfig
-  /** The operator's namespace. */
   readonly namespace: string
   readonly client: KubeClient
   readonly installation: Installation
@@ -29,14 +28,12 @@ interface KubernetesEnvironmentOptions {
   readonly operatorName: string
   readonly peers: Peers
   readonly leader: Pick<LeaderConnection, 'current' | 'relay'>
-  /** Returns whether this operator holds the Lease. */
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
 }
 
-/** Returns the environment of a cluster: resources, statuses and Secrets in the API server, and pods. */
 export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): Environment<ClusterController> {
   const { config, namespace, client, infrastructure, tenants, operatorName, peers, leader, log } = options
   const { watchNamespaces } = config

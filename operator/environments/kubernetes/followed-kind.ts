@@ -9,7 +9,6 @@ import type { KubeObject } from './api/kube-object.ts'
 import { createKubernetesSource } from './resources.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-/** Follows the resources of one kind in the API server. */
 export type FollowedKind = ReturnType<typeof followKind>
 
 export function followKind(

@@ -96,7 +96,6 @@ const leaseResource: ApiResource = {
 const watchSeconds = 600
 const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
 
-/** Gives an elector access to the Lease of this name. */
 export function leaseAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'watch'>,
   key: { readonly namespace: string; readonly name: string },

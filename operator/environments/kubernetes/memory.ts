@@ -5,7 +5,6 @@ import { decodeLastGood, type LastGoodStore } from './last-good/last-good-store.
 import type { StoredResource } from './status/stored-resource.ts'
 
 interface RememberedInObjects<Content> extends MemoryStore<Content> {
-  /** Reads the last good contents that earlier operators stored. */
   read(): Promise<void>
 }
 

@@ -48,11 +48,9 @@ interface ClusterMerchantsOptions {
   readonly timing?: Partial<MerchantReconcilerTiming>
 }
 
-/** The highest number of simultaneous reconciles. */
 const concurrency = 4
 const retries = { initialMs: 250, maxMs: 30_000 }
 
-/** What reports need of the kind. */
 export const reportedMerchants: ReportedKind = {
   ...kind,
   readSubject: (_, spec) => merchantSubject(spec),
@@ -65,7 +63,6 @@ interface ClusterMerchant extends MerchantResource {
   readonly stored: StoredResource
 }
 
-/** Reconciles the Merchants of a cluster with the payments service, and writes their Secrets and statuses. */
 export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterController {
   const { client, provisioner, addresses, mayWrite, granted, pace, backendFailure, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
@@ -211,7 +208,6 @@ function createResources(
   }
 }
 
-/** Stores the statuses in the API server. */
 function createStatuses(
   { client, events }: Pick<ClusterMerchantsOptions, 'client' | 'events'>,
   { note, forget }: Writes,

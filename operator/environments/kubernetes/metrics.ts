@@ -53,7 +53,6 @@ export function createOperatorMetrics(sources: MetricsSources) {
   })
   return {
     contentType: registry.contentType,
-    /** Returns the metrics in the text format whose type is `contentType`. */
     render: (): Promise<string> => registry.metrics(),
     reconciled(seconds: number, ok: boolean): void {
       reconcile.observe(seconds)
@@ -62,12 +61,10 @@ export function createOperatorMetrics(sources: MetricsSources) {
     /** Records the time from when a generation was first seen until all pods enforce it. */
     propagated: (seconds: number) => propagation.observe(seconds),
     requested: (method: string, resource: string) => requests.inc({ method, resource }),
-    /** Counts a status write by its outcome. */
     statusWritten: (ok: boolean) => writes.inc({ outcome: ok ? 'ok' : 'error' }),
   }
 }
 
-/** Registers the metrics whose values are read at each scrape. */
 function openGauges(sources: MetricsSources, registry: Registry): void {
   const registers = [registry]
   const gauge = (name: string, help: string, read: () => number) =>

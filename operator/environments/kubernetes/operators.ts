@@ -16,7 +16,6 @@ interface OperatorsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
   readonly installation: Pick<Installation, 'name' | 'namespace'>
   readonly log: Pick<Log, 'warn'>
-  /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
@@ -34,7 +33,6 @@ const redisValues: ChartValues = {
   secret: () => undefined,
 }
 
-/** Follows the chart's Deployments and their pods from now on. */
 export function followOperators({ client, installation, log, random }: OperatorsOptions) {
   const selector = operatorSelector(installation)
   const names = [selector[labelNames.name], 'tollway-redis', 'tollway-redis-streams']
@@ -68,7 +66,6 @@ export function followOperators({ client, installation, log, random }: Operators
   }
 }
 
-/** Returns the pods that the selector of a Deployment matches. */
 function selectPods({ spec }: KubeObject, pods: readonly KubeObject[]): readonly KubeObject[] {
   type Spec = { readonly selector?: { readonly matchLabels?: ObjectMetadata['labels'] } }
   const wanted = Object.entries((spec as Spec | undefined)?.selector?.matchLabels ?? {})

@@ -271,7 +271,6 @@ function openCertificates(
   })
 }
 
-/** Returns the names of the Secrets with the certificates of the feed. */
 function secretNames({ name }: ClusterConfig) {
   return {
     authority: names.authoritySecret(name),

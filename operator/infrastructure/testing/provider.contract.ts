@@ -9,7 +9,6 @@ export interface OpenInfrastructure {
   readonly infrastructure: Infrastructure
   /** Returns a workload that becomes ready. The test chooses the value of one setting. */
   readonly workload: (replicas: number, setting: string) => Workload
-  /** The time within which a workload must become ready. */
   readonly deadlineMs: number
 }
 

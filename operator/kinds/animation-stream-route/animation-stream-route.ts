@@ -140,7 +140,6 @@ function hashesOrClosed(tokens: Tokens | undefined): readonly Uint8Array[] {
   return 'hashes' in tokens ? tokens.hashes : closedToAll
 }
 
-/** Returns the first problem with the token Secrets that the route names. */
 function findUnmetTokens(
   references: ReturnType<typeof toTokenReferences>,
   found: KnownSecrets['found'],
@@ -175,7 +174,6 @@ function findUnmetWebhook(
   return reference && signing && describeUnmet(reference, signing, webhookEffects)
 }
 
-/** The effects of an entry that cannot be read, as parts of a message. */
 interface Effects {
   readonly without: string
   /** The effect while values that were read before stay in use. */

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { findWebhookSecretProblem, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
-/** Names an entry of a Secret. */
 export interface SecretReference {
   readonly namespace: string
   readonly secret: string

@@ -7,7 +7,6 @@ import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 import type { ResourceProblem, Translation } from '../kind-adapter.ts'
 
-/** Shown in place of a secret. */
 const hiddenSecret = '(hidden)'
 
 /** The type URL that brokers request from the feed. */

@@ -41,7 +41,6 @@ export interface StoredCredentials {
 export interface NewCredentials {
   readonly entries: Readonly<Record<string, string>>
   readonly notes: Readonly<Partial<Record<NoteName, string>>>
-  /** The names of the entries to remove. */
   readonly remove: readonly string[]
 }
 

@@ -32,7 +32,6 @@ export interface BooksVerification {
   readonly records: Readonly<Record<string, number>>
   /** The number of inconsistencies; 0 if the books are correct. */
   readonly findings: number
-  /** The first of these inconsistencies. */
   readonly shown: readonly {
     /** The uid of the merchant's resource; undefined if it has none. */
     readonly uid: string | undefined

@@ -4,7 +4,6 @@ import { pausedAnnotation } from '../source.ts'
 
 /** The facts from which a Merchant's conditions are derived. */
 export interface MerchantFacts {
-  /** The problems of the spec. */
   readonly problems: readonly ResourceProblem[]
   /** What stopped the last reconcile; undefined if it completed all steps. */
   readonly obstacle: MerchantObstacle | undefined

@@ -26,15 +26,12 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
     MerchantStatusOptions {
   readonly resources: MerchantResources<Resource>
   readonly statuses: MerchantStatusStore<Resource>
-  /** Returns whether this operator leads. An operator that does not lead reconciles nothing. */
   readonly mayWrite: () => boolean
   /** Left out if reads of Secrets need no limit. */
   readonly pace?: MerchantReadLimiter
-  /** The highest number of simultaneous reconciles. */
   readonly concurrency: number
   readonly retries: RetryWaits
   readonly onError: (key: string, error: Error, retryMs: number) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
@@ -172,7 +169,7 @@ export function createMerchantController<Resource extends MerchantResource>(
         if (typeof resource === 'object') await statuses.write(resource, { facts: unreconciled })
       }
     },
-    /** Returns whether the last reconcile of the resource was one of its present revision. */
+    /** Returns whether the last reconcile had the present revision of the resource. */
     isCurrent(key: string): boolean {
       const resource = resources.get(key)
       if (resource === undefined || resource === 'unknown') return false
@@ -194,7 +191,6 @@ export function createMerchantController<Resource extends MerchantResource>(
       knownFailure = failure
       for (const key of resources.keys()) degradations.add(key)
     },
-    /** Returns the number of Merchants that wait for a worker, in both queues. */
     waiting: (): number => queue.waiting() + degradations.waiting(),
     async stop(): Promise<void> {
       stopping.abort()

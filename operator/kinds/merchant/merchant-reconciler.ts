@@ -128,7 +128,6 @@ const defaultTiming: MerchantReconcilerTiming = { intervalMs: 30_000, resyncMs: 
  */
 const maxRejectedKeys = 2
 
-/** The inputs of one reconcile. */
 interface Run {
   readonly merchant: WantedMerchant
   readonly reference: CredentialReference
@@ -193,7 +192,6 @@ export class MerchantReconciler {
     this.forget(uid)
   }
 
-  /** Forgets the last request for a resource that no longer exists. */
   forget(uid: string): void {
     this.#requests.forget(uid)
   }
@@ -280,7 +278,6 @@ export class MerchantReconciler {
     return this.#requests.send(provisioner, uid, request, signal)
   }
 
-  /** Stores the key and the ids in the entries that programs read. */
   async #publish(
     run: Run,
     kept: StoredCredentials,
@@ -306,7 +303,6 @@ function toCredentialReference({ namespace, name, uid, account }: WantedMerchant
   return { namespace, name: account.secret.name, owner: { name, uid } }
 }
 
-/** The last request for a merchant, and the answer. */
 interface Sent {
   /** A digest in place of the request, so that secrets of webhooks do not stay in memory. */
   readonly digest: string
@@ -345,7 +341,6 @@ class SentRequests {
     return answer
   }
 
-  /** Returns the ids in the last answer for this uid; undefined if there is none. */
   findIds(uid: string): Provisioned | undefined {
     return this.#sent.get(uid)?.ids
   }

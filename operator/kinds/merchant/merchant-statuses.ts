@@ -17,7 +17,6 @@ import type { Provisioned } from './provisioner.ts'
 export interface MerchantStatus {
   readonly observedGeneration: number
   readonly conditions: readonly StatusCondition[]
-  /** The problems of the spec. */
   readonly problems: readonly ResourceProblem[]
   readonly details: MerchantDetails
 }
@@ -33,7 +32,6 @@ export interface MerchantStatusStore<Resource extends MerchantResource> {
   forget(key: string): void
 }
 
-/** The result of one reconcile of a Merchant. */
 interface MerchantFindings {
   readonly facts: MerchantFacts
   /** undefined if the resource is invalid or being deleted. Then the details of the status stay. */

@@ -5,7 +5,6 @@ import type { KindColumns } from '../kind-adapter.ts'
 import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { Provisioned } from './provisioner.ts'
 
-/** The columns of Merchants in `tollway status`. */
 const merchantColumns: KindColumns = {
   subject: 'CURRENCY',
   counts: [],

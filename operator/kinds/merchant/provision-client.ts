@@ -61,9 +61,7 @@ interface Answer {
   readonly body: unknown
 }
 
-/** Calls the provisioning port of the payments service. */
 export interface ProvisionClient extends Provisioner, BookReader {
-  /** Closes all connections. */
   end(): void
 }
 
@@ -81,7 +79,6 @@ interface Call {
   /** The path below `/provision`. */
   readonly path: string
   readonly body?: unknown
-  /** Aborts the call; left out if the caller never cancels. */
   readonly signal?: AbortSignal
   readonly timeoutMs?: number
   readonly maxAnswerBytes?: number
@@ -193,7 +190,6 @@ function toProvisioned({ status, body }: Answer): Provisioned | undefined {
 
 const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
-/** Returns the books in an answer; undefined if the body has another form. */
 function toBooks(body: unknown): MerchantBooks | undefined {
   const { merchants, verification } = asFields(body)
   if (typeof merchants !== 'object' || merchants === null || verification === undefined) return undefined

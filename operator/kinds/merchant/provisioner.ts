@@ -31,7 +31,6 @@ export interface ProvisionRequest {
   /** How long the app's keys other than this one stay valid; null leaves their expiry unchanged. */
   readonly otherKeysExpireInMs: number | null
   readonly users: readonly string[]
-  /** All webhooks of the resource. */
   readonly webhooks: readonly {
     readonly url: string
     readonly events: readonly string[]

@@ -59,7 +59,6 @@ function toMs(duration: string): number {
   return Number(duration.slice(0, -1)) * (unitMs[duration.slice(-1)] ?? 0)
 }
 
-/** Returns warnings about settings that are valid but probably not intended. */
 function doubtful({ app }: MerchantSpec): readonly ResourceProblem[] {
   if (app.rotateAfter === undefined || toMs(app.rotateAfter) > toMs(app.keyGrace)) return []
   const message = `the key before is still valid when the next one comes, after ${app.rotateAfter}`

@@ -109,7 +109,6 @@ export function createFileTable(options: FileTableOptions) {
       if (isNew) known = new Map([...known].sort(([a], [b]) => (a < b ? -1 : 1)))
       return waiting(nowMs)
     },
-    /** Returns the contents in the order of their paths. */
     contents: (): Iterable<FileContent> => known.values(),
   }
 }

@@ -59,7 +59,6 @@ export async function scanFolder(root: string, limits: FolderLimits, see: OnDire
   return conclude(scan)
 }
 
-/** The results of a scan so far. */
 interface Scan {
   readonly root: string
   readonly limits: FolderLimits

@@ -5,7 +5,6 @@ import { hashManifest, type ManifestRequest, type WrittenResource } from '../../
 import type { Source, SourcedResource } from '../../../kinds/source.ts'
 import { findDocument, type ManifestName } from './replace-document.ts'
 
-/** A resource and the file that declares it. */
 interface Declared {
   /** The path of the file after all symbolic links have been resolved. */
   readonly path: string

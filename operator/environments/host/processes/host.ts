@@ -10,10 +10,8 @@ import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
 export interface HostInfrastructureOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
-  /** The state folder. It is locked until `close`. */
   readonly stateDir: string
   readonly clock: Clock
-  /** Uniform in [0, 1). */
   readonly random: () => number
   /** Returns a new unique id for each start of a replica. */
   readonly newUid: () => string
@@ -23,7 +21,6 @@ export interface HostInfrastructureOptions extends Pick<ReplicaOptions, 'forceSh
   readonly commandFor: (service: ServiceName) => ReplicaCommand
   /** The address on which the ports for callers listen. */
   readonly bindHost: string
-  /** Called with each line that a replica writes. */
   readonly log: (line: LogLine) => void
   /** Variables for every replica, such as the feed's address. Variables of the workload take precedence. */
   readonly env?: Readonly<Record<string, string>>

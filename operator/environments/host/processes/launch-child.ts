@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/health/signs-of-life.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
-/** A program that runs as a child process. */
 export interface ReplicaCommand {
   readonly command: string
   readonly args: readonly string[]
@@ -11,7 +10,6 @@ export interface ReplicaCommand {
 }
 
 interface ChildOptions {
-  /** The `source` of the log lines. */
   readonly name: string
   readonly command: ReplicaCommand
   readonly env: Readonly<Record<string, string>>

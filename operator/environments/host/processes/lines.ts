@@ -1,6 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
 
-/** A line of output, and which process wrote it. */
 export interface LogLine {
   /** The name of the process: `ratelimit-0`. */
   readonly source: string

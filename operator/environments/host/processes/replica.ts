@@ -14,9 +14,7 @@ export interface ReplicaOptions {
   readonly envFor: (uid: string) => Readonly<Record<string, string>>
   readonly addresses: Readonly<Record<string, string>>
   readonly clock: Clock
-  /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Returns a new unique id for each start. */
   readonly newUid: () => string
   readonly log: (line: LogLine) => void
   /** Called after each change of the result of `observe`, but not for the first result. */

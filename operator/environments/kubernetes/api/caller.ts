@@ -36,7 +36,6 @@ const defaultLimits: KubeClientLimits = {
 }
 
 export interface KubeClientOptions {
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
   readonly limits?: Partial<KubeClientLimits>
@@ -54,7 +53,6 @@ interface ApiCall {
   readonly signal?: AbortSignal | undefined
 }
 
-/** The waits before a call is repeated; the wait that the server asks for is added. */
 const retries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
 
 /** Makes calls with a time limit, repeats them if the server asks for it, and turns failures into errors. */

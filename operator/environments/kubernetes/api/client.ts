@@ -108,7 +108,6 @@ interface WatchOptions extends Selection {
 export function createKubeClient(access: KubeApiAccess, options: KubeClientOptions): KubeClient {
   const caller = new KubeCaller(access, options)
 
-  /** Makes a call whose answer is an object. */
   async function ask(
     method: string,
     resource: ApiResource,
@@ -219,7 +218,6 @@ function toPage(body: unknown, name: string): ListPage {
   return { items, resourceVersion, ...(typeof more === 'string' && more !== '' ? { continue: more } : {}) }
 }
 
-/** Returns the source of a reflector for the selected objects of one kind. */
 export function createReflectorSource(
   client: Pick<KubeClient, 'list' | 'watch'>,
   resource: ApiResource,
@@ -231,7 +229,6 @@ export function createReflectorSource(
   }
 }
 
-/** The query of a URL. Undefined values are omitted. */
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
 /** Returns the path of all objects of a kind in one namespace, or in all if it is undefined. */

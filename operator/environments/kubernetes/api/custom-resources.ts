@@ -4,7 +4,6 @@ import type { ApiResource, KubeObject } from './kube-object.ts'
 
 export type CustomResource = ApiResource & { readonly kind: string }
 
-/** Returns the API resource of one of Tollway's kinds. */
 export function customResource({ kind, plural }: { kind: string; plural: string }): CustomResource {
   return { group: apiGroup, version: 'v1alpha1', plural, namespaced: true, kind }
 }

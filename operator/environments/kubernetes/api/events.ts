@@ -22,7 +22,6 @@ export type EventRecorder = ReturnType<typeof createEventRecorder>
 
 interface EventRecorderOptions {
   readonly client: Pick<KubeClient, 'create'>
-  /** The name of the operator's pod. */
   readonly reportingInstance: string
   /** Returns a unique part for the name of an Event, of letters and digits. */
   readonly newId: () => string
@@ -104,7 +103,6 @@ export function createEventRecorder(options: EventRecorderOptions) {
   }
 }
 
-/** Counts lost Events, and reports their number after `lossesMs`. */
 function createLosses(onLost: EventRecorderOptions['onLost']) {
   let count = 0
   let cause = ''

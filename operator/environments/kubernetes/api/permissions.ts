@@ -5,7 +5,7 @@ import { lastGoodObjectNames } from './last-good-objects.ts'
 /** A permission that the operator needs in RBAC, and why. The chart's roles are generated from these. */
 export interface Permission {
   readonly group: string
-  /** `deployments`, or a subresource: `deployments/status`. */
+  /** A subresource has the name of its resource before it: `deployments/status`. */
   readonly resource: string
   readonly verbs: readonly Verb[]
   /**
@@ -207,7 +207,6 @@ interface RuleChoice {
   readonly list?: readonly Permission[]
 }
 
-/** Returns the RBAC rules of one scope. */
 export function makeRules(
   scope: Permission['scope'],
   { installation, only, list = permissions }: RuleChoice = {},
@@ -216,7 +215,6 @@ export function makeRules(
   return toRules(chosen, installation)
 }
 
-/** Merges permissions of the same group, verbs and names into one rule. */
 function toRules(list: readonly Permission[], installation: string | undefined): readonly RbacRule[] {
   const named = list.map(permission => ({
     ...permission,

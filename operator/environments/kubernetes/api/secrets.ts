@@ -44,7 +44,7 @@ export function secretAccess(
     },
     /**
      * Creates the Secret if `known` is undefined; otherwise changes it only if it is still at
-     * `known.version`. Rejects with `code` 409 if it is not.
+     * `known.version`. Rejects with `code` 409 if it has another version.
      */
     async put(
       name: string,
@@ -72,7 +72,6 @@ interface SecretWatchOptions {
   /** Called after each change of one of the Secrets, and when it is first found. It must not throw. */
   readonly onChange: () => void
   readonly onError: (secret: string, error: unknown) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
 }
 

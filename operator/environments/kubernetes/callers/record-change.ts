@@ -4,7 +4,6 @@ import type { CounterChangeEvent } from '../../../api/sources.ts'
 import type { EventRecorder } from '../api/events.ts'
 import type { ClusterController } from '../controller.ts'
 
-/** Records an Event about the RateLimitConfig whose counter a user has changed, or may have changed. */
 export function recordCounterChange(
   events: Pick<EventRecorder, 'record'>,
   limits: Pick<ClusterController, 'list'>,

@@ -32,7 +32,6 @@ const accessReviews = {
 const reviewMs = 5_000
 const maxTokenBytes = 16 * 1024
 
-/** A user as the API server identifies them. */
 interface User {
   readonly username: string
   readonly uid?: string | undefined
@@ -143,7 +142,6 @@ interface ReviewCacheLimits {
   readonly keepMs: number
   /** At most this many answers are kept; the oldest are dropped first. */
   readonly maxEntries: number
-  /** The highest number of simultaneous reviews. */
   readonly maxRunning: number
 }
 

@@ -73,7 +73,6 @@ export function createAppliedObjects(clock: Clock) {
       Array.from(known.values())
         .filter(last => isOutdated(last, find(last.result)))
         .map(({ result }) => result),
-    /** Records the result of an apply of `wanted`. */
     applied(key: string, wanted: KubeObject, result: KubeObject): void {
       const last = known.get(key)
       const text = JSON.stringify(wanted)
@@ -94,7 +93,6 @@ export function createAppliedObjects(clock: Clock) {
   }
 }
 
-/** Returns whether the known state of an object is older than the last write to it. */
 function isOutdated(last: Applied, live: KubeObject | undefined): boolean {
   if (live === undefined) return !last.seen
   const isOlder = isOlderVersion(versionOf(live), versionOf(last.result))
@@ -120,7 +118,6 @@ function serializeContent(object: KubeObject): string {
   return JSON.stringify([sorted({ labels, annotations, ownerReferences }), sorted(content)])
 }
 
-/** Returns a copy in which the fields of each object are sorted by name. */
 function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(sorted)

@@ -21,9 +21,7 @@ interface BackendPollOptions {
 
 export interface BackendPollTiming {
   readonly intervalMs: number
-  /** The time limit of one request. */
   readonly timeoutMs: number
-  /** The highest number of simultaneous requests. */
   readonly concurrency: number
 }
 

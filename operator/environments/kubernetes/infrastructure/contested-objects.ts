@@ -148,7 +148,6 @@ const ownManagers: ReadonlySet<unknown> = new Set([fieldOwner, replicasOwner])
 /** Writes annotations of every Deployment, so it is blamed only if there is no other manager. */
 const controllers = 'kube-controller-manager'
 
-/** Describes the manager that changed the object last. */
 function describeLastManager(live: KubeObject | undefined): string {
   if (live === undefined) return 'another program deletes it'
   const fields = live.metadata['managedFields']

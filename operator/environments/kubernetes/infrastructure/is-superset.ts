@@ -117,7 +117,6 @@ export function sameQuantity(a: unknown, b: unknown): boolean {
   return Math.abs(left - right) <= Math.max(Math.abs(left), Math.abs(right)) * 1e-12
 }
 
-/** Returns the value of a quantity; NaN for any other value. */
 function toNumber(value: unknown): number {
   if (typeof value === 'number') return value
   if (typeof value !== 'string') return Number.NaN

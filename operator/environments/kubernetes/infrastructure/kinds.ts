@@ -19,7 +19,6 @@ export type WorkloadObjectKind = keyof typeof kinds
 
 export const kindNames = Object.keys(kinds) as readonly WorkloadObjectKind[]
 
-/** Pods, which only Deployments create. */
 export const podResource: ApiResource = core('pods')
 
 /** @throws Error if the object's kind is not one of `kinds` */

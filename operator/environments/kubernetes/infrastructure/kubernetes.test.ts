@@ -28,7 +28,6 @@ const allNames = [
   'Deployment/tollway-ratelimit',
 ]
 const autoscaler = 'HorizontalPodAutoscaler/tollway-ratelimit'
-/** The time within which an object must be repaired. */
 const repairMs = 5_000
 
 describe('workloads of a real API server', { skip: missingKubeAssets(), timeout: 120_000 }, () => {

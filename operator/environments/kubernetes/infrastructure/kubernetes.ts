@@ -24,7 +24,6 @@ import { reconcileObjects } from './reconcile-objects.ts'
 export interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
   readonly installation: Installation
-  /** Returns the part of the configuration that concerns the pods of a service. */
   readonly shapeFor: (service: Workload['service']) => PodShape
   /**
    * Returns whether this process leads. Checked before each write; a process that does not lead writes
@@ -35,7 +34,6 @@ export interface KubernetesOptions {
   readonly onProblem: (message: string) => void
   /** Called when an object becomes contested; see `ContestedObject`. */
   readonly onContested?: (contested: ContestedObject) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
   readonly timing?: Partial<KubernetesTiming>
@@ -156,7 +154,6 @@ export class KubernetesInfrastructure implements Infrastructure {
     return this.#obstacles.get(name)
   }
 
-  /** Returns the objects that another program keeps changing. */
   contestedObjects(): readonly ContestedObject[] {
     return this.#contestedObjects.current()
   }
@@ -249,7 +246,6 @@ export class KubernetesInfrastructure implements Infrastructure {
     return this.#own.pods().filter(pod => workloadOf(pod) === name)
   }
 
-  /** Returns the objects and pods of a workload that still exist. */
   #remaining(name: string): readonly KubeObject[] {
     return [...this.#own.ofWorkload(name).map(({ object }) => object), ...this.#listPods(name)]
   }
@@ -291,11 +287,9 @@ export class KubernetesInfrastructure implements Infrastructure {
   }
 }
 
-/** Conditions on the objects of the cluster for which calls wait. */
 class Expectations {
   readonly #checks = new Set<() => void>()
 
-  /** Tests all conditions. Called after each change. */
   check(): void {
     for (const check of this.#checks) check()
   }

@@ -18,7 +18,6 @@ import type { KindObject } from './own-objects.ts'
 
 interface ObjectWriterOptions {
   readonly client: Pick<KubeClient, 'get' | 'apply' | 'delete'>
-  /** Returns the known state of an object; undefined if it is not known to exist. */
   readonly find: (kind: WorkloadObjectKind, name: string) => KubeObject | undefined
   readonly clock: Clock
   readonly mayWrite: () => boolean
@@ -162,7 +161,6 @@ function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): Objec
   }
 }
 
-/** Returns whether another program changed or deleted an object that was applied. */
 function isForeignChange(step: NextStep): boolean {
   if (step.what === 'wait') return step.why === 'contested'
   return step.what === 'apply' && step.isRepair

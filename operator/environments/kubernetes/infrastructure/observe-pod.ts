@@ -42,7 +42,6 @@ function observePod(pod: KubeObject): Replica {
   }
 }
 
-/** Returns the first reason found why the pod is not ready. */
 function explainNotReady(pod: KubeObject, status: Fields): string {
   const scheduled = findPodCondition(status, 'PodScheduled')
   if (scheduled['status'] === 'False') return `no node takes it: ${asText(scheduled['message'])}`

@@ -10,7 +10,6 @@ import {
   ownObjectsSelector,
 } from './objects/installation.ts'
 
-/** Follows the objects of an installation's workloads, as the API server last reported them. */
 export type OwnObjects = ReturnType<typeof followOwnObjects>
 
 export interface KindObject {

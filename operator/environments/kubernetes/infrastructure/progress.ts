@@ -98,7 +98,6 @@ function rejectedPods(status: unknown): ReplicaObstacle | undefined {
   return { of: 'pod', cause: `the API server rejects its pods: ${failure}` }
 }
 
-/** Returns the message of the condition of this type if it has this status. */
 function failedCondition(status: unknown, type: string, value: string): string | undefined {
   const conditions = isObject(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
   const found = conditions.filter(isObject).find(one => one['type'] === type && one['status'] === value)

@@ -9,7 +9,6 @@ interface DesiredState {
   readonly objects: readonly KubeObject[]
   /** The initial number of replicas of a Deployment with an autoscaler. */
   readonly replicas: number
-  /** The objects of the workload that exist. */
   readonly found: readonly KindObject[]
   readonly own: Pick<OwnObjects, 'get'>
   readonly writer: ObjectWriter

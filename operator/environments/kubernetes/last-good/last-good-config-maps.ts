@@ -15,14 +15,12 @@ export interface LastGoodConfigMapsOptions {
   readonly plural: string
   /** Called after a failed read or write with the error and the delay before the next attempt. */
   readonly onError: (error: unknown, retryMs: number) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
 const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const kindLabel = `${apiGroup}/last-good`
 
-/** The waits between failed reads of an object. */
 const readRetries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
 
 /**
@@ -40,7 +38,6 @@ export class LastGoodConfigMaps {
     this.names = lastGoodObjectNames(options.plural).map(name => objectName(options.installation.name, name))
   }
 
-  /** Ends the repetition of failed reads. */
   stop(): void {
     this.#stopping.abort()
   }

@@ -40,7 +40,6 @@ export function toNote(uid: string, { generation, goneSinceMs, heirOf }: LastGoo
   return [[noteKey(uid, generation), Buffer.from(JSON.stringify({ goneSinceMs, heirOf })).toString('base64')]]
 }
 
-/** Parses a note; empty for an invalid text. */
 function readNote(base64: string): Note {
   try {
     const { goneSinceMs, heirOf } = JSON.parse(Buffer.from(base64, 'base64').toString()) as Note
@@ -53,7 +52,6 @@ function readNote(base64: string): Note {
   }
 }
 
-/** Matches `uid.generation.index.count`. */
 const keyForm = /^([0-9a-zA-Z-]+)\.(\d{1,15})\.(\d{1,3})\.(\d{1,3})$/
 
 export interface FoundEntry extends LastGoodEntry {

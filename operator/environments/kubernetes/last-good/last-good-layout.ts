@@ -115,7 +115,6 @@ export function createLastGoodLayout(stored: ReadonlyMap<string, ObjectData>, na
   return {
     entry: (uid: string): LastGoodEntry | undefined => entries.get(uid),
     uids: (): readonly string[] => [...entries.keys()],
-    /** Adds or replaces the entry of a resource. */
     put(uid: string, entry: LastGoodEntry): void {
       const old = entries.get(uid)
       if (old?.generation === entry.generation && old.text === entry.text)

@@ -42,7 +42,6 @@ export function makeClusterReport(options: ClusterReportOptions): StatusReport {
   }
 }
 
-/** Returns the stored statuses, by kind and then by name. */
 export function describeStored(kinds: readonly StoredKind[]): readonly ResourceStatus[] {
   return kinds.flatMap(({ kind, resources }) =>
     resources

@@ -7,7 +7,6 @@ import { services } from '../../../workloads/registry.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
 import { describeProgress } from '../infrastructure/progress.ts'
 
-/** The addresses, replicas and problems of the enabled services. */
 interface ServicesStatus {
   readonly addresses: Readonly<Record<string, string>>
   readonly replicas: readonly Replica[]
@@ -46,7 +45,6 @@ export function describeServices(
   }
 }
 
-/** Returns the values of the chart that concern the pods of a service. */
 function makeChartValues(config: ClusterConfig, namespace: string, name: ServiceName): ChartValues {
   const { field, workload } = services[name].inCluster
   const { secretFiles = [] } = workload(config, namespace)

@@ -44,14 +44,11 @@ interface StatusWriterOptions {
    * reconciling.
    */
   readonly onTransition: (resource: StoredResource, ready: StatusCondition) => void
-  /** Called after each write with whether it succeeded. */
   readonly onWritten?: (ok: boolean) => void
   readonly onError: (name: string, error: unknown, retryMs: number) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
-/** The highest number of simultaneous writes. */
 const concurrency = 8
 /** Limits the rate, so that thousands of writes do not slow the API server down for other clients. */
 const writesPerSecond = 300
@@ -304,14 +301,12 @@ class WrittenStatuses {
     return own !== undefined && own.version === versionOf(newest) && isSameStatus(own.asked, next)
   }
 
-  /** Records a write of `asked`, and the resource in the answer. */
   record(uid: string, asked: StoredStatus, { metadata, status = {} }: StoredResource): void {
     const { name, namespace, resourceVersion = '' } = metadata
     const answer = { metadata: { name, ...(namespace && { namespace }), uid, resourceVersion }, status }
     this.#written.set(uid, { asked, version: resourceVersion, answer })
   }
 
-  /** Forgets the writes of resources that are not in `uids`. */
   retain(uids: Pick<ReadonlyMap<string, unknown>, 'has'>): void {
     for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid)
   }

@@ -18,7 +18,6 @@ interface PolledSecretsOptions {
   readonly pace: ReadRateLimiter
   /** Called when a Secret cannot be read, once for each new reason. */
   readonly onError: (secret: string, error: Error) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly timing?: Partial<PolledSecretsTiming>
 }
@@ -41,7 +40,6 @@ const defaultTiming: PolledSecretsTiming = {
   firstReadsMs: 5_000,
 }
 
-/** The highest number of simultaneous reads. */
 const concurrency = 4
 const unknown = { unknown: true } as const
 

@@ -16,7 +16,6 @@ interface ReadRequest {
 interface ReadRateLimiterOptions {
   readonly readsPerSecond: number
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Uniform in [0, 1). */
   readonly random: () => number
 }
 
@@ -34,7 +33,6 @@ export function createReadRateLimiter({ readsPerSecond, clock, random }: ReadRat
   }
 
   return {
-    /** Frees the slots of the key. */
     release,
     /**
      * Reserves slots for the next reads of the key in place of its earlier ones. Returns the wait in

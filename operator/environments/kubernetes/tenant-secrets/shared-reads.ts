@@ -2,11 +2,9 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 
 type Entries = Readonly<Record<string, string>> | undefined
 
-/** Reads Secrets that several resources name. */
 interface SharedReads {
   /** Resolves with the entries of a Secret, at most `freshMs` old; undefined if the Secret does not exist. */
   read(namespace: string, name: string, signal: AbortSignal): Promise<Entries>
-  /** Drops the cached reads of this namespace. */
   refresh(namespace: string): void
 }
 

@@ -4,7 +4,6 @@ import { makeContainer } from '../infrastructure/objects/pod-template.ts'
 
 /** What the operator puts into a service's container, in any configuration. */
 interface MadePod {
-  /** The names of the variables. */
   readonly env: readonly string[]
   /** The mount folder of each volume, by the volume's name. */
   readonly mounts: Readonly<Record<string, string>>

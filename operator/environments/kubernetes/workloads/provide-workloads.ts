@@ -24,7 +24,6 @@ interface ProvideOptions {
   readonly installation: Installation
   readonly infrastructure: Pick<Infrastructure, 'apply' | 'remove'>
   readonly digests: Pick<SecretDigests, 'read'>
-  /** Returns whether this operator leads. */
   readonly mayWrite: () => boolean
 }
 

@@ -18,7 +18,6 @@ interface SecretDigestsOptions {
   readonly mayWrite: () => boolean
   /** Called when the Secrets cannot be read, once for each new reason. */
   readonly onProblem: (message: string) => void
-  /** Uniform in [0, 1). */
   readonly random: () => number
   readonly intervalMs?: number
 }
@@ -99,7 +98,6 @@ export function createSecretDigests(options: SecretDigestsOptions) {
   }
 }
 
-/** Returns the names of the Secrets whose digests are computed. */
 export function digestedSecrets(workloads: readonly Workload[]): readonly string[] {
   return workloads.flatMap(workload => digestedFiles(workload).map(({ secretName }) => secretName))
 }

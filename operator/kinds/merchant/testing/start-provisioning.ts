@@ -14,7 +14,6 @@ import { createProvisionClient, type ProvisionClient } from '../provision-client
 export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly url: URL
   readonly provisioner: ProvisionClient
-  /** Returns the log so far, at level debug. */
   readonly logged: () => string
   /** Resolves with the number of merchants of a uid, including closed ones. */
   merchantsOf(uid: string): Promise<number>
@@ -26,7 +25,6 @@ export interface ProvisioningUnderTest extends PaymentsUnderTest {
 
 const token = 'token-of-a-test'
 
-/** Starts the provisioning server of a payments service with its own database. */
 export async function startProvisioning(): Promise<ProvisioningUnderTest> {
   const under = await startPayments()
   const { payments, clock, storage } = under
@@ -67,7 +65,6 @@ export async function startProvisioning(): Promise<ProvisioningUnderTest> {
   }
 }
 
-/** Returns a valid account with these changes. */
 export function someAccount(changes: Partial<MerchantAccount> = {}): MerchantAccount {
   return {
     name: 'sales/shop',

@@ -22,7 +22,6 @@ export function limits(name: string, domain = name): string {
   return `${envelope}spec: {domain: ${domain}}\n`
 }
 
-/** A clock that only the test advances. */
 function standingClock() {
   let atMs = 1_000
   return { nowMs: () => atMs, monotonicMs: () => atMs, pass: (ms: number) => (atMs += ms) }
@@ -45,7 +44,6 @@ export async function open(
   t.after(async () => {
     await source.stop()
   })
-  /** The sorted names of the resources, at each reported change. */
   const told: string[] = []
   const names = () =>
     source

@@ -8,7 +8,6 @@ export interface Role {
 }
 
 export interface RolePlaces {
-  /** The name of the installation, with which the names of the roles start. */
   readonly name: string
   readonly ownNamespace: string
   readonly watchedNamespaces: 'all' | readonly string[]

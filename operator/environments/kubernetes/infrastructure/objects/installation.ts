@@ -23,7 +23,6 @@ export interface InstallationOwner {
   readonly uid: string
 }
 
-/** The arguments from which every object of a workload is made. */
 export interface WorkloadContext {
   readonly workload: Workload
   readonly installation: Installation

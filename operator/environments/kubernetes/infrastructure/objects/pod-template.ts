@@ -51,7 +51,6 @@ function withSecurity(
   }))
 }
 
-/** The annotation with the digest of the Secrets that a pod reads only at start. */
 export const secretsAnnotation = `${apiGroup}/secrets`
 
 function digestAnnotation({ secretsDigest }: Pick<Workload, 'secretsDigest'>) {
@@ -140,7 +139,6 @@ const readiness = { periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 2 } a
  */
 const liveness = { periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 6 } as const
 
-/** Returns the service's container, named after the workload. */
 export function makeContainer(workload: Workload, shape: PodShape) {
   const { name, ports, probes } = workload
   return {

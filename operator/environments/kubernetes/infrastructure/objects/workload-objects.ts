@@ -61,10 +61,6 @@ function withMetadata(
   }
 }
 
-/**
- * Returns the autoscaler of a workload, which follows the use of CPU and other metrics; undefined without
- * autoscaling.
- */
 function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject | undefined {
   const { installation, workload } = ingredients
   if (workload.autoscaling === undefined) return undefined
