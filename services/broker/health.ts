@@ -1,5 +1,5 @@
-import { createServiceHealth, type ServiceHealth } from '@tollway/chassis/health/service-health.ts'
-import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
+import { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
+import { BackendWatch } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { StreamLog } from './stream-log/stream-log.ts'
@@ -11,7 +11,7 @@ import type { StreamLog } from './stream-log/stream-log.ts'
  */
 export function createBrokerHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHealth'>): ServiceHealth {
   let answered = log.healthy
-  const health = createServiceHealth(isServing => {
+  const health = new ServiceHealth(isServing => {
     if (!isServing) return 'has no routes yet'
     return answered ? '' : `the stream log is unavailable: ${log.problem}`
   })
@@ -62,7 +62,7 @@ export class StreamLogHealth {
   startReports(): void {
     if (this.#watch !== undefined) return
     const streamLog = this.#streamLog
-    const watch = watchBackend({
+    const watch = new BackendWatch({
       async probe() {
         if (!streamLog.healthy) throw new Error(streamLog.problem)
       },

@@ -10,7 +10,7 @@ import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { createHealthTable } from '@tollway/grpc/server/health.ts'
+import { HealthTable } from '@tollway/grpc/server/health.ts'
 import { openServerTls } from '@tollway/grpc/server/open-server-tls.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
@@ -82,14 +82,14 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     preview: makePreview,
   }
   const feed = await openFeed(settings, { table, loads: () => broker.loads(), pages: operatorPages, log })
-  const healthTable = createHealthTable()
+  const healthTable = new HealthTable()
   const grpc = createGrpcServer(grpcOptions(settings, broker, healthTable, log))
   await waitForRoutes(feed, table)
   const bound = await grpc.listen({ ...grpcAddress(settings), tls })
   healthTable.set('', true)
   health.onChange(healthy => {
     for (const name of Object.values(animationServices)) healthTable.set(name, healthy)
-    reportHealth(healthy, health.problem())
+    reportHealth(healthy, health.problem)
     if (healthy) watch.startReports()
   })
   health.serve()

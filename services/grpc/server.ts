@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto'
 import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
+import type { HealthTable } from './server/health.ts'
 
 /**
  * The contract of a gRPC server. A method is a path, a codec and a handler; the server knows nothing of the
@@ -259,21 +260,4 @@ export const defaultLimits: GrpcLimits = {
   handshakeTimeoutMs: 10_000,
   maxHandshakes: 1000,
   maxHandshakesOfPeer: 200,
-}
-
-/** The health of each service for grpc.health.v1. The name `''` stands for the whole server. */
-export interface HealthTable {
-  /**
-   * Returns whether a service is serving. For an unknown name, undefined: Check then answers NOT_FOUND, Watch
-   * SERVICE_UNKNOWN.
-   */
-  get(service: string): boolean | undefined
-  set(service: string, serving: boolean): void
-  /** Adds a listener for changes, until the returned function is called. */
-  subscribe(listener: () => void): () => void
-  /**
-   * Sets every service to not serving, for good: later calls of `set` cannot change that. `GrpcServer.drain`
-   * calls it.
-   */
-  drain(): void
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createServiceHealth } from '@tollway/chassis/health/service-health.ts'
-import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
+import { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
+import { BackendWatch } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { findPortProblems } from '@tollway/chassis/net/taken-ports.ts'
-import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/net/tls.ts'
+import { type TlsFile, TlsFiles } from '@tollway/chassis/net/tls.ts'
 import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { type BackgroundOptions, instructionOutcomes, startBackground } from './background.ts'
 import { openCallGuard } from './call-guard.ts'
@@ -80,8 +80,8 @@ export async function startService(
   const payments = createPayments(settings, storage)
   // A failure of the database after the start does not make the process unready: all processes share the
   // database, so none would be ready.
-  const health = createServiceHealth(isServing => (isServing ? '' : 'is starting'))
-  const ready = async () => health.healthy()
+  const health = new ServiceHealth(isServing => (isServing ? '' : 'is starting'))
+  const ready = async () => health.healthy
   const backend = watchDatabase(settings, storage, log)
   metrics.gauge('payments_backend_failing', 'Whether the database does not answer probes.', () =>
     Number(backend.problem !== ''),
@@ -116,7 +116,7 @@ export async function startService(
   const monitor = createMonitorServer({
     metrics,
     ready,
-    accepts: () => health.acceptProblem() === '',
+    accepts: () => health.acceptProblem === '',
     backendProblem: () => backend.problem,
   })
   const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
@@ -269,7 +269,7 @@ function createProvision(
 function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; readonly provision?: TlsFiles } {
   const open = (cert: TlsFile, key: TlsFile, ca?: TlsFile) =>
     [cert, key, ca].some(file => file !== undefined && file.path !== '')
-      ? openTlsFiles({
+      ? new TlsFiles({
           cert,
           key,
           ca,
@@ -347,7 +347,7 @@ function watchDatabase(
   log: Log,
 ): Pick<BackendWatch, 'problem' | 'stop'> {
   if (databaseUrl === '') return { problem: '', stop() {} }
-  return watchBackend({
+  return new BackendWatch({
     probe: () => transaction(tx => tx.query('SELECT 1'), { statementTimeoutMs: probeTimeoutMs }),
     onChange(problem) {
       reportBackend(problem)

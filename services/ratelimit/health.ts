@@ -1,4 +1,4 @@
-import { createServiceHealth, type ServiceHealth } from '@tollway/chassis/health/service-health.ts'
+import { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import type { Configuration } from './config/configuration.ts'
 import type { Counters } from './counters/counters.ts'
 
@@ -14,7 +14,7 @@ interface HealthOptions {
  * has a domain if `withConfig` requires one.
  */
 export function createRateLimitHealth({ counters, configuration, withConfig }: HealthOptions): ServiceHealth {
-  const health = createServiceHealth(isServing => {
+  const health = new ServiceHealth(isServing => {
     if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`
     if (!isServing) return 'waits for its configuration'
     const hasDomains = (configuration.rules()?.domains.size ?? 0) > 0

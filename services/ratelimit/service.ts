@@ -1,16 +1,16 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
-import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
+import { BackendWatch } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
-import { createHistogram, type Histogram } from '@tollway/chassis/metrics/histogram.ts'
+import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { createHealthTable } from '@tollway/grpc/server/health.ts'
+import { HealthTable } from '@tollway/grpc/server/health.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
@@ -94,13 +94,13 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       rules,
       backendProblem,
       log,
-      problem: health.problem,
-      acceptProblem: health.acceptProblem,
+      problem: () => health.problem,
+      acceptProblem: () => health.acceptProblem,
     }))
   const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()
   // Not among the statistics, because envoyproxy/ratelimit has none for calls of `/json`.
-  const jsonTimes = createHistogram()
+  const jsonTimes = new Histogram()
   const reportParts = { limiter, slot, counters, configuration, stats, jsonTimes, backendProblem, log }
   const reports = await startReports(settings, connection, reportParts)
   const warm = warmUp(settings)
@@ -225,10 +225,10 @@ async function openServers(
   settings: Settings,
   { limiter, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
 ) {
-  const healthy = () => health.healthy() && (worker?.serviceHealthy() ?? true)
+  const healthy = () => health.healthy && (worker?.serviceHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
     log.error('answer call failed', { path, error: (error as Error).stack ?? String(error) })
-  const table = createHealthTable()
+  const table = new HealthTable()
   const memory = new MemoryBudget(settings.requestMemoryBytes)
   const grpc = createGrpcServer({
     memory,
@@ -248,7 +248,7 @@ async function openServers(
     times: jsonTimes,
     tracing,
     healthy,
-    draining: health.terminating,
+    draining: () => health.terminating,
     onDefect,
     onRejected: reason => log.debug('reject call of /json', { reason }),
   })
@@ -260,7 +260,7 @@ async function openServers(
   health.serve()
   health.onChange(ownHealth => {
     updateTable()
-    reportHealth(ownHealth, health.problem())
+    reportHealth(ownHealth, health.problem)
   })
   worker?.onServiceHealth(updateTable)
   log.info('start service', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
@@ -292,7 +292,7 @@ function watchCounters(
   counters: Counters,
 ): Pick<BackendWatch, 'problem' | 'stop'> {
   if (backendType === 'memory') return unwatched
-  const watch = watchBackend({
+  const watch = new BackendWatch({
     probe: () => probeBackend(counters, cacheKeyPrefix),
     onChange: reportBackend,
   })
@@ -310,7 +310,7 @@ function logBackend(
   counters.onHealth(healthy => {
     if (healthy) log.info('reach backend')
     // At a shutdown, the process itself closes the connections to the backend.
-    else if (!health.terminating()) log.warn('reach backend failed', { reason: counters.problem })
+    else if (!health.terminating) log.warn('reach backend failed', { reason: counters.problem })
   })
   const patience = setTimeout(() => {
     if (backendHealth.healthy) return

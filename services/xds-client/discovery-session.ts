@@ -10,35 +10,6 @@ import type {
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
-interface SessionAnswer {
-  readonly request: Request
-  readonly verdict: 'good' | 'rejected'
-}
-
-/**
- * The state of a subscription to a management server, which outlives its streams. A response with the same
- * content as the active one is acknowledged without loading it again, whatever its version. Versions are not
- * compared, since a server may count from 1 again. Responses are loaded one at a time, in the order of the
- * calls.
- */
-export interface DiscoverySession {
-  /**
-   * Returns the first request of a stream. It contains the active version, so that a server with the same
-   * version need not send the resources.
-   */
-  firstRequest(): Request
-  answer(response: DiscoveryResponse): Promise<SessionAnswer>
-  /** Returns whether a configuration was loaded. */
-  isConfigured(): boolean
-  /**
-   * Loads a stored response. Resolves with an empty list when the response is active. Otherwise nothing has
-   * changed, and it resolves with the problems of the response, or with undefined if a configuration was
-   * active already. The stored version is not sent to servers: a server that counts from 1 again could use it
-   * for other content.
-   */
-  adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined>
-}
-
 /** The type of the subscribed resources, and the function that loads them. */
 export interface Subscription {
   /** The URL of the resources' type: `type.googleapis.com/<package>.<Message>`. */
@@ -65,57 +36,88 @@ export interface DiscoverySessionOptions extends Subscription {
   readonly log: Log
 }
 
-export function createDiscoverySession(options: DiscoverySessionOptions): DiscoverySession {
-  const { typeUrl, load, nodeId, nodeMetadata, log } = options
-  const node = { id: nodeId, metadata: Object.fromEntries(nodeMetadata) }
-  let active: { readonly version: string; readonly content: string } | undefined
-  let rejected: { readonly content: string; readonly problems: readonly string[] } | undefined
-  let last: Promise<unknown> = Promise.resolve()
+interface SessionAnswer {
+  readonly request: Request
+  readonly verdict: 'good' | 'rejected'
+}
 
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = last.then(work)
-    last = done.catch(() => {})
+/**
+ * The state of a subscription to a management server, which outlives its streams. A response with the same
+ * content as the active one is acknowledged without loading it again. Versions are not compared, since a
+ * server may count from 1 again. Responses are loaded one at a time, in order.
+ */
+export class DiscoverySession {
+  readonly #options: DiscoverySessionOptions
+  readonly #node: Pick<Request, 'node'>['node']
+  #active: { readonly version: string; readonly content: string } | undefined
+  #rejected: { readonly content: string; readonly problems: readonly string[] } | undefined
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(options: DiscoverySessionOptions) {
+    this.#options = options
+    this.#node = { id: options.nodeId, metadata: Object.fromEntries(options.nodeMetadata) }
+  }
+
+  /** Whether a configuration was loaded. */
+  get isConfigured(): boolean {
+    return this.#active !== undefined
+  }
+
+  /**
+   * Returns the first request of a stream. It contains the active version: a server with the same version need
+   * not send the resources.
+   */
+  firstRequest(): Request {
+    return { versionInfo: this.#active?.version ?? '', node: this.#node, typeUrl: this.#options.typeUrl }
+  }
+
+  /** Loads a response. Resolves with the request that acknowledges or rejects it. */
+  answer(response: DiscoveryResponse): Promise<SessionAnswer> {
+    return this.#inTurn(async () => {
+      const { typeUrl, log } = this.#options
+      const fingerprint = await computeFingerprint(response)
+      const { content } = fingerprint
+      const problems = await this.#judge(response, fingerprint)
+      const request = { typeUrl, responseNonce: response.nonce, node: this.#node }
+      if (problems.length > 0) {
+        const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message: problems.join('\n') }
+        this.#rejected = { content, problems }
+        const versionInfo = this.#active?.version ?? ''
+        return { request: { ...request, versionInfo, errorDetail }, verdict: 'rejected' }
+      }
+      const version = response.versionInfo
+      this.#rejected = undefined
+      this.#active = { version, content }
+      log.debug('acknowledge configuration', { version })
+      return { request: { ...request, versionInfo: version }, verdict: 'good' }
+    })
+  }
+
+  /**
+   * Loads a stored response. Resolves with its problems, an empty list if it is active now; or with undefined
+   * if a configuration was active already. Its version is not sent to servers: a server that counts from 1
+   * again could use it for other content.
+   */
+  adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined> {
+    return this.#inTurn(async () => {
+      if (this.#active !== undefined) return undefined
+      const { content, hashes } = await computeFingerprint(response)
+      const problems = await this.#options.load(response, hashes)
+      if (problems.length === 0) this.#active = { version: '', content }
+      return problems
+    })
+  }
+
+  async #judge(response: DiscoveryResponse, { content, hashes }: Fingerprint): Promise<readonly string[]> {
+    if (content === this.#active?.content) return []
+    if (content === this.#rejected?.content) return this.#rejected.problems
+    return await this.#options.load(response, hashes)
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work)
+    this.#last = done.catch(() => {})
     return done
-  }
-
-  async function judge(
-    response: DiscoveryResponse,
-    { content, hashes }: Fingerprint,
-  ): Promise<readonly string[]> {
-    if (content === active?.content) return []
-    return content === rejected?.content ? rejected.problems : await load(response, hashes)
-  }
-
-  async function answer(response: DiscoveryResponse): Promise<SessionAnswer> {
-    const fingerprint = await computeFingerprint(response)
-    const { content } = fingerprint
-    const problems = await judge(response, fingerprint)
-    const request = { typeUrl, responseNonce: response.nonce, node }
-    if (problems.length > 0) {
-      const message = problems.join('\n')
-      const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
-      rejected = { content, problems }
-      return { request: { ...request, versionInfo: active?.version ?? '', errorDetail }, verdict: 'rejected' }
-    }
-    rejected = undefined
-    active = { version: response.versionInfo, content }
-    log.debug('acknowledge configuration', { version: active.version })
-    return { request: { ...request, versionInfo: active.version }, verdict: 'good' }
-  }
-
-  async function adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined> {
-    if (active !== undefined) return undefined
-    const { content, hashes } = await computeFingerprint(response)
-    const problems = await load(response, hashes)
-    if (problems.length === 0) active = { version: '', content }
-    return problems
-  }
-
-  return {
-    firstRequest: () => ({ versionInfo: active?.version ?? '', node, typeUrl }),
-    answer: response => inTurn(() => answer(response)),
-    isConfigured: () => active !== undefined,
-    adopt: response => inTurn(() => adopt(response)),
   }
 }
 

@@ -9,11 +9,7 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import {
-  createDiscoverySession,
-  type DiscoverySession,
-  type DiscoverySessionOptions,
-} from './discovery-session.ts'
+import { DiscoverySession, type DiscoverySessionOptions } from './discovery-session.ts'
 import type { FeedConnection } from './feed-connection.ts'
 import type { LastGoodFile } from './last-good-file.ts'
 
@@ -89,7 +85,7 @@ export class XdsFeed {
     const backoff = createBackoff({ ...options.backoff, random })
     this.#options = options
     this.#rejections = new RejectionSender(options.rejectionIntervalMs ?? defaultRejectionIntervalMs, clock)
-    this.#session = createDiscoverySession(options)
+    this.#session = new DiscoverySession(options)
     this.#stream = new ReconnectingCall({
       callOnce: (signal, onWorking) => this.#streamOnce(signal, onWorking),
       backoff: { ...backoff, nextMs: () => (this.#hadResponse ? backoff.nextMs() : connectRetryMs) },
@@ -179,7 +175,7 @@ function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): U
 }
 
 async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: Log): Promise<void> {
-  if (session.isConfigured()) return
+  if (session.isConfigured) return
   const found = file.read()
   if (found === undefined) return
   const { path } = file

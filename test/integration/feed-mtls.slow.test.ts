@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -243,7 +243,7 @@ test('merchants are provisioned over mutual TLS while the authority rotates', as
   const mount = createMount()
   mount.swap(store.data(secretNames.client))
   const { certFile, keyFile, caFile } = mount.options
-  const tls = openTlsFiles({
+  const tls = new TlsFiles({
     cert: { setting: 'PROVISION_TLS_CERT', path: certFile },
     key: { setting: 'PROVISION_TLS_KEY', path: keyFile },
     ca: { setting: 'PROVISION_TLS_CLIENT_CA', path: caFile },

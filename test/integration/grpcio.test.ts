@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { createHealthTable } from '@tollway/grpc/server/health.ts'
+import { HealthTable } from '@tollway/grpc/server/health.ts'
 import type { AnyMethod, Codec, GrpcLimits, ListenAddress, ServerTls } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { createAuthority } from '../../services/grpc/server/testing/contract/certificates.ts'
@@ -96,7 +96,7 @@ const methods: readonly AnyMethod[] = [
 
 /** A server that prints only unintended defects. */
 function startServer(t: TestContext, limits: Partial<GrpcLimits> = {}) {
-  const health = createHealthTable()
+  const health = new HealthTable()
   health.set('', true)
   const onDefect = (path: string, error: unknown) => {
     if (path !== '/test.Test/Defect') assert.fail(`${path}: ${error}`)

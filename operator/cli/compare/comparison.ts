@@ -1,4 +1,4 @@
-import { bucketRangeMs, createHistogram, quantileBucket } from '@tollway/chassis/metrics/histogram.ts'
+import { bucketRangeMs, Histogram, quantileBucket } from '@tollway/chassis/metrics/histogram.ts'
 import { statusName } from '@tollway/grpc/status.ts'
 import { renderTable } from '../render.ts'
 import { type ComparedFields, type Difference, findDifferences } from './find-differences.ts'
@@ -194,7 +194,7 @@ class PeerSums {
 
 /** The distribution of durations, and the longest duration. */
 export class LatencyHistogram {
-  readonly #durations = createHistogram()
+  readonly #durations = new Histogram()
   #maxMs = 0
 
   record(ms: number): void {

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
-import { createHandshakes } from '@tollway/grpc/server/tls-handshakes.ts'
+import { Handshakes } from '@tollway/grpc/server/tls-handshakes.ts'
 import { defaultLimits, type ServerTls } from '@tollway/grpc/server.ts'
 import type { ComparisonReport } from './comparison.ts'
 import { connectToPeer, formatAddress, type Peer, type PeerAddress } from './peer.ts'
@@ -49,7 +49,7 @@ export async function startProxy(options: ProxyOptions) {
     )
   }
 
-  const handshakes = listenTls && createHandshakes(listenTls, defaultLimits, join)
+  const handshakes = listenTls && new Handshakes(listenTls, defaultLimits, join)
   const server = createServer(
     { noDelay: true, allowHalfOpen: true, keepAlive: true },
     handshakes?.begin ?? join,

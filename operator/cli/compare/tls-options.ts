@@ -6,7 +6,7 @@ import {
   optionalText,
   toggle,
 } from '@tollway/chassis/command-line/option.ts'
-import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { Peer, PeerTls } from './peer.ts'
 
@@ -69,7 +69,7 @@ export function openListenTls(
   const { 'listen-cert': cert = '', 'listen-key': key = '', 'listen-client-ca': ca = '' } = values
   if (cert === '' && key === '' && ca === '') return undefined
   if (cert === '') throw new UsageError('missing option --listen-cert, which TLS requires')
-  const files = openTlsFiles({
+  const files = new TlsFiles({
     cert: { setting: '--listen-cert', path: cert },
     key: { setting: '--listen-key', path: key },
     ca: { setting: '--listen-client-ca', path: ca },

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import { hashApiKey, newApiKey } from '@tollway/payments/domain/ids.ts'
 import { createProvisionServer } from '../../../services/payments/http/servers/provision-server.ts'
 import { payAt } from '../../../services/payments/http/testing/api-under-test.ts'
@@ -165,7 +165,7 @@ async function serveTls(
     writeFileSync(path, files[name])
     return { setting: name, path }
   }
-  const tls = openTlsFiles({
+  const tls = new TlsFiles({
     cert: file('cert'),
     key: file('key'),
     ca: file('ca'),

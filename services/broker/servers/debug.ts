@@ -59,7 +59,7 @@ function probePages({ stats, health, backendProblem }: ProbeOptions): ReadonlyMa
     [
       '/healthcheck',
       (_, response, query) => {
-        const problem = countsDrainingAsHealthy(query) ? health.acceptProblem() : health.problem()
+        const problem = countsDrainingAsHealthy(query) ? health.acceptProblem : health.problem
         if (problem === '') send(response, 200, 'OK')
         else send(response, 500, `${problem}\n`)
       },

@@ -6,40 +6,40 @@ export interface HeartbeatTimeouts {
   readonly nextSignMs: number
 }
 
-interface SignsOfLife {
-  /** Records that the process has sent a message: every message is a sign of life. */
-  onMessage(): void
-  stop(): void
-}
-
 /** The number of checks in one `nextSignMs`. */
 const checksPerSign = 5
 
 /**
  * Watches the signs of life that a child process sends with `showSignsOfLife`. The silence is measured by
- * counted checks, not by a clock: no child is considered dead because this process was suspended or the
- * machine slept.
- *
- * @param onSilent called at most once, with the allowed time that has passed without a message
+ * counted checks, not by a clock: no child counts as dead because this process was suspended or the machine
+ * slept.
  */
-export function watchSigns(
-  { firstSignMs, nextSignMs }: HeartbeatTimeouts,
-  onSilent: (ms: number) => void,
-): SignsOfLife {
-  const everyMs = nextSignMs / checksPerSign
-  let allowedMs = firstSignMs
-  let silentMs = 0
-  const timer = setInterval(() => {
-    silentMs += everyMs
-    if (silentMs < allowedMs) return
-    clearInterval(timer)
-    onSilent(allowedMs)
-  }, everyMs)
-  return {
-    onMessage() {
-      allowedMs = nextSignMs
-      silentMs = 0
-    },
-    stop: () => clearInterval(timer),
+export class SignsOfLife {
+  readonly #timer: NodeJS.Timeout
+  readonly #nextSignMs: number
+  #allowedMs: number
+  #silentMs = 0
+
+  /** @param onSilent called at most once, with the allowed time that has passed without a message */
+  constructor({ firstSignMs, nextSignMs }: HeartbeatTimeouts, onSilent: (ms: number) => void) {
+    this.#allowedMs = firstSignMs
+    this.#nextSignMs = nextSignMs
+    const everyMs = nextSignMs / checksPerSign
+    this.#timer = setInterval(() => {
+      this.#silentMs += everyMs
+      if (this.#silentMs < this.#allowedMs) return
+      this.stop()
+      onSilent(this.#allowedMs)
+    }, everyMs)
+  }
+
+  /** Records that the process has sent a message: every message is a sign of life. */
+  onMessage(): void {
+    this.#allowedMs = this.#nextSignMs
+    this.#silentMs = 0
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { watchBackend } from './watch-backend.ts'
+import { BackendWatch } from './watch-backend.ts'
 
 const timing = { intervalMs: 5_000, recheckMs: 1_000, timeoutMs: 2_000, confirmations: 3 }
 
@@ -9,7 +9,7 @@ function open(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const backend = { answer: 'ok', probes: 0 }
   const changes: string[] = []
-  const watch = watchBackend({
+  const watch = new BackendWatch({
     timing,
     probe() {
       backend.probes += 1
@@ -18,7 +18,7 @@ function open(t: TestContext) {
     },
     onChange: problem => changes.push(problem),
   })
-  t.after(watch.stop)
+  t.after(() => watch.stop())
   async function pass(ms: number): Promise<void> {
     for (let passed = 0; passed < ms; passed += 500) {
       t.mock.timers.tick(500)

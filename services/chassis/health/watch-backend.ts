@@ -1,15 +1,3 @@
-/** Watches a backend, such as a database, after the process became ready. */
-export interface BackendWatch {
-  /**
-   * The cause of the failure, set at its start and kept until the backend answers again; empty while it
-   * answers.
-   */
-  readonly problem: string
-  /** Probes at once instead of at the next interval, unless a probe is running. */
-  probeNow(): void
-  stop(): void
-}
-
 interface BackendWatchOptions {
   /** Makes one call to the backend. Rejects when the call fails. */
   readonly probe: () => Promise<unknown>
@@ -25,10 +13,7 @@ interface BackendWatchTiming {
   readonly recheckMs: number
   /** A probe without an answer after this time counts as failed. */
   readonly timeoutMs: number
-  /**
-   * The number of consecutive contradicting probes that change the state. With several, one slow answer
-   * changes nothing.
-   */
+  /** The number of consecutive contradicting probes that change the state: one slow answer changes nothing. */
   readonly confirmations: number
 }
 
@@ -40,55 +25,65 @@ const defaultBackendWatchTiming: BackendWatchTiming = {
 }
 
 /**
- * Probes a backend at intervals, because a process without calls does not notice that its backend fails. A
- * failure does not make the process unready: its calls then follow their failure modes. Only one probe runs
- * at a time.
+ * Probes a backend, such as a database, at intervals: a process without calls does not notice that its
+ * backend fails. A failure does not make the process unready; its calls then follow their failure modes.
  */
-export function watchBackend(options: BackendWatchOptions): BackendWatch {
-  const { probe, onChange, timing = defaultBackendWatchTiming } = options
-  let problem = ''
+export class BackendWatch {
+  readonly #options: BackendWatchOptions
+  readonly #timing: BackendWatchTiming
+  #problem = ''
   /** The number of consecutive probes whose success or failure contradicts `problem`. */
-  let contradictions = 0
-  let running = false
-  let stopped = false
-  let timer: NodeJS.Timeout | undefined
+  #contradictions = 0
+  #isRunning = false
+  #isStopped = false
+  #timer: NodeJS.Timeout
 
-  async function check(): Promise<void> {
-    if (running || stopped) return
-    running = true
-    clearTimeout(timer)
-    judge(await probeOnce(probe, timing.timeoutMs))
-    running = false
-    const isSettled = problem === '' && contradictions === 0
-    if (!stopped) timer = setTimeout(check, isSettled ? timing.intervalMs : timing.recheckMs).unref()
+  constructor(options: BackendWatchOptions) {
+    this.#options = options
+    this.#timing = options.timing ?? defaultBackendWatchTiming
+    this.#timer = this.#checkLater(this.#timing.intervalMs)
   }
 
-  function judge(found: string): void {
-    if (stopped) return
-    const isContradiction = (found === '') !== (problem === '')
-    contradictions = isContradiction ? contradictions + 1 : 0
-    if (contradictions < timing.confirmations) return
-    contradictions = 0
-    problem = found
-    onChange(problem)
+  /** The cause of the failure as its start reported it; empty while the backend answers. */
+  get problem(): string {
+    return this.#problem
   }
 
-  timer = setTimeout(check, timing.intervalMs).unref()
-  return {
-    get problem() {
-      return problem
-    },
-    probeNow: () => void check(),
-    stop() {
-      stopped = true
-      clearTimeout(timer)
-    },
+  /** Probes at once, unless a probe is running. May be passed as a callback. */
+  readonly probeNow = (): void => void this.#check()
+
+  stop(): void {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+  }
+
+  #checkLater(ms: number): NodeJS.Timeout {
+    return setTimeout(this.probeNow, ms).unref()
+  }
+
+  async #check(): Promise<void> {
+    if (this.#isRunning || this.#isStopped) return
+    this.#isRunning = true
+    clearTimeout(this.#timer)
+    const { intervalMs, recheckMs, timeoutMs } = this.#timing
+    this.#judge(await probeOnce(this.#options.probe, timeoutMs))
+    this.#isRunning = false
+    const isSettled = this.#problem === '' && this.#contradictions === 0
+    if (!this.#isStopped) this.#timer = this.#checkLater(isSettled ? intervalMs : recheckMs)
+  }
+
+  #judge(found: string): void {
+    if (this.#isStopped) return
+    const isContradiction = (found === '') !== (this.#problem === '')
+    this.#contradictions = isContradiction ? this.#contradictions + 1 : 0
+    if (this.#contradictions < this.#timing.confirmations) return
+    this.#contradictions = 0
+    this.#problem = found
+    this.#options.onChange(found)
   }
 }
 
-/**
- * Resolves with the cause of the failure, including a timeout; empty when the probe succeeded. Never rejects.
- */
+/** Resolves with the cause of the failure, or of a timeout; empty when the probe succeeded. Never rejects. */
 async function probeOnce(probe: BackendWatchOptions['probe'], timeoutMs: number): Promise<string> {
   const late = Promise.withResolvers<string>()
   const timer = setTimeout(late.resolve, timeoutMs, `no answer within ${timeoutMs / 1000} s`).unref()

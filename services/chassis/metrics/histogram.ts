@@ -1,57 +1,46 @@
-/**
- * A distribution of durations in buckets of fixed bounds, so that memory and the cost of a record are
- * constant. The width of a bucket is 1 µs, or at most 1/32 of its lower bound: a duration that is read from
- * the buckets is at most 3 % or 1 µs wrong. Sum and count are exact.
- */
-export interface Histogram {
-  /**
-   * Adds one duration in milliseconds, without allocating memory. A duration of less than a microsecond is
-   * counted in the first bucket, one above 35 minutes in the last. A negative value and NaN count as 0.
-   */
-  record(ms: number): void
-  /**
-   * Adds the durations of another histogram: the count of each bucket, and the sum of the durations in
-   * milliseconds.
-   */
-  add(recorded: Iterable<readonly [bucket: number, count: number]>, recordedMs: number): void
-}
-
-/**
- * What a reader sees of a histogram. `counts` has one number for each bucket, and changes with each record.
- */
-export interface HistogramReading {
-  readonly counts: Float64Array
-  count(): number
-  sumMs(): number
-}
-
 const subBucketBits = 5
 const subBuckets = 1 << subBucketBits
 const maxMicroseconds = 2 ** 31 - 1
 export const histogramBuckets = findBucket(maxMicroseconds) + 1
 
-export function createHistogram(): Histogram & HistogramReading {
-  const counts = new Float64Array(histogramBuckets)
-  let count = 0
-  let sumMs = 0
-  return {
-    counts,
-    count: () => count,
-    sumMs: () => sumMs,
-    record(ms) {
-      const valid = ms > 0 ? ms : 0
-      const bucket = findBucket(Math.min(valid * 1000, maxMicroseconds) | 0)
-      counts[bucket] = (counts[bucket] ?? 0) + 1
-      count += 1
-      sumMs += valid
-    },
-    add(recorded, recordedMs) {
-      for (const [bucket, added] of recorded) {
-        counts[bucket] = (counts[bucket] ?? 0) + added
-        count += added
-      }
-      sumMs += recordedMs
-    },
+/**
+ * A distribution of durations in buckets of fixed bounds, in constant memory. A bucket is 1 µs wide, or at
+ * most 1/32 of its lower bound: a duration read from the buckets is at most 3 % or 1 µs wrong. Sum and count
+ * are exact.
+ */
+export class Histogram {
+  /** The number of durations in each bucket; changes with each record. */
+  readonly counts = new Float64Array(histogramBuckets)
+  #count = 0
+  #sumMs = 0
+
+  get count(): number {
+    return this.#count
+  }
+
+  get sumMs(): number {
+    return this.#sumMs
+  }
+
+  /**
+   * Adds one duration in milliseconds, without allocating memory. A negative value and NaN count as 0; above
+   * 35 minutes, the last bucket counts.
+   */
+  record(ms: number): void {
+    const valid = ms > 0 ? ms : 0
+    const bucket = findBucket(Math.min(valid * 1000, maxMicroseconds) | 0)
+    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
+    this.#count += 1
+    this.#sumMs += valid
+  }
+
+  /** Adds the durations of another histogram: the count of each bucket, and their sum in milliseconds. */
+  add(recorded: Iterable<readonly [bucket: number, count: number]>, recordedMs: number): void {
+    for (const [bucket, added] of recorded) {
+      this.counts[bucket] = (this.counts[bucket] ?? 0) + added
+      this.#count += added
+    }
+    this.#sumMs += recordedMs
   }
 }
 

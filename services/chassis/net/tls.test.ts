@@ -16,7 +16,7 @@ import { type TestContext, test } from 'node:test'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { checkSubjectAltName, maxTlsFileBytes, openTlsFiles, type TlsFilesOptions } from './tls.ts'
+import { checkSubjectAltName, maxTlsFileBytes, TlsFiles, type TlsFilesOptions } from './tls.ts'
 
 const skip = missingProgram('openssl')
 
@@ -47,7 +47,7 @@ const optionsOf = (folder: string): TlsFilesOptions => ({
 function open(t: TestContext, folder: string, options: Partial<TlsFilesOptions> = {}) {
   const warnings: string[] = []
   let changes = 0
-  const files = openTlsFiles({
+  const files = new TlsFiles({
     ...optionsOf(folder),
     onReloadFailed: text => void warnings.push(text),
     ...options,
@@ -241,7 +241,7 @@ test('files that are invalid at the start cause an error with the setting and th
   for (const [what, make, expected] of wrong) {
     const options = { ...optionsOf(folder), ...make(folder) }
     assert.throws(
-      () => openTlsFiles(options),
+      () => new TlsFiles(options),
       ({ message }: Error) => expected.test(message) && !message.includes(secret),
       what,
     )

@@ -42,21 +42,6 @@ interface TlsFileContents {
   readonly ca?: string | undefined
 }
 
-/** Watched certificate files. Only valid credentials are returned, in which certificate and key match. */
-export interface TlsFiles {
-  /** Returns the newest valid credentials; an empty object before the first valid files (`mayComeLater`). */
-  credentials(): TlsFileContents
-  /**
-   * Returns the problems of the files before the first valid ones (`mayComeLater`); empty when there are
-   * credentials.
-   */
-  missing(): string
-  /** Adds a listener for changes of the credentials, until the returned function is called. */
-  onChange(listener: () => void): () => void
-  /** Stops watching; the credentials stay valid. */
-  close(): void
-}
-
 /** The limit of a file's size. A certificate chain and a bundle of authorities have a few kilobytes each. */
 export const maxTlsFileBytes = 1024 * 1024
 const defaultPollMs = 5_000
@@ -67,65 +52,81 @@ const defaultPollMs = 5_000
 const settleMs = 100
 
 /**
- * Reads certificate files, and reads them again whenever they change: written in place, replaced, or swapped
- * by a link as in the mount of a Kubernetes Secret. While the files are invalid or incomplete, the last valid
- * ones stay in use. Neither the file watchers nor the polling keep the process alive.
- *
- * @throws Error with every problem of the current files, each as `SETTING: path: problem`
+ * Certificate files, which are read again whenever they change: written in place, replaced, or swapped by a
+ * link as in the mount of a Kubernetes Secret. While the files are invalid or incomplete, the last valid ones
+ * stay in use. Neither the file watchers nor the polling keep the process alive.
  */
-export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
-  const { onReloadFailed, pollMs = defaultPollMs } = options
-  const paths = listFiles(options).map(({ path }) => path)
-  const listeners = new Set<() => void>()
-  const first = readTlsFiles(options)
-  if ('problems' in first && !(options.mayComeLater && first.areAllMissing)) {
-    throw new Error(first.problems.join('; '))
-  }
-  let current = 'problems' in first ? {} : first.value
-  let missing = 'problems' in first ? first.problems.join('; ') : ''
-  let seen = fingerprint(first)
-  let settle: NodeJS.Timeout | undefined
+export class TlsFiles {
+  readonly #options: TlsFilesOptions
+  readonly #listeners = new Set<() => void>()
+  readonly #watchers: readonly FSWatcher[]
+  readonly #poll: NodeJS.Timeout
+  #current: TlsFileContents
+  #missing: string
+  #seen: string
+  #settle: NodeJS.Timeout | undefined
 
-  function check(): void {
-    const read = readTlsFiles(options)
-    if (fingerprint(read) === seen) return
-    seen = fingerprint(read)
-    if ('problems' in read) {
-      if (missing !== '') missing = read.problems.join('; ')
-      // The files of a new Secret may appear one by one: a missing file is expected, so it is not reported.
-      if (missing !== '' && read.areAllMissing) return
-      onReloadFailed(read.problems.join('; '))
-      return
+  /** @throws Error with every problem of the current files, each as `SETTING: path: problem` */
+  constructor(options: TlsFilesOptions) {
+    const first = readTlsFiles(options)
+    if ('problems' in first && !(options.mayComeLater && first.areAllMissing)) {
+      throw new Error(first.problems.join('; '))
     }
-    // After invalid files, the same content as before may return; that is no change.
-    if (fingerprint(read) === fingerprint({ value: current })) return
-    current = read.value
-    missing = ''
-    for (const listener of [...listeners]) listener()
+    this.#options = options
+    this.#current = 'problems' in first ? {} : first.value
+    this.#missing = 'problems' in first ? first.problems.join('; ') : ''
+    this.#seen = fingerprint(first)
+    const paths = listFiles(options).map(({ path }) => path)
+    this.#watchers = watchFolders(paths, () => this.#scheduleCheck())
+    this.#poll = setInterval(() => this.#check(), options.pollMs ?? defaultPollMs).unref()
   }
 
-  function scheduleCheck(): void {
-    settle ??= setTimeout(() => {
-      settle = undefined
-      check()
+  /**
+   * Returns the newest valid credentials, in which certificate and key match; an empty object before the first
+   * valid files (`mayComeLater`).
+   */
+  readonly credentials = (): TlsFileContents => this.#current
+
+  /** Returns the problems of the files before the first valid ones; empty when there are credentials. */
+  readonly missing = (): string => this.#missing
+
+  /** Adds a listener for changes of the credentials, until the returned function is called. */
+  readonly onChange = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Stops watching; the credentials stay valid. */
+  readonly close = (): void => {
+    clearInterval(this.#poll)
+    clearTimeout(this.#settle)
+    for (const watcher of this.#watchers) watcher.close()
+    this.#listeners.clear()
+  }
+
+  #scheduleCheck(): void {
+    this.#settle ??= setTimeout(() => {
+      this.#settle = undefined
+      this.#check()
     }, settleMs).unref()
   }
 
-  const watchers = watchFolders(paths, scheduleCheck)
-  const poll = setInterval(check, pollMs).unref()
-  return {
-    credentials: () => current,
-    missing: () => missing,
-    onChange(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
-    close() {
-      clearInterval(poll)
-      clearTimeout(settle)
-      for (const watcher of watchers) watcher.close()
-      listeners.clear()
-    },
+  #check(): void {
+    const read = readTlsFiles(this.#options)
+    if (fingerprint(read) === this.#seen) return
+    this.#seen = fingerprint(read)
+    if ('problems' in read) {
+      if (this.#missing !== '') this.#missing = read.problems.join('; ')
+      // The files of a new Secret may appear one by one, so a missing file is expected.
+      if (this.#missing !== '' && read.areAllMissing) return
+      this.#options.onReloadFailed(read.problems.join('; '))
+      return
+    }
+    // After invalid files, the same content as before may return; that is no change.
+    if (fingerprint(read) === fingerprint({ value: this.#current })) return
+    this.#current = read.value
+    this.#missing = ''
+    for (const listener of [...this.#listeners]) listener()
   }
 }
 

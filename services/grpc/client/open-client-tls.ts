@@ -1,5 +1,5 @@
 import { getCACertificates } from 'node:tls'
-import { checkSubjectAltName, openTlsFiles, type TlsFile } from '@tollway/chassis/net/tls.ts'
+import { checkSubjectAltName, type TlsFile, TlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ClientTls } from './client-tls.ts'
 
 /** The TLS of a client, from files that are watched until `close`. */
@@ -37,7 +37,7 @@ interface ClientTlsOptions {
  */
 export function openClientTls(options: ClientTlsOptions): WatchedClientTls {
   const { serverName, ...filesOptions } = options
-  const files = openTlsFiles(filesOptions)
+  const files = new TlsFiles(filesOptions)
   const systemCa = options.ca.path === '' ? getCACertificates('default').join('\n') : ''
   return {
     serverName,

@@ -8,11 +8,10 @@ import {
   defaultLimits,
   type GrpcServer,
   type GrpcServerOptions,
-  type HealthTable,
   type ListenAddress,
 } from '../server.ts'
 import { GrpcError } from '../status.ts'
-import { healthMethods } from './health.ts'
+import { type HealthTable, healthMethods } from './health.ts'
 import { type Listener, openListener } from './listener.ts'
 import { peerName } from './peer-name.ts'
 import { type ConnectionContext, type ServedConnection, serveConnection } from './serve-connection.ts'

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createHealthTable, healthClientCodec, healthMethods } from './health.ts'
+import { HealthTable, healthClientCodec, healthMethods } from './health.ts'
 
-const [check] = healthMethods(createHealthTable())
+const [check] = healthMethods(new HealthTable())
 if (!check) throw new Error('health has no Check')
 
 test('a request is encoded like by protobuf', () => {
@@ -60,7 +60,7 @@ test('an answer is encoded like by protobuf, and any bytes are a message or an e
 })
 
 test('a table reports only changes, and none after its drain', () => {
-  const table = createHealthTable()
+  const table = new HealthTable()
   let changes = 0
   const unsubscribe = table.subscribe(() => {
     changes += 1

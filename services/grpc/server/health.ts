@@ -1,4 +1,4 @@
-import type { AnyMethod, Call, Codec, HealthTable, Method } from '../server.ts'
+import type { AnyMethod, Call, Codec, Method } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
 /** The message `grpc.health.v1.HealthCheckRequest`. The name `''` stands for the whole server. */
@@ -19,42 +19,55 @@ export const servingStatus = { SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } 
 export const healthCheckPath = '/grpc.health.v1.Health/Check'
 export const healthWatchPath = '/grpc.health.v1.Health/Watch'
 
-/** Creates an empty table: every name, including `''`, is unknown until it is set. */
-export function createHealthTable(): HealthTable {
-  const serving = new Map<string, boolean>()
-  const subscriptions = new Set<{ readonly listener: () => void }>()
-  let draining = false
+/**
+ * The health of each service for grpc.health.v1. The name `''` stands for the whole server; every name is
+ * unknown until it is set.
+ */
+export class HealthTable {
+  readonly #serving = new Map<string, boolean>()
+  readonly #subscriptions = new Set<{ readonly listener: () => void }>()
+  #isDraining = false
 
-  function notify(): void {
-    for (const { listener } of subscriptions) listener()
+  /** Returns whether a service is serving; undefined for an unknown name. */
+  get(service: string): boolean | undefined {
+    return this.#serving.get(service)
   }
 
-  return {
-    get: service => serving.get(service),
-    set(service, wanted) {
-      const value = wanted && !draining
-      if (serving.get(service) === value) return
-      serving.set(service, value)
-      notify()
-    },
-    subscribe(listener) {
-      const subscription = { listener }
-      subscriptions.add(subscription)
-      return () => subscriptions.delete(subscription)
-    },
-    drain() {
-      draining = true
-      for (const service of serving.keys()) serving.set(service, false)
-      notify()
-    },
+  set(service: string, wanted: boolean): void {
+    const value = wanted && !this.#isDraining
+    if (this.#serving.get(service) === value) return
+    this.#serving.set(service, value)
+    this.#notify()
+  }
+
+  /** Adds a listener for changes, until the returned function is called. */
+  subscribe(listener: () => void): () => void {
+    const subscription = { listener }
+    this.#subscriptions.add(subscription)
+    return () => this.#subscriptions.delete(subscription)
+  }
+
+  /** Sets every service to not serving, for good: `set` cannot change that. */
+  drain(): void {
+    this.#isDraining = true
+    for (const service of this.#serving.keys()) this.#serving.set(service, false)
+    this.#notify()
+  }
+
+  #notify(): void {
+    for (const { listener } of this.#subscriptions) listener()
   }
 }
 
-/** Called after each Check with its duration in milliseconds. */
-type OnHealthCheck = (tookMs: number) => void
-
-/** Creates the methods of grpc.health.v1.Health, which answer from the table. */
-export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () => {}): readonly AnyMethod[] {
+/**
+ * Creates the methods of grpc.health.v1.Health, which answer from the table.
+ *
+ * @param onCheck called after each Check with its duration in milliseconds
+ */
+export function healthMethods(
+  table: HealthTable,
+  onCheck: (tookMs: number) => void = () => {},
+): readonly AnyMethod[] {
   const check: Method<HealthRequest, HealthResponse> = {
     ...healthServerCodec,
     path: healthCheckPath,

@@ -1,29 +1,21 @@
 import { lstat, unlink } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import type { BoundAddress, GrpcLimits, ListenAddress } from '../server.ts'
-import { createHandshakes } from './tls-handshakes.ts'
+import { Handshakes } from './tls-handshakes.ts'
 
-/** A bound address that accepts connections until `close`. */
-export interface Listener {
-  readonly bound: BoundAddress
-  /**
-   * Accepts no more connections, and removes the socket file. Accepted connections continue, but unfinished
-   * TLS handshakes are aborted.
-   */
-  close(): void
-}
+export type Listener = Awaited<ReturnType<typeof openListener>>
 
 /**
  * Binds an address, and passes each accepted connection to `onConnection`, with TLS after its handshake.
  * TCP_NODELAY is set. Rejects with the system error when the address cannot be bound, and with the errors of
- * `createHandshakes`.
+ * `Handshakes`.
  */
 export async function openListener(
   address: ListenAddress,
   limits: GrpcLimits,
   onConnection: (socket: Socket) => void,
-): Promise<Listener> {
-  const handshakes = address.tls && createHandshakes(address.tls, limits, onConnection)
+) {
+  const handshakes = address.tls && new Handshakes(address.tls, limits, onConnection)
   const server = createServer({ noDelay: true }, handshakes?.begin ?? onConnection)
   try {
     await bindOrReplace(server, address)
@@ -33,6 +25,10 @@ export async function openListener(
   }
   return {
     bound: boundAddress(server, address),
+    /**
+     * Accepts no more connections, removes the socket file, and aborts unfinished TLS handshakes. Accepted
+     * connections continue.
+     */
     close() {
       server.close()
       handshakes?.close()

@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { checkSubjectAltName, openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { checkSubjectAltName, TlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '../server.ts'
 import type { GrpcServerSettings } from './server-settings.ts'
 
@@ -31,7 +31,7 @@ export function openServerTls(
   const { grpcServerCertFile, grpcServerKeyFile, grpcClientCaFile, grpcClientSan } = settings
   checkTogether(settings)
   if (!settings.grpcServerTls) return undefined
-  const files = openTlsFiles({
+  const files = new TlsFiles({
     cert: { setting: 'GRPC_SERVER_TLS_CERT', path: grpcServerCertFile },
     key: { setting: 'GRPC_SERVER_TLS_KEY', path: grpcServerKeyFile },
     ca: { setting: 'GRPC_CLIENT_TLS_CACERT', path: grpcClientCaFile },

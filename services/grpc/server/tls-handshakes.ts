@@ -1,96 +1,99 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Socket } from 'node:net'
-import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls'
+import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import type { GrpcLimits, ServerTls } from '../server.ts'
 import { peerName } from './peer-name.ts'
-
-/** The unfinished TLS handshakes of accepted connections. */
-interface Handshakes {
-  begin(socket: Socket): void
-  /**
-   * Destroys the connections of unfinished handshakes, and stops listening for changes of the credentials.
-   */
-  close(): void
-}
 
 type HandshakeLimits = Pick<GrpcLimits, 'handshakeTimeoutMs' | 'maxHandshakes' | 'maxHandshakesOfPeer'>
 
 const protocol = 'h2'
 
-/**
- * Creates the server side of TLS for accepted connections. `onSecure` receives each connection whose caller
- * is verified and offers HTTP/2 by ALPN, as RFC 9113 (3.2) requires.
- *
- * @throws Error for invalid credentials, and if client certificates are required but `ca` is missing
- */
-export function createHandshakes(
-  tls: ServerTls,
-  { handshakeTimeoutMs, maxHandshakes, maxHandshakesOfPeer }: HandshakeLimits,
-  onSecure: (socket: Socket) => void,
-): Handshakes {
+/** The server side of TLS for accepted connections, which bounds the number of unfinished handshakes. */
+export class Handshakes {
+  readonly #tls: ServerTls
+  readonly #limits: HandshakeLimits
+  readonly #onSecure: (socket: Socket) => void
+  readonly #server: Server
+  readonly #stopListening: () => void
   /** The connections with an unfinished handshake, and the addresses of their peers. */
-  const unfinished = new Map<Socket, string>()
-  const unfinishedOfPeer = new Map<string, number>()
-  // Node reports a finished handshake without the plain connection under it; this store keeps that
-  // connection.
-  const connection = new AsyncLocalStorage<Socket>()
-  const server = createServer({
-    ...contextOptions(tls),
-    requestCert: tls.requireClientCert,
-    rejectUnauthorized: true,
-    ALPNProtocols: [protocol],
-    handshakeTimeout: handshakeTimeoutMs,
-  })
+  readonly #unfinished = new Map<Socket, string>()
+  readonly #unfinishedOfPeer = new Map<string, number>()
+  /** The plain connection of the current handshake, which Node's events do not contain. */
+  readonly #plain = new AsyncLocalStorage<Socket>()
 
-  function reject(error: Error, peer: string, socket: Socket): void {
+  /**
+   * @param onSecure receives each connection whose caller is verified and offers HTTP/2 by ALPN (RFC 9113, 3.2)
+   * @throws Error for invalid credentials, and if client certificates are required but `ca` is missing
+   */
+  constructor(tls: ServerTls, limits: HandshakeLimits, onSecure: (socket: Socket) => void) {
+    this.#tls = tls
+    this.#limits = limits
+    this.#onSecure = onSecure
+    this.#server = createServer({
+      ...contextOptions(tls),
+      requestCert: tls.requireClientCert,
+      rejectUnauthorized: true,
+      ALPNProtocols: [protocol],
+      handshakeTimeout: limits.handshakeTimeoutMs,
+    })
+    this.#server.on('secureConnection', socket => this.#finish(socket))
+    this.#server.on('tlsClientError', (error, socket) => {
+      this.#reject(error, peerName(this.#plain.getStore() ?? socket), socket)
+    })
+    this.#stopListening = tls.onChange(() => this.#server.setSecureContext(contextOptions(tls)))
+  }
+
+  /** Begins the handshake of an accepted connection. May be passed as a callback. */
+  readonly begin = (socket: Socket): void => {
+    const peer = socket.remoteAddress ?? ''
+    const problem = this.#findExcess(peer)
+    if (problem !== undefined) {
+      this.#reject(new Error(problem), peerName(socket), socket)
+      return
+    }
+    this.#unfinished.set(socket, peer)
+    this.#unfinishedOfPeer.set(peer, this.#countOf(peer) + 1)
+    socket.once('close', () => this.#remove(socket))
+    this.#plain.run(socket, () => this.#server.emit('connection', socket))
+  }
+
+  /** Destroys the connections with an unfinished handshake, and ignores changes of the credentials. */
+  close(): void {
+    this.#stopListening()
+    for (const socket of this.#unfinished.keys()) socket.destroy()
+  }
+
+  #countOf(peer: string): number {
+    return this.#unfinishedOfPeer.get(peer) ?? 0
+  }
+
+  #findExcess(peer: string): string | undefined {
+    const { maxHandshakes, maxHandshakesOfPeer } = this.#limits
+    if (this.#unfinished.size >= maxHandshakes) return `more than ${maxHandshakes} unfinished handshakes`
+    if (this.#countOf(peer) < maxHandshakesOfPeer) return undefined
+    return `more than ${maxHandshakesOfPeer} unfinished handshakes of one address`
+  }
+
+  #finish(socket: TLSSocket): void {
+    const plain = this.#plain.getStore()
+    if (plain) this.#remove(plain)
+    const problem = findPeerProblem(this.#tls, socket)
+    if (problem) this.#reject(problem, peerName(socket), socket)
+    else this.#onSecure(socket)
+  }
+
+  #reject(error: Error, peer: string, socket: Socket): void {
     socket.on('error', () => {}).destroy()
-    tls.onRejected?.(error, peer)
+    this.#tls.onRejected?.(error, peer)
   }
 
-  function add(socket: Socket, peer: string): void {
-    unfinished.set(socket, peer)
-    unfinishedOfPeer.set(peer, (unfinishedOfPeer.get(peer) ?? 0) + 1)
-  }
-
-  /** Called when the handshake has finished, or its connection was closed. */
-  function remove(socket: Socket): void {
-    const peer = unfinished.get(socket)
+  #remove(socket: Socket): void {
+    const peer = this.#unfinished.get(socket)
     if (peer === undefined) return
-    unfinished.delete(socket)
-    const left = (unfinishedOfPeer.get(peer) ?? 1) - 1
-    if (left > 0) unfinishedOfPeer.set(peer, left)
-    else unfinishedOfPeer.delete(peer)
-  }
-
-  server.on('secureConnection', socket => {
-    const plain = connection.getStore()
-    if (plain) remove(plain)
-    const error = findPeerProblem(tls, socket)
-    if (error) reject(error, peerName(socket), socket)
-    else onSecure(socket)
-  })
-  server.on('tlsClientError', (error, socket) => {
-    reject(error, peerName(connection.getStore() ?? socket), socket)
-  })
-  const stopListening = tls.onChange(() => server.setSecureContext(contextOptions(tls)))
-
-  return {
-    begin(socket) {
-      const peer = socket.remoteAddress ?? ''
-      const tooMany =
-        unfinished.size >= maxHandshakes
-          ? `more than ${maxHandshakes} unfinished handshakes`
-          : (unfinishedOfPeer.get(peer) ?? 0) >= maxHandshakesOfPeer &&
-            `more than ${maxHandshakesOfPeer} unfinished handshakes of one address`
-      if (tooMany) return reject(new Error(tooMany), peerName(socket), socket)
-      add(socket, peer)
-      socket.once('close', () => remove(socket))
-      connection.run(socket, () => server.emit('connection', socket))
-    },
-    close() {
-      stopListening()
-      for (const socket of unfinished.keys()) socket.destroy()
-    },
+    this.#unfinished.delete(socket)
+    const left = this.#countOf(peer) - 1
+    if (left > 0) this.#unfinishedOfPeer.set(peer, left)
+    else this.#unfinishedOfPeer.delete(peer)
   }
 }
 

@@ -9,7 +9,7 @@ import {
   RateLimitDescriptorSchema,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { createDiscoverySession } from '@tollway/xds-client/discovery-session.ts'
+import { DiscoverySession } from '@tollway/xds-client/discovery-session.ts'
 import fc from 'fast-check'
 import { rateLimitTypeUrl } from '../rules/model.ts'
 import { maxHostileCpuMs, measureAsyncCpuMs } from '../rules/testing/rules-of-yaml.ts'
@@ -18,7 +18,7 @@ import { openConfiguration } from './testing/open-configuration.ts'
 
 function open() {
   const { configuration, inForce } = openConfiguration('camel')
-  const session = createDiscoverySession({
+  const session = new DiscoverySession({
     ...subscribe(configuration),
     nodeId: 'pod-1',
     nodeMetadata: new Map(),

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { create } from '@bufbuild/protobuf'
 import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { createDiscoverySession } from '@tollway/xds-client/discovery-session.ts'
+import { DiscoverySession } from '@tollway/xds-client/discovery-session.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { listLimits } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
@@ -135,7 +135,7 @@ test('warnings are logged when their domain changes, and not again', async () =>
 test('decisions are made during the load of a response with thousands of domains', async () => {
   const { configuration, log } = openConfiguration('camel')
   const node = { nodeId: 'pod', nodeMetadata: new Map() }
-  const session = createDiscoverySession({ ...subscribe(configuration), ...node, log })
+  const session = new DiscoverySession({ ...subscribe(configuration), ...node, log })
   const answer = async (limit: number) => {
     const resources = Array.from({ length: 5_000 }, (_, index) => ({
       typeUrl: rateLimitTypeUrl,

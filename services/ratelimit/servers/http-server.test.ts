@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
-import { createHistogram } from '@tollway/chassis/metrics/histogram.ts'
+import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
@@ -15,7 +15,7 @@ import { openLimiter } from './testing/open-limiter.ts'
 const parts = {
   limiter: openLimiter().limiter,
   clock: systemClock,
-  times: createHistogram(),
+  times: new Histogram(),
   healthy: () => true,
   draining: () => false,
   onDefect() {},
@@ -31,7 +31,7 @@ interface Options {
 async function start(t: TestContext, options: Options = {}) {
   const defects: unknown[] = []
   const rejected: string[] = []
-  const times = createHistogram()
+  const times = new Histogram()
   const server = createHttpServer({
     limiter: openLimiter().limiter,
     clock: systemClock,
@@ -326,5 +326,5 @@ test('each call of /json is timed, also a bad one', async t => {
   await ask('{"domain":"basic","descriptors":[{"entries":[{"key":"key1"}]}]}')
   await ask('no JSON')
   await ask(undefined, '/healthcheck', 'GET')
-  assert.equal(times.count(), 2)
+  assert.equal(times.count, 2)
 })

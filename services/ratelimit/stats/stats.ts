@@ -1,4 +1,4 @@
-import { createHistogram, type Histogram, type HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
+import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 
 /**
  * The statistics of one process: plain numbers under the names of envoyproxy/ratelimit. The decision path
@@ -65,8 +65,13 @@ export interface Gauge {
   readonly read: () => number
 }
 
-export interface NamedHistogram extends Histogram, HistogramReading {
+export class NamedHistogram extends Histogram {
   readonly name: string
+
+  constructor(name: string) {
+    super()
+    this.name = name
+  }
 }
 
 interface Stat {
@@ -81,7 +86,7 @@ export function createStats(): Stats {
     name,
     read: () => 0,
   }))
-  const histograms = createRegister<NamedHistogram>(name => ({ name, ...createHistogram() }))
+  const histograms = createRegister(name => new NamedHistogram(name))
   return {
     counter: counters.get,
     family: counters.family,

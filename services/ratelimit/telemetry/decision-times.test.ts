@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createHistogram } from '@tollway/chassis/metrics/histogram.ts'
+import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { createStats } from '../stats/stats.ts'
 import { createDecisionTimes } from './report-session.ts'
 
 test('the decisions of gRPC and /json since the last report, and their quantiles', () => {
   const stats = createStats()
-  const jsonTimes = createHistogram()
+  const jsonTimes = new Histogram()
   const times = createDecisionTimes({ stats, jsonTimes })
   assert.deepEqual(times(), { decisions: 0, p50Ms: 0, p99Ms: 0 })
   const grpcTimes = stats.histogram('ratelimit_server.ShouldRateLimit.response_time')

@@ -1,6 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
+import type { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import type { Configuration } from '../config/configuration.ts'
@@ -22,7 +22,7 @@ export interface ReportsParts {
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   readonly stats: Stats
   /** The durations of calls of `/json`, which the statistics do not have. */
-  readonly jsonTimes: HistogramReading
+  readonly jsonTimes: Pick<Histogram, 'counts'>
   readonly backendProblem: () => string
   readonly log: Log
 }

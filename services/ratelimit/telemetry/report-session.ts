@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { type HistogramReading, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
+import { type Histogram, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { BidiCall } from '@tollway/grpc/client/client.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
@@ -163,7 +163,7 @@ class OutgoingReports {
 interface DecisionTimesParts {
   readonly stats: Pick<Stats, 'histogram' | 'histograms'>
   /** The durations of calls of `/json`, which the statistics do not have. */
-  readonly jsonTimes: Pick<HistogramReading, 'counts'>
+  readonly jsonTimes: Pick<Histogram, 'counts'>
 }
 
 /**

@@ -92,7 +92,7 @@ function durationsDelta(
     reported[index] = nothing
     return { kind: 'durations', index, name, ...takeDurations(nothing, histogram) }
   }
-  if (histogram.count() === before.count) return undefined
+  if (histogram.count === before.count) return undefined
   return { kind: 'durations', index, ...takeDurations(before, histogram) }
 }
 
@@ -104,8 +104,8 @@ function takeDurations(before: ReportedHistogram, histogram: NamedHistogram) {
     counts.push([bucket, added])
     before.counts[bucket] = count
   }
-  const sumMs = histogram.sumMs() - before.sumMs
-  before.count = histogram.count()
-  before.sumMs = histogram.sumMs()
+  const sumMs = histogram.sumMs - before.sumMs
+  before.count = histogram.count
+  before.sumMs = histogram.sumMs
   return { counts, sumMs }
 }

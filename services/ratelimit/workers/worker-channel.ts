@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/health/signs-of-life.ts'
+import { type HeartbeatTimeouts, SignsOfLife } from '@tollway/chassis/health/signs-of-life.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
@@ -45,7 +45,7 @@ export function openWorkerChannel(
   const asked = new Map<number, (text: string) => void>()
   let lastId = 0
   let hasEnded = false
-  const signs = watchSigns(patience, events.silent)
+  const signs = new SignsOfLife(patience, events.silent)
 
   function settle(id: number, text: string): void {
     asked.get(id)?.(text)

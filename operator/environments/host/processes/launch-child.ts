@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/health/signs-of-life.ts'
+import { type HeartbeatTimeouts, SignsOfLife } from '@tollway/chassis/health/signs-of-life.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
 export interface ReplicaCommand {
@@ -58,7 +58,7 @@ export function launchChild(options: ChildOptions, events: ChildEvents): ChildPr
 
 function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: ChildEvents): void {
   let hasEnded = false
-  const signs = watchSigns(heartbeat, ms => events.onSilence(ms))
+  const signs = new SignsOfLife(heartbeat, ms => events.onSilence(ms))
   const end = (how: string) => {
     if (hasEnded) return
     hasEnded = true

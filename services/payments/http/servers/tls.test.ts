@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { connect, type TLSSocket } from 'node:tls'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import { type Certificate, makeCertificate } from '../../../../test/support/certificate.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
@@ -62,7 +62,7 @@ test('the next connection gets a replaced certificate', { skip }, async () => {
   }
   await install(first)
   const files = { cert: { setting: 'TLS_CERT', path: cert }, key: { setting: 'TLS_KEY', path: key } }
-  const tls = openTlsFiles({ ...files, onReloadFailed: () => {}, pollMs: 20 })
+  const tls = new TlsFiles({ ...files, onReloadFailed: () => {}, pollMs: 20 })
   const changed = Promise.withResolvers<void>()
   const server = createApiServer({
     ...shared,
@@ -89,7 +89,7 @@ test('the next connection gets a replaced certificate', { skip }, async () => {
 
 test('provisioning accepts only clients with a certificate of its authority', { skip }, async () => {
   const { first: own, second: stranger } = await makeCertificates()
-  const tls = openTlsFiles({
+  const tls = new TlsFiles({
     cert: { setting: 'CERT', path: own.certFile },
     key: { setting: 'KEY', path: own.keyFile },
     ca: { setting: 'CA', path: own.certFile },

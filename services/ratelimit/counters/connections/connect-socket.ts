@@ -1,7 +1,7 @@
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { TlsFiles } from '@tollway/chassis/net/tls.ts'
 
 export type ServerEndpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
@@ -123,7 +123,7 @@ interface TlsFileSettings {
  */
 export function followTlsFiles(settings: TlsFileSettings, log: Log): () => TlsOptions {
   const { prefix, certFile, keyFile, caFile, skipHostnameVerification } = settings
-  const files = openTlsFiles({
+  const files = new TlsFiles({
     cert: { setting: `${prefix}CLIENT_CERT`, path: certFile },
     key: { setting: `${prefix}CLIENT_KEY`, path: keyFile },
     ca: { setting: `${prefix}CACERT`, path: caFile },

@@ -210,8 +210,8 @@ function histogramLines(name: string, { labels, sources, scale, buckets }: Serie
     for (const [index, atMost] of countsAtMost(source.counts, bounds).entries()) {
       totals[index] = (totals[index] ?? 0) + atMost
     }
-    count += source.count()
-    sumMs += source.sumMs()
+    count += source.count
+    sumMs += source.sumMs
   }
   const numbers = { bounds: buckets, atMost: totals, count, sum: sumMs * scale }
   let lines = ''

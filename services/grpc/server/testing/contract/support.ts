@@ -9,10 +9,9 @@ import type {
   GrpcLimits,
   GrpcServer,
   GrpcServerOptions,
-  HealthTable,
   MessageSink,
 } from '../../../server.ts'
-import { createHealthTable } from '../../health.ts'
+import { HealthTable } from '../../health.ts'
 
 export type CreateServer = (options: GrpcServerOptions) => GrpcServer
 
@@ -65,7 +64,7 @@ export async function startRig(
   limits: Partial<GrpcLimits> = {},
 ): Promise<Rig> {
   const defects: Rig['defects'] = []
-  const health = createHealthTable()
+  const health = new HealthTable()
   const onDefect = (path: string, error: unknown) => defects.push({ path, error })
   const server = createServer({ methods, limits, health, onDefect })
   t.after(() => server.drain(0))
