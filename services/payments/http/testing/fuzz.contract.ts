@@ -136,11 +136,16 @@ function encodeLoosely(value: string): string {
 }
 
 const mutated = (bytes: fc.Arbitrary<string>) =>
-  fc.tuple(bytes, fc.option(fc.tuple(fc.nat(), fc.nat(255)), { freq: 4 })).map(([content, change]) => {
+  fc.tuple(bytes, oneIn(4, fc.tuple(fc.nat(), fc.nat(255)))).map(([content, change]) => {
     const buffer = Buffer.from(content)
     if (change !== null && buffer.length > 0) buffer[change[0] % buffer.length] = change[1]
     return buffer
   })
+
+/** Generates null, or in one of `count` cases a value. */
+function oneIn<T>(count: number, value: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
+  return fc.oneof({ arbitrary: fc.constant(null), weight: count - 1 }, { arbitrary: value, weight: 1 })
+}
 
 const header = fc.string({ maxLength: 40 }).map(value => value.replace(/[^\x20-\x7e]/g, ''))
 
@@ -172,8 +177,8 @@ function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
         fc.tuple(...parts),
         query,
         content,
-        fc.option(header, { freq: 8 }),
-        fc.option(header, { freq: 4 }),
+        oneIn(8, header),
+        oneIn(4, header),
       )
       .map(([filled, search, [type, body], accept, key]) => ({
         method: verb,
