@@ -1,7 +1,7 @@
 import type { Merchant } from '../merchant/merchant.ts'
 import type { Dispute } from '../transaction/dispute.ts'
 import type { TrailEntry } from '../transaction/trail.ts'
-import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
+import { remainingAmount, type Transaction } from '../transaction/transaction.ts'
 import { type Account, imbalances, type LedgerEntry, type Line, sumAccount } from './ledger.ts'
 
 /** An inconsistency of the books. */
@@ -140,13 +140,13 @@ function verifyAmounts(transaction: Transaction, report: ReportOne): void {
     excessDisputedAmount,
   }
   for (const [name, value] of Object.entries(parts)) if (value < 0n) report(`${name} is ${value}`)
-  if (refundableAmount(transaction) < 0n) {
+  if (remainingAmount(transaction) < 0n) {
     const disputed = disputedAmount - excessDisputedAmount
     report(`refunded ${refundedAmount} + disputed ${disputed} is more than captured ${capturedAmount}`)
   }
   const { refundableValue } = transaction
-  if (refundableValue < 0n || (refundableAmount(transaction) === 0n && refundableValue !== 0n)) {
-    report(`the refundable ${refundableAmount(transaction)} cannot be worth ${refundableValue}`)
+  if (refundableValue < 0n || (remainingAmount(transaction) === 0n && refundableValue !== 0n)) {
+    report(`the remaining amount ${remainingAmount(transaction)} cannot be worth ${refundableValue}`)
   }
 }
 

@@ -1,7 +1,7 @@
-import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
+import { remainingAmount, type Transaction } from '../transaction/transaction.ts'
 
 /**
- * The value of the refundable amount in the merchant's currency. The books move whole minor units; the
+ * The value of `remainingAmount` in the merchant's currency. The books move whole minor units; the
  * fraction that rounding leaves is stored as well, so that rounding errors do not accumulate.
  */
 export interface RefundableValue {
@@ -22,11 +22,11 @@ const unit = 10n ** 18n
 const tolerance = 1_000n
 
 /**
- * Takes a part of the refundable amount and returns its share of the value. The values of several parts
+ * Takes a part of the remaining amount and returns its share of the value. The values of several parts
  * together differ from the exact value by at most half a minor unit. Parts that make up the whole amount take
  * the whole value.
  *
- * @param amount in minor units of the transaction's currency, at most the refundable amount
+ * @param amount in minor units of the transaction's currency, at most the remaining amount
  * @returns the taken value, never negative, and the remaining one
  */
 export function takeValue(
@@ -35,9 +35,9 @@ export function takeValue(
 ): { readonly taken: bigint; readonly left: RefundableValue } {
   const { refundableValue, refundableRest } = transaction
   if (amount === 0n) return { taken: 0n, left: { refundableValue, refundableRest } }
-  const refundable = refundableAmount(transaction)
+  const remaining = remainingAmount(transaction)
   const exact = refundableValue * unit + refundableRest
-  const exactLeft = exact < 0n ? 0n : (exact * (refundable - amount)) / refundable
+  const exactLeft = exact < 0n ? 0n : (exact * (remaining - amount)) / remaining
   const rounded = (exactLeft + unit / 2n + tolerance) / unit
   // Limited, because the stored rest can be out of date: the previous version changes the value but not the
   // rest.
@@ -53,7 +53,7 @@ export function addValue(transaction: Transaction, value: bigint): RefundableVal
   const { refundableValue, refundableRest } = transaction
   return {
     refundableValue: refundableValue + value,
-    refundableRest: refundableAmount(transaction) === 0n ? 0n : refundableRest,
+    refundableRest: remainingAmount(transaction) === 0n ? 0n : refundableRest,
   }
 }
 

@@ -9,7 +9,7 @@ import {
   operate,
   pricingUnderTest,
 } from '../testing/history-under-test.ts'
-import { refundableAmount } from '../transaction/transaction.ts'
+import { remainingAmount } from '../transaction/transaction.ts'
 import { exchange } from './exchange.ts'
 import { currencyCodes, maxJsonAmount, scale } from './money.ts'
 
@@ -138,7 +138,7 @@ test('operations in any order keep the value within half a minor unit of the exa
       for (const [operation, amount] of steps) {
         const [before] = history.transactions
         if (before === undefined) continue
-        const refundable = refundableAmount(before)
+        const refundable = remainingAmount(before)
         // Skips disputes above the refundable amount, for which another rule applies.
         if (operation === 'dispute' && amount > refundable) continue
         const outcome = operate(history, 0, operation, amount)

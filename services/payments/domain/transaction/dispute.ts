@@ -11,7 +11,7 @@ import {
   type OperationContext,
   type TransactionChange,
 } from './change.ts'
-import { refundableAmount, type Transaction, withEntry } from './transaction.ts'
+import { remainingAmount, type Transaction, withEntry } from './transaction.ts'
 
 /** A claim of the payer's bank to take captured money back, such as a chargeback. */
 export interface Dispute {
@@ -32,7 +32,7 @@ export interface Dispute {
    * units of the merchant's currency.
    */
   readonly held: bigint
-  /** The part of `amount` above the refundable amount at the time when the dispute was raised. */
+  /** The part of `amount` above the remaining amount at the time when the dispute was raised. */
   readonly excess: bigint
   /** The part of `held` for `excess`. */
   readonly excessHeld: bigint
@@ -70,7 +70,7 @@ export interface DisputeChange extends TransactionChange {
  * Opens a dispute. Its amount and the fee are taken from the merchant's balance; the amount is held until the
  * dispute is won or lost. The trail gets an entry only when the dispute is resolved.
  *
- * A dispute may exceed the refundable and even the captured amount, because the payer's bank does not know of
+ * A dispute may exceed the remaining and even the captured amount, because the payer's bank does not know of
  * refunds. Such a dispute is booked in full: the excess is taken from the balance too, which may become
  * negative. After a win, the excess cannot be refunded. The excess is converted at the average rate of the
  * captures, or at the present rate if nothing was captured.
@@ -83,8 +83,8 @@ export function raiseDispute(
   const { merchant, pricing, nowMs, nextId } = context
   const { id = nextId(), amount, reason, dueMs, earlier } = input
   if (amount < 1n) return rejectField('amount', 'too_small', `${amount} is below 1`)
-  const refundable = refundableAmount(transaction)
-  const excess = amount > refundable ? amount - refundable : 0n
+  const remaining = remainingAmount(transaction)
+  const excess = amount > remaining ? amount - remaining : 0n
   const excessHeld = calculateExcessHeld(transaction, excess, earlier, context)
   if (excessHeld === undefined) return reject('rate_missing')
   const { taken, left } = takeValue(transaction, amount - excess)

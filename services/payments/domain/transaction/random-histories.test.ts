@@ -14,7 +14,7 @@ import {
   payOutAll,
   pricingUnderTest,
 } from '../testing/history-under-test.ts'
-import { refundableAmount } from './transaction.ts'
+import { remainingAmount } from './transaction.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const currencies = ['DKK', 'EUR', 'USD', 'JPY', 'KWD'] as const
@@ -85,7 +85,7 @@ test('every history keeps the invariants, and its book can be verified', () => {
       for (const transaction of history.transactions) {
         const { amount, pendingAmount, capturedAmount, voidedAmount } = transaction
         assert.equal(pendingAmount + capturedAmount + voidedAmount, amount)
-        assert.ok(refundableAmount(transaction) >= 0n)
+        assert.ok(remainingAmount(transaction) >= 0n)
         assert.ok(transaction.refundableValue >= 0n)
       }
     }),
@@ -131,7 +131,7 @@ test('refunding all captures takes exactly what they gave, whatever the parts', 
         assert.ok(balanceOf(history) <= given, 'a refund gave money')
       }
       const [transaction] = history.transactions
-      if (transaction !== undefined) operate(history, 0, 'refund', refundableAmount(transaction))
+      if (transaction !== undefined) operate(history, 0, 'refund', remainingAmount(transaction))
       assert.equal(balanceOf(history), 0n)
       const exchanged = sumAccount(
         history.entries.flatMap(entry => entry.postings),

@@ -58,10 +58,10 @@ export const tdsResults = ['attempt', 'full'] as const
 export type Tds = (typeof tdsResults)[number]
 
 /**
- * Returns the captured amount less refunds and disputes, where disputes count without their excess.
- * `checkRefundable` allows less, because it also subtracts the excess.
+ * Returns the part of the captured amount that neither refunds nor disputes have taken. The excess of a
+ * dispute takes nothing of it, but lowers what `checkRefundable` allows.
  */
-export function refundableAmount(transaction: Transaction): bigint {
+export function remainingAmount(transaction: Transaction): bigint {
   const { capturedAmount, refundedAmount, disputedAmount, excessDisputedAmount } = transaction
   return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
 }
@@ -109,8 +109,8 @@ export function checkPending(
 ): Rejected | undefined {
   const { pendingAmount, expiresMs } = transaction
   if (pendingAmount > 0n && nowMs >= expiresMs) {
-    const since = new Date(expiresMs).toISOString()
-    return rejectField('amount', 'expired', `the authorisation has expired at ${since}`)
+    const end = new Date(expiresMs).toISOString()
+    return rejectField('amount', 'expired', `the authorisation expired at ${end}`)
   }
   return checkAtMost(amount, pendingAmount, verb)
 }

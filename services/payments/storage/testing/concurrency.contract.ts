@@ -5,7 +5,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { mapResult, type Result } from '../../domain/rejections.ts'
 import { captureTransaction, refundTransaction, voidTransaction } from '../../domain/transaction/change.ts'
 import { raiseDispute } from '../../domain/transaction/dispute.ts'
-import { refundableAmount, type Transaction } from '../../domain/transaction/transaction.ts'
+import { remainingAmount, type Transaction } from '../../domain/transaction/transaction.ts'
 import { saveChange, saveDisputeChange } from '../changes.ts'
 import type { AnswerRecord } from '../idempotency/answers.ts'
 import { Idempotency } from '../idempotency/idempotency.ts'
@@ -125,7 +125,7 @@ const answer: AnswerRecord = { status: 201, body: '{}' }
 
 function assertBuckets(now: Transaction): void {
   assert.equal(now.pendingAmount + now.capturedAmount + now.voidedAmount, now.amount)
-  assert.ok(refundableAmount(now) >= 0n)
+  assert.ok(remainingAmount(now) >= 0n)
   const captures = now.trail.filter(entry => entry.kind === 'capture').map(entry => entry.amount)
   assert.equal(
     captures.reduce((sum, amount) => sum + amount, 0n),
