@@ -7,18 +7,61 @@ import { type CallLimitExceeded, type CallLimits, callRules, createLocalCallLimi
 import type { Metrics } from './metrics.ts'
 import type { Settings } from './settings.ts'
 
+/** The maximum number of simultaneous calls of one address with keys that this process has not authenticated. */
+const maxUnprovenAtOnce = 8
+/** At most this many authenticated keys are remembered; the one authenticated longest ago is removed first. */
+const maxProven = 10_000
+const nameCharacters = 32
+
+/** The calls of one address with keys that this process has not authenticated. */
+interface UnprovenCalls {
+  running: number
+  readonly waiting: (() => void)[]
+}
+
 /** Limits the calls of the API by address and by key. */
-export interface CallGuard {
+export class CallGuard {
+  readonly #limits: CallLimits
+  readonly #onRejected: (rejection: CallLimitExceeded) => void
+  /** The addresses that are rejected for a time. Only the cooldown is used, so the rate has no effect. */
+  readonly #blocked: KeyedRateLimiter
+  /** The names of keys that were authenticated, the latest last. */
+  readonly #proven = new Set<string>()
+  readonly #unproven = new Map<string, UnprovenCalls>()
+
+  /** @param onRejected called for each rejected call */
+  constructor(
+    limits: CallLimits,
+    clock: Clock,
+    onRejected: (rejection: CallLimitExceeded) => void = () => {},
+  ) {
+    this.#limits = limits
+    this.#onRejected = onRejected
+    this.#blocked = new KeyedRateLimiter(1, clock)
+  }
+
   /**
-   * Counts a call before its key is looked up. Resolves with null if the call may run. @param apiKey null if
-   * there is none
+   * Counts a call before its key is looked up. Resolves with null if the call may run.
+   *
+   * @param apiKey null if there is none
    */
-  admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null>
-  /**
-   * Counts a call with an unknown key. Above the limit of unknown keys, `admit` rejects the address for a
-   * time.
-   */
-  countFailedKey(address: string): Promise<CallLimitExceeded | null>
+  async admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null> {
+    const value = addressKey(address)
+    const waitMs = this.#blocked.waitMs(value)
+    if (waitMs > 0) return this.#report({ rule: 'failed_key', waitMs })
+    const hits = [{ rule: 'address', value }] as const
+    if (apiKey === null) return this.#report(await this.#limits.take(hits))
+    return this.#report(await this.#limits.take([...hits, { rule: 'key', value: nameOfKey(apiKey) }]))
+  }
+
+  /** Counts a call with an unknown key. Above the limit of unknown keys, `admit` rejects the address for a time. */
+  async countFailedKey(address: string): Promise<CallLimitExceeded | null> {
+    const value = addressKey(address)
+    const rejection = await this.#limits.take([{ rule: 'failed_key', value }])
+    if (rejection !== null) this.#blocked.cooldown(value, rejection.waitMs)
+    return this.#report(rejection)
+  }
+
   /**
    * Runs `work`, a call that looks up its API key. For each address, at most `maxUnprovenAtOnce` calls run at
    * the same time with keys that this process has not authenticated yet. Others wait, and are rejected if the
@@ -26,72 +69,64 @@ export interface CallGuard {
    *
    * @param isUnknown returns whether the result means that the key is unknown
    */
-  lookUp<T>(
-    caller: { readonly address: string; readonly apiKey: string },
+  async lookUp<T>(
+    { address, apiKey }: { readonly address: string; readonly apiKey: string },
     work: () => Promise<T>,
     isUnknown: (result: T) => boolean,
-  ): Promise<T | CallLimitExceeded>
-}
+  ): Promise<T | CallLimitExceeded> {
+    const value = addressKey(address)
+    const key = nameOfKey(apiKey)
+    const calls = await this.#enter(value, key)
+    try {
+      const waitMs = this.#blocked.waitMs(value)
+      if (waitMs > 0) return this.#report({ rule: 'failed_key', waitMs })
+      const result = await work()
+      const unknown = isUnknown(result)
+      this.#remember(key, !unknown)
+      // Counts here, before the next waiting call of the address runs.
+      return (unknown ? await this.countFailedKey(address) : null) ?? result
+    } finally {
+      if (calls !== undefined) this.#leave(value, calls)
+    }
+  }
 
-/** @param onRejected called for each rejected call */
-export function createCallGuard(
-  limits: CallLimits,
-  clock: Clock,
-  onRejected: (rejection: CallLimitExceeded) => void = () => {},
-): CallGuard {
-  /**
-   * The addresses that are rejected for a time. Only `cooldown` and `waitMs` are used, so the rate has no
-   * effect.
-   */
-  const blocked = new KeyedRateLimiter(1, clock)
-  const lookups = createKeyLookups(maxUnprovenAtOnce)
-  const report = (rejection: CallLimitExceeded | null) => {
-    if (rejection !== null) onRejected(rejection)
+  close(): void {
+    this.#limits.close()
+  }
+
+  #report<R extends CallLimitExceeded | null>(rejection: R): R {
+    if (rejection !== null) this.#onRejected(rejection)
     return rejection
   }
-  async function countFailedKey(address: string): Promise<CallLimitExceeded | null> {
-    const value = addressKey(address)
-    const rejection = await limits.take([{ rule: 'failed_key', value }])
-    if (rejection !== null) blocked.cooldown(value, rejection.waitMs)
-    return report(rejection)
+
+  /** Waits until fewer than `maxUnprovenAtOnce` calls run. Resolves with undefined for a proven key. */
+  async #enter(address: string, key: string): Promise<UnprovenCalls | undefined> {
+    for (;;) {
+      if (this.#proven.has(key)) return undefined
+      const calls = this.#unproven.get(address) ?? { running: 0, waiting: [] }
+      this.#unproven.set(address, calls)
+      if (calls.running < maxUnprovenAtOnce) {
+        calls.running += 1
+        return calls
+      }
+      await new Promise<void>(resolve => calls.waiting.push(resolve))
+    }
   }
 
-  return {
-    async admit(address, apiKey) {
-      const value = addressKey(address)
-      const waitMs = blocked.waitMs(value)
-      if (waitMs > 0) return report({ rule: 'failed_key', waitMs })
-      const hits = [{ rule: 'address', value }] as const
-      if (apiKey === null) return report(await limits.take(hits))
-      return report(await limits.take([...hits, { rule: 'key', value: nameOfKey(apiKey) }]))
-    },
-    countFailedKey,
-    async lookUp({ address, apiKey }, work, isUnknown) {
-      const value = addressKey(address)
-      const outcome = await lookups.run({
-        address: value,
-        key: nameOfKey(apiKey),
-        isRejected: () => blocked.waitMs(value) > 0,
-        async work() {
-          const result = await work()
-          const unknown = isUnknown(result)
-          // Counts here, before the next waiting call of the address runs.
-          return { result, unknown, rejection: unknown ? await countFailedKey(address) : null }
-        },
-        opened: ({ unknown }) => !unknown,
-      })
-      const rejected = { rule: 'failed_key', waitMs: blocked.waitMs(value) } as const
-      if (outcome === undefined) return report(rejected) ?? rejected
-      return outcome.rejection ?? outcome.result
-    },
+  #leave(address: string, calls: UnprovenCalls): void {
+    calls.running -= 1
+    // Wakes all waiting calls, because their key may be authenticated now, or the address rejected.
+    for (const wake of calls.waiting.splice(0)) wake()
+    if (calls.running === 0) this.#unproven.delete(address)
+  }
+
+  #remember(key: string, isProven: boolean): void {
+    this.#proven.delete(key)
+    if (isProven) this.#proven.add(key)
+    const [oldest] = this.#proven
+    if (this.#proven.size > maxProven && oldest !== undefined) this.#proven.delete(oldest)
   }
 }
-
-/**
- * The maximum number of simultaneous calls of one address with keys that this process has not authenticated.
- */
-const maxUnprovenAtOnce = 8
-const nameCharacters = 32
 
 /**
  * Returns the name of a key in counters and in the rate limit service. It is a hash, but not the one that
@@ -101,94 +136,12 @@ function nameOfKey(apiKey: string): string {
   return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
 }
 
-/** Limits how many keys of one address are looked up at the same time. */
-interface KeyLookups {
-  /**
-   * Runs a call. If the key was not authenticated before, first waits until fewer than the maximum of such
-   * calls of the address run. Resolves with undefined if `isRejected` returns true after the wait.
-   */
-  run<T>(call: KeyLookup<T>): Promise<T | undefined>
-}
-
-interface KeyLookup<T> {
-  readonly address: string
-  /** The result of `nameOfKey`, never the key itself. */
-  readonly key: string
-  readonly isRejected: () => boolean
-  readonly work: () => Promise<T>
-  /** Returns whether the key was authenticated. */
-  readonly opened: (result: T) => boolean
-}
-
-interface AddressLookups {
-  running: number
-  readonly waiting: (() => void)[]
-}
-
-/**
- * At most this many authenticated keys are remembered; the one authenticated longest ago is removed first.
- */
-const maxProven = 10_000
-
-function createKeyLookups(maxAtOnce: number): KeyLookups {
-  const proven = new Set<string>()
-  const addresses = new Map<string, AddressLookups>()
-
-  function prove(key: string, opened: boolean): void {
-    proven.delete(key)
-    if (opened) proven.add(key)
-    const [oldest] = proven
-    if (proven.size > maxProven && oldest !== undefined) proven.delete(oldest)
-  }
-
-  async function enter(address: string, key: string): Promise<AddressLookups | undefined> {
-    for (;;) {
-      if (proven.has(key)) return undefined
-      const lookups = addresses.get(address) ?? { running: 0, waiting: [] }
-      addresses.set(address, lookups)
-      if (lookups.running < maxAtOnce) {
-        lookups.running += 1
-        return lookups
-      }
-      await new Promise<void>(resolve => lookups.waiting.push(resolve))
-    }
-  }
-
-  function leave(address: string, lookups: AddressLookups): void {
-    lookups.running -= 1
-    // Wakes all waiting calls, because their key may be authenticated now, or the address rejected.
-    for (const wake of lookups.waiting.splice(0)) wake()
-    if (lookups.running === 0) addresses.delete(address)
-  }
-
-  return {
-    async run({ address, key, isRejected, work, opened }) {
-      const lookups = await enter(address, key)
-      try {
-        if (isRejected()) return undefined
-        const result = await work()
-        prove(key, opened(result))
-        return result
-      } finally {
-        if (lookups !== undefined) leave(address, lookups)
-      }
-    },
-  }
-}
-
-/** Creates the limits of API calls: in the rate limit service if one is configured, else in this process. */
-export async function openCallGuard(
-  settings: Settings,
-  log: Log,
-  metrics: Metrics,
-): Promise<{ readonly guard: CallGuard; close(): void }> {
+/** Opens the limits of API calls: in the rate limit service if one is configured, else in this process. */
+export async function openCallGuard(settings: Settings, log: Log, metrics: Metrics): Promise<CallGuard> {
   const limits = await openLimits(settings, log, metrics)
   const count = metrics.counter('payments_calls_refused_total', 'API calls over a limit, by the limit.')
   for (const rule of callRules) count({ rule }, 0)
-  return {
-    guard: createCallGuard(limits, systemClock, ({ rule }) => count({ rule })),
-    close: () => limits.close(),
-  }
+  return new CallGuard(limits, systemClock, ({ rule }) => count({ rule }))
 }
 
 async function openLimits(settings: Settings, log: Log, metrics: Metrics): Promise<CallLimits> {

@@ -5,7 +5,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { rateLimitFiles } from '../../test/support/rate-limit-files.ts'
 import { type RateLimitProcess, startRateLimit } from '../../test/support/rate-limit-process.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createCallGuard } from './call-guard.ts'
+import { CallGuard } from './call-guard.ts'
 import { type CallLimits, type CallRule, callRules, createLocalCallLimits } from './call-limits.ts'
 import { createServiceCallLimits } from './service-call-limits.ts'
 
@@ -100,7 +100,7 @@ for (const [name, open] of Object.entries({
     })
 
     test('an address that tries keys is rejected before its next key is looked up', async () => {
-      const guard = createCallGuard(open(), systemClock)
+      const guard = new CallGuard(open(), systemClock)
       const [address, other] = ['203.0.113.7', '203.0.113.8']
       const tries = []
       for (let time = 0; time < 3; time += 1) tries.push(await guard.countFailedKey(address))

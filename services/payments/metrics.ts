@@ -15,6 +15,15 @@ export interface Metrics {
    */
   counter(name: string, help: string): (labels?: Labels, by?: number) => void
   /**
+   * Registers a counter with the label `outcome`. Each of `outcomes` starts at 0, so that Prometheus sees the
+   * first count as an increase.
+   */
+  outcomes<Outcome extends string>(
+    name: string,
+    help: string,
+    outcomes: readonly Outcome[],
+  ): (outcome: Outcome, by?: number) => void
+  /**
    * Registers a gauge. `read` is called for each report, and returns one value, or one for each set of
    * labels.
    */
@@ -44,14 +53,20 @@ interface Family {
 
 export function createMetrics(): Metrics {
   const families: Family[] = []
+  function counter(name: string, help: string) {
+    const counts = new Map<string, number>()
+    families.push({ name, help, type: 'counter', samples: () => counts })
+    return (labels: Labels = {}, by = 1) => {
+      const sample = toSampleName(name, labels)
+      counts.set(sample, (counts.get(sample) ?? 0) + by)
+    }
+  }
   return {
-    counter(name, help) {
-      const counts = new Map<string, number>()
-      families.push({ name, help, type: 'counter', samples: () => counts })
-      return (labels = {}, by = 1) => {
-        const sample = toSampleName(name, labels)
-        counts.set(sample, (counts.get(sample) ?? 0) + by)
-      }
+    counter,
+    outcomes(name, help, outcomes) {
+      const count = counter(name, help)
+      for (const outcome of outcomes) count({ outcome }, 0)
+      return (outcome, by) => count({ outcome }, by)
     },
     gauge(name, help, read) {
       const samples = () => {

@@ -1,10 +1,10 @@
-import type { Task } from './background.ts'
+import { every, type Task } from './background.ts'
 import type { Metrics } from './metrics.ts'
 import type { Payments } from './operations/operation.ts'
 import { type OutboxName, outboxes, readOutbox } from './storage/delivery/outboxes.ts'
 import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 
-const lookMs = 15_000
+const intervalMs = 15_000
 
 /**
  * Returns a task that reads the outboxes every 15 seconds and reports them as metrics, and whether the
@@ -32,10 +32,7 @@ export function reportOutboxes(
   )
   let isReachable = true
   metrics.gauge('payments_database_reachable', 'Whether the database answers.', () => (isReachable ? 1 : 0))
-  let nextMs = 0
-  return async () => {
-    const startMs = clock.monotonicMs()
-    if (startMs < nextMs) return false
+  return every(intervalMs, clock, async () => {
     try {
       for (const outbox of outboxes) {
         const state = await storage.read(tx => readOutbox(tx, outbox))
@@ -49,7 +46,6 @@ export function reportOutboxes(
       throw error
     }
     isReachable = true
-    nextMs = startMs + lookMs
     return false
-  }
+  })
 }

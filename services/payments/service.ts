@@ -9,9 +9,8 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { findPortProblems } from '@tollway/chassis/net/taken-ports.ts'
 import { type TlsFile, TlsFiles } from '@tollway/chassis/net/tls.ts'
 import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
-import { type BackgroundOptions, instructionOutcomes, startBackground } from './background.ts'
+import { startBackground } from './background.ts'
 import { openCallGuard } from './call-guard.ts'
-import { createDelivery } from './delivery.ts'
 import { describeError } from './describe-error.ts'
 import { readSecret, watchSecret } from './follow-secret.ts'
 import { startAdminServer } from './http/servers/admin-server.ts'
@@ -21,23 +20,19 @@ import { createProvisionServer } from './http/servers/provision-server.ts'
 import type { JsonServer, JsonServerOptions } from './http/servers/server.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { dataFolder, openStorage } from './open-storage.ts'
-import { eventOutcomes } from './operations/background/book-event.ts'
-import { sweepOutcomes } from './operations/background/sweep-authorisations.ts'
 import type { Payments } from './operations/operation.ts'
-import { reportOutboxes } from './outbox-metrics.ts'
 import { AttemptLimit } from './pages/attempt-limit.ts'
 import { watchPageSecrets } from './pages/page-secrets.ts'
 import { payPages } from './pages/pay-pages.ts'
 import { paymentsCheckout } from './pages/payments-checkout.ts'
 import { createTestProcessor } from './processor/test-processor.ts'
-import { pruneExpired } from './prune-expired.ts'
 import type { Settings } from './settings.ts'
 import { createStoredJournal } from './storage/delivery/stored-journal.ts'
 import { type MeasuredStorage, measureStorage } from './storage/engine/measured-storage.ts'
 import { Idempotency } from './storage/idempotency/idempotency.ts'
 import { createStoredAnswers } from './storage/idempotency/stored-answers.ts'
 import type { Storage } from './storage/storage.ts'
-import { verifyPaymentPage } from './verify-payment-page.ts'
+import { createTasks } from './tasks.ts'
 
 interface Service {
   readonly port: number
@@ -51,7 +46,6 @@ interface Service {
   stop(): Promise<void>
 }
 
-const dayMs = 86_400_000
 /** The timeout of the statement with which `watchDatabase` probes the database. */
 const probeTimeoutMs = 2_000
 
@@ -95,11 +89,11 @@ export async function startService(
     folder: dataFolder(settings),
     onWarning: text => log.warn('read PAY_PAGE_SECRET_FILE failed', { reason: text }),
   })
-  const calls = await openCallGuard(settings, log, metrics)
+  const guard = await openCallGuard(settings, log, metrics)
   const api = createApiServer({
     ...shared,
     ready,
-    guard: calls.guard,
+    guard,
     onReplay: () => countReplay(),
     signUps: openSignup ? new KeyedRateLimiter(signupsPerMinute, systemClock) : null,
     trustedProxies: settings.trustedProxies,
@@ -124,30 +118,8 @@ export async function startService(
     (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
   const port = await api.listen({ host: settings.host, port: settings.port })
   health.serve()
-  const delivery = createDelivery({ settings, payments, log, metrics })
-  const tasks = {
-    ...delivery.tasks,
-    'verify payment page': verifyPaymentPage({
-      address: settings.payPageCheckUrl,
-      clock: systemClock,
-      log,
-      metrics,
-    }),
-    'report outboxes': reportOutboxes(payments, metrics),
-    'prune expired rows': pruneExpired(payments, {
-      deliveryMs: settings.deliveryRetentionDays * dayMs,
-      eventMs: settings.eventRetentionDays * dayMs,
-    }),
-  }
-  const background = startBackground({
-    payments,
-    log,
-    tasks,
-    intervalMs: settings.backgroundIntervalMs,
-    onInstructed: countInstructions(metrics),
-    onSwept: countSwept(metrics),
-    onEvent: countEvents(metrics),
-  })
+  const { tasks, drain } = createTasks({ settings, payments, log, metrics })
+  const background = startBackground(tasks, settings.backgroundIntervalMs, log)
   reportHealth(true)
   log.info('start service', { http: port, provision: provisionPort, debug: debugPort })
   return {
@@ -162,9 +134,9 @@ export async function startService(
       health.close()
       await Promise.all([api, provision, admin].map(server => server?.close(settings.drainTimeoutMs)))
       await background.stop()
-      await delivery.drain()
+      await drain()
       await monitor.close()
-      calls.close()
+      guard.close()
       await storage.close()
       for (const files of [tls.api, tls.provision]) files?.close()
     },
@@ -305,27 +277,6 @@ function measured(storage: Storage, metrics: Metrics): MeasuredStorage {
   metrics.gauge('payments_database_transactions_running', 'Those that run or wait.', () => meter.running())
   metrics.gauge('payments_process_resident_bytes', 'Memory of this process.', () => process.memoryUsage.rss())
   return meter
-}
-
-function countInstructions(metrics: Metrics): BackgroundOptions['onInstructed'] {
-  const help = 'Captures, refunds and voids that were sent to the processor, by outcome.'
-  const count = metrics.counter('payments_processor_instructions_total', help)
-  for (const outcome of instructionOutcomes) count({ outcome }, 0)
-  return (outcome, number) => count({ outcome }, number)
-}
-
-function countSwept(metrics: Metrics): BackgroundOptions['onSwept'] {
-  const help = 'Authorisations whose answer was not stored in time, by what the sweep found.'
-  const count = metrics.counter('payments_authorisations_swept_total', help)
-  for (const outcome of sweepOutcomes) count({ outcome }, 0)
-  return outcome => count({ outcome })
-}
-
-function countEvents(metrics: Metrics): BackgroundOptions['onEvent'] {
-  const help = 'Frauds and disputes that the processor reported, by what became of them.'
-  const count = metrics.counter('payments_processor_events_total', help)
-  for (const outcome of eventOutcomes) count({ outcome }, 0)
-  return outcome => count({ outcome })
 }
 
 function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {

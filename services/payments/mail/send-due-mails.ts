@@ -35,7 +35,8 @@ interface Mailing {
   readonly onOutcome?: (outcome: MailOutcome) => void
 }
 
-export type MailOutcome = 'sent' | 'postponed' | 'given-up'
+export const mailOutcomes = ['sent', 'postponed', 'given-up'] as const
+export type MailOutcome = (typeof mailOutcomes)[number]
 
 /** At most this many mails are sent at the same time. */
 const maxMailsAtOnce = 8

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createCallGuard } from '../../call-guard.ts'
+import { CallGuard } from '../../call-guard.ts'
 import { type CallsPerMinute, createLocalCallLimits } from '../../call-limits.ts'
 import { createApiServer } from '../servers/api-server.ts'
 import { type ApiUnderTest, basic, openShop, sharedApi, type TestShop } from './api-under-test.ts'
@@ -25,7 +25,7 @@ async function callAll(
   const server = createApiServer({
     ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps: null },
     ...{ onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
-    guard: createCallGuard(createLocalCallLimits({ ...plenty, ...limits }, stopped), stopped),
+    guard: new CallGuard(createLocalCallLimits({ ...plenty, ...limits }, stopped), stopped),
     trustedProxies: [{ address: '127.0.0.0', prefix: 8 }],
   })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
@@ -88,7 +88,7 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
   const server = createApiServer({
     ...{ payments: { ...api.payments, storage: counting }, clock: api.clock, log: silentLog, randomBytes },
     ...{ signUps: null, onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
-    guard: createCallGuard(limits, api.clock),
+    guard: new CallGuard(limits, api.clock),
   })
   t.after(() => server.close(100))
   const port = await server.listen({ host: '127.0.0.1', port: 0 })

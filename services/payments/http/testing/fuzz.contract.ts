@@ -173,13 +173,7 @@ function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
       fc.tuple(header, mutated(jsonText())),
     )
     return fc
-      .tuple(
-        fc.tuple(...parts),
-        query,
-        content,
-        oneIn(8, header),
-        oneIn(4, header),
-      )
+      .tuple(fc.tuple(...parts), query, content, oneIn(8, header), oneIn(4, header))
       .map(([filled, search, [type, body], accept, key]) => ({
         method: verb,
         path: filled.join('') + (search === null ? '' : `?${search}`),

@@ -4,7 +4,6 @@ import { before, test } from 'node:test'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
-import { createDelivery } from '../../delivery.ts'
 import { createMetrics } from '../../metrics.ts'
 import { closeProvisionedMerchant } from '../../operations/accounts/provision-merchant.ts'
 import { expireAuthorisations } from '../../operations/background/expire-authorisations.ts'
@@ -13,6 +12,7 @@ import { eventTypes } from '../../operations/events.ts'
 import { raiseDisputeByHand, resolveDisputeByHand } from '../../operations/transactions/disputes.ts'
 import { settings } from '../../settings.ts'
 import { transact } from '../../storage/storage.ts'
+import { createTasks } from '../../tasks.ts'
 import { createApiServer } from '../servers/api-server.ts'
 import {
   type ApiUnderTest,
@@ -257,7 +257,7 @@ test('with PAYOUT_TIME each merchant with an account is paid once a day after th
   }
   let nowMs = 0
   const payments = { ...api.payments, clock: { nowMs: () => nowMs, monotonicMs: () => nowMs } }
-  const delivery = createDelivery({
+  const { tasks } = createTasks({
     ...{ settings: read.value, payments, log: silentLog, metrics: createMetrics() },
   })
   const payouts = async ({ merchantId, key }: TestShop) =>
@@ -277,7 +277,7 @@ test('with PAYOUT_TIME each merchant with an account is paid once a day after th
       const { id } = await payAt(api, paid)
       await call('POST', `/transactions/${id}/captures`, { amount: 500 }, paid.key)
     }
-    await delivery.tasks['pay out merchants']?.()
+    await tasks['pay out merchants']()
     assert.deepEqual([await payouts(paid), await payouts(without)], [count, 0], time)
   }
 })

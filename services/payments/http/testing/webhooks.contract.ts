@@ -8,7 +8,7 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { findWebhookSecretProblem } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { WebhookDeliverer } from '../../deliver-webhooks.ts'
-import { pruneExpired } from '../../prune-expired.ts'
+import { pruneExpired } from '../../tasks.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 const dayMs = 86_400_000
