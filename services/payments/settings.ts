@@ -1,3 +1,5 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
+import { parseJson } from '@tollway/chassis/json.ts'
 import { logSettings } from '@tollway/chassis/log/log-settings.ts'
 import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import {
@@ -5,21 +7,80 @@ import {
   durationAtLeast,
   durationMs,
   integer,
+  type SettingKind,
   type SettingValues,
   settingsTable,
   text,
 } from '@tollway/chassis/settings.ts'
 import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
+import { parseRateTable, type RateTable } from './domain/money/exchange.ts'
+import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/money/fees.ts'
+import { isCurrency } from './domain/money/money.ts'
 import { mailbox } from './mail/mail-transport.ts'
 import { smtpServer } from './mail/smtp-server.ts'
-import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
 
 const port = integer(0, 65_535)
 const trailLimit = integer(1, 10_000)
 const invitationLimit = integer(1, 1_000_000)
 const callLimit = integer(1, 10_000_000)
 
-const serverSettings = settingsTable({
+const currencies: SettingKind<readonly string[]> = {
+  allowed: 'currencies of ISO 4217 such as DKK,EUR',
+  parse: value => {
+    const codes = value.split(',').map(code => code.trim())
+    return codes.every(isCurrency) ? codes : undefined
+  },
+}
+
+/** The rates state how many major units of a currency one major unit of the base currency is worth. */
+const rateTable: SettingKind<RateTable> = {
+  allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, with rates as strings of decimal numbers',
+  parse: value => {
+    const json = parseJson(value)
+    if (!isObject(json) || typeof json['base'] !== 'string' || !isTexts(json['rates'])) return undefined
+    const parsed = parseRateTable(json['base'], json['rates'])
+    return 'table' in parsed ? parsed.table : undefined
+  },
+}
+
+const feeTable: SettingKind<FeeTable> = {
+  allowed:
+    'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, for capture, refund and dispute, ' +
+    'with numbers as strings',
+  parse: value => {
+    const json = parseJson(value)
+    if (!isObject(json) || !Object.values(json).every(isRules)) return undefined
+    const parsed = parseFeeTable(json as Readonly<Record<string, Readonly<Record<string, FeeRuleText>>>>)
+    return 'table' in parsed ? parsed.table : undefined
+  },
+}
+
+/** The value is in minutes since midnight; null if the setting is empty. */
+const timeOfDay: SettingKind<number | null> = {
+  allowed: 'a time of day such as 04:30, or empty',
+  parse: value => {
+    if (value === '') return null
+    const [, hours, minutes] = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(value) ?? []
+    return hours === undefined ? undefined : Number(hours) * 60 + Number(minutes)
+  },
+}
+
+function isRules(rules: unknown): boolean {
+  return isObject(rules) && Object.values(rules).every(isTexts)
+}
+
+function isTexts(fields: unknown): fields is Readonly<Record<string, string>> {
+  return isObject(fields) && Object.values(fields).every(field => typeof field === 'string')
+}
+
+/** Invented exchange rates for trials. Installations that pay out must configure real rates. */
+const sampleRates =
+  '{"base":"EUR","rates":{"AUD":"1.66","CAD":"1.52","CHF":"0.95","CZK":"25","DKK":"7.46","GBP":"0.85",' +
+  '"HUF":"395","ISK":"150","JPY":"162","KWD":"0.33","NOK":"11.6","NZD":"1.82","PLN":"4.3","SEK":"11.3",' +
+  '"USD":"1.08"}}'
+
+/** All settings of the payments service. */
+export const settings = settingsTable({
   host: {
     name: 'HOST',
     kind: text,
@@ -72,9 +133,6 @@ const serverSettings = settingsTable({
     'info',
     'The minimum level of log lines. Requests are logged at debug, without bodies and keys.',
   ),
-})
-
-const callSettings = settingsTable({
   apiCallsPerKey: {
     name: 'API_CALLS_PER_KEY',
     kind: callLimit,
@@ -117,9 +175,6 @@ const callSettings = settingsTable({
     fallback: '20ms',
     help: 'The timeout of calls of the rate limit service.',
   },
-})
-
-const provisionSettings = settingsTable({
   provisionHost: {
     name: 'PROVISION_HOST',
     kind: text,
@@ -165,9 +220,6 @@ const provisionSettings = settingsTable({
     fallback: '',
     help: 'The DNS name that the certificate of a client must have. Empty allows any name.',
   },
-})
-
-const storageSettings = settingsTable({
   stateDir: {
     name: 'STATE_DIR',
     kind: text,
@@ -196,18 +248,6 @@ const storageSettings = settingsTable({
     fallback: '5s',
     help: 'The timeout of one statement in PostgreSQL.',
   },
-})
-
-/** Invented exchange rates for trials. Installations that pay out must configure real rates. */
-const sampleRates = {
-  base: 'EUR',
-  rates: {
-    ...{ AUD: '1.66', CAD: '1.52', CHF: '0.95', CZK: '25', DKK: '7.46', GBP: '0.85', HUF: '395', ISK: '150' },
-    ...{ JPY: '162', KWD: '0.33', NOK: '11.6', NZD: '1.82', PLN: '4.3', SEK: '11.3', USD: '1.08' },
-  },
-}
-
-const moneySettings = settingsTable({
   fundingCurrencies: {
     name: 'FUNDING_CURRENCIES',
     kind: currencies,
@@ -217,7 +257,7 @@ const moneySettings = settingsTable({
   exchangeRates: {
     name: 'EXCHANGE_RATES',
     kind: rateTable,
-    fallback: JSON.stringify(sampleRates),
+    fallback: sampleRates,
     help: 'The exchange rates of captures. Payments in currencies without a rate are declined.',
   },
   fees: {
@@ -336,9 +376,6 @@ const moneySettings = settingsTable({
       'The interval of background tasks, which read events of the processor and execute ' +
       'due instructions, payouts and expiries.',
   },
-})
-
-const deliverySettings = settingsTable({
   mailSmtpUrl: {
     name: 'MAIL_SMTP_URL',
     kind: smtpServer,
@@ -395,16 +432,6 @@ const deliverySettings = settingsTable({
       'The time of day, in UTC, of the daily payout of balances. By default, only `tollway payments ' +
       'payout` pays out.',
   },
-})
-
-/** All settings of the payments service. */
-export const settings = settingsTable({
-  ...serverSettings,
-  ...callSettings,
-  ...provisionSettings,
-  ...storageSettings,
-  ...moneySettings,
-  ...deliverySettings,
 })
 
 export type Settings = SettingValues<typeof settings>
