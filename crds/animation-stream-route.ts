@@ -1,12 +1,8 @@
 import Type, { type Static } from 'typebox'
-import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
-import type { FieldRule } from './field-rule.ts'
-import { withRules } from './field-rule.ts'
-import { feedColumns } from './generation/printer-columns.ts'
-import type { ResourceKind } from './resource-kind.ts'
+import { feedColumns, type ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
-import { type Fields, isFields, notRequired } from './schema.ts'
+import { type DeepReadonly, type FieldRule, type Fields, isFields, notRequired, withRules } from './schema.ts'
 
 /** Lengths are in characters. */
 const limits = {

@@ -1,7 +1,6 @@
 import Type, { type Static } from 'typebox'
-import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
-import type { Schema, SchemaProblem } from './schema.ts'
+import type { DeepReadonly, Schema, SchemaProblem } from './schema.ts'
 import {
   autoscaling,
   checkService,

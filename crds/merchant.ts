@@ -1,11 +1,15 @@
 import Type, { type Static } from 'typebox'
-import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
-import { type FieldRule, withRules } from './field-rule.ts'
-import { ageColumn, readyColumn } from './generation/printer-columns.ts'
-import type { ResourceKind } from './resource-kind.ts'
+import { ageColumn, type ResourceKind, readyColumn } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
-import { type CelRule, isFields, notRequired } from './schema.ts'
+import {
+  type CelRule,
+  type DeepReadonly,
+  type FieldRule,
+  isFields,
+  notRequired,
+  withRules,
+} from './schema.ts'
 
 /** Lengths are in characters. */
 const limits = {
@@ -18,7 +22,7 @@ const limits = {
 } as const
 
 /** The types of events that a merchant's webhooks can receive, with the names of the payments service. */
-export const merchantEvents = [
+const merchantEvents = [
   'merchant.created',
   'merchant.updated',
   'merchant.closed',

@@ -1,11 +1,8 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import Type, { type Static } from 'typebox'
-import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
-import type { PolicyRule } from './field-rule.ts'
-import { feedColumns } from './generation/printer-columns.ts'
-import { costlyRulesOfMember, problemIf, rulesOfMember, rulesOfRateLimit } from './rate-limit/limit-rules.ts'
+import { costlyRulesOfMember, problemIf, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
 import {
   fieldSchemas,
   limitsSchema,
@@ -13,10 +10,10 @@ import {
   maxReplaces,
   rateLimitSchema,
   withRulesOfLevel,
-} from './rate-limit/limit-schema.ts'
-import type { ResourceKind } from './resource-kind.ts'
+} from './limit-schema.ts'
+import { feedColumns, type ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
-import { type Schema, typed } from './schema.ts'
+import { type DeepReadonly, type PolicyRule, type Schema, typed } from './schema.ts'
 
 /** Lengths are in characters. */
 export const rateLimitConfigLimits = {

@@ -52,7 +52,7 @@ export interface CelRule {
  * even of a wrong type. It returns a problem for each wrong field, with a path relative to the object:
  * `unit`.
  */
-export type Rule = (fields: Fields) => readonly SchemaProblem[]
+type Rule = (fields: Fields) => readonly SchemaProblem[]
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -83,4 +83,42 @@ export function isFields(value: unknown): value is Fields {
   if (typeof value !== 'object' || value === null) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
+}
+
+/** The type with all fields and lists read-only, at any depth. */
+export type DeepReadonly<Value> = Value extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : Value extends object
+    ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
+    : Value
+
+/** A rule between fields, written twice: `cel` for the API server, `judge` for validation in this process. */
+export interface FieldRule {
+  readonly cel: CelRule
+  readonly judge: Rule
+}
+
+/** A rule that also has a form for the admission policy, which checks nested descriptors. */
+export interface PolicyRule extends FieldRule {
+  /**
+   * The rule as CEL expressions, all of which must be true. `self` may be an optional value, and `a <= b`
+   * means "a implies b". The policy evaluates these expressions in a loop over thousands of descriptors;
+   * there, the cost accounting of an API server makes `||`, `&&` and `? :` slow. A definition cannot have
+   * this form, because an API server estimates the cost of optional values as unlimited.
+   */
+  readonly inPolicy: readonly string[]
+  /**
+   * A CEL condition: while it is false, the rule cannot be violated. The policy evaluates it once for all
+   * rules with the same guard, and their expressions only if it is true.
+   */
+  readonly policyGuard?: string
+}
+
+export function withRules(
+  rules: readonly FieldRule[],
+): Required<Pick<Schema, 'rules' | 'x-kubernetes-validations'>> {
+  return {
+    rules: rules.map(({ judge }) => judge),
+    'x-kubernetes-validations': rules.map(({ cel }) => cel),
+  }
 }

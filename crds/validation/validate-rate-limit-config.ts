@@ -1,23 +1,16 @@
 import { type RateLimitConfigSpec, rateLimitConfigKind } from '../rate-limit-config.ts'
-import { wholeResource } from '../resource-kind.ts'
 import type { SchemaProblem } from '../schema.ts'
-import { type Validated, validateValue } from './validate.ts'
-
-const schema = wholeResource(rateLimitConfigKind)
+import { type Validated, validateResource } from './validate.ts'
 
 /**
- * Validates a whole RateLimitConfig (apiVersion, kind, metadata, spec) as an API server with Tollway's
- * definition does. Returns the spec with its defaults filled in, or all problems. There are three
- * differences: this function rejects a rule below the top level that replaces itself, which the API server
- * accepts; it does not know the previous resource, so it accepts a change of the domain; and it reports the
- * size of a resource that etcd would reject.
+ * Validates a whole RateLimitConfig as an API server does, with two differences: this function rejects a rule
+ * below the top level that replaces itself, and reports the size of a resource that etcd would reject.
  */
 export function validateRateLimitConfig(resource: unknown): Validated<RateLimitConfigSpec> {
-  const judged = validateValue(schema, resource)
+  const judged = validateResource<RateLimitConfigSpec>(rateLimitConfigKind, resource)
   if ('problems' in judged) return judged
-  const { spec } = judged.value as { readonly spec: RateLimitConfigSpec }
   const bytes = countStoredBytes((resource as { readonly spec: unknown }).spec)
-  return bytes > maxStoredBytes ? { problems: [tooLarge(bytes)] } : { value: spec }
+  return bytes > maxStoredBytes ? { problems: [tooLarge(bytes)] } : judged
 }
 
 function tooLarge(bytes: number): SchemaProblem {

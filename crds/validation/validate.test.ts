@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { eventTypes } from '@tollway/payments/operations/events.ts'
+import { animationStreamRouteKind } from '../animation-stream-route.ts'
 import { maxShownCharacters } from '../describe.ts'
+import { merchantKind } from '../merchant.ts'
 import type { Schema } from '../schema.ts'
-import { maxFreeDepth, validateValue } from './validate.ts'
+import { readCases } from '../testing/read-cases.ts'
+import { maxFreeDepth, validateResource, validateValue } from './validate.ts'
 
 function problemsOf(schema: Schema, value: unknown): string[] {
   const judged = validateValue(schema, value, 'spec')
@@ -60,4 +64,56 @@ describe('validation of any schema', () => {
       assert.ok(shown.length <= maxShownCharacters && shown.isWellFormed(), shown)
     }
   })
+})
+
+const kinds = [
+  { file: 'animation-stream-routes.yaml', definition: animationStreamRouteKind },
+  { file: 'merchants.yaml', definition: merchantKind },
+]
+
+for (const { file, definition } of kinds) {
+  describe(`all problems of a resource are reported: ${definition.kind}`, () => {
+    for (const { name, resource, problems } of readCases(file, definition.kind)) {
+      it(name, () => {
+        const judged = validateResource(definition, resource)
+        const found = 'problems' in judged ? judged.problems : []
+        assert.deepEqual(
+          found.map(({ path, message }) => `${path}: ${message}`),
+          problems,
+        )
+      })
+    }
+  })
+}
+
+it('an empty spec of an AnimationStreamRoute has every default', () => {
+  const envelope = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute' }
+  const judged = validateResource(animationStreamRouteKind, {
+    ...envelope,
+    metadata: { name: 'a' },
+    spec: {},
+  })
+  assert.deepEqual(judged, {
+    value: {
+      match: { sourceServiceId: '', streamIdPrefix: '', targetObjectId: '' },
+      rules: { order: 'warn', timeCodes: 'warn', counts: 'warn', audio: 'warn', audioFormats: [] },
+      lateJoiners: { from: 'now' },
+      slowConsumers: 'wait',
+      concurrentRequests: 'queue',
+      limits: {
+        messageBytes: 4_194_304,
+        bufferBytes: 4_194_304,
+        bufferSeconds: 30,
+        idleSeconds: 30,
+        totalSeconds: 3600,
+        consumers: 1000,
+        streams: 1000,
+      },
+    },
+  })
+})
+
+it('webhooks of a Merchant can subscribe to exactly the events of the payments service', () => {
+  const webhook = merchantKind.spec.properties?.['webhooks']?.items
+  assert.deepEqual(webhook?.properties?.['events']?.items?.enum, [...eventTypes])
 })

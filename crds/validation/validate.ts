@@ -1,5 +1,6 @@
 import { nearestName } from '@tollway/chassis/nearest-name.ts'
 import { describeAllowed, describeFound, joinFieldPath } from '../describe.ts'
+import { type ResourceKind, wholeResource } from '../resource-kind.ts'
 import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
 
 const maxProblems = 100
@@ -25,6 +26,15 @@ export function validateValue(schema: Schema, value: unknown, path = ''): Valida
   if (problems.length === 0) return { value: judged }
   if (unlisted > 0) problems.push({ path, message: `${unlisted} more problems, which are not listed` })
   return { problems }
+}
+
+/**
+ * Validates a whole resource (apiVersion, kind, metadata, spec) as an API server with the definition of the
+ * kind does when the resource is created: it compares no immutable field. Returns the spec with its defaults.
+ */
+export function validateResource<Spec>(kind: ResourceKind, resource: unknown): Validated<Spec> {
+  const judged = validateValue(wholeResource(kind), resource)
+  return 'problems' in judged ? judged : { value: (judged.value as { readonly spec: Spec }).spec }
 }
 
 type Report = (path: string, message: string) => void

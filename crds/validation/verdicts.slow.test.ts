@@ -9,14 +9,15 @@ import {
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { animationStreamRouteKind } from '../animation-stream-route.ts'
 import { admissionPolicy } from '../generation/admission-policy.ts'
 import { customResourceDefinition, definitionName } from '../generation/definition.ts'
+import { merchantKind } from '../merchant.ts'
 import { resourceKinds } from '../resource-kinds.ts'
 import { nearlyRightResource } from '../testing/arbitrary-rate-limit-config.ts'
 import { largeCases } from '../testing/large-cases.ts'
 import { readCases } from '../testing/read-cases.ts'
-import { validateAnimationStreamRoute } from './validate-animation-stream-route.ts'
-import { validateMerchant } from './validate-merchant.ts'
+import { validateResource } from './validate.ts'
 import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -134,7 +135,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     it(`${isRight ? 'accepts' : 'rejects'} as a route: ${name}`, async () => {
       const answer = await api.call('POST', `${routes}?${strict}&dryRun=All`, resource)
       assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
-      const judged = validateAnimationStreamRoute(resource)
+      const judged = validateResource(animationStreamRouteKind, resource)
       if ('value' in judged) assert.deepEqual((answer.body as { spec: unknown }).spec, judged.value)
     })
   }
@@ -144,7 +145,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     it(`${isRight ? 'accepts' : 'rejects'} as a merchant: ${name}`, async () => {
       const answer = await api.call('POST', `${merchants}?${strict}&dryRun=All`, resource)
       assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
-      const judged = validateMerchant(resource)
+      const judged = validateResource(merchantKind, resource)
       if ('value' in judged) assert.deepEqual((answer.body as { spec: unknown }).spec, judged.value)
     })
   }

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
+import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
+import { validateResource } from '@tollway/crds/validation/validate.ts'
 import { load } from 'js-yaml'
 import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { freePorts } from '../support/free-ports.ts'
@@ -191,6 +192,7 @@ test('the programs run again with their defaults, with a new request each time',
 })
 
 test('the route of the example is valid', () => {
-  const judged = validateAnimationStreamRoute(load(readFileSync(join(examples, 'route.yaml'), 'utf8')))
+  const route = load(readFileSync(join(examples, 'route.yaml'), 'utf8'))
+  const judged = validateResource(animationStreamRouteKind, route)
   assert.ok('value' in judged, JSON.stringify(judged))
 })

@@ -1,7 +1,10 @@
 import { create, fromBinary, toBinary, toJson } from '@bufbuild/protobuf'
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { AnimationStreamRouteSpec } from '@tollway/crds/animation-stream-route.ts'
-import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
+import {
+  type AnimationStreamRouteSpec,
+  animationStreamRouteKind,
+} from '@tollway/crds/animation-stream-route.ts'
+import { validateResource } from '@tollway/crds/validation/validate.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
@@ -138,7 +141,7 @@ function hasNumbers(value: unknown, names: readonly string[], minimum: number): 
  * Secrets.
  */
 export function translateAnimationStreamRoute(name: string, resource: unknown): Translation<StreamRoute> {
-  const checked = validateAnimationStreamRoute(resource)
+  const checked = validateResource<AnimationStreamRouteSpec>(animationStreamRouteKind, resource)
   if ('problems' in checked) return { problems: checked.problems }
   return { value: toRoute(name, checked.value), warnings: doubtful(checked.value) }
 }

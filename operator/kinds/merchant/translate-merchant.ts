@@ -1,5 +1,5 @@
-import type { MerchantSpec } from '@tollway/crds/merchant.ts'
-import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
+import { type MerchantSpec, merchantKind } from '@tollway/crds/merchant.ts'
+import { validateResource } from '@tollway/crds/validation/validate.ts'
 import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
 import { merchantFieldNames } from '@tollway/payments/domain/merchant/merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
@@ -12,7 +12,7 @@ import type { ResourceProblem, Translation } from '../kind-adapter.ts'
  * itself can validate the currencies of payouts, and fields that must not change.
  */
 export function translateMerchant(name: string, resource: unknown): Translation<MerchantAccount> {
-  const checked = validateMerchant(resource)
+  const checked = validateResource<MerchantSpec>(merchantKind, resource)
   if ('problems' in checked) return { problems: checked.problems }
   const spec = checked.value
   const input = Object.fromEntries(merchantFieldNames.map(field => [field, spec[field]]))

@@ -9,9 +9,8 @@ import {
 import { maxLimits, minLimits } from '@tollway/ratelimit/rules/model.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import Type, { type TOptional, type TUnsafe } from 'typebox'
-import { type FieldRule, withRules } from '../field-rule.ts'
-import { type Schema, typed } from '../schema.ts'
 import { costlyRulesOfMember, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
+import { type FieldRule, type Schema, typed, withRules } from './schema.ts'
 
 /** The longest name of a rule, in characters. */
 export const maxNameLength = 128

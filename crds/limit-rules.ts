@@ -3,9 +3,8 @@ import { algorithms, fieldsOfLimited, maxRequestsPerUnit } from '@tollway/rateli
 import { endOfExactProducts, findMostRequests } from '@tollway/ratelimit/rules/ticks.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/time-zone.ts'
 import { anchors, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
-import { describeFound } from '../describe.ts'
-import type { PolicyRule } from '../field-rule.ts'
-import { type Fields, isFields, type SchemaProblem } from '../schema.ts'
+import { describeFound } from './describe.ts'
+import { type Fields, isFields, type PolicyRule, type SchemaProblem } from './schema.ts'
 
 export function problemIf(wrong: boolean, path: string, message: string): readonly SchemaProblem[] {
   return wrong ? [{ path, message }] : []
