@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { bundlePage } from '../../images/bundle-page.ts'
+import { bundlePage } from '../../images/bundle.ts'
 import { root } from '../../test/house/source-files.ts'
 import { createConsole } from './create-console.ts'
 
