@@ -73,7 +73,7 @@ function toKey({ metadata: { namespace = '', name } }: ReflectedObject): string 
   return `${namespace}/${name}`
 }
 
-function versionOf({ metadata }: ReflectedObject): string {
+export function versionOf({ metadata }: Pick<ReflectedObject, 'metadata'>): string {
   return metadata.resourceVersion ?? ''
 }
 

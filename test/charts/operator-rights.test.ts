@@ -7,7 +7,6 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { KubeApiAccess } from '../../operator/environments/kubernetes/api/access.ts'
 import { createKubeClient } from '../../operator/environments/kubernetes/api/client.ts'
-import { secretAccess } from '../../operator/environments/kubernetes/api/secrets.ts'
 import { addressOf } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { createGrantedSecrets } from '../../operator/environments/kubernetes/tenant-secrets/granted-secrets.ts'
 import { PolledSecrets } from '../../operator/environments/kubernetes/tenant-secrets/polled-secrets.ts'
@@ -379,12 +378,9 @@ describe('with the roles and policies of the chart, a token of the operator', {
     const access = accessAs(operatorToken, `https://${host}:${port}`, ca)
     const client = createKubeClient(access, { random: Math.random })
     t.after(() => client.close())
-    const granted = createGrantedSecrets({ name: release, watchNamespaces: [] }, namespace)
+    const granted = createGrantedSecrets(client, { name: release, watchNamespaces: [] }, namespace)
     const secrets = new PolledSecrets({
-      read: (place, name, signal) =>
-        granted.attempt(place, name, async () => {
-          return (await secretAccess(client, { namespace: place }).get(name, signal))?.data
-        }),
+      read: granted.read,
       pace: createReadRateLimiter({ readsPerSecond: 20, clock: systemClock, random: Math.random }),
       random: Math.random,
       onError: () => {},

@@ -8,9 +8,8 @@ import type {
   StoredCredentials,
 } from '../../kinds/merchant/credential-store.ts'
 import type { KubeClient } from './api/client.ts'
-import type { ApiResource, KubeObject } from './api/kube-object.ts'
-
-const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+import type { KubeObject } from './api/kube-object.ts'
+import { decodeEntries, encodeEntries, secretResource } from './api/secrets.ts'
 
 const managedBy = 'app.kubernetes.io/managed-by'
 const ownLabels = { [managedBy]: 'tollway', 'app.kubernetes.io/component': 'merchant-credentials' } as const
@@ -30,7 +29,7 @@ export function createCredentialSecrets(
 
   function remember(object: KubeObject, reference: CredentialReference): StoredCredentials {
     const kept: StoredCredentials = {
-      entries: decode(object['data']),
+      entries: decodeEntries(object['data']),
       notes: readNotes(object.metadata.annotations ?? {}),
       isOurs: belongsTo(object, reference),
       version: `${object.metadata.uid}/${object.metadata.resourceVersion}`,
@@ -41,15 +40,18 @@ export function createCredentialSecrets(
 
   return {
     async get(reference, signal) {
-      const found = await client.get(secrets, reference, { signal })
+      const found = await client.get(secretResource, reference, { signal })
       return found && remember(found, reference)
     },
     async put(reference, content, known, signal) {
       const before = known && objects.get(known)
       if (before === undefined) {
-        return remember(await client.create(secrets, newSecret(reference, content), { signal }), reference)
+        return remember(
+          await client.create(secretResource, newSecret(reference, content), { signal }),
+          reference,
+        )
       }
-      return remember(await client.replace(secrets, changed(before, content), { signal }), reference)
+      return remember(await client.replace(secretResource, changed(before, content), { signal }), reference)
     },
   }
 }
@@ -80,7 +82,7 @@ function newSecret(
       ownerReferences: [{ apiVersion, kind: 'Merchant', ...owner, ...controller }],
     },
     type: 'Opaque',
-    data: encode(entries),
+    data: encodeEntries(entries),
   }
 }
 
@@ -93,7 +95,7 @@ function changed(object: KubeObject, { entries, notes, remove }: NewCredentials)
     kind: 'Secret',
     ...object,
     metadata: { ...object.metadata, annotations: { ...annotations, ...writeNotes(notes) } },
-    data: { ...Object.fromEntries(kept), ...encode(entries) },
+    data: { ...Object.fromEntries(kept), ...encodeEntries(entries) },
   }
 }
 
@@ -104,17 +106,4 @@ function readNotes(annotations: Readonly<Record<string, string>>): StoredCredent
 
 function writeNotes(notes: NewCredentials['notes']): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(notes).map(([name, text]) => [`${notePrefix}${name}`, text]))
-}
-
-function encode(entries: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  const encoded = Object.entries(entries).map(([name, text]) => [name, Buffer.from(text).toString('base64')])
-  return Object.fromEntries(encoded)
-}
-
-function decode(data: unknown): Readonly<Record<string, string>> {
-  const decoded = Object.entries(isObject(data) ? data : {}).map(([name, value]) => [
-    name,
-    typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : '',
-  ])
-  return Object.fromEntries(decoded)
 }

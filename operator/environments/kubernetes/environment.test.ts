@@ -61,7 +61,7 @@ async function startCluster(): Promise<EnvironmentUnderTest> {
   return {
     async open(provisioner) {
       const client = createKubeClient(access, { random: Math.random })
-      const tenants = openTenantSecrets({ client, config, ownNamespace: namespace, log: silentLog })
+      const tenants = openTenantSecrets(client, config, namespace, silentLog)
       const environment = kubernetesEnvironment({
         config,
         namespace,

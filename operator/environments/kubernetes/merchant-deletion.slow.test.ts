@@ -90,7 +90,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
       addresses,
       log: silentLog,
       mayWrite: () => true,
-      granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
+      granted: createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       backendFailure: () => undefined,

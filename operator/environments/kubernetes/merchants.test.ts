@@ -65,7 +65,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       provisioner: service.provisioner,
       addresses,
       mayWrite: () => true,
-      granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
+      granted: createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       backendFailure: () => backendFailure,
@@ -273,7 +273,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       },
       ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
-      granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
+      granted: createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
     })
     t.after(async () => {
@@ -295,7 +295,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     await create('hooked', { webhooks })
     await become('hooked', 'Provisioned')
     const reads: string[] = []
-    const granted = createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway')
+    const granted = createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway')
     const reader = openClusterMerchants({
       client,
       watchNamespaces: [],
@@ -305,10 +305,13 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
       granted: {
-        ...granted,
-        attempt(namespace, name, read) {
+        attempt(namespace, name, operation) {
           reads.push(name)
-          return granted.attempt(namespace, name, read)
+          return granted.attempt(namespace, name, operation)
+        },
+        read(namespace, name, signal) {
+          reads.push(name)
+          return granted.read(namespace, name, signal)
         },
       },
       pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
-import { isOlderVersion } from '../../controller/reflector-store.ts'
+import { isOlderVersion, versionOf } from '../../controller/reflector-store.ts'
 import type { CredentialStore } from '../../kinds/merchant/credential-store.ts'
 import { merchantsKind as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
 import { createMerchantController } from '../../kinds/merchant/merchant-controller.ts'
@@ -15,7 +15,6 @@ import type { KubeClient } from './api/client.ts'
 import { applyWholeStatus, customResource } from './api/custom-resources.ts'
 import type { EventRecorder } from './api/events.ts'
 import type { KubeObject } from './api/kube-object.ts'
-import { secretAccess } from './api/secrets.ts'
 import type { ClusterController, ReportedKind } from './controller.ts'
 import { createCredentialSecrets } from './credentials.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
@@ -54,7 +53,7 @@ const retries = { initialMs: 250, maxMs: 30_000 }
 export const reportedMerchants: ReportedKind = {
   ...kind,
   readSubject: (_, spec) => merchantSubject(spec),
-  readDetails: readDetails,
+  readDetails,
 }
 
 const resourceKind = customResource(kind.definition)
@@ -66,13 +65,7 @@ interface ClusterMerchant extends MerchantResource {
 export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterController {
   const { client, provisioner, addresses, mayWrite, granted, pace, backendFailure, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
-  const shared = createSharedReads(
-    (namespace, name, signal) =>
-      granted.attempt(namespace, name, async () => {
-        return (await secretAccess(client, { namespace }).get(name, signal))?.data
-      }),
-    systemClock,
-  )
+  const shared = createSharedReads(granted.read, systemClock)
   const writes = rememberWrites(followed)
   const controller = createMerchantController({
     resources: createResources(client, followed, writes),
@@ -172,8 +165,7 @@ function rememberWrites(followed: FollowedKind) {
       const read = followed.get(namespace, name)
       const own = written.get(key)
       if (read === undefined || own === undefined || own.metadata.uid !== read.metadata.uid) return read
-      const isBehind = isOlderVersion(read.metadata.resourceVersion ?? '', own.metadata.resourceVersion ?? '')
-      return isBehind ? own : read
+      return isOlderVersion(versionOf(read), versionOf(own)) ? own : read
     },
     forget: (key: string) => void written.delete(key),
   }

@@ -2,7 +2,6 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { KubeClient } from './api/client.ts'
-import { secretAccess } from './api/secrets.ts'
 import { createGrantedSecrets, type GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import { PolledSecrets } from './tenant-secrets/polled-secrets.ts'
 import { createReadRateLimiter, type ReadRateLimiter, readsPerSecond } from './tenant-secrets/read-pace.ts'
@@ -15,30 +14,20 @@ export interface TenantSecrets {
   readonly routes: PolledSecrets
 }
 
-interface TenantSecretsOptions {
-  readonly client: KubeClient
-  readonly config: ClusterConfig
-  readonly ownNamespace: string
-  readonly log: Log
-}
-
-export function openTenantSecrets({
-  client,
-  config,
-  ownNamespace,
-  log,
-}: TenantSecretsOptions): TenantSecrets {
-  const granted = createGrantedSecrets(config, ownNamespace)
+export function openTenantSecrets(
+  client: KubeClient,
+  config: ClusterConfig,
+  ownNamespace: string,
+  log: Log,
+): TenantSecrets {
+  const granted = createGrantedSecrets(client, config, ownNamespace)
   const pace = createReadRateLimiter({
     readsPerSecond: readsPerSecond / config.operators,
     clock: systemClock,
     random: Math.random,
   })
   const routes = new PolledSecrets({
-    read: (namespace, name, signal) =>
-      granted.attempt(namespace, name, async () => {
-        return (await secretAccess(client, { namespace }).get(name, signal))?.data
-      }),
+    read: granted.read,
     pace,
     random: Math.random,
     onError: (secret, error) => log.warn('read Secret failed', { secret, error: error.message }),

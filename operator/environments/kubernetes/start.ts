@@ -31,6 +31,7 @@ import type { Feed } from '../../xds/feed.ts'
 import type { KubeApiAccess } from './api/access.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
+import { coreResource } from './api/kube-object.ts'
 import { secretAccess, watchSecrets } from './api/secrets.ts'
 import { applyAsCaller, readAsCaller } from './callers/caller-client.ts'
 import { recordCounterChange } from './callers/record-change.ts'
@@ -93,7 +94,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const onUnreachable = () => leadership.readLeaseNow()
   const leader = new LeaderConnection({ tls, log, random: Math.random, onUnreachable })
   started.defer(async () => leader.stop())
-  const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
+  const tenants = openTenantSecrets(client, config, pod.namespace, log)
   started.defer(() => tenants.routes.stop())
   const provisioner = openProvisioner(certificates, options)
   started.defer(async () => provisioner.end())
@@ -169,8 +170,6 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   }
 }
 
-const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
-
 /**
  * Returns the installation. Its owner is the chart's ConfigMap, which only an uninstall deletes. It is not
  * the Deployment, whose deletion must not delete the services.
@@ -181,7 +180,7 @@ async function findInstallation(
   { namespace, revision }: OwnPod,
 ): Promise<Installation> {
   const name = names.operatorName(config.name)
-  const found = await client.get(configMaps, { namespace, name })
+  const found = await client.get(coreResource('configmaps'), { namespace, name })
   const uid = found?.metadata.uid
   if (uid !== undefined) {
     const owner = { apiVersion: 'v1', kind: 'ConfigMap', name, uid }

@@ -8,6 +8,11 @@ export interface ApiResource {
   readonly namespaced: boolean
 }
 
+/** Returns a namespaced kind of the core group. */
+export function coreResource(plural: string): ApiResource {
+  return { group: '', version: 'v1', plural, namespaced: true }
+}
+
 /** The metadata fields that this program reads. */
 export interface ObjectMetadata {
   readonly name: string

@@ -1,9 +1,9 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { createReflector } from '../../../controller/reflector.ts'
 import { createReflectorSource, type KubeClient } from './client.ts'
-import type { ApiResource, KubeObject } from './kube-object.ts'
+import { coreResource, type KubeObject } from './kube-object.ts'
 
-const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+export const secretResource = coreResource('secrets')
 const envelope = { apiVersion: 'v1', kind: 'Secret' }
 
 export interface SecretContent {
@@ -55,7 +55,7 @@ export function secretAccess(
       const object = {
         ...envelope,
         metadata: { ...metadata, namespace, name, ...(known && fromVersion(known.version)) },
-        data: encode(data),
+        data: encodeEntries(data),
       }
       if (known === undefined) {
         return toContent(await client.create(secretResource, object, { signal }), owners)
@@ -99,12 +99,11 @@ export function watchSecrets(options: SecretWatchOptions): () => Promise<void> {
 
 function toContent({ metadata, data }: KubeObject, owners: readonly { uid: string }[]): SecretContent {
   const found = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
-  const entries = Object.entries(isObject(data) ? data : {})
   return {
     version: `${metadata.uid}/${metadata.resourceVersion}`,
     uid: metadata.uid ?? '',
     isOwned: owners.every(({ uid }) => found.some(reference => reference?.uid === uid)),
-    data: Object.fromEntries(entries.map(([entry, value]) => [entry, decode(value)])),
+    data: decodeEntries(data),
   }
 }
 
@@ -113,11 +112,17 @@ function fromVersion(version: string) {
   return { uid, resourceVersion }
 }
 
-function encode(data: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  const entries = Object.entries(data)
-  return Object.fromEntries(entries.map(([entry, text]) => [entry, Buffer.from(text).toString('base64')]))
+/** Returns entries in the form of `data`: base64. */
+export function encodeEntries(entries: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const encoded = Object.entries(entries).map(([name, text]) => [name, Buffer.from(text).toString('base64')])
+  return Object.fromEntries(encoded)
 }
 
-function decode(value: unknown): string {
-  return typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : ''
+/** Returns the entries of a `data` field as text. */
+export function decodeEntries(data: unknown): Readonly<Record<string, string>> {
+  const decoded = Object.entries(isObject(data) ? data : {}).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : '',
+  ])
+  return Object.fromEntries(decoded)
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
-import { isOlderVersion } from '../../../controller/reflector-store.ts'
+import { isOlderVersion, versionOf } from '../../../controller/reflector-store.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { isSuperset } from './is-superset.ts'
 
@@ -105,10 +105,6 @@ function isEnough(live: KubeObject | undefined, wanted: KubeObject): boolean {
   // Objects of a list lack these two fields, which never differ between objects of one kind.
   const { apiVersion: _version, kind: _kind, ...rest } = wanted
   return isSuperset(live, rest)
-}
-
-function versionOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
-  return metadata.resourceVersion ?? ''
 }
 
 /** Returns the content that writers decide, without the status and the counters of the API server. */

@@ -1,10 +1,10 @@
-import type { ApiResource, KubeObject } from '../api/kube-object.ts'
+import { type ApiResource, coreResource, type KubeObject } from '../api/kube-object.ts'
 
 /** The kinds of a workload's objects, in the order of creation. Deletion has the reverse order. */
 export const kinds = {
-  ServiceAccount: core('serviceaccounts'),
+  ServiceAccount: coreResource('serviceaccounts'),
   NetworkPolicy: { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', namespaced: true },
-  Service: core('services'),
+  Service: coreResource('services'),
   PodDisruptionBudget: { group: 'policy', version: 'v1', plural: 'poddisruptionbudgets', namespaced: true },
   Deployment: { group: 'apps', version: 'v1', plural: 'deployments', namespaced: true },
   HorizontalPodAutoscaler: {
@@ -19,15 +19,11 @@ export type WorkloadObjectKind = keyof typeof kinds
 
 export const kindNames = Object.keys(kinds) as readonly WorkloadObjectKind[]
 
-export const podResource: ApiResource = core('pods')
+export const podResource: ApiResource = coreResource('pods')
 
 /** @throws Error if the object's kind is not one of `kinds` */
 export function requireKind({ kind, metadata }: KubeObject): WorkloadObjectKind {
   const found = kindNames.find(name => name === kind)
   if (found === undefined) throw new Error(`${metadata.name}: no workload is made of the kind ${kind}`)
   return found
-}
-
-function core(plural: string): ApiResource {
-  return { group: '', version: 'v1', plural, namespaced: true }
 }

@@ -3,7 +3,7 @@ import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { objectName } from '../../../workloads/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
-import type { KubeObject } from '../api/kube-object.ts'
+import { coreResource, type KubeObject } from '../api/kube-object.ts'
 import { lastGoodObjectNames } from '../api/last-good-objects.ts'
 import { type Installation, labelNames } from '../infrastructure/objects/installation.ts'
 import type { ObjectData } from './last-good-layout.ts'
@@ -18,7 +18,7 @@ export interface LastGoodConfigMapsOptions {
   readonly random: () => number
 }
 
-const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
+const configMaps = coreResource('configmaps')
 const kindLabel = `${apiGroup}/last-good`
 
 const readRetries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const

@@ -2,7 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { describeRepeated } from '../../../controller/last-errors.ts'
-import { isOlderVersion } from '../../../controller/reflector-store.ts'
+import { isOlderVersion, versionOf } from '../../../controller/reflector-store.ts'
 import { type ReconcileOutcome, WorkQueue } from '../../../controller/work-queue.ts'
 import type { StatusCondition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
@@ -310,8 +310,4 @@ class WrittenStatuses {
   retain(uids: Pick<ReadonlyMap<string, unknown>, 'has'>): void {
     for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid)
   }
-}
-
-function versionOf({ metadata }: StoredResource): string {
-  return metadata.resourceVersion ?? ''
 }
