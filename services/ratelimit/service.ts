@@ -16,12 +16,7 @@ import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './config/configuration.ts'
 import { openFeed } from './config/open-feed.ts'
-import {
-  createBackendHealth,
-  createErrorWatch,
-  type ErrorWatch,
-  probeBackend,
-} from './counters/backend-health.ts'
+import { BackendHealth, ErrorWatch, probeBackend } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
 import { openMemcached } from './counters/memcached/memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
@@ -192,7 +187,7 @@ async function startReports(
 
 /** Logs when the backend rejects every call: its connections stay open, so no other part reports it. */
 function openErrorWatch(log: Log): ErrorWatch {
-  const errors = createErrorWatch(systemClock)
+  const errors = new ErrorWatch(systemClock)
   errors.onChange(() => {
     const { problem } = errors
     if (problem === '') log.warn('resume counting hits')
@@ -277,7 +272,7 @@ function openBackend(settings: Settings, stats: Stats, log: Log): Counters {
 
 function openBackendHealth(settings: Settings, counters: Counters, errors: ErrorWatch) {
   const { cacheKeyPrefix, redisHealthCheckActiveConnection: checkActiveConnection } = settings
-  return createBackendHealth({ counters, errors, cacheKeyPrefix, checkActiveConnection })
+  return new BackendHealth(counters, errors, checkActiveConnection, cacheKeyPrefix)
 }
 
 /**

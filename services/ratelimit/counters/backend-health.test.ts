@@ -3,12 +3,7 @@ import { describe, test } from 'node:test'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import {
-  type BackendHealthOptions,
-  createBackendHealth,
-  createErrorWatch,
-  errorWatchLimits,
-} from './backend-health.ts'
+import { BackendHealth, ErrorWatch, errorWatchLimits } from './backend-health.ts'
 import { createMemoryCounters } from './memory.ts'
 import { createRedisCounters } from './redis/redis.ts'
 
@@ -31,10 +26,10 @@ function backend() {
   return counters
 }
 
-function open(counters: BackendHealthOptions['counters'], checkActiveConnection: boolean) {
+function open(counters: ConstructorParameters<typeof BackendHealth>[0], checkActiveConnection: boolean) {
   let nowMs = 0
-  const errors = createErrorWatch({ nowMs: () => 0, monotonicMs: () => nowMs })
-  const health = createBackendHealth({ counters, errors, checkActiveConnection, cacheKeyPrefix: '' })
+  const errors = new ErrorWatch({ nowMs: () => 0, monotonicMs: () => nowMs })
+  const health = new BackendHealth(counters, errors, checkActiveConnection, '')
   const changes: boolean[] = []
   health.onHealth(healthy => changes.push(healthy))
   return { health, errors, changes, elapse: (ms: number) => (nowMs += ms) }
@@ -116,11 +111,10 @@ describe('a Redis user with access to one prefix', { skip: missingProgram('redis
     const commands = ['+ping', '+get', '+incrby', '+expire']
     await redis.command('ACL', 'SETUSER', 'limiter', 'on', '>secret', '~rl:*', '-@all', ...commands)
     const url = `redis://limiter:secret@127.0.0.1:${redis.port}`
-    const options = { errors: createErrorWatch(clock), checkActiveConnection: false }
     const openOne = (cacheKeyPrefix: string) => {
       const counters = createRedisCounters({ url, deadlineMs: 5_000, random: Math.random })
       t.after(() => counters.close())
-      return createBackendHealth({ ...options, counters, cacheKeyPrefix })
+      return new BackendHealth(counters, new ErrorWatch(clock), false, cacheKeyPrefix)
     }
     const [good, wrong] = [openOne('rl:'), openOne('')]
     await waitFor('the health', () => good.healthy)

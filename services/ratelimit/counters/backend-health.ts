@@ -1,15 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Counters, type Hit, maxCount } from './counters.ts'
-import { withHealth } from './with-health.ts'
-
-export interface BackendHealthOptions {
-  readonly counters: Pick<Counters, 'add' | 'healthy' | 'problem' | 'onHealth'>
-  readonly errors: Pick<ErrorWatch, 'problem' | 'onChange'>
-  /** The setting KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION; see `createBackendHealth`. */
-  readonly checkActiveConnection: boolean
-  /** The setting CACHE_KEY_PREFIX. The ACL of a Redis user may allow only keys with this prefix. */
-  readonly cacheKeyPrefix: string
-}
 
 /** The delay, after a probe failed, before it is sent again. */
 const retryMs = 500
@@ -41,73 +31,81 @@ export async function probeBackend(
  * envoyproxy/ratelimit does: it answers errors fast and its callers decide how to handle them, while a health
  * check that depends on the backend would take all instances out of service at once.
  */
-export function createBackendHealth(
-  options: BackendHealthOptions,
-): Pick<Counters, 'healthy' | 'problem' | 'onHealth'> {
-  const { counters, errors, checkActiveConnection, cacheKeyPrefix } = options
-  const probes = createProbes(cacheKeyPrefix)
-  const listeners: ((healthy: boolean) => void)[] = []
-  let answered = false
-  let asking = false
-  let probeProblem = 'the backend has not answered a call yet'
-  let last = false
+export class BackendHealth implements Pick<Counters, 'healthy' | 'problem' | 'onHealth'> {
+  readonly #counters: Pick<Counters, 'add' | 'healthy' | 'problem' | 'onHealth'>
+  readonly #errors: Pick<ErrorWatch, 'problem' | 'onChange'>
+  readonly #checkActiveConnection: boolean
+  readonly #probes: readonly Hit[]
+  readonly #listeners: ((healthy: boolean) => void)[] = []
+  #answered = false
+  #asking = false
+  #probeProblem = 'the backend has not answered a call yet'
+  #last: boolean
 
-  function ask(): void {
-    if (answered || asking || !counters.healthy) return
-    const values = counters.add(probes)
-    if (values instanceof Promise) void askLater(values)
-    else answered = true
+  /**
+   * @param checkActiveConnection the setting KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION
+   * @param cacheKeyPrefix the setting CACHE_KEY_PREFIX. The ACL of a Redis user may allow only keys with this
+   * prefix.
+   */
+  constructor(
+    counters: Pick<Counters, 'add' | 'healthy' | 'problem' | 'onHealth'>,
+    errors: Pick<ErrorWatch, 'problem' | 'onChange'>,
+    checkActiveConnection: boolean,
+    cacheKeyPrefix: string,
+  ) {
+    this.#counters = counters
+    this.#errors = errors
+    this.#checkActiveConnection = checkActiveConnection
+    this.#probes = createProbes(cacheKeyPrefix)
+    this.#ask()
+    this.#last = this.healthy
+    counters.onHealth(() => {
+      this.#ask()
+      this.#check()
+    })
+    errors.onChange(() => this.#check())
   }
 
-  async function askLater(values: Promise<unknown>): Promise<void> {
-    asking = true
+  get healthy(): boolean {
+    return this.problem === ''
+  }
+
+  get problem(): string {
+    const { healthy, problem } = this.#counters
+    if (!this.#answered) return healthy ? this.#probeProblem : problem
+    if (!this.#checkActiveConnection) return ''
+    return healthy ? this.#errors.problem : problem
+  }
+
+  onHealth(listener: (healthy: boolean) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  #ask(): void {
+    if (this.#answered || this.#asking || !this.#counters.healthy) return
+    const values = this.#counters.add(this.#probes)
+    if (values instanceof Promise) void this.#await(values)
+    else this.#answered = true
+  }
+
+  async #await(values: Promise<unknown>): Promise<void> {
+    this.#asking = true
     try {
       await values
-      answered = true
+      this.#answered = true
     } catch (error) {
-      probeProblem = (error as Error).message
-      setTimeout(ask, retryMs).unref()
+      this.#probeProblem = (error as Error).message
+      setTimeout(() => this.#ask(), retryMs).unref()
     }
-    asking = false
-    check()
+    this.#asking = false
+    this.#check()
   }
 
-  function problem(): string {
-    if (!answered) return counters.healthy ? probeProblem : counters.problem
-    if (!checkActiveConnection) return ''
-    return counters.healthy ? errors.problem : counters.problem
+  #check(): void {
+    if (this.healthy === this.#last) return
+    this.#last = !this.#last
+    for (const listener of this.#listeners) listener(this.#last)
   }
-
-  function check(): void {
-    if ((problem() === '') === last) return
-    last = !last
-    for (const listener of listeners) listener(last)
-  }
-
-  ask()
-  last = problem() === ''
-  counters.onHealth(() => {
-    ask()
-    check()
-  })
-  errors.onChange(check)
-  function onHealth(listener: (healthy: boolean) => void): void {
-    listeners.push(listener)
-  }
-
-  return withHealth({ onHealth }, { healthy: () => problem() === '', problem })
-}
-
-/** Detects that a backend answers all calls with errors. */
-export interface ErrorWatch {
-  /** Records a call that was counted. */
-  succeeded(): void
-  /** Records a call that was not counted. */
-  failed(error: Error): void
-  /** The last error, while all calls fail (see `errorWatchLimits`); empty otherwise. */
-  readonly problem: string
-  /** Adds a listener that is called when `problem` becomes empty or stops being empty. */
-  onChange(listener: () => void): void
 }
 
 export const errorWatchLimits = {
@@ -124,45 +122,55 @@ export const errorWatchLimits = {
   idleMs: 10_000,
 } as const
 
-export function createErrorWatch(clock: Clock): ErrorWatch {
-  const { failures: maxFailures, failingMs, idleMs } = errorWatchLimits
-  const listeners: (() => void)[] = []
-  let failures = 0
-  let firstMs = 0
-  let lastMs = 0
-  let timer: NodeJS.Timeout | undefined
-  // A field, because V8 would keep an object with an accessor as a slow hash table.
-  const watch: ErrorWatch & { problem: string } = {
-    problem: '',
-    succeeded() {
-      failures = 0
-      if (watch.problem !== '') change('')
-    },
-    failed({ message }) {
-      lastMs = clock.monotonicMs()
-      if (failures === 0) firstMs = lastMs
-      failures += 1
-      if (watch.problem !== '') watch.problem = message
-      else if (failures >= maxFailures && lastMs - firstMs >= failingMs) change(message)
-    },
-    onChange: listener => listeners.push(listener),
+/** Detects that a backend answers all calls with errors. */
+export class ErrorWatch {
+  readonly #clock: Clock
+  readonly #listeners: (() => void)[] = []
+  #failures = 0
+  #firstMs = 0
+  #lastMs = 0
+  #timer: NodeJS.Timeout | undefined
+  /** The last error, while all calls fail (see `errorWatchLimits`); empty otherwise. */
+  problem = ''
+
+  constructor(clock: Clock) {
+    this.#clock = clock
   }
 
-  function change(problem: string): void {
-    watch.problem = problem
-    clearTimeout(timer)
-    if (problem !== '') awaitIdle(idleMs)
-    for (const listener of listeners) listener()
+  /** Records a call that was counted. */
+  succeeded(): void {
+    this.#failures = 0
+    if (this.problem !== '') this.#change('')
   }
 
-  function awaitIdle(waitMs: number): void {
-    timer = setTimeout(() => {
-      const leftMs = lastMs + idleMs - clock.monotonicMs()
-      if (leftMs > 0) awaitIdle(leftMs)
-      else watch.succeeded()
+  /** Records a call that was not counted. */
+  failed({ message }: Error): void {
+    this.#lastMs = this.#clock.monotonicMs()
+    if (this.#failures === 0) this.#firstMs = this.#lastMs
+    this.#failures += 1
+    const { failures, failingMs } = errorWatchLimits
+    if (this.problem !== '') this.problem = message
+    else if (this.#failures >= failures && this.#lastMs - this.#firstMs >= failingMs) this.#change(message)
+  }
+
+  /** Adds a listener that is called when `problem` becomes empty or stops being empty. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  #change(problem: string): void {
+    this.problem = problem
+    clearTimeout(this.#timer)
+    if (problem !== '') this.#awaitIdle(errorWatchLimits.idleMs)
+    for (const listener of this.#listeners) listener()
+  }
+
+  #awaitIdle(waitMs: number): void {
+    this.#timer = setTimeout(() => {
+      const leftMs = this.#lastMs + errorWatchLimits.idleMs - this.#clock.monotonicMs()
+      if (leftMs > 0) this.#awaitIdle(leftMs)
+      else this.succeeded()
     }, waitMs)
-    timer.unref()
+    this.#timer.unref()
   }
-
-  return watch
 }

@@ -76,6 +76,9 @@ export interface Hit {
   readonly perSecond?: boolean
 }
 
+/** The reason why calls are rejected after `close`. */
+export const closedText = 'the counters are closed'
+
 /** The largest value that a counter reports. Every limit is below it. */
 export const maxCount = Number.MAX_SAFE_INTEGER
 

@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
 import { createMemoryAdmission } from './admission/memory-admission.ts'
 import { stopOverLimit, toReadOnly } from './batching/split-batch.ts'
-import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
+import { type Counters, CountersError, closedText, type Hit, maxCount } from './counters.ts'
 import { type Expiring, ExpiringTable } from './expiring-table.ts'
 
 interface MemoryCountersOptions {
@@ -77,14 +77,14 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const memory: MemoryCounters & { size: number } = {
     size: 0,
     add(batch) {
-      if (closed) return Promise.reject(new CountersError('the counters are closed'))
+      if (closed) return Promise.reject(new CountersError(closedText))
       const nowSeconds = clock.monotonicMs() / 1000
       const counted = stopWhenOver ? stopOverLimit(batch, addAll(batch.map(toReadOnly), nowSeconds)) : batch
       const values = addAll(counted, nowSeconds)
       memory.size = counters.size
       return values
     },
-    admit: checks => (closed ? Promise.reject(new CountersError('the counters are closed')) : admit(checks)),
+    admit: checks => (closed ? Promise.reject(new CountersError(closedText)) : admit(checks)),
     healthy: true,
     problem: '',
     onHealth() {},

@@ -5,9 +5,9 @@ import type { BusyPollMode } from './connections/busy-poll.ts'
 import { followTlsFiles, type TlsOptions } from './connections/connect-socket.ts'
 import type { Counters } from './counters.ts'
 import { createMemoryCounters } from './memory.ts'
-import { createPerSecondCounters } from './per-second-backend.ts'
+import { PerSecondCounters } from './per-second-backend.ts'
 import { createRedisCounters } from './redis/redis.ts'
-import type { RedisCountersOptions } from './redis/redis-setup.ts'
+import type { RedisCounters } from './redis/redis-setup.ts'
 
 /** The settings that the counters need, with the names that they have in the table of all settings. */
 export interface CountersSettings {
@@ -49,27 +49,46 @@ export interface CountersSettings {
 export function openCounters(settings: CountersSettings, stats: BackendStats, log: Log): Counters {
   const { backendType, stopIncrementWhenOverLimit: stopWhenOver } = settings
   if (backendType === 'memory') return createMemoryCounters({ clock: systemClock, stopWhenOver })
-  const shared = { ...sharedOptions(settings, log), stats }
-  const counters = openRedis('KVSTORE', { ...shared, ...instance(settings, log) })
-  if (!settings.redisPerSecond) return counters
-  const perSecond = openRedis('KVSTORE_PERSECOND', { ...shared, ...perSecondInstance(settings, log) })
-  return createPerSecondCounters({ counters, perSecond, stopWhenOver })
+  const open = (prefix: 'redis' | 'redisPerSecond') => openRedis(prefix, settings, stats, log)
+  return settings.redisPerSecond
+    ? new PerSecondCounters(open('redis'), open('redisPerSecond'), stopWhenOver)
+    : open('redis')
 }
 
-type SharedOptions = Omit<RedisCountersOptions, 'url'>
-type InstanceOptions = Pick<RedisCountersOptions, 'url'> & Partial<RedisCountersOptions>
-
-function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
-  return {
-    stopWhenOver: settings.stopIncrementWhenOverLimit,
-    deadlineMs: settings.backendDeadlineMs,
-    busyPoll: settings.backendBusyPoll,
-    random: Math.random,
-    onWarning: (message, fields) => log.warn(message, fields),
+/** @param prefix of the names of the settings: the main or the per-second Redis */
+function openRedis(
+  prefix: 'redis' | 'redisPerSecond',
+  settings: CountersSettings,
+  stats: BackendStats,
+  log: Log,
+): RedisCounters {
+  const isMain = prefix === 'redis'
+  // Both use the same files, as in envoyproxy/ratelimit.
+  const tls = settings[`${prefix}Tls`] ? openTls(settings, log) : undefined
+  try {
+    return createRedisCounters({
+      pool: isMain ? 'redis_pool' : 'redis_per_second_pool',
+      type: settings[`${prefix}Type`],
+      url: settings[`${prefix}Url`],
+      socketType: settings[`${prefix}SocketType`],
+      auth: settings[`${prefix}Auth`],
+      sentinelAuth: settings[`${prefix}SentinelAuth`],
+      tls,
+      stallTimeoutMs: settings[`${prefix}TimeoutMs`],
+      pipelineWindowMs: settings[`${prefix}PipelineWindowMs`],
+      pipelineLimit: settings[`${prefix}PipelineLimit`],
+      stopWhenOver: settings.stopIncrementWhenOverLimit,
+      deadlineMs: settings.backendDeadlineMs,
+      busyPoll: settings.backendBusyPoll,
+      stats,
+      random: Math.random,
+      onWarning: (message, fields) => log.warn(message, fields),
+    })
+  } catch (error) {
+    throw new Error(`${isMain ? 'KVSTORE' : 'KVSTORE_PERSECOND'}_URL: ${(error as Error).message}`)
   }
 }
 
-/** The main and the per-second Redis use the same files, as in envoyproxy/ratelimit. */
 function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
   const files = {
     prefix: 'KVSTORE_TLS_',
@@ -79,42 +98,4 @@ function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
     skipHostnameVerification: settings.redisTlsSkipHostnameVerification,
   }
   return followTlsFiles(files, log)
-}
-
-function instance(settings: CountersSettings, log: Log): InstanceOptions {
-  return {
-    pool: 'redis_pool',
-    type: settings.redisType,
-    url: settings.redisUrl,
-    socketType: settings.redisSocketType,
-    auth: settings.redisAuth,
-    sentinelAuth: settings.redisSentinelAuth,
-    stallTimeoutMs: settings.redisTimeoutMs,
-    pipelineWindowMs: settings.redisPipelineWindowMs,
-    pipelineLimit: settings.redisPipelineLimit,
-    ...(settings.redisTls ? { tls: openTls(settings, log) } : {}),
-  }
-}
-
-function perSecondInstance(settings: CountersSettings, log: Log): InstanceOptions {
-  return {
-    pool: 'redis_per_second_pool',
-    type: settings.redisPerSecondType,
-    url: settings.redisPerSecondUrl,
-    socketType: settings.redisPerSecondSocketType,
-    auth: settings.redisPerSecondAuth,
-    sentinelAuth: settings.redisPerSecondSentinelAuth,
-    stallTimeoutMs: settings.redisPerSecondTimeoutMs,
-    pipelineWindowMs: settings.redisPerSecondPipelineWindowMs,
-    pipelineLimit: settings.redisPerSecondPipelineLimit,
-    ...(settings.redisPerSecondTls ? { tls: openTls(settings, log) } : {}),
-  }
-}
-
-function openRedis(prefix: string, options: RedisCountersOptions) {
-  try {
-    return createRedisCounters(options)
-  } catch (error) {
-    throw new Error(`${prefix}_URL: ${(error as Error).message}`)
-  }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 import { createMemoryCounters } from './memory.ts'
-import { createPerSecondCounters } from './per-second-backend.ts'
+import { PerSecondCounters } from './per-second-backend.ts'
 import { countersContract } from './testing/counters.contract.ts'
 import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
 
@@ -15,7 +15,7 @@ function open(stopWhenOver = false) {
     nowMs += 1_000 * seconds
   }
   return {
-    counters: createPerSecondCounters({ counters: main, perSecond: small, stopWhenOver }),
+    counters: new PerSecondCounters(main, small, stopWhenOver),
     main,
     small,
     elapse,
@@ -25,7 +25,13 @@ function open(stopWhenOver = false) {
 /** Marks the hits of keys with an odd first character as hits of limits per second. */
 function mixed(counters: Counters): Counters {
   const mark = (hit: Hit): Hit => ({ ...hit, perSecond: hit.key.charCodeAt(0) % 2 === 1 })
-  return { ...counters, healthy: counters.healthy, problem: '', add: batch => counters.add(batch.map(mark)) }
+  return {
+    healthy: true,
+    problem: '',
+    add: batch => counters.add(batch.map(mark)),
+    onHealth() {},
+    close: () => counters.close(),
+  }
 }
 
 countersContract('two instances', async () => {
@@ -77,7 +83,7 @@ function backend() {
 
 test('healthy while both backends are, with the problem of the unhealthy one', () => {
   const [main, small] = [backend(), backend()]
-  const counters = createPerSecondCounters({ counters: main, perSecond: small, stopWhenOver: false })
+  const counters = new PerSecondCounters(Object.assign(main, { admit: () => [] }), small, false)
   const health: boolean[] = []
   counters.onHealth(healthy => health.push(healthy))
   assert.equal(counters.problem, 'it is away')

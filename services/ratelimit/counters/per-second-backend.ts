@@ -1,67 +1,78 @@
+import type { LimitCheck } from './admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from './batching/split-batch.ts'
 import type { Counters, Hit } from './counters.ts'
-import { withHealth } from './with-health.ts'
 
-interface PerSecondOptions {
-  /** The counters of all limits except those with the unit second. */
-  readonly counters: Counters
+type AdmittingCounters = Counters & Pick<Required<Counters>, 'admit'>
+
+/**
+ * Counters with a separate backend for limits with the unit second. That backend may be small and may lose
+ * counters, since little is lost with them. Calls with algorithms or several limits are counted in the main
+ * backend, even if their unit is a second. Healthy while both backends are.
+ */
+export class PerSecondCounters implements AdmittingCounters {
+  readonly #main: AdmittingCounters
+  readonly #perSecond: Counters
+  readonly #stopWhenOver: boolean
+
   /**
-   * The counters of limits with the unit second. Its Redis may be small and may lose counters, since little
-   * is lost with them.
+   * @param stopWhenOver whether both backends stop counting over the limit. A batch that uses both then takes
+   * two steps, and hits that other callers add between the steps are not seen.
    */
-  readonly perSecond: Counters
-  /**
-   * Whether both backends stop counting over the limit. A batch that uses both then takes two steps, and hits
-   * that other callers add between the steps are not seen.
-   */
-  readonly stopWhenOver: boolean
-}
-
-/** Counters with a separate backend for limits per second. Healthy while both backends are. */
-export function createPerSecondCounters(options: PerSecondOptions): Counters {
-  const { counters, perSecond, stopWhenOver } = options
-  const listeners: ((healthy: boolean) => void)[] = []
-  let healthy = bothHealthy()
-
-  function bothHealthy(): boolean {
-    return counters.healthy && perSecond.healthy
+  constructor(main: AdmittingCounters, perSecond: Counters, stopWhenOver: boolean) {
+    this.#main = main
+    this.#perSecond = perSecond
+    this.#stopWhenOver = stopWhenOver
   }
 
-  function checkHealth(): void {
-    if (bothHealthy() === healthy) return
-    healthy = !healthy
-    for (const listener of listeners) listener(healthy)
+  get healthy(): boolean {
+    return this.#main.healthy && this.#perSecond.healthy
   }
 
-  counters.onHealth(checkHealth)
-  perSecond.onHealth(checkHealth)
-
-  const pickBackend = (hit: Hit) => (hit.perSecond ? perSecond : counters)
-  const addToBoth = (batch: readonly Hit[]) => addSplit(batch, pickBackend, (owner, part) => owner.add(part))
-
-  function problem(): string {
-    if (!counters.healthy) return counters.problem
-    return perSecond.healthy ? '' : `per second: ${perSecond.problem}`
+  get problem(): string {
+    if (!this.#main.healthy) return this.#main.problem
+    return this.#perSecond.healthy ? '' : `per second: ${this.#perSecond.problem}`
   }
 
-  function add(batch: readonly Hit[]): ReturnType<Counters['add']> {
+  onHealth(listener: (healthy: boolean) => void): void {
+    let last = this.healthy
+    const check = () => {
+      if (this.healthy === last) return
+      last = !last
+      listener(last)
+    }
+    this.#main.onHealth(check)
+    this.#perSecond.onHealth(check)
+  }
+
+  add(batch: readonly Hit[]): ReturnType<Counters['add']> {
     const [first] = batch
-    if (first === undefined) return counters.add(batch)
-    const owner = pickBackend(first)
-    if (batch.every(hit => pickBackend(hit) === owner)) return owner.add(batch)
-    return stopWhenOver ? addInTwoSteps(addToBoth, batch) : addToBoth(batch)
+    if (first === undefined) return this.#main.add(batch)
+    const owner = this.#pickBackend(first)
+    if (batch.every(hit => this.#pickBackend(hit) === owner)) return owner.add(batch)
+    return this.#stopWhenOver ? addInTwoSteps(part => this.#addToBoth(part), batch) : this.#addToBoth(batch)
   }
 
-  function onHealth(listener: (healthy: boolean) => void): void {
-    listeners.push(listener)
+  admit(checks: readonly LimitCheck[]): ReturnType<AdmittingCounters['admit']> {
+    return this.#main.admit(checks)
   }
 
-  async function close(): Promise<void> {
-    await Promise.all([counters.close(), perSecond.close()])
+  async findObstacle(keyPrefix: string): Promise<string> {
+    return (await this.#main.findObstacle?.(keyPrefix)) ?? ''
   }
 
-  // Calls with algorithms or several limits are counted in the main backend, even if their unit is a second.
-  const { admit, findObstacle } = counters
-  const parts = { add, onHealth, close, ...(admit && { admit }), ...(findObstacle && { findObstacle }) }
-  return withHealth(parts, { healthy: () => healthy, problem })
+  async close(): Promise<void> {
+    await Promise.all([this.#main.close(), this.#perSecond.close()])
+  }
+
+  #pickBackend(hit: Hit): Counters {
+    return hit.perSecond ? this.#perSecond : this.#main
+  }
+
+  #addToBoth(batch: readonly Hit[]): Promise<readonly number[]> {
+    return addSplit(
+      batch,
+      hit => this.#pickBackend(hit),
+      (owner, part) => owner.add(part),
+    )
+  }
 }

@@ -62,7 +62,7 @@ export function openLimiter(
     mode: settings.backendFailureMode,
     local: localCounters(settings.backendFailureMode, clock),
     localShare: settings.backendFailureLocalShare,
-    onSuccess: errors.succeeded,
+    onSuccess: () => errors.succeeded(),
     onFailure(error) {
       failures.value += 1
       errors.failed(error)

@@ -3,10 +3,10 @@ import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from '../counters.ts'
-import { createPipeline, hitsPerWrite, type Pipeline, type PipelineOptions } from './pipeline.ts'
+import { hitsPerWrite, Pipeline, type PipelineOptions } from './pipeline.ts'
 import type { OnAnswers, Send } from './send.ts'
 import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
-import { createTouchedKeys, KeyHash } from './touched-keys.ts'
+import { KeyHash, TouchedKeys } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
 
@@ -41,7 +41,7 @@ function setUp(t: TestContext, options: Partial<PipelineOptions> = {}): Setup {
     waiting.push(onAnswers)
   }
   const defaults = { deadlineMs: 10_000, windowMs: 0, limit: 0, maxHitsInFlight: 100 }
-  const pipeline = createPipeline({ send: sendSums(send, createTouchedKeys(100)), ...defaults, ...options })
+  const pipeline = new Pipeline({ send: sendSums(send, new TouchedKeys(100)), ...defaults, ...options })
   t.after(() => pipeline.close())
   return { pipeline, writes, answer: (counts, problem) => waiting.shift()?.(counts, problem) }
 }
@@ -136,7 +136,7 @@ test('values equal those of counting one by one, in the order of arrival', async
         if (atOnce) onAnswers(counts, undefined)
         else setImmediate(() => setImmediate(() => onAnswers(counts, undefined)))
       }
-      const sums = sendSums(send, createTouchedKeys(most.maxTouchedKeys, most.hash))
+      const sums = sendSums(send, new TouchedKeys(most.maxTouchedKeys, most.hash))
       const { pipeline } = setUp(t, { send: sums, limit: most.limit })
       const ledger = createLedger(starts)
       const expected = calls.flatMap(turn => turn.map(batch => oneByOne(ledger, batch)))

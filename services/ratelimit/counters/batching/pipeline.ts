@@ -1,16 +1,5 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { CountersError, type Hit } from '../counters.ts'
-
-/**
- * Collects concurrent calls into batches and sends each batch in one write, through `send`. An item is one
- * hit of a call, answered with a number, or one limit check of a call, answered with an outcome.
- */
-export interface Pipeline<Item = Hit, Value = number> {
-  /** Has the contract of `Counters.add`, or of `Counters.admit`. */
-  add(batch: readonly Item[]): Promise<readonly Value[]>
-  /** Rejects the calls that have no answer yet, and all later ones. */
-  close(): void
-}
+import { CountersError, closedText, type Hit } from '../counters.ts'
 
 export interface PipelineOptions<Item = Hit, Value = number> {
   readonly send: SendCalls<Item, Value>
@@ -61,79 +50,85 @@ interface PendingAdd<Item, Value> extends TimedCall, PipelineCall<Item> {
  */
 export const hitsPerWrite = 50
 
-const closedText = 'the counters are closed'
+/**
+ * Collects concurrent calls into batches and sends each batch in one write, through `send`. An item is one
+ * hit of a call, answered with a number, or one limit check of a call, answered with an outcome.
+ */
+export class Pipeline<Item = Hit, Value = number> {
+  readonly #send: SendCalls<Item, Value>
+  readonly #windowMs: number
+  /** Collected hits are sent at once when there are this many. */
+  readonly #mostHits: number
+  readonly #maxHitsInFlight: number
+  readonly #clock: Clock
+  readonly #deadlines: Deadlines
+  #collected: PendingAdd<Item, Value>[] = []
+  #collectedHits = 0
+  #cancelWindow: (() => void) | undefined
+  #hitsInFlight = 0
+  #closed = false
 
-export function createPipeline<Item = Hit, Value = number>(
-  options: PipelineOptions<Item, Value>,
-): Pipeline<Item, Value> {
-  const { send, deadlineMs, windowMs, limit, maxHitsInFlight, clock = systemClock } = options
-  const mostHits = limit > 0 ? limit : windowMs > 0 ? Number.POSITIVE_INFINITY : hitsPerWrite
-  const deadlines = createDeadlines(deadlineMs, clock)
-  let collected: PendingAdd<Item, Value>[] = []
-  let collectedHits = 0
-  let cancelWindow: (() => void) | undefined
-  let hitsInFlight = 0
-  let closed = false
-
-  function collect(add: PendingAdd<Item, Value>): void {
-    cancelWindow ??= schedule(sendCollected, windowMs)
-    collected.push(add)
-    collectedHits += add.batch.length
-    if (collectedHits >= mostHits) sendCollected()
+  constructor(options: PipelineOptions<Item, Value>) {
+    const { send, deadlineMs, windowMs, limit, maxHitsInFlight, clock = systemClock } = options
+    this.#send = send
+    this.#windowMs = windowMs
+    this.#mostHits = limit > 0 ? limit : windowMs > 0 ? Number.POSITIVE_INFINITY : hitsPerWrite
+    this.#maxHitsInFlight = maxHitsInFlight
+    this.#clock = clock
+    this.#deadlines = new Deadlines(deadlineMs, clock)
   }
 
-  function sendCollected(): void {
-    const hits = collectedHits
-    // Calls that were rejected at their deadline are no longer sent, so their hits are not counted.
-    const adds = collected.filter(add => !add.settled)
-    dropCollected()
-    if (adds.length === 0) {
-      hitsInFlight -= hits
-      deadlines.forgetSettled()
-      return
+  /** Has the contract of `Counters.add`, or of `Counters.admit`. */
+  add(batch: readonly Item[]): Promise<readonly Value[]> {
+    if (this.#closed) return Promise.reject(new CountersError(closedText))
+    if (batch.length === 0) return Promise.resolve([])
+    if (this.#hitsInFlight + batch.length > this.#maxHitsInFlight) {
+      const problem = `too many hits in flight: ${this.#hitsInFlight} and ${batch.length} more`
+      return Promise.reject(new CountersError(`${problem}; the limit is ${this.#maxHitsInFlight}`))
     }
-    send(adds, answerOf => {
-      hitsInFlight -= hits
-      settle(adds, answerOf)
-      deadlines.forgetSettled()
-    })
+    this.#hitsInFlight += batch.length
+    const { promise, resolve, reject } = Promise.withResolvers<readonly Value[]>()
+    const startedMs = this.#clock.monotonicMs()
+    const add = { batch, startedMs, resolve, reject, settled: false, next: undefined }
+    this.#deadlines.watch(add)
+    this.#collect(add)
+    return promise
   }
 
-  function dropCollected(): void {
-    cancelWindow?.()
-    cancelWindow = undefined
-    collected = []
-    collectedHits = 0
+  /** Rejects the calls that have no answer yet, and all later ones. */
+  close(): void {
+    this.#closed = true
+    this.#dropCollected()
+    this.#deadlines.rejectAll(closedText)
   }
 
-  return {
-    add(batch) {
-      if (closed) return Promise.reject(new CountersError(closedText))
-      if (batch.length === 0) return Promise.resolve([])
-      if (hitsInFlight + batch.length > maxHitsInFlight) {
-        const problem = `too many hits in flight: ${hitsInFlight} and ${batch.length} more`
-        return Promise.reject(new CountersError(`${problem}; the limit is ${maxHitsInFlight}`))
-      }
-      hitsInFlight += batch.length
-      const { promise, resolve, reject } = Promise.withResolvers<readonly Value[]>()
-      const startedMs = clock.monotonicMs()
-      const add: PendingAdd<Item, Value> = {
-        batch,
-        startedMs,
-        resolve,
-        reject,
-        settled: false,
-        next: undefined,
-      }
-      deadlines.watch(add)
-      collect(add)
-      return promise
-    },
-    close() {
-      closed = true
-      dropCollected()
-      deadlines.rejectAll(closedText)
-    },
+  #collect(add: PendingAdd<Item, Value>): void {
+    this.#cancelWindow ??= schedule(() => this.#sendCollected(), this.#windowMs)
+    this.#collected.push(add)
+    this.#collectedHits += add.batch.length
+    if (this.#collectedHits >= this.#mostHits) this.#sendCollected()
+  }
+
+  #sendCollected(): void {
+    const hits = this.#collectedHits
+    // Calls that were rejected at their deadline are no longer sent, so their hits are not counted.
+    const adds = this.#collected.filter(add => !add.settled)
+    this.#dropCollected()
+    if (adds.length === 0) this.#finish(adds, hits)
+    else this.#send(adds, answerOf => this.#finish(adds, hits, answerOf))
+  }
+
+  #finish(adds: readonly PendingAdd<Item, Value>[], hits: number, answerOf?: AnswerOf<Value>): void {
+    this.#hitsInFlight -= hits
+    if (answerOf !== undefined) settle(adds, answerOf)
+    this.#deadlines.forgetSettled()
+  }
+
+  #dropCollected(): void {
+    this.#cancelWindow?.()
+    this.#cancelWindow = undefined
+    this.#collected = []
+    this.#collectedHits = 0
   }
 }
 
@@ -171,17 +166,8 @@ interface TimedCall {
   readonly startedMs: number
   readonly reject: (error: CountersError) => void
   settled: boolean
-  /** The next younger call; maintained by `createDeadlines`. */
+  /** The next younger call; maintained by `Deadlines`. */
   next: TimedCall | undefined
-}
-
-/** Watches calls that all have the same timeout. One timer, for the oldest call, is enough. */
-interface Deadlines {
-  watch(call: TimedCall): void
-  /** Drops the settled calls at the old end of the list, up to the first call that still waits. */
-  forgetSettled(): void
-  /** Rejects all calls that still wait, and stops the timer. */
-  rejectAll(problem: string): void
 }
 
 /**
@@ -191,62 +177,67 @@ interface Deadlines {
  */
 const timerResolutionMs = 1
 
-function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
-  let oldest: TimedCall | undefined
-  let newest: TimedCall | undefined
-  let timer: NodeJS.Timeout | undefined
+/** Watches calls that all have the same timeout. One timer, for the oldest call, is enough. */
+class Deadlines {
+  readonly #deadlineMs: number
+  readonly #clock: Clock
+  #oldest: TimedCall | undefined
+  #newest: TimedCall | undefined
+  #timer: NodeJS.Timeout | undefined
 
-  function forgetOldest(): void {
-    if (oldest === undefined) return
-    const { next } = oldest
+  constructor(deadlineMs: number, clock: Clock) {
+    this.#deadlineMs = deadlineMs
+    this.#clock = clock
+  }
+
+  watch(call: TimedCall): void {
+    if (this.#newest === undefined) this.#oldest = call
+    else this.#newest.next = call
+    this.#newest = call
+    if (this.#timer === undefined) this.#plan(this.#deadlineMs)
+  }
+
+  /** Drops the settled calls at the old end of the list, up to the first call that still waits. */
+  forgetSettled(): void {
+    while (this.#oldest?.settled) this.#forgetOldest()
+  }
+
+  /** Rejects all calls that still wait, and stops the timer. */
+  rejectAll(problem: string): void {
+    clearTimeout(this.#timer)
+    for (this.forgetSettled(); this.#oldest !== undefined; this.forgetSettled()) reject(this.#oldest, problem)
+  }
+
+  #forgetOldest(): void {
+    if (this.#oldest === undefined) return
+    const { next } = this.#oldest
     // Unlinks the call: otherwise one call that has moved to V8's old generation keeps all later calls alive.
-    oldest.next = undefined
-    oldest = next
-    if (next === undefined) newest = undefined
+    this.#oldest.next = undefined
+    this.#oldest = next
+    if (next === undefined) this.#newest = undefined
   }
 
-  function forgetSettled(): void {
-    while (oldest?.settled) forgetOldest()
+  #plan(leftMs: number): void {
+    // Before calls are rejected the event loop reads what has arrived: a long turn of the loop must not be
+    // taken for a slow backend.
+    this.#timer = setTimeout(() => setImmediate(() => this.#rejectLate()), leftMs - timerResolutionMs)
   }
 
-  function rejectOldest(problem: string): void {
-    if (oldest === undefined) return
-    oldest.settled = true
-    oldest.reject(new CountersError(problem))
-  }
-
-  function rejectLate(): void {
-    timer = undefined
-    const nowMs = clock.monotonicMs()
-    for (forgetSettled(); oldest !== undefined; forgetSettled()) {
-      const leftMs = oldest.startedMs + deadlineMs - nowMs
+  #rejectLate(): void {
+    this.#timer = undefined
+    const nowMs = this.#clock.monotonicMs()
+    for (this.forgetSettled(); this.#oldest !== undefined; this.forgetSettled()) {
+      const leftMs = this.#oldest.startedMs + this.#deadlineMs - nowMs
       if (leftMs > timerResolutionMs) {
-        timer = setTimeout(readFirst, leftMs - timerResolutionMs)
+        this.#plan(leftMs)
         return
       }
-      rejectOldest(`the backend did not answer within ${deadlineMs} ms`)
+      reject(this.#oldest, `the backend did not answer within ${this.#deadlineMs} ms`)
     }
   }
+}
 
-  /**
-   * Lets the event loop read what has arrived before calls are rejected: a long turn of the loop must not be
-   * taken for a slow backend.
-   */
-  function readFirst(): void {
-    setImmediate(rejectLate)
-  }
-
-  return {
-    watch(call) {
-      if (newest === undefined) oldest = call
-      else newest.next = call
-      newest = call
-      timer ??= setTimeout(readFirst, deadlineMs - timerResolutionMs)
-    },
-    forgetSettled,
-    rejectAll(problem) {
-      clearTimeout(timer)
-      for (; oldest !== undefined; forgetOldest()) if (!oldest.settled) rejectOldest(problem)
-    },
-  }
+function reject(call: TimedCall, problem: string): void {
+  call.settled = true
+  call.reject(new CountersError(problem))
 }

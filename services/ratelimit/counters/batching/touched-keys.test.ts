@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createTouchedKeys, KeyHash } from './touched-keys.ts'
+import { KeyHash, TouchedKeys } from './touched-keys.ts'
 
 test('keys in use are remembered, and others are forgotten at the limit', () => {
-  const keys = createTouchedKeys(10)
+  const keys = new TouchedKeys(10)
   keys.of('used').expirySentSeconds = 60
   keys.of('unused').expirySentSeconds = 60
   for (let index = 0; index < 100; index += 1) {
@@ -14,7 +14,7 @@ test('keys in use are remembered, and others are forgotten at the limit', () => 
 })
 
 test('a key is remembered until clear, and its windows are separate', () => {
-  const keys = createTouchedKeys(10)
+  const keys = new TouchedKeys(10)
   keys.of('a_60').expirySentSeconds = 60
   assert.equal(keys.of('a_60').expirySentSeconds, 60)
   assert.equal(keys.of('a_120').expirySentSeconds, 0)
@@ -23,7 +23,7 @@ test('a key is remembered until clear, and its windows are separate', () => {
 })
 
 test('each key keeps its own state while the table grows and generations change', () => {
-  const keys = createTouchedKeys(40_000)
+  const keys = new TouchedKeys(40_000)
   const known = Array.from({ length: 20_000 }, (_, index) => keys.of(`key-${index}`))
   for (const [index, touched] of known.entries()) {
     touched.expirySentSeconds = 1 + index
@@ -36,7 +36,7 @@ test('each key keeps its own state while the table grows and generations change'
 })
 
 test('a write goes to the key, not to its former slot', () => {
-  const keys = createTouchedKeys(4)
+  const keys = new TouchedKeys(4)
   const held = keys.of('held')
   for (let index = 0; index < 10; index += 1) keys.of(`other-${index}`).expirySentSeconds = 30
   held.expirySentSeconds = 90

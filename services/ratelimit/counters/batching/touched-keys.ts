@@ -1,24 +1,6 @@
 import { randomInt } from 'node:crypto'
 
 /**
- * The keys, including their window, that this process has touched recently, with a state for each. Each hit
- * looks its key up once. A key may be forgotten; its next touch is then treated as the first.
- *
- * A key is identified by a 64-bit hash with seeds of the process, not by its text: 100,000 keys take 2 to 4
- * MB instead of 14, none of which the garbage collector visits. Two keys with the same hash share one state,
- * so the first increment of the second key may be sent without its expiry. The expiry is not lost: from the
- * backend's reply, each sender detects that the counter was new and then sends the expiry, as it does for a
- * counter that the backend has evicted.
- */
-export interface TouchedKeys {
-  /**
-   * Returns the state of the key. A key that is not remembered is inserted, as one whose expiry was not sent.
-   */
-  of(key: string): TouchedKey
-  clear(): void
-}
-
-/**
  * Returns whether an expiry must be sent: the one that was last sent is shorter than the unit of the hit, so
  * the backend could drop the counter before the unit is over.
  */
@@ -42,15 +24,37 @@ export interface TouchedKey {
 /** At most this many keys are remembered; their table takes about 8 MB. */
 export const defaultMaxTouchedKeys = 390_000
 
-/** @param hash the hash that identifies keys; a test passes one with collisions */
-export function createTouchedKeys(maxKeys: number, hash: Hash = new KeyHash()): TouchedKeys {
-  const generations = new Generations(Math.max(1, Math.floor(maxKeys / 2)))
-  return {
-    of(key) {
-      hash.of(key)
-      return new HashedKey(generations, hash.low, hash.high)
-    },
-    clear: () => generations.clear(),
+/**
+ * The keys, including their window, that this process has touched recently, with a state for each. Each hit
+ * looks its key up once. A key may be forgotten; its next touch is then treated as the first.
+ *
+ * A key is identified by a 64-bit hash with seeds of the process, not by its text: 100,000 keys take 2 to 4
+ * MB instead of 14, none of which the garbage collector visits. Two keys with the same hash share one state,
+ * so the first increment of the second key may be sent without its expiry. The expiry is not lost: from the
+ * backend's reply, each sender detects that the counter was new and then sends the expiry, as it does for a
+ * counter that the backend has evicted.
+ */
+export class TouchedKeys {
+  readonly #generations: Generations
+  readonly #hash: Pick<KeyHash, 'low' | 'high' | 'of'>
+
+  /** @param hash the hash that identifies keys; a test passes one with collisions */
+  constructor(maxKeys: number, hash: Pick<KeyHash, 'low' | 'high' | 'of'> = new KeyHash()) {
+    this.#generations = new Generations(Math.max(1, Math.floor(maxKeys / 2)))
+    this.#hash = hash
+  }
+
+  /**
+   * Returns the state of the key. A key that is not remembered is inserted, as one whose expiry was not sent.
+   */
+  of(key: string): TouchedKey {
+    const hash = this.#hash
+    hash.of(key)
+    return new HashedKey(this.#generations, hash.low, hash.high)
+  }
+
+  clear(): void {
+    this.#generations.clear()
   }
 }
 
@@ -130,22 +134,14 @@ class HashedKey implements TouchedKey {
   }
 }
 
-/**
- * A hash function whose result is in two 32-bit fields until the next call of `of`: it allocates no object.
- */
-interface Hash {
-  /** Never 0. */
-  readonly low: number
-  readonly high: number
-  of(text: string): void
-}
-
 const maxSeed = 2 ** 32
 
 /**
  * A 64-bit hash with random seeds, so that clients cannot choose keys that collide. It is not cryptographic.
+ * Two 32-bit fields have the hash until the next call of `of`, so that no object is allocated.
  */
-export class KeyHash implements Hash {
+export class KeyHash {
+  /** Never 0 after a call of `of`. */
   low = 0
   high = 0
   readonly #seeds: readonly [number, number]
@@ -254,12 +250,10 @@ class HashedTable {
   }
 
   #grow(): void {
-    const [lows, highs, expiries, incrementIndexes] = [
-      this.#lows,
-      this.#highs,
-      this.#expiries,
-      this.#incrementIndexes,
-    ]
+    const lows = this.#lows
+    const highs = this.#highs
+    const expiries = this.#expiries
+    const incrementIndexes = this.#incrementIndexes
     const slots = 2 * lows.length
     this.#lows = new Int32Array(slots)
     this.#highs = new Int32Array(slots)

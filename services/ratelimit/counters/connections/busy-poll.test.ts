@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import {
   cooldownFactor,
   createBusyPoll,
@@ -30,13 +31,13 @@ function createLoop() {
     },
     /** Writes so often in a row that the next write is polled for. */
     write(writes = writesBeforePolling): void {
-      for (let write = 0; write < writes; write += 1) poll.begin(1)
+      for (let write = 0; write < writes; write += 1) poll(1)
     },
     /** Waits for an answer that takes `answerMs`, and returns how long the loop was kept awake. */
     wait(answerMs: number, requests = 1): number {
       const startMs = nowMs
       overMs = startMs + answerMs
-      poll.begin(requests)
+      poll(requests)
       while (due !== undefined) {
         nowMs += 0.01
         const callback = due
@@ -115,7 +116,7 @@ test('requests that begin during a poll share it', () => {
   const clock = { nowMs: () => 0, monotonicMs: () => 0 }
   const isOver = () => ++turns > 3
   const poll = createBusyPoll({ clock, isOver, inNextTurn: callback => callbacks.push(callback) })
-  for (let write = 0; write <= writesBeforePolling + 1; write += 1) poll.begin(1)
+  for (let write = 0; write <= writesBeforePolling + 1; write += 1) poll(1)
   while (callbacks.length > 0) callbacks.shift()?.()
   assert.equal(turns, 4)
 })
@@ -124,9 +125,10 @@ test('it never polls when it is off', () => {
   const begun: (() => void)[] = []
   const poll = createBusyPoll({
     mode: 'off',
+    clock: systemClock,
     isOver: () => false,
     inNextTurn: callback => begun.push(callback),
   })
-  for (let write = 0; write <= writesBeforePolling; write += 1) poll.begin(1)
+  for (let write = 0; write <= writesBeforePolling; write += 1) poll(1)
   assert.equal(begun.length, 0)
 })

@@ -2,14 +2,12 @@ import type { LogFields } from '@tollway/chassis/log/log.ts'
 import type { BackendStats } from '../backend-stats.ts'
 
 /**
- * The circuit breaker of one connection. It protects only the latency: while it is open, calls are rejected
- * with its problem at once instead of at their deadline. It opens when replies are due and the server has
- * sent nothing for `breakerSilenceMs`. It closes when the server sends anything, even a late reply or an
- * error, or when the session ends. It needs no probe: while it is open, a reply is always due.
+ * The circuit breaker of one connection. It protects only the latency: while it is open, `ServerConnection`
+ * rejects calls at once instead of at their deadline. It opens when replies are due and the server has sent
+ * nothing for `breakerSilenceMs`. It closes when the server sends anything, even a late reply or an error, or
+ * when the session ends. It needs no probe: while it is open, a reply is always due.
  */
 export interface CircuitBreaker {
-  /** Why calls are rejected; undefined while the breaker is closed. */
-  readonly problem: string | undefined
   open(problem: string): void
   /** Does nothing when the breaker is closed. */
   close(cause: string): void
@@ -46,22 +44,20 @@ export function createBreakers({ stats, prefix, onWarning }: BreakersOptions): C
   let openNow = 0
   stats.gauge(`${prefix}.breaker_open`, () => openNow)
   return server => {
-    // A field, because V8 would keep an object with an accessor as a slow hash table.
-    const breaker: CircuitBreaker & { problem: string | undefined } = {
-      problem: undefined,
+    let isOpen = false
+    return {
       open(problem) {
-        breaker.problem = problem
+        isOpen = true
         openNow += 1
         opened.value += 1
         onWarning('open circuit breaker', { server, reason: problem })
       },
       close(cause) {
-        if (breaker.problem === undefined) return
-        breaker.problem = undefined
+        if (!isOpen) return
+        isOpen = false
         openNow -= 1
         onWarning('close circuit breaker', { server, reason: cause })
       },
     }
-    return breaker
   }
 }

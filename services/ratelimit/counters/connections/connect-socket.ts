@@ -26,7 +26,7 @@ export interface TlsOptions {
 export interface SocketOptions {
   readonly endpoint: ServerEndpoint
   /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
-  readonly tls?: TlsOptions | (() => TlsOptions)
+  readonly tls?: TlsOptions | (() => TlsOptions) | undefined
 }
 
 interface SocketEvents {

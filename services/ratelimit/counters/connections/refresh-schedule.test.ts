@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { createRefreshSchedule } from './refresh-schedule.ts'
+import { RefreshSchedule } from './refresh-schedule.ts'
 
 test('refreshes never overlap, and a request during one causes another one', async t => {
   let runs = 0
   let running = 0
   let finish = () => {}
-  const schedule = createRefreshSchedule({
+  const schedule = new RefreshSchedule({
     async refresh() {
       runs += 1
       running += 1
@@ -37,7 +37,7 @@ test('refreshes never overlap, and a request during one causes another one', asy
 
 test('it refreshes often until settled, and stops when closed', async () => {
   let runs = 0
-  const schedule = createRefreshSchedule({
+  const schedule = new RefreshSchedule({
     async refresh() {
       runs += 1
     },
@@ -58,7 +58,7 @@ test('constant requests are delayed more and more, until a quiet period', async 
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let nowMs = 0
   let runs = 0
-  const schedule = createRefreshSchedule({
+  const schedule = new RefreshSchedule({
     async refresh() {
       runs += 1
     },

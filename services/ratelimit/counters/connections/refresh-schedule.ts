@@ -1,16 +1,5 @@
-import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-
-/** Repeats a task, never twice at once, and earlier on request. */
-export interface RefreshSchedule {
-  /**
-   * Requests a refresh. The first call after a quiet period refreshes within `urgentMs`. If it is called
-   * again after each refresh, the delays grow to `maxUrgentMs`, so that constant changes do not cause
-   * constant refreshes.
-   */
-  refreshSoon(): void
-  close(): void
-}
 
 interface RefreshOptions {
   /** Must not reject. */
@@ -22,74 +11,75 @@ interface RefreshOptions {
   readonly urgentMs: number
   /** The delays that start with `urgentMs` grow to this one. Defaults to `urgentMs`. */
   readonly maxUrgentMs?: number
-  /**
-   * Returns random numbers, uniform in [0, 1). Each delay is between half of its value and all of it, so that
-   * the refreshes of several processes spread.
-   */
+  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /** Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
-/** Starts a schedule, whose first refresh comes in the next turn of the event loop. */
-export function createRefreshSchedule(options: RefreshOptions): RefreshSchedule {
-  const {
-    refresh,
-    isSettled,
-    everyMs,
-    urgentMs,
-    maxUrgentMs = urgentMs,
-    random,
-    clock = systemClock,
-  } = options
-  const jitter = 0.5
-  const urgentBackoff = createBackoff({
-    initialMs: urgentMs,
-    maxMs: maxUrgentMs,
-    factor: 1.5,
-    jitter,
-    random,
-  })
-  let timer: NodeJS.Timeout | undefined
-  let plannedMs = Number.POSITIVE_INFINITY
-  let running = false
-  let wanted = false
-  let closed = false
+/** Each delay is shortened by up to this share, so that the refreshes of several processes spread. */
+const jitter = 0.5
 
-  function plan(waitMs: number): void {
-    if (running || closed) return
-    const atMs = clock.monotonicMs() + waitMs
-    if (atMs >= plannedMs) return
-    plannedMs = atMs
-    clearTimeout(timer)
-    timer = setTimeout(run, Math.max(0, atMs - clock.monotonicMs()))
+/** Repeats a task, never twice at once, and earlier on request; first in the next turn of the event loop. */
+export class RefreshSchedule {
+  readonly #options: RefreshOptions
+  readonly #clock: Clock
+  readonly #urgentBackoff: Backoff
+  #timer: NodeJS.Timeout | undefined
+  #plannedMs = Number.POSITIVE_INFINITY
+  #running = false
+  #wanted = false
+  #closed = false
+
+  constructor(options: RefreshOptions) {
+    const { urgentMs, maxUrgentMs = urgentMs, random, clock = systemClock } = options
+    this.#options = options
+    this.#clock = clock
+    this.#urgentBackoff = createBackoff({
+      initialMs: urgentMs,
+      maxMs: maxUrgentMs,
+      factor: 1.5,
+      jitter,
+      random,
+    })
+    this.#plan(0)
   }
 
-  function spread(waitMs: number): number {
-    return waitMs * (1 - jitter * random())
+  /**
+   * Requests a refresh. The first call after a quiet period refreshes within `urgentMs`. If it is called
+   * again after each refresh, the delays grow to `maxUrgentMs`, so that constant changes do not cause
+   * constant refreshes.
+   */
+  refreshSoon(): void {
+    if (this.#wanted) return
+    this.#wanted = true
+    if (!this.#running) this.#plan(this.#urgentBackoff.nextMs())
   }
 
-  async function run(): Promise<void> {
-    running = true
-    const wasWanted = wanted
-    wanted = false
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+  }
+
+  #plan(waitMs: number): void {
+    if (this.#running || this.#closed) return
+    const atMs = this.#clock.monotonicMs() + waitMs
+    if (atMs >= this.#plannedMs) return
+    this.#plannedMs = atMs
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void this.#run(), waitMs)
+  }
+
+  async #run(): Promise<void> {
+    const { refresh, isSettled, everyMs, random } = this.#options
+    this.#running = true
+    const wasWanted = this.#wanted
+    this.#wanted = false
     await refresh()
-    running = false
-    plannedMs = Number.POSITIVE_INFINITY
-    if (isSettled() && !wasWanted && !wanted) urgentBackoff.reset()
-    plan(isSettled() && !wanted ? spread(everyMs) : urgentBackoff.nextMs())
-  }
-
-  plan(0)
-  return {
-    refreshSoon() {
-      if (wanted) return
-      wanted = true
-      if (!running) plan(urgentBackoff.nextMs())
-    },
-    close() {
-      closed = true
-      clearTimeout(timer)
-    },
+    this.#running = false
+    this.#plannedMs = Number.POSITIVE_INFINITY
+    if (isSettled() && !wasWanted && !this.#wanted) this.#urgentBackoff.reset()
+    const mayWait = isSettled() && !this.#wanted
+    this.#plan(mayWait ? everyMs * (1 - jitter * random()) : this.#urgentBackoff.nextMs())
   }
 }

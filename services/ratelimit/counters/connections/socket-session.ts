@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type BusyPoll, type BusyPollMode, createBusyPoll } from './busy-poll.ts'
+import { type BusyPollMode, createBusyPoll } from './busy-poll.ts'
 import { connectSocket, type SocketOptions } from './connect-socket.ts'
 import { describeLoss, type ServerSession, type SessionEvents } from './server-connection.ts'
 
@@ -49,7 +49,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
   readonly #socket: Socket
   readonly #owed = new ReplyQueue<Reply>()
   readonly #watch: StallWatch
-  readonly #busyPoll: BusyPoll
+  readonly #poll: (requests: number) => void
   readonly #lost: string
   #phase: 'connecting' | 'greeting' | 'serving' = 'connecting'
   #ended = false
@@ -60,7 +60,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
     this.#protocol = protocol
     this.#events = events
     this.#lost = describeLoss(protocol.server)
-    this.#busyPoll = createBusyPoll({ mode, clock, isOver: () => this.#owed.isEmpty })
+    this.#poll = createBusyPoll({ mode, clock, isOver: () => this.#owed.isEmpty })
     this.#watch = this.#createWatch(options)
     this.#watch.begin()
     const parser = protocol.createParser(reply => this.#onReply(reply))
@@ -127,7 +127,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
     if (isLonely || (this.#protocol.timesGreeting && this.#owed.isEmpty)) this.#watch.begin()
     this.#owed.expect(count, onReplies, replies)
     this.#socket.write(requests)
-    if (isLonely) this.#busyPoll.begin(count)
+    if (isLonely) this.#poll(count)
     return this.#socket.writableLength === 0
   }
 
@@ -141,13 +141,11 @@ export abstract class SocketSession<Reply> implements ServerSession {
     const { server, notServing } = this.#protocol
     const owedText = (ms: number) => `${server} owed replies and sent nothing for ${ms} ms`
     const isConnected = () => this.#phase !== 'connecting'
-    return createStallWatch({
+    return new StallWatch({
       clock,
-      silence: {
-        afterMs: () => (this.isServing ? silenceMs : Number.POSITIVE_INFINITY),
-        onBegin: afterMs => this.#events.onSilence(owedText(afterMs)),
-        onEnd: () => this.#events.onResume(),
-      },
+      silenceMs: () => (this.isServing ? silenceMs : Number.POSITIVE_INFINITY),
+      onSilence: ms => this.#events.onSilence(owedText(ms)),
+      onResume: () => this.#events.onResume(),
       timeoutMs: () => (this.isServing ? stallTimeoutMs : connectTimeoutMs),
       isWaiting: () => !this.#ended && !(isConnected() && this.#owed.isEmpty),
       onStall: ms => this.end(this.isServing ? owedText(ms) : notServing(isConnected(), ms)),
@@ -214,89 +212,77 @@ class ReplyQueue<Reply> {
   }
 }
 
-/** Detects that a server from which replies are due makes no progress. One timer watches all due replies. */
-interface StallWatch {
-  /** Starts watching. Called when a reply becomes due while none was. */
-  begin(): void
-  /** Restarts the time without progress; called for every arrival of bytes. */
-  progress(): void
-  stop(): void
-}
-
 interface StallWatchOptions {
   readonly clock: Clock
-  /** The longest time without progress; read at each check. */
-  readonly timeoutMs: () => number
   /** Returns whether a reply is due. */
   readonly isWaiting: () => boolean
+  /** The time without progress after which `onSilence` is called; read at each check. */
+  readonly silenceMs: () => number
+  /** Called once after `silenceMs` without progress. */
+  readonly onSilence: (silenceMs: number) => void
+  /** Called after `onSilence` at the next progress. */
+  readonly onResume: () => void
+  /** The longest time without progress; read at each check. */
+  readonly timeoutMs: () => number
   /** Called after `timeoutMs` without progress; the watch stops then. */
   readonly onStall: (timeoutMs: number) => void
-  /** Reports shorter times without progress; none when left out. */
-  readonly silence?: Silence | undefined
 }
 
-interface Silence {
-  /** The time without progress after which `onBegin` is called; read at each check. */
-  readonly afterMs: () => number
-  /** Called once after `afterMs` without progress. */
-  readonly onBegin: (afterMs: number) => void
-  /** Called after `onBegin` at the next progress. */
-  readonly onEnd: () => void
-}
+/** Detects that a server from which replies are due makes no progress. One timer watches all due replies. */
+class StallWatch {
+  readonly #options: StallWatchOptions
+  #progressMs: number
+  #timer: NodeJS.Timeout | undefined
+  #silent = false
 
-function createStallWatch(options: StallWatchOptions): StallWatch {
-  const { clock, timeoutMs, isWaiting, onStall, silence } = options
-  let progressMs = clock.monotonicMs()
-  let timer: NodeJS.Timeout | undefined
-  let silent = false
-
-  /**
-   * Lets the event loop read what has arrived before the check: the loop, not the server, may have been late.
-   */
-  function readFirst(): void {
-    setImmediate(check)
+  constructor(options: StallWatchOptions) {
+    this.#options = options
+    this.#progressMs = options.clock.monotonicMs()
   }
 
-  function check(): void {
-    timer = undefined
+  /** Starts watching. Called when a reply becomes due while none was. */
+  begin(): void {
+    this.#progressMs = this.#options.clock.monotonicMs()
+    if (this.#timer === undefined) this.#plan(0)
+  }
+
+  /** Restarts the time without progress; called for every arrival of bytes. */
+  progress(): void {
+    this.#progressMs = this.#options.clock.monotonicMs()
+    if (!this.#silent) return
+    this.#silent = false
+    this.stop()
+    this.#plan(0)
+    this.#options.onResume()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #plan(quietMs: number): void {
+    const { silenceMs, timeoutMs } = this.#options
+    const nextMs = this.#silent ? timeoutMs() : Math.min(silenceMs(), timeoutMs())
+    // Before the check the event loop reads what has arrived: the loop, not the server, may have been late.
+    this.#timer = setTimeout(() => setImmediate(() => this.#check()), nextMs - quietMs)
+  }
+
+  #check(): void {
+    const { clock, isWaiting, silenceMs, onSilence, timeoutMs, onStall } = this.#options
+    this.#timer = undefined
     if (!isWaiting()) return
-    const quietMs = clock.monotonicMs() - progressMs
+    const quietMs = clock.monotonicMs() - this.#progressMs
     const stallMs = timeoutMs()
     if (quietMs >= stallMs) {
       onStall(stallMs)
       return
     }
-    const silenceMs = silence?.afterMs() ?? Number.POSITIVE_INFINITY
-    if (!silent && quietMs >= silenceMs) {
-      silent = true
-      silence?.onBegin(silenceMs)
+    const silentAfterMs = silenceMs()
+    if (!this.#silent && quietMs >= silentAfterMs) {
+      this.#silent = true
+      onSilence(silentAfterMs)
     }
-    plan(quietMs)
-  }
-
-  function plan(quietMs: number): void {
-    const silenceMs = silent ? Number.POSITIVE_INFINITY : (silence?.afterMs() ?? Number.POSITIVE_INFINITY)
-    timer = setTimeout(readFirst, Math.min(silenceMs, timeoutMs()) - quietMs)
-  }
-
-  function stop(): void {
-    clearTimeout(timer)
-    timer = undefined
-  }
-
-  return {
-    begin() {
-      progressMs = clock.monotonicMs()
-      if (timer === undefined) plan(0)
-    },
-    progress() {
-      progressMs = clock.monotonicMs()
-      if (!silent) return
-      silent = false
-      stop()
-      plan(0)
-      silence?.onEnd()
-    },
-    stop,
+    this.#plan(quietMs)
   }
 }

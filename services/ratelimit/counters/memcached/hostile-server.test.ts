@@ -5,11 +5,7 @@ import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from '../counters.ts'
-import {
-  createMemcachedCounters,
-  type MemcachedCounters,
-  type MemcachedCountersOptions,
-} from './memcached.ts'
+import { MemcachedCounters, type MemcachedCountersOptions } from './memcached.ts'
 
 /** Answers the requests of one write; `say` sends bytes. */
 type Answer = (requests: string, say: (bytes: string) => void, socket: Socket) => void
@@ -50,7 +46,7 @@ async function listen(t: TestContext, answer: Answer, greeting = 'END\r\n'): Pro
 
 function openOn(t: TestContext, server: FakeServer, options: Partial<MemcachedCountersOptions> = {}) {
   const hostPort = server.address
-  const counters = createMemcachedCounters({ hostPort, deadlineMs: 5_000, random: () => 0.999, ...options })
+  const counters = new MemcachedCounters({ hostPort, deadlineMs: 5_000, random: () => 0.999, ...options })
   t.after(() => counters.close())
   return counters
 }

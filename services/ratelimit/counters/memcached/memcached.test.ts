@@ -8,11 +8,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters.ts'
 import { countersContract } from '../testing/counters.contract.ts'
-import {
-  createMemcachedCounters,
-  type MemcachedCounters,
-  type MemcachedCountersOptions,
-} from './memcached.ts'
+import { MemcachedCounters, type MemcachedCountersOptions } from './memcached.ts'
 import { isLegalKey, MalformedKeyError } from './request.ts'
 import { pickServer } from './server-list.ts'
 
@@ -22,7 +18,7 @@ const skip = missingProgram('memcached')
 const patientMs = 5_000
 
 function create(options: Partial<MemcachedCountersOptions>): MemcachedCounters {
-  return createMemcachedCounters({ deadlineMs: patientMs, random: Math.random, ...options })
+  return new MemcachedCounters({ deadlineMs: patientMs, random: Math.random, ...options })
 }
 
 async function open(options: Partial<MemcachedCountersOptions>): Promise<MemcachedCounters> {
@@ -52,7 +48,8 @@ async function problemOf(call: Promise<unknown>): Promise<string> {
 function withAnyKey(counters: Counters): Counters {
   const legal = (key: string) => (isLegalKey(key) ? key : `strange-${Buffer.from(key).toString('hex')}`)
   return {
-    ...counters,
+    onHealth: listener => counters.onHealth(listener),
+    close: () => counters.close(),
     get healthy() {
       return counters.healthy
     },

@@ -7,8 +7,7 @@ import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { createBreakers } from '../connections/circuit-breaker.ts'
 import { followTlsFiles, type TlsOptions } from '../connections/connect-socket.ts'
-import { type Counters, CountersError, type Hit } from '../counters.ts'
-import { withHealth } from '../with-health.ts'
+import { type Counters, CountersError, closedText, type Hit } from '../counters.ts'
 import { createCallStats } from './call-stats.ts'
 import { NodeList } from './node-list.ts'
 import { isLegalKey, MalformedKeyError } from './request.ts'
@@ -32,7 +31,7 @@ export interface MemcachedCountersOptions {
   /** Looks up the record. Defaults to the system's resolver. */
   readonly resolveSrv?: ResolveSrv
   /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
-  readonly tls?: TlsOptions | (() => TlsOptions)
+  readonly tls?: TlsOptions | (() => TlsOptions) | undefined
   /**
    * Counts after the answer, as envoyproxy/ratelimit does: callers that arrive at the same moment may exceed
    * a limit. Counts are exact when left out.
@@ -65,12 +64,6 @@ export interface MemcachedCountersOptions {
   readonly onWarning?: (message: string, fields: LogFields) => void
 }
 
-export interface MemcachedCounters extends Counters {
-  add(batch: readonly Hit[]): Promise<readonly number[]>
-}
-
-const closedText = 'the counters are closed'
-
 /**
  * Counters in memcached, distributed over its servers by key (`pickServer`). `createCountSender` documents
  * how they are counted. One connection to each server carries all calls: the calls of one turn of the event
@@ -85,43 +78,57 @@ const closedText = 'the counters are closed'
  * @throws Error when neither or both of `hostPort` and `srv` are set, or the one that is set cannot be
  * parsed.
  */
-export function createMemcachedCounters(options: MemcachedCountersOptions): MemcachedCounters {
-  const { hostPort = '', srv = '', resolveSrv, srvRefreshMs = 0 } = options
-  const { random, clock = systemClock, onWarning = () => {} } = options
-  if (srv !== '' && hostPort.length > 0) throw new Error('Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set')
-  if (srv === '' && hostPort.length === 0) {
-    throw new Error('neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set')
-  }
-  const nodes = new NodeList({ ...nodeOptions(options, clock), onWarning })
-  const watch =
-    srv === ''
-      ? undefined
-      : watchSrv({
-          name: srv,
-          refreshMs: srvRefreshMs,
-          random,
-          clock,
-          ...(resolveSrv === undefined ? {} : { resolve: resolveSrv }),
-          onServers: servers => nodes.set(servers),
-          onProblem(problem) {
-            nodes.setProblem(problem)
-            onWarning('look up memcached servers failed', { reason: problem })
-          },
-        })
-  if (watch === undefined) nodes.set(parseServerList(hostPort))
-  let closed = false
+export class MemcachedCounters implements Counters {
+  readonly #nodes: NodeList
+  readonly #watch: { close(): void } | undefined
+  #closed = false
 
-  function reject(error: CountersError): Promise<never> {
-    return Promise.reject(error)
+  constructor(options: MemcachedCountersOptions) {
+    const { hostPort = '', srv = '', onWarning = () => {}, clock = systemClock } = options
+    if (srv !== '' && hostPort.length > 0) throw new Error('Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set')
+    if (srv === '' && hostPort.length === 0) {
+      throw new Error('neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set')
+    }
+    const nodes = new NodeList({ ...nodeOptions(options), onWarning, clock })
+    this.#nodes = nodes
+    if (srv === '') nodes.set(parseServerList(hostPort))
+    else {
+      this.#watch = watchSrv({
+        name: srv,
+        refreshMs: options.srvRefreshMs ?? 0,
+        random: options.random,
+        clock,
+        resolve: options.resolveSrv,
+        onServers: servers => nodes.set(servers),
+        onProblem(problem) {
+          nodes.setProblem(problem)
+          onWarning('look up memcached servers failed', { reason: problem })
+        },
+      })
+    }
   }
 
-  function add(batch: readonly Hit[]): Promise<readonly number[]> {
-    if (closed) return reject(new CountersError(closedText))
+  get healthy(): boolean {
+    return this.#nodes.healthy
+  }
+
+  get problem(): string {
+    if (this.#closed) return closedText
+    return this.healthy ? '' : this.#nodes.problem()
+  }
+
+  onHealth(listener: (healthy: boolean) => void): void {
+    this.#nodes.onHealth(listener)
+  }
+
+  add(batch: readonly Hit[]): Promise<readonly number[]> {
+    const nodes = this.#nodes
+    if (this.#closed) return Promise.reject(new CountersError(closedText))
     const [first] = batch
     if (first === undefined) return Promise.resolve([])
-    if (!batch.every(({ key }) => isLegalKey(key))) return reject(new MalformedKeyError())
+    if (!batch.every(({ key }) => isLegalKey(key))) return Promise.reject(new MalformedKeyError())
     const node = nodes.findNode(first.key)
-    if (node === undefined) return reject(new CountersError(nodes.problem()))
+    if (node === undefined) return Promise.reject(new CountersError(nodes.problem()))
     if (batch.length === 1 || batch.every(({ key }) => nodes.findNode(key) === node)) return node.add(batch)
     return addSplit(
       batch,
@@ -130,28 +137,19 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
     )
   }
 
-  function problem(): string {
-    if (closed) return closedText
-    return nodes.healthy ? '' : nodes.problem()
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#watch?.close()
+    await this.#nodes.close()
   }
-
-  async function close(): Promise<void> {
-    closed = true
-    watch?.close()
-    await nodes.close()
-  }
-
-  const onHealth = (listener: (healthy: boolean) => void) => nodes.onHealth(listener)
-  return withHealth({ add, onHealth, close }, { healthy: () => nodes.healthy, problem })
 }
 
-function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
-  const { tls, countAfterAnswer = false, onUncounted = () => {}, random } = options
-  const { stats = unreadStats, onWarning = () => {} } = options
+function nodeOptions(options: MemcachedCountersOptions) {
+  const { stats = unreadStats, onWarning = () => {}, onUncounted = () => {}, random } = options
   return {
-    ...(tls === undefined ? {} : { tls }),
-    ...(options.busyPoll && { busyPoll: options.busyPoll }),
-    ...(countAfterAnswer ? { afterAnswer: onUncounted } : {}),
+    tls: options.tls,
+    busyPoll: options.busyPoll,
+    afterAnswer: options.countAfterAnswer ? onUncounted : undefined,
     connectTimeoutMs: options.connectTimeoutMs ?? 1_000,
     stallTimeoutMs: options.stallTimeoutMs ?? 1_000,
     deadlineMs: options.deadlineMs ?? 100,
@@ -160,7 +158,6 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
     calls: createCallStats(stats),
     newBreaker: createBreakers({ stats, prefix: 'ratelimit.memcache', onWarning }),
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
-    clock,
   }
 }
 
@@ -187,7 +184,7 @@ interface MemcachedSettings {
 export function openMemcached(settings: MemcachedSettings, stats: BackendStats, log: Log): Counters {
   const tls = settings.memcachedTls ? openTls(settings, log) : undefined
   try {
-    return createMemcachedCounters({
+    return new MemcachedCounters({
       hostPort: settings.memcachedHostPort,
       srv: settings.memcachedSrv,
       srvRefreshMs: settings.memcachedSrvRefreshMs,
@@ -198,7 +195,7 @@ export function openMemcached(settings: MemcachedSettings, stats: BackendStats, 
       random: Math.random,
       onWarning: (message, fields) => log.warn(message, fields),
       onUncounted: (hits, problem) => log.warn('count hits after answer failed', { hits, reason: problem }),
-      ...(tls && { tls }),
+      tls,
     })
   } catch (error) {
     throw new Error(`MEMSTORE_HOST_PORT, MEMSTORE_SRV: ${(error as Error).message}`)

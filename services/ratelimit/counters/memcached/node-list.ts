@@ -1,5 +1,5 @@
 import type { LogFields } from '@tollway/chassis/log/log.ts'
-import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
+import { MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer, type ServerAddress } from './server-list.ts'
 
 interface NodeListOptions extends NodeOptions {
@@ -56,7 +56,7 @@ export class NodeList {
     this.#nodes = new Map()
     this.#order = servers.map(address => {
       const known = this.#nodes.get(address.text) ?? former.get(address.text)
-      const node = known ?? createNode(address, this.#options, changed => this.#onChange(changed))
+      const node = known ?? new MemcachedNode(address, this.#options, changed => this.#onChange(changed))
       this.#nodes.set(address.text, node)
       return node
     })

@@ -1,8 +1,8 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createPipeline } from '../batching/pipeline.ts'
+import { Pipeline } from '../batching/pipeline.ts'
 import { sendSums } from '../batching/sum-equal-keys.ts'
-import { createTouchedKeys } from '../batching/touched-keys.ts'
+import { TouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { breakerSilenceMs, type CreateBreaker } from '../connections/circuit-breaker.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'
@@ -10,31 +10,12 @@ import { CountersError, type Hit } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
 import { MemcachedConnection } from './connection.ts'
 import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
-import {
-  createCountSender,
-  createLargeCountSender,
-  createReadSender,
-  type SendCounts,
-} from './send-counts.ts'
+import { createCountSender, createLargeCountSender, createReadSender } from './send-counts.ts'
 import type { ServerAddress } from './server-list.ts'
-
-/** The counters in one memcached server. */
-export interface MemcachedNode {
-  readonly address: ServerAddress
-  readonly connection: MemcachedConnection
-  /**
-   * Has the contract of `Counters.add`; the keys must be legal. Rejects at once while the connection is not
-   * usable.
-   */
-  add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Returns why the connection is not usable, with the server's address; empty when it is usable. */
-  problem(): string
-  close(): Promise<void>
-}
 
 /** The options that all nodes share. */
 export interface NodeOptions {
-  readonly tls?: TlsOptions | (() => TlsOptions)
+  readonly tls?: TlsOptions | (() => TlsOptions) | undefined
   readonly connectTimeoutMs: number
   readonly stallTimeoutMs: number
   /** The timeout of an `add`, in milliseconds. */
@@ -47,70 +28,73 @@ export interface NodeOptions {
    */
   readonly maxTouchedKeys: number
   /** Enables counting after the answer, and is called for hits that could not be counted then. */
-  readonly afterAnswer?: OnUncounted
+  readonly afterAnswer?: OnUncounted | undefined
   readonly calls: CallStats
-  /** Whether the event loop polls for replies that are expected soon. */
-  readonly busyPoll?: BusyPollMode
+  readonly busyPoll?: BusyPollMode | undefined
   readonly newBackoff: () => Backoff
   readonly newBreaker: CreateBreaker
   readonly clock: Clock
 }
 
-/**
- * Creates a node, which connects at once.
- *
- * @param onChange called after each change of `connection.healthy`, and when the first attempt has failed
- */
-export function createNode(
-  address: ServerAddress,
-  options: NodeOptions,
-  onChange: (node: MemcachedNode) => void,
-): MemcachedNode {
-  const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, calls, afterAnswer } = options
-  const connection = new MemcachedConnection({
-    ...options,
-    endpoint: address.endpoint,
-    silenceMs: breakerSilenceMs(deadlineMs),
-    backoff: newBackoff(),
-    breaker: options.newBreaker(`memcached ${address.text}`),
-  })
-  const look = createReadSender(connection, calls)
-  const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
-  const send: SendCounts =
-    afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)
-  // The table remembers all keys of one write. Otherwise a write could contain the same key twice, each time
-  // with an `add` before it.
-  const touchedKeys = createTouchedKeys(Math.max(maxTouchedKeys, 2 * maxHitsInFlight))
-  const pipeline = createPipeline({
-    send: sendSums(send, touchedKeys),
-    deadlineMs,
-    maxHitsInFlight,
-    windowMs: 0,
-    // All calls of a turn share one write. Senders that read before they count would otherwise read for a
-    // second write before the first one has counted.
-    limit: maxHitsInFlight,
-    clock,
-  })
-  let closed = false
-  const problem = () => (connection.usable ? '' : `memcached ${address.text}: ${connection.problem}`)
-  const node: MemcachedNode = {
-    address,
-    connection,
-    add(batch) {
-      if (closed || connection.usable) return pipeline.add(batch)
-      return Promise.reject(new CountersError(problem()))
-    },
-    problem,
-    close() {
-      closed = true
-      pipeline.close()
-      return connection.close()
-    },
+/** The counters in one memcached server. Connects at once. */
+export class MemcachedNode {
+  readonly address: ServerAddress
+  readonly connection: MemcachedConnection
+  readonly #pipeline: Pipeline
+  #closed = false
+
+  /** @param onChange called after each change of `connection.healthy`, and when the first attempt has failed */
+  constructor(address: ServerAddress, options: NodeOptions, onChange: (node: MemcachedNode) => void) {
+    const { deadlineMs, maxHitsInFlight, maxTouchedKeys, clock, calls, afterAnswer } = options
+    const connection = new MemcachedConnection({
+      ...options,
+      endpoint: address.endpoint,
+      silenceMs: breakerSilenceMs(deadlineMs),
+      backoff: options.newBackoff(),
+      breaker: options.newBreaker(`memcached ${address.text}`),
+    })
+    const look = createReadSender(connection, calls)
+    const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
+    const send = afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)
+    // The table remembers all keys of one write. Otherwise a write could contain the same key twice, each
+    // time with an `add` before it.
+    const touchedKeys = new TouchedKeys(Math.max(maxTouchedKeys, 2 * maxHitsInFlight))
+    this.address = address
+    this.connection = connection
+    this.#pipeline = new Pipeline({
+      send: sendSums(send, touchedKeys),
+      deadlineMs,
+      maxHitsInFlight,
+      windowMs: 0,
+      // All calls of a turn share one write. Senders that read before they count would otherwise read for a
+      // second write before the first one has counted.
+      limit: maxHitsInFlight,
+      clock,
+    })
+    connection.onChange(() => {
+      // Memcached may have restarted without data, so every key may be new to it.
+      if (!connection.healthy) touchedKeys.clear()
+      onChange(this)
+    })
   }
-  connection.onChange(() => {
-    // Memcached may have restarted without data, so every key may be new to it.
-    if (!connection.healthy) touchedKeys.clear()
-    onChange(node)
-  })
-  return node
+
+  /** Returns why the connection is not usable, with the server's address; empty when it is usable. */
+  problem(): string {
+    return this.connection.usable ? '' : `memcached ${this.address.text}: ${this.connection.problem}`
+  }
+
+  /**
+   * Has the contract of `Counters.add`; the keys must be legal. Rejects at once while the connection is not
+   * usable.
+   */
+  add(batch: readonly Hit[]): Promise<readonly number[]> {
+    if (this.#closed || this.connection.usable) return this.#pipeline.add(batch)
+    return Promise.reject(new CountersError(this.problem()))
+  }
+
+  close(): Promise<void> {
+    this.#closed = true
+    this.#pipeline.close()
+    return this.connection.close()
+  }
 }

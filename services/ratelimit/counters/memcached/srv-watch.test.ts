@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { type ResolveSrv, watchSrv } from './srv-watch.ts'
 
@@ -23,6 +24,7 @@ function watch(t: TestContext, refreshMs: number, answers: readonly (readonly st
     name,
     resolve,
     refreshMs,
+    clock: systemClock,
     random: () => 0.99,
     onServers: servers => found.push(servers.map(({ text }) => text).join(' ')),
     onProblem: problem => found.push(problem),
@@ -63,7 +65,9 @@ test('with a refresh, changes are reported and failures change nothing', async t
 
 test('an invalid name is rejected with the text of the reference', () => {
   for (const wrong of ['cache.test', '_memcache.tcp.cache', '_memcache._tcp', '']) {
-    const options = { name: wrong, refreshMs: 0, random: Math.random, onServers() {}, onProblem() {} }
-    assert.throws(() => watchSrv(options), { message: `could not parse ${wrong} to SRV parts` })
+    const options = { name: wrong, refreshMs: 0, clock: systemClock, random: Math.random }
+    assert.throws(() => watchSrv({ ...options, onServers() {}, onProblem() {} }), {
+      message: `could not parse ${wrong} to SRV parts`,
+    })
   }
 })

@@ -1,6 +1,6 @@
 import { resolveSrv as resolveBySystem } from 'node:dns/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createRefreshSchedule } from '../connections/refresh-schedule.ts'
+import { RefreshSchedule } from '../connections/refresh-schedule.ts'
 import { parseServerList, type ServerAddress } from './server-list.ts'
 
 /** Looks up the SRV records of a full name. For an unknown name it may reject or resolve with no records. */
@@ -12,7 +12,7 @@ interface SrvWatchOptions {
   /** The name of the record, `_service._proto.name`. */
   readonly name: string
   /** Defaults to the system's resolver. */
-  readonly resolve?: ResolveSrv
+  readonly resolve?: ResolveSrv | undefined
   /** The interval of lookups in milliseconds; with 0, lookups end after the first success. */
   readonly refreshMs: number
   /** Called after each successful lookup with the servers, sorted as envoyproxy/ratelimit sorts them. */
@@ -24,8 +24,7 @@ interface SrvWatchOptions {
   readonly onProblem: (problem: string) => void
   /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
-  /** Defaults to the system's clock. */
-  readonly clock?: Clock
+  readonly clock: Clock
 }
 
 /** The delay between lookups while they fail; jitter shortens it to no less than half. */
@@ -41,13 +40,13 @@ export function watchSrv(options: SrvWatchOptions): { close(): void } {
   if (!/^_.+?\._.+?\..+$/.test(name)) throw new Error(`could not parse ${name} to SRV parts`)
   let problem: string | undefined = ''
   let closed = false
-  const schedule = createRefreshSchedule({
+  const schedule = new RefreshSchedule({
     refresh,
     isSettled: () => problem === undefined,
     everyMs: refreshMs,
     urgentMs,
     random,
-    ...(clock === undefined ? {} : { clock }),
+    clock,
   })
 
   async function refresh(): Promise<void> {

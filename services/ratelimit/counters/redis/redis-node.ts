@@ -1,10 +1,10 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type AdmissionRun, type RunOutcomes, sendRuns } from '../batching/admission-runs.ts'
-import { createPipeline, type Pipeline, type PipelineCall, type SendCalls } from '../batching/pipeline.ts'
+import { Pipeline, type PipelineCall, type SendCalls } from '../batching/pipeline.ts'
 import { createMissingAnswer, type Send } from '../batching/send.ts'
 import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
-import { createTouchedKeys } from '../batching/touched-keys.ts'
+import { TouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, type Hit } from '../counters.ts'
 import { admissionScript, type TimeMicros } from './admission-script.ts'
 import type { RespConnection } from './resp/connection.ts'
@@ -12,28 +12,7 @@ import { createIncrementSender } from './send-increments.ts'
 import { createScriptSender } from './send-scripts.ts'
 import { stopWhenOverScript } from './stop-when-over-script.ts'
 
-/** The counters in one Redis server: all of them, or those of some slots of a cluster. */
-export interface RedisNode {
-  readonly connection: RespConnection
-  /** Has the contract of `Counters.add`. Rejects at once while the connection is not usable. */
-  add(batch: readonly Hit[]): Promise<readonly number[]>
-  /**
-   * Like `add`, but if any key would exceed its limit, only the keys that would are incremented. The call is
-   * atomic.
-   */
-  addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Has the contract of `Counters.admit`. In a cluster, the keys of all checks must be in one slot. */
-  admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
-  /** These three send at once, without batching, the items that another node redirected here. */
-  readonly sendIncrements: Send<Increment, Count>
-  readonly sendCalls: Send<PipelineCall, readonly number[]>
-  readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
-  close(): Promise<void>
-}
-
 interface RedisNodeOptions {
-  readonly connection: RespConnection
-  readonly limits: RedisLimits
   /**
    * Returns why calls are rejected while the connection is not usable. Defaults to the connection's problem.
    */
@@ -47,7 +26,7 @@ interface RedisNodeOptions {
 }
 
 /** The limits and delays of the calls of one connection. */
-export interface RedisLimits {
+interface RedisLimits {
   /** The timeout of each call, in milliseconds. */
   readonly deadlineMs: number
   /** How long commands are collected before they are written; 0 for one turn of the event loop. */
@@ -58,9 +37,8 @@ export interface RedisLimits {
   readonly maxHitsInFlight: number
   /** The number of keys for which this process remembers that it set the expiry. */
   readonly maxTouchedKeys: number
-  /** The clock of the deadlines. Defaults to the system's clock. */
-  readonly clock?: Clock
-  readonly timeMicros?: TimeMicros
+  readonly clock: Clock
+  readonly timeMicros?: TimeMicros | undefined
 }
 
 /** @param of returns the function with which another node sends items of the same kind */
@@ -69,54 +47,70 @@ export type Follow = <Item, Answer>(
   of: (node: RedisNode) => Send<Item, Answer>,
 ) => Send<Item, Answer>
 
-const followNothing: Follow = send => send
+/** The counters in one Redis server: all of them, or those of some slots of a cluster. */
+export class RedisNode {
+  readonly connection: RespConnection
+  /** Returns why calls are rejected while the connection is not usable. */
+  readonly problem: () => string
+  /** These three send at once, without batching, the items that another node redirected here. */
+  readonly sendIncrements: Send<Increment, Count>
+  readonly sendCalls: Send<PipelineCall, readonly number[]>
+  readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
+  readonly #sums: Pipeline
+  readonly #scripts: Pipeline
+  readonly #admissions: Pipeline<LimitCheck, LimitOutcome>
+  #closed = false
 
-export function createRedisNode(options: RedisNodeOptions): RedisNode {
-  const { connection, limits, onErrorReply = () => {}, follow = followNothing } = options
-  const { problem = () => connection.problem } = options
-  const touchedKeys = createTouchedKeys(limits.maxTouchedKeys)
-  const sendIncrements = createIncrementSender(connection, onErrorReply)
-  const sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onErrorReply)
-  const sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onErrorReply)
-  const increments = follow(sendIncrements, node => node.sendIncrements)
-  const wholeCalls = follow(sendCalls, node => node.sendCalls)
-  const runs = follow(sendAdmissions, node => node.sendAdmissions)
-  const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })
-  const scripts = createPipeline({ ...limits, send: eachForItself(wholeCalls) })
-  // A time that a test passes applies to one call. A distinct number for each call keeps calls in separate
-  // runs.
-  let calls = 0
-  const findSlot = limits.timeMicros === undefined ? options.findSlot : () => calls++
-  const admissions = createPipeline<LimitCheck, LimitOutcome>({
-    ...limits,
-    send: sendRuns(runs, findSlot),
-  })
-  // Redis may have restarted without data, so every key may be new to it.
-  connection.onHealth(healthy => {
-    if (!healthy) touchedKeys.clear()
-  })
-  let closed = false
-
-  function addTo<Item, Value>(pipeline: Pipeline<Item, Value>, batch: readonly Item[]) {
-    if (closed || connection.usable) return pipeline.add(batch)
-    return Promise.reject<readonly Value[]>(new CountersError(problem()))
+  constructor(connection: RespConnection, limits: RedisLimits, options: RedisNodeOptions = {}) {
+    const { onErrorReply = () => {}, follow = send => send } = options
+    const touchedKeys = new TouchedKeys(limits.maxTouchedKeys)
+    this.connection = connection
+    this.problem = options.problem ?? (() => connection.problem)
+    this.sendIncrements = createIncrementSender(connection, onErrorReply)
+    this.sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onErrorReply)
+    this.sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onErrorReply)
+    const increments = follow(this.sendIncrements, node => node.sendIncrements)
+    const wholeCalls = follow(this.sendCalls, node => node.sendCalls)
+    const runs = follow(this.sendAdmissions, node => node.sendAdmissions)
+    // A time that a test passes applies to one call. A distinct number for each call keeps calls in separate
+    // runs.
+    let calls = 0
+    const findSlot = limits.timeMicros === undefined ? options.findSlot : () => calls++
+    this.#sums = new Pipeline({ ...limits, send: sendSums(increments, touchedKeys) })
+    this.#scripts = new Pipeline({ ...limits, send: eachForItself(wholeCalls) })
+    this.#admissions = new Pipeline({ ...limits, send: sendRuns(runs, findSlot) })
+    // Redis may have restarted without data, so every key may be new to it.
+    connection.onHealth(healthy => {
+      if (!healthy) touchedKeys.clear()
+    })
   }
 
-  return {
-    connection,
-    add: batch => addTo(sums, batch),
-    addUnlessOver: batch => addTo(scripts, batch),
-    admit: checks => addTo(admissions, checks),
-    sendIncrements,
-    sendCalls,
-    sendAdmissions,
-    close() {
-      closed = true
-      sums.close()
-      scripts.close()
-      admissions.close()
-      return connection.close()
-    },
+  /** Has the contract of `Counters.add`. Rejects at once while the connection is not usable. */
+  add(batch: readonly Hit[]): Promise<readonly number[]> {
+    return this.#addTo(this.#sums, batch)
+  }
+
+  /** Like `add`, but if any key would exceed its limit, only the keys that would are incremented. Atomic. */
+  addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]> {
+    return this.#addTo(this.#scripts, batch)
+  }
+
+  /** Has the contract of `Counters.admit`. In a cluster, the keys of all checks must be in one slot. */
+  admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]> {
+    return this.#addTo(this.#admissions, checks)
+  }
+
+  close(): Promise<void> {
+    this.#closed = true
+    this.#sums.close()
+    this.#scripts.close()
+    this.#admissions.close()
+    return this.connection.close()
+  }
+
+  #addTo<Item, Value>(pipeline: Pipeline<Item, Value>, batch: readonly Item[]): Promise<readonly Value[]> {
+    if (this.#closed || this.connection.usable) return pipeline.add(batch)
+    return Promise.reject(new CountersError(this.problem()))
   }
 }
 

@@ -1,18 +1,16 @@
-import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
-import type { Clock } from '@tollway/chassis/clock.ts'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import type { LogFields } from '@tollway/chassis/log/log.ts'
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
-import { breakerSilenceMs, type CreateBreaker, createBreakers } from '../connections/circuit-breaker.ts'
+import { breakerSilenceMs, createBreakers } from '../connections/circuit-breaker.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'
 import type { Counters, CountersError, Hit } from '../counters.ts'
 import type { TimeMicros } from './admission-script.ts'
 import type { RedisAddress } from './redis-address.ts'
-import type { RedisLimits } from './redis-node.ts'
-import type { RespConnection } from './resp/connection.ts'
-import { createPoolStats, type PoolName, type PoolStats } from './resp/pool-stats.ts'
+import { RespConnection, type RespConnectionOptions } from './resp/connection.ts'
 import { type RedisSessionOptions, sendCommandOnce } from './resp/session.ts'
 
 export interface RedisCountersOptions {
@@ -26,8 +24,8 @@ export interface RedisCountersOptions {
   readonly auth?: string
   /** The login of the sentinels, in the form of `auth`. */
   readonly sentinelAuth?: string
-  /** Enables TLS, also to the sentinels; see `SessionOptions.tls`. */
-  readonly tls?: TlsOptions | (() => TlsOptions)
+  /** Enables TLS, also to the sentinels; see `SocketOptions.tls`. */
+  readonly tls?: TlsOptions | (() => TlsOptions) | undefined
   /**
    * If any key of a batch would exceed its limit, only the keys that would are incremented. On one Redis that
    * is atomic. Over several slots of a cluster it takes two steps, and hits that other callers add between
@@ -40,10 +38,7 @@ export interface RedisCountersOptions {
   readonly pipelineWindowMs?: number
   /** Collected hits are written early when there are this many; 0 for no such limit. */
   readonly pipelineLimit?: number
-  /**
-   * At most this many hits of one connection are collected or await an answer; a call of `add` beyond that is
-   * rejected at once.
-   */
+  /** At most this many hits of one connection are collected or await an answer; see `PipelineOptions`. */
   readonly maxHitsInFlight?: number
   /** The number of keys for each connection for which this process remembers that it set the expiry. */
   readonly maxTouchedKeys?: number
@@ -54,15 +49,14 @@ export interface RedisCountersOptions {
   readonly stallTimeoutMs?: number
   /** How often the slots of a healthy cluster are refreshed. */
   readonly clusterRefreshMs?: number
-  /** Whether the event loop polls for replies that are expected soon; see `createBusyPoll`. */
   readonly busyPoll?: BusyPollMode
-  /** The clock of the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
   /** The time that the algorithms use; only tests pass it. Defaults to the time of Redis. */
   readonly timeMicros?: TimeMicros
-  /** Where the connections' statistics are kept; nowhere when left out. */
+  /** Where the statistics of the connections that carry counters are kept; nowhere when left out. */
   readonly stats?: BackendStats
-  readonly pool?: PoolName
+  /** The pool's name in the statistics, as in envoyproxy/ratelimit. */
+  readonly pool?: 'redis_pool' | 'redis_per_second_pool'
   /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /**
@@ -76,61 +70,67 @@ export interface RedisCounters extends Counters {
   add(batch: readonly Hit[]): Promise<readonly number[]>
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   findObstacle(keyPrefix: string): Promise<string>
-  /**
-   * The statistics of the connections that carry counters. Connections that only find out where Redis is, or
-   * which settings it has, are not included.
-   */
-  readonly pool: PoolStats
 }
 
-/** The options that all connections of one set of counters share. */
-export interface RedisSetup {
-  /** The options of a session with a Redis that has counters. */
-  readonly session: Omit<RedisSessionOptions, 'endpoint'>
-  /** The options of `session` that do not depend on the login, for sessions with the sentinels. */
-  readonly transport: Omit<RedisSessionOptions, 'endpoint'>
-  readonly newBackoff: () => Backoff
-  readonly pool: PoolStats
-  readonly newBreaker: CreateBreaker
-  readonly limits: RedisLimits
-  readonly stopWhenOver: boolean
-  readonly clusterRefreshMs: number
-  readonly random: () => number
-  /** Makes the first Redis whose connection becomes healthy have its memory settings checked, once. */
-  readonly inspect: (connection: RespConnection) => void
-}
+export type RedisSetup = ReturnType<typeof createRedisSetup>
 
-export function createRedisSetup(options: RedisCountersOptions, address: RedisAddress): RedisSetup {
-  const { random, clock, timeMicros, onWarning, tls } = options
-  const secure = tls ?? ('secure' in address && address.secure ? {} : undefined)
+/** Returns what all connections of one set of counters share. */
+export function createRedisSetup(options: RedisCountersOptions, address: RedisAddress) {
+  const { random, clock = systemClock, onWarning = () => {} } = options
+  const { deadlineMs = 100, stats = unreadStats, pool = 'redis_pool' } = options
   const transport = {
-    ...(secure === undefined ? {} : { tls: secure }),
+    tls: options.tls ?? ('secure' in address && address.secure ? {} : undefined),
     timeoutMs: options.stallTimeoutMs ?? 1_000,
-    ...(options.busyPoll && { busyPoll: options.busyPoll }),
-    ...(clock === undefined ? {} : { clock }),
+    busyPoll: options.busyPoll,
+    clock,
   }
-  const deadlineMs = options.deadlineMs ?? 100
   const session = { ...address.login, ...transport, silenceMs: breakerSilenceMs(deadlineMs) }
-  const { stats = unreadStats, pool = 'redis_pool' } = options
+  const newBackoff = () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random })
+  const opened = stats.counter(`ratelimit.${pool}.cx_total`)
+  /** Counts each connection that ends, for any reason, although the name of envoyproxy/ratelimit says local. */
+  const ended = stats.counter(`ratelimit.${pool}.cx_local_close`)
+  stats.gauge(`ratelimit.${pool}.cx_active`, () => opened.value - ended.value)
+  const newBreaker = createBreakers({ stats, prefix: `ratelimit.${pool}`, onWarning })
+  const warnOfEviction = createEvictionWarning(session, options.onWarning)
+
+  /**
+   * Opens a connection to a Redis that has counters.
+   *
+   * @param name the name of the Redis, for the log
+   */
+  function openConnection(
+    name: string,
+    target: Pick<RespConnectionOptions, 'endpoint' | 'masterOnly'>,
+  ): RespConnection {
+    const breaker = newBreaker(`Redis ${name}`)
+    const connection = new RespConnection({ ...session, ...target, backoff: newBackoff(), breaker })
+    connection.onHealth(healthy => {
+      if (healthy) opened.value += 1
+      else ended.value += 1
+    })
+    warnOfEviction(connection)
+    return connection
+  }
+
   return {
+    /** The options of a session with a Redis that has counters. */
     session,
+    /** The options of `session` that do not depend on the login, for sessions with the sentinels. */
     transport,
-    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
-    pool: createPoolStats(stats, pool),
-    newBreaker: createBreakers({ stats, prefix: `ratelimit.${pool}`, onWarning: onWarning ?? (() => {}) }),
+    newBackoff,
+    openConnection,
     limits: {
       deadlineMs,
       windowMs: options.pipelineWindowMs ?? 0,
       limit: options.pipelineLimit ?? 0,
       maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
       maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
-      ...(clock === undefined ? {} : { clock }),
-      ...(timeMicros === undefined ? {} : { timeMicros }),
+      clock,
+      timeMicros: options.timeMicros,
     },
     stopWhenOver: options.stopWhenOver ?? false,
     clusterRefreshMs: options.clusterRefreshMs ?? 5_000,
     random,
-    inspect: createEvictionWarning(session, onWarning),
   }
 }
 
@@ -172,9 +172,7 @@ function findEvictionRisk(memory: string): string | undefined {
   )
 }
 
-type Algorithm = LimitCheck['algorithm']
-
-const probed = (algorithm: Algorithm, keyPrefix: string): LimitCheck => ({
+const probed = (algorithm: LimitCheck['algorithm'], keyPrefix: string): LimitCheck => ({
   key: `${keyPrefix}{tollway-probe}:${algorithm}`,
   algorithm,
   hits: 1,
@@ -200,11 +198,11 @@ const rejected = /NOPERM|unknown command|can't run this command/
  * @param keyPrefix the prefix of the keys that the login may use
  */
 export async function findScriptObstacle(
-  admit: (checks: readonly LimitCheck[]) => Promise<readonly LimitOutcome[]>,
+  counters: Pick<RedisCounters, 'admit'>,
   keyPrefix: string,
 ): Promise<string> {
   try {
-    await admit(
+    await counters.admit(
       (['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const).map(each => probed(each, keyPrefix)),
     )
     return ''

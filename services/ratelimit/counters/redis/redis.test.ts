@@ -3,8 +3,9 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
+import { createStats } from '../../stats/stats.ts'
 import { sendSums } from '../batching/sum-equal-keys.ts'
-import { createTouchedKeys } from '../batching/touched-keys.ts'
+import { TouchedKeys } from '../batching/touched-keys.ts'
 import { maxCount } from '../counters.ts'
 import { countersContract } from '../testing/counters.contract.ts'
 import { stopWhenOverContract } from '../testing/stop-when-over.contract.ts'
@@ -82,7 +83,7 @@ describe('counters in Redis', { skip }, () => {
     const oneHash = { low: 1, high: 1, of() {} }
     const send = sendSums(
       createIncrementSender(connection, () => {}),
-      createTouchedKeys(100, oneHash),
+      new TouchedKeys(100, oneHash),
     )
     const keys = ['a', 'b', 'c', 'a']
     for (const round of [1, 2]) {
@@ -232,8 +233,11 @@ describe('counters in Redis', { skip }, () => {
   })
 
   test('connections are counted in the statistics', async t => {
-    const { pool } = await openShared(t)
-    const counts = () => [pool.cxActive, pool.cxTotal, pool.cxLocalClose].join(' ')
+    const stats = createStats()
+    await openShared(t, { stats })
+    const read = (name: string) =>
+      stats.entries().find(entry => entry.name === `ratelimit.redis_pool.${name}`)?.value ?? 0
+    const counts = () => [read('cx_active'), read('cx_total'), read('cx_local_close')].join(' ')
     assert.equal(counts(), '1 1 0')
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await waitFor('the next connection', () => counts() === '1 2 1')

@@ -1,9 +1,9 @@
+import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { formatEndpoint } from '../connections/connect-socket.ts'
-import { withHealth } from '../with-health.ts'
-import { createClusterCounters } from './cluster/redis-cluster.ts'
-import { parseLogin, parseRedisAddress, type RedisAddress } from './redis-address.ts'
-import { createRedisNode } from './redis-node.ts'
-import { createSentinelCounters } from './redis-sentinel.ts'
+import type { Hit } from '../counters.ts'
+import { RedisClusterCounters } from './cluster/redis-cluster.ts'
+import { parseLogin, parseRedisAddress, type RedisAddress, type RedisLogin } from './redis-address.ts'
+import { RedisNode } from './redis-node.ts'
 import {
   createRedisSetup,
   findScriptObstacle,
@@ -11,7 +11,7 @@ import {
   type RedisCountersOptions,
   type RedisSetup,
 } from './redis-setup.ts'
-import { RespConnection } from './resp/connection.ts'
+import { SentinelWatch } from './sentinel-watch.ts'
 
 /**
  * Counters in Redis. Each hit is an `INCRBY`; this process's first touch of a key also writes an `EXPIRE`,
@@ -28,41 +28,82 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
   const { type = 'single', url, socketType = 'tcp', auth = '', sentinelAuth = '' } = options
   const address = parseRedisAddress({ type, url, socketType, auth })
   const setup = createRedisSetup(options, address)
-  if (address.type === 'cluster') return createClusterCounters(setup, address.seeds)
-  if (address.type === 'single') return createSingleCounters(setup, address)
-  return createSentinelCounters(setup, address, parseLogin(sentinelAuth))
+  if (address.type === 'cluster') return new RedisClusterCounters(setup, address.seeds)
+  if (address.type === 'sentinel') return createSentinelCounters(setup, address, parseLogin(sentinelAuth))
+  const connection = setup.openConnection(formatEndpoint(address.endpoint), { endpoint: address.endpoint })
+  return new SingleRedisCounters(new RedisNode(connection, setup.limits), setup.stopWhenOver)
 }
 
-function createSingleCounters(
+/**
+ * Counters in the Redis that the sentinels report as the master, provided that its reply to ROLE confirms it.
+ * The sentinels are asked again at once when the connection to the master is lost or when it replies
+ * READONLY, as a replica does.
+ */
+function createSentinelCounters(
   setup: RedisSetup,
-  { endpoint }: RedisAddress & { readonly type: 'single' },
+  { master, sentinels }: RedisAddress & { readonly type: 'sentinel' },
+  sentinelLogin: RedisLogin,
 ): RedisCounters {
-  const { session, pool, newBackoff, newBreaker, limits, stopWhenOver } = setup
-  const connection = new RespConnection({
-    ...session,
-    endpoint,
-    backoff: newBackoff(),
-    breaker: newBreaker(`Redis ${formatEndpoint(endpoint)}`),
-    stats: pool,
+  const { openConnection, limits, newBackoff, random, transport } = setup
+  const connection = openConnection(master, { masterOnly: true })
+  const watch = new SentinelWatch({
+    master,
+    sentinels,
+    session: { ...sentinelLogin, ...transport },
+    newBackoff,
+    onMaster: endpoint => connection.moveTo(endpoint),
+    isServing: () => connection.healthy,
+    random,
   })
-  setup.inspect(connection)
-  const node = createRedisNode({ connection, limits })
-  const { admit } = node
-  const add = stopWhenOver ? node.addUnlessOver : node.add
-  const onHealth: RedisCounters['onHealth'] = listener => connection.onHealth(listener)
-  const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)
-  return withHealth(
-    {
-      add,
-      admit,
-      findObstacle,
-      onHealth,
-      close: node.close,
-      pool,
+  connection.onHealth(healthy => {
+    if (!healthy) watch.refreshSoon()
+  })
+  const node = new RedisNode(connection, limits, {
+    problem: () => (connection.endpoint === undefined ? watch.problem : connection.problem),
+    onErrorReply(text) {
+      if (text.startsWith('READONLY')) connection.renew(text)
     },
-    {
-      healthy: () => connection.healthy,
-      problem: () => (connection.healthy ? '' : connection.problem),
-    },
-  )
+  })
+  return new SingleRedisCounters(node, setup.stopWhenOver, watch)
+}
+
+/** Counters in one Redis. */
+class SingleRedisCounters implements RedisCounters {
+  readonly #node: RedisNode
+  readonly #stopWhenOver: boolean
+  readonly #watch: SentinelWatch | undefined
+
+  constructor(node: RedisNode, stopWhenOver: boolean, watch?: SentinelWatch) {
+    this.#node = node
+    this.#stopWhenOver = stopWhenOver
+    this.#watch = watch
+  }
+
+  get healthy(): boolean {
+    return this.#node.connection.healthy
+  }
+
+  get problem(): string {
+    return this.healthy ? '' : this.#node.problem()
+  }
+
+  onHealth(listener: (healthy: boolean) => void): void {
+    this.#node.connection.onHealth(listener)
+  }
+
+  add(batch: readonly Hit[]): Promise<readonly number[]> {
+    return this.#stopWhenOver ? this.#node.addUnlessOver(batch) : this.#node.add(batch)
+  }
+
+  admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]> {
+    return this.#node.admit(checks)
+  }
+
+  findObstacle(keyPrefix: string): Promise<string> {
+    return findScriptObstacle(this, keyPrefix)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#node.close(), this.#watch?.close()])
+  }
 }

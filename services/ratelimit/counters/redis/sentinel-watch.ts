@@ -1,20 +1,9 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
-import { createRefreshSchedule } from '../connections/refresh-schedule.ts'
+import { RefreshSchedule } from '../connections/refresh-schedule.ts'
 import { isPort, type NodeAddress } from './redis-address.ts'
 import { RespConnection } from './resp/connection.ts'
 import { isArrayReply, isErrorReply, type RedisReply } from './resp/reply-parser.ts'
 import { type RedisSessionOptions, sendCommand } from './resp/session.ts'
-
-/** Asks the sentinels which Redis is the master. */
-interface SentinelWatch {
-  /** Why no sentinel has named the master, from the latest vote without an answer. */
-  readonly problem: string
-  /**
-   * Asks the sentinels soon. Without it they are asked every second, or more often while the master is away.
-   */
-  refreshSoon(): void
-  close(): Promise<void>
-}
 
 interface SentinelWatchOptions {
   /** The name of the master in the sentinels' configuration. */
@@ -40,45 +29,55 @@ const voteTimeoutMs = 500
  * Finds the master by a vote of all sentinels. After a failover most of them know the new master, while one
  * that was partitioned may still report the old one.
  */
-export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
-  const { master, sentinels, session, newBackoff, onMaster, isServing, random } = options
-  let problem = 'no sentinel has answered yet'
-  const connections = sentinels.map(
-    endpoint => new RespConnection({ ...session, endpoint, backoff: newBackoff() }),
-  )
-  const schedule = createRefreshSchedule({
-    refresh,
-    isSettled: isServing,
-    everyMs,
-    urgentMs,
-    maxUrgentMs,
-    random,
-  })
-  let closed = false
-  // Asks as soon as the first sentinel is connected.
-  for (const connection of connections) {
-    connection.onHealth(healthy => {
-      if (healthy && !isServing()) schedule.refreshSoon()
+export class SentinelWatch {
+  readonly #options: SentinelWatchOptions
+  readonly #connections: readonly RespConnection[]
+  readonly #schedule: RefreshSchedule
+  #closed = false
+  /** Why no sentinel has named the master, from the latest vote without an answer. */
+  problem = 'no sentinel has answered yet'
+
+  constructor(options: SentinelWatchOptions) {
+    const { sentinels, session, newBackoff, isServing, random } = options
+    this.#options = options
+    this.#connections = sentinels.map(
+      endpoint => new RespConnection({ ...session, endpoint, backoff: newBackoff() }),
+    )
+    this.#schedule = new RefreshSchedule({
+      refresh: () => this.#refresh(),
+      isSettled: isServing,
+      everyMs,
+      urgentMs,
+      maxUrgentMs,
+      random,
     })
+    // Asks as soon as the first sentinel is connected.
+    for (const connection of this.#connections) {
+      connection.onHealth(healthy => {
+        if (healthy && !isServing()) this.refreshSoon()
+      })
+    }
   }
 
-  async function refresh(): Promise<void> {
-    const found = await vote(connections, master)
-    if (closed) return
-    if ('problem' in found) problem = found.problem
+  /**
+   * Asks the sentinels soon. Without it they are asked every second, or more often while the master is away.
+   */
+  refreshSoon(): void {
+    this.#schedule.refreshSoon()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#schedule.close()
+    await Promise.all(this.#connections.map(connection => connection.close()))
+  }
+
+  async #refresh(): Promise<void> {
+    const { master, onMaster } = this.#options
+    const found = await vote(this.#connections, master)
+    if (this.#closed) return
+    if ('problem' in found) this.problem = found.problem
     else onMaster(found)
-  }
-
-  return {
-    get problem() {
-      return problem
-    },
-    refreshSoon: schedule.refreshSoon,
-    async close() {
-      closed = true
-      schedule.close()
-      await Promise.all(connections.map(connection => connection.close()))
-    },
   }
 }
 

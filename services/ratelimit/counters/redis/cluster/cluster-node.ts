@@ -1,20 +1,7 @@
 import type { NodeAddress } from '../redis-address.ts'
-import { createRedisNode, type Follow, type RedisNode } from '../redis-node.ts'
+import { type Follow, RedisNode } from '../redis-node.ts'
 import type { RedisSetup } from '../redis-setup.ts'
-import { RespConnection } from '../resp/connection.ts'
 import { findHashSlot } from './hash-slot.ts'
-
-/** A master of the cluster, with a connection of its own. */
-export interface RedisClusterNode extends RedisNode {
-  readonly address: NodeAddress
-  /** When a reply last named this node as the owner of a slot, in monotonic milliseconds. */
-  namedMs: number
-  /**
-   * Runs `then` when the connection is healthy, or after a call's deadline at the latest: by then a waiting
-   * call has been rejected.
-   */
-  whenServing(then: () => void): void
-}
 
 interface ClusterNodeOptions {
   readonly address: NodeAddress
@@ -28,47 +15,51 @@ interface ClusterNodeOptions {
   readonly onHealth: () => void
 }
 
-export function openClusterNode(
-  { session, pool, newBackoff, newBreaker, limits, inspect }: RedisSetup,
-  { address, follow, onLost, onHealth }: ClusterNodeOptions,
-): RedisClusterNode {
-  const connection = new RespConnection({
-    ...session,
-    endpoint: address,
-    backoff: newBackoff(),
-    breaker: newBreaker(`Redis ${address.host}:${address.port}`),
-    stats: pool,
-  })
-  inspect(connection)
-  const onErrorReply = (text: string) => {
-    if (text.startsWith('CLUSTERDOWN')) onLost()
-  }
+/** A master of the cluster, with a connection of its own. */
+export class RedisClusterNode extends RedisNode {
+  readonly address: NodeAddress
+  /** When a reply last named this node as the owner of a slot, in monotonic milliseconds. */
+  namedMs = 0
+  readonly #deadlineMs: number
   /** Commands that wait for the connection to become healthy. */
-  const waiting = new Set<() => void>()
+  readonly #waiting = new Set<() => void>()
 
-  function whenServing(then: () => void): void {
-    if (connection.healthy) {
+  constructor({ openConnection, limits }: RedisSetup, options: ClusterNodeOptions) {
+    const { address, follow, onLost, onHealth } = options
+    const name = `${address.host}:${address.port}`
+    const connection = openConnection(name, { endpoint: address })
+    super(connection, limits, {
+      onErrorReply(text) {
+        if (text.startsWith('CLUSTERDOWN')) onLost()
+      },
+      problem: () => `${name}: ${connection.problem}`,
+      findSlot: findHashSlot,
+      follow,
+    })
+    this.address = address
+    this.#deadlineMs = limits.deadlineMs
+    connection.onHealth(healthy => {
+      if (healthy) for (const go of this.#waiting) go()
+      else onLost()
+      onHealth()
+    })
+  }
+
+  /**
+   * Runs `then` when the connection is healthy, or after a call's deadline at the latest: by then a waiting
+   * call has been rejected.
+   */
+  whenServing(then: () => void): void {
+    if (this.connection.healthy) {
       then()
       return
     }
     const go = () => {
       clearTimeout(timer)
-      waiting.delete(go)
+      this.#waiting.delete(go)
       then()
     }
-    const timer = setTimeout(go, limits.deadlineMs)
-    waiting.add(go)
+    const timer = setTimeout(go, this.#deadlineMs)
+    this.#waiting.add(go)
   }
-
-  connection.onHealth(serving => {
-    if (serving) for (const go of waiting) go()
-    else onLost()
-    onHealth()
-  })
-  const node = createRedisNode({ connection, limits, onErrorReply, findSlot: findHashSlot, follow })
-  return { ...node, address, whenServing, namedMs: 0 }
-}
-
-export function describeProblem({ address, connection }: RedisClusterNode): string {
-  return `${address.host}:${address.port}: ${connection.problem}`
 }

@@ -9,6 +9,7 @@ import {
 import { missingProgram } from '../../../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../../test/support/wait-for.ts'
+import { createStats } from '../../../stats/stats.ts'
 import { countersContract } from '../../testing/counters.contract.ts'
 import { stopWhenOverContract } from '../../testing/stop-when-over.contract.ts'
 import { createRedisCounters } from '../redis.ts'
@@ -53,12 +54,21 @@ describe('counters in a Redis Cluster', { skip }, () => {
     return counters
   }
 
+  /** `connections` returns the number of open connections that carry counters. */
+  async function openCounted(t: TestContext) {
+    const stats = createStats()
+    const counters = await openShared(t, { stats })
+    const connections = () =>
+      stats.entries().find(({ name }) => name === 'ratelimit.redis_pool.cx_active')?.value
+    return { counters, connections }
+  }
+
   countersContract('Redis Cluster', openBoth)
   stopWhenOverContract('Redis Cluster', t => openBoth(t, { stopWhenOver: true }))
 
   test('each master has one connection, and a batch is divided among the masters', async t => {
-    const counters = await openShared(t)
-    assert.equal(counters.pool.cxActive, 3)
+    const { counters, connections } = await openCounted(t)
+    assert.equal(connections(), 3)
     const batch = [...spread, ...spread].map(key => hit(key))
     assert.deepEqual(await counters.add(batch), [1, 1, 1, 2, 2, 2])
     assert.deepEqual(await cluster.onMasters('DBSIZE'), ['1', '1', '1'])
@@ -130,16 +140,16 @@ describe('counters in a Redis Cluster', { skip }, () => {
     assertMovesExactly(t, { stopWhenOver: true }))
 
   test('a node without slots is disconnected', async t => {
-    const counters = await openShared(t)
+    const { counters, connections } = await openCounted(t)
     fresh ??= await cluster.addMaster()
     const [first] = cluster.masters
     assert.ok(first)
     const slot = findHashSlot(spread[0] ?? '')
     await cluster.moveSlot(slot, first, fresh)
-    await waitFor('the new node', () => counters.pool.cxActive === 4)
+    await waitFor('the new node', () => connections() === 4)
     assert.deepEqual(await counters.add([hit(spread[0] ?? '')]), [1])
     await cluster.moveSlot(slot, fresh, first)
-    await waitFor('it to be left', () => counters.pool.cxActive === 3)
+    await waitFor('it to be left', () => connections() === 3)
     assert.deepEqual(await counters.add([hit(spread[0] ?? '')]), [2])
   })
 
@@ -162,10 +172,10 @@ describe('counters in a Redis Cluster', { skip }, () => {
   test('nodes that are reported by name or without an address are found', async t => {
     t.after(() => cluster.onMasters('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'ip'))
     await cluster.onMasters('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint')
-    assert.equal((await openShared(t)).pool.cxActive, 3)
+    assert.equal((await openCounted(t)).connections(), 3)
     await cluster.onMasters('CONFIG', 'SET', 'cluster-announce-hostname', 'localhost')
     await cluster.onMasters('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'hostname')
-    assert.equal((await openShared(t)).pool.cxActive, 3)
+    assert.equal((await openCounted(t)).connections(), 3)
   })
 
   test('flushed counters count from 0, with their expiry', async t => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { slotCount } from './hash-slot.ts'
-import { createSlotOwners, type SlotRange } from './slot-owners.ts'
+import { SlotOwners } from './slot-owners.ts'
 
 const slot = fc.integer({ min: 0, max: slotCount - 1 })
 const node = fc.constantFrom('a', 'b', 'c')
@@ -15,7 +15,7 @@ test('it has the same owners as a plain list, and calls back when the masters ch
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), steps => {
       let reported = ''
-      const owners = createSlotOwners<string>(() => {
+      const owners = new SlotOwners<string>(() => {
         reported = state()
       })
       const state = () => `${[...owners.masters].sort()} ${owners.missing}`
@@ -45,9 +45,9 @@ test('it has the same owners as a plain list, and calls back when the masters ch
 })
 
 test('moving a slot costs the same for any number of slots', () => {
-  const all: readonly SlotRange<string>[] = [{ first: 0, last: slotCount - 1, master: 'a' }]
+  const all = [{ first: 0, last: slotCount - 1, master: 'a' }]
   let changes = 0
-  const owners = createSlotOwners<string>(() => {
+  const owners = new SlotOwners<string>(() => {
     changes += 1
   })
   const millisecondsOf = (work: () => void) => {

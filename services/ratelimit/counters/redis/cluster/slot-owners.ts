@@ -2,39 +2,25 @@ import { isPort, type NodeAddress } from '../redis-address.ts'
 import { isArrayReply, isErrorReply, type RedisReply } from '../resp/reply-parser.ts'
 import { slotCount } from './hash-slot.ts'
 
-interface SlotOwners<Node> {
-  of(slot: number): Node | undefined
-  /** Assigns one slot to a node, in constant time: while slots migrate, each is redirected separately. */
-  set(slot: number, node: Node): void
-  /** Replaces all owners; a slot in none of the ranges has no owner then. */
-  replace(ranges: readonly SlotRange<Node>[]): void
-  /** The nodes that own a slot. */
-  readonly masters: ReadonlySet<Node>
-  /** The number of slots without an owner. */
-  readonly missing: number
-}
-
-export interface SlotRange<Node> {
-  /** The first and the last slot of the range. */
+/** The slots from `first` to `last`. */
+interface SlotRange<Node> {
   readonly first: number
   readonly last: number
   readonly master: Node
 }
 
-/** @param onMasters called after `masters` or `missing` has changed */
-export function createSlotOwners<Node>(onMasters: () => void): SlotOwners<Node> {
-  return new CountedOwners(onMasters)
-}
-
-/** A class, because V8 keeps an object literal with accessors as a slow hash table. */
-class CountedOwners<Node> implements SlotOwners<Node> {
+/** The node that owns each slot of the cluster. */
+export class SlotOwners<Node> {
   readonly #onMasters: () => void
   readonly #owners: (Node | undefined)[] = Array(slotCount).fill(undefined)
   /** The number of slots that each master owns. */
   readonly #counts = new Map<Node, number>()
-  masters = new Set<Node>()
+  /** The nodes that own a slot. */
+  readonly masters = new Set<Node>()
+  /** The number of slots without an owner. */
   missing = slotCount
 
+  /** @param onMasters called after `masters` or `missing` has changed */
   constructor(onMasters: () => void) {
     this.#onMasters = onMasters
   }
@@ -43,6 +29,7 @@ class CountedOwners<Node> implements SlotOwners<Node> {
     return this.#owners[slot]
   }
 
+  /** Assigns one slot to a node, in constant time: while slots migrate, each is redirected separately. */
   set(slot: number, node: Node): void {
     const { size } = this.masters
     const { missing } = this
@@ -51,6 +38,7 @@ class CountedOwners<Node> implements SlotOwners<Node> {
     if (!isKnown || this.masters.size !== size || this.missing !== missing) this.#onMasters()
   }
 
+  /** Replaces all owners; a slot in none of the ranges has no owner then. */
   replace(ranges: readonly SlotRange<Node>[]): void {
     this.#owners.fill(undefined)
     this.#counts.clear()
@@ -82,7 +70,7 @@ class CountedOwners<Node> implements SlotOwners<Node> {
 
 /** The assignment of slots to masters, as reported by one node. */
 export interface ClusterSlots {
-  readonly ranges: readonly { readonly first: number; readonly last: number; readonly master: NodeAddress }[]
+  readonly ranges: readonly SlotRange<NodeAddress>[]
   /** The number of slots that have a master; the cluster is complete at `slotCount`. */
   readonly covered: number
 }
@@ -99,7 +87,7 @@ export function readClusterSlots(
 ): ClusterSlots | { readonly problem: string } {
   if (isErrorReply(reply)) return { problem: reply.error }
   if (!isArrayReply(reply)) return { problem: 'the reply to CLUSTER SLOTS is not a list' }
-  const ranges: { first: number; last: number; master: NodeAddress }[] = []
+  const ranges: SlotRange<NodeAddress>[] = []
   let covered = 0
   for (const item of reply) {
     const [first, last, node] = isArrayReply(item) ? item : []

@@ -1,19 +1,18 @@
-import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createRefreshSchedule, type RefreshSchedule } from '../../connections/refresh-schedule.ts'
+import { RefreshSchedule } from '../../connections/refresh-schedule.ts'
+import { closedText } from '../../counters.ts'
 import type { NodeAddress } from '../redis-address.ts'
 import type { RedisSetup } from '../redis-setup.ts'
 import { sendCommand, sendCommandOnce } from '../resp/session.ts'
-import { describeProblem, openClusterNode, type RedisClusterNode } from './cluster-node.ts'
+import { RedisClusterNode } from './cluster-node.ts'
 import { slotCount } from './hash-slot.ts'
 import { createRedirects } from './redirects.ts'
-import { type ClusterSlots, createSlotOwners, type Redirect, readClusterSlots } from './slot-owners.ts'
+import { type ClusterSlots, type Redirect, readClusterSlots, SlotOwners } from './slot-owners.ts'
 
 /** The first and the longest delay between refreshes while a slot has no master that answers. */
 const urgentMs = 100
 const maxUrgentMs = 500
 /** A node that owns no slot is closed this long after a reply last named it. */
 const unusedNodeMs = 1_000
-export const closedText = 'the counters are closed'
 
 /**
  * The masters of a cluster and the slots of each. Healthy while each slot has a master that answers. The
@@ -22,10 +21,9 @@ export const closedText = 'the counters are closed'
 export class Topology {
   readonly #setup: RedisSetup
   readonly #seeds: readonly NodeAddress[]
-  readonly #clock: Clock
   readonly #schedule: RefreshSchedule
   readonly #nodes = new Map<string, RedisClusterNode>()
-  readonly #owners = createSlotOwners<RedisClusterNode>(() => this.#checkHealth())
+  readonly #owners = new SlotOwners<RedisClusterNode>(() => this.#checkHealth())
   readonly #followFrom = createRedirects(redirect => this.#learn(redirect))
   readonly #listeners: ((healthy: boolean) => void)[] = []
   #slotsProblem = 'no node has answered yet'
@@ -35,15 +33,14 @@ export class Topology {
   constructor(setup: RedisSetup, seeds: readonly NodeAddress[]) {
     this.#setup = setup
     this.#seeds = seeds
-    this.#clock = setup.limits.clock ?? systemClock
-    this.#schedule = createRefreshSchedule({
+    this.#schedule = new RefreshSchedule({
       refresh: () => this.#refresh(),
       isSettled: () => this.healthy,
       everyMs: setup.clusterRefreshMs,
       urgentMs,
       maxUrgentMs,
       random: setup.random,
-      clock: this.#clock,
+      clock: setup.limits.clock,
     })
   }
 
@@ -58,7 +55,7 @@ export class Topology {
     if (masters.size === 0) return `no node of the cluster has reported the slots: ${this.#slotsProblem}`
     if (missing > 0) return `${missing} slots of the cluster have no master`
     const away = [...masters].find(({ connection }) => !connection.healthy)
-    return away === undefined ? '' : describeProblem(away)
+    return away?.problem() ?? ''
   }
 
   onHealth(listener: (healthy: boolean) => void): void {
@@ -75,13 +72,13 @@ export class Topology {
   #nodeAt({ host, port }: NodeAddress): RedisClusterNode {
     const name = `${host} ${port}`
     const node = this.#nodes.get(name) ?? this.#open({ host, port })
-    node.namedMs = this.#clock.monotonicMs()
+    node.namedMs = this.#setup.limits.clock.monotonicMs()
     this.#nodes.set(name, node)
     return node
   }
 
   #open(address: NodeAddress): RedisClusterNode {
-    return openClusterNode(this.#setup, {
+    return new RedisClusterNode(this.#setup, {
       address,
       follow: this.#followFrom(address),
       onLost: () => this.#schedule.refreshSoon(),
@@ -90,23 +87,41 @@ export class Topology {
   }
 
   async #refresh(): Promise<void> {
-    const slots = await findSlots({
-      session: this.#setup.session,
-      random: this.#setup.random,
-      serving: [...this.#nodes.values()].filter(({ connection }) => connection.healthy),
-      seeds: this.#seeds,
-      isClosed: () => this.closed,
-      onProblem: problem => {
-        this.#slotsProblem = problem
-      },
-    })
+    const slots = await this.#findSlots()
     if (this.closed || slots === undefined) return
     this.#owners.replace(slots.ranges.map(range => ({ ...range, master: this.#nodeAt(range.master) })))
     this.#closeOthers()
   }
 
+  /**
+   * Asks one node after the other, the connected ones first. Returns the reply of the first that knows all
+   * slots; otherwise the reply that covers the most slots.
+   */
+  async #findSlots(): Promise<ClusterSlots | undefined> {
+    const { session, random } = this.#setup
+    const serving = [...this.#nodes.values()].filter(({ connection }) => connection.healthy)
+    const sources = [
+      ...shuffle(serving, random).map(({ address, connection }) => ({
+        address,
+        fetch: () => sendCommand(connection, 'CLUSTER', 'SLOTS'),
+      })),
+      ...shuffle(this.#seeds, random).map(address => ({
+        address,
+        fetch: () => sendCommandOnce({ ...session, endpoint: address }, 'CLUSTER', 'SLOTS'),
+      })),
+    ]
+    let best: ClusterSlots | undefined
+    for (const { address, fetch } of sources) {
+      if (this.closed || best?.covered === slotCount) break
+      const slots = readClusterSlots(await fetch(), address.host)
+      if ('problem' in slots) this.#slotsProblem = slots.problem
+      else if (best === undefined || slots.covered > best.covered) best = slots
+    }
+    return best
+  }
+
   #closeOthers(): void {
-    const nowMs = this.#clock.monotonicMs()
+    const nowMs = this.#setup.limits.clock.monotonicMs()
     for (const [name, node] of this.#nodes) {
       if (this.#owners.masters.has(node) || nowMs - node.namedMs < unusedNodeMs) continue
       this.#nodes.delete(name)
@@ -129,42 +144,6 @@ export class Topology {
     this.healthy = next
     for (const listener of this.#listeners) listener(next)
   }
-}
-
-interface FindSlotsOptions extends Pick<RedisSetup, 'session' | 'random'> {
-  /** The nodes with a healthy connection, which are asked first. */
-  readonly serving: readonly RedisClusterNode[]
-  readonly seeds: readonly NodeAddress[]
-  /** No further node is asked once this is true. */
-  readonly isClosed: () => boolean
-  /** Called with the reason each time a node does not report its slots. */
-  readonly onProblem: (problem: string) => void
-}
-
-/**
- * Asks one node after the other. Returns the reply of the first that knows all slots; otherwise the reply
- * that covers the most slots.
- */
-async function findSlots(options: FindSlotsOptions): Promise<ClusterSlots | undefined> {
-  const { session, serving, seeds, random, isClosed, onProblem } = options
-  const sources = [
-    ...shuffle(serving, random).map(({ address, connection }) => ({
-      address,
-      fetch: () => sendCommand(connection, 'CLUSTER', 'SLOTS'),
-    })),
-    ...shuffle(seeds, random).map(address => ({
-      address,
-      fetch: () => sendCommandOnce({ ...session, endpoint: address }, 'CLUSTER', 'SLOTS'),
-    })),
-  ]
-  let best: ClusterSlots | undefined
-  for (const { address, fetch } of sources) {
-    if (isClosed() || best?.covered === slotCount) break
-    const slots = readClusterSlots(await fetch(), address.host)
-    if ('problem' in slots) onProblem(slots.problem)
-    else if (best === undefined || slots.covered > best.covered) best = slots
-  }
-  return best
 }
 
 function shuffle<T>(items: readonly T[], random: () => number): T[] {

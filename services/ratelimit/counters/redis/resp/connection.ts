@@ -5,7 +5,6 @@ import {
   type ServerConnectionOptions,
   type SessionEvents,
 } from '../../connections/server-connection.ts'
-import type { PoolStats } from './pool-stats.ts'
 import type { RespWriter } from './request-writer.ts'
 import { type OnRedisReplies, RedisSession, type RedisSessionOptions } from './session.ts'
 
@@ -14,8 +13,6 @@ export interface RespConnectionOptions
     ServerConnectionOptions {
   /** The address of Redis. When left out, nothing is connected before `moveTo` is called. */
   readonly endpoint?: ServerEndpoint
-  /** Counts the connections that became healthy, that is, received a PONG. */
-  readonly stats?: PoolStats
 }
 
 const movedText = 'Redis is at another address now'
@@ -72,9 +69,6 @@ export class RespConnection extends ServerConnection<RedisSession> {
   }
 
   protected onHealthChange(healthy: boolean, before: boolean): void {
-    if (healthy === before) return
-    if (healthy) this.#options.stats?.opened()
-    else this.#options.stats?.ended()
-    for (const listener of this.#listeners) listener(healthy)
+    if (healthy !== before) for (const listener of this.#listeners) listener(healthy)
   }
 }

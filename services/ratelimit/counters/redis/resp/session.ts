@@ -16,8 +16,7 @@ export interface RedisSessionOptions extends SocketOptions {
   readonly password?: string
   /** The number of the database. Defaults to 0. */
   readonly database?: number
-  /** Whether the event loop polls for replies that are expected soon. */
-  readonly busyPoll?: BusyPollMode
+  readonly busyPoll?: BusyPollMode | undefined
   /** Requires a master: the greeting includes ROLE, and a replica is rejected. */
   readonly masterOnly?: boolean
   /**
