@@ -12,7 +12,7 @@ import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
 import { createCounting, type FailureMode } from './counting.ts'
 import { type LimiterOptions, RuleLimiter } from './limiter.ts'
-import { createOverLimitCache } from './over-limit-cache.ts'
+import { OverLimitCache } from './over-limit-cache.ts'
 
 const limit = ({ requestsPerUnit = 60, unit = 'minute', ...more }: Partial<RateLimitPolicy> = {}) =>
   makeLimit(requestsPerUnit, unit, more)
@@ -50,7 +50,7 @@ function open(
           return failure === undefined ? memory.admit(members) : fail()
         },
       },
-      cache: createOverLimitCache(0),
+      cache: new OverLimitCache(0),
       stopWhenOver: false,
       mode,
       local: createMemoryCounters({ clock }),

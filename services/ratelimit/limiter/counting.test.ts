@@ -4,7 +4,7 @@ import { CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/request.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { type CountingOptions, createCounting, type FailureMode, overLimitCached } from './counting.ts'
-import { createOverLimitCache } from './over-limit-cache.ts'
+import { OverLimitCache } from './over-limit-cache.ts'
 
 const batch: readonly Hit[] = [{ key: 'k_60', hits: 2, expirySeconds: 60, limit: 10 }]
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
@@ -70,7 +70,7 @@ function askedBackend() {
 
 test('keys that are over their limit are not sent to the backend again', async () => {
   const { counters, asked } = askedBackend()
-  const { counting } = open('error', { counters, cache: createOverLimitCache(1) })
+  const { counting } = open('error', { counters, cache: new OverLimitCache(1) })
   assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [1, 1])
   assert.deepEqual(await counting.add([hit('a')], 0), [2])
   assert.deepEqual(await counting.add([hit('a')], 0), [overLimitCached])
@@ -84,7 +84,7 @@ test('keys that are over their limit are not sent to the backend again', async (
 
 test('a rejection that arrives after an operator changed its counter is not cached', async () => {
   const reply = Promise.withResolvers<readonly number[]>()
-  const cache = createOverLimitCache(1)
+  const cache = new OverLimitCache(1)
   const { counting } = open('error', { counters: { add: () => reply.promise }, cache })
   const decision = counting.add([hit('a')], 0)
   cache.delete('a')
@@ -95,14 +95,14 @@ test('a rejection that arrives after an operator changed its counter is not cach
 
 test('with stopWhenOver, a cached key makes the other keys of the call only be read', async () => {
   const { counters, asked } = askedBackend()
-  const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })
+  const { counting } = open('error', { counters, cache: new OverLimitCache(1), stopWhenOver: true })
   await counting.add([{ ...hit('a'), hits: 2 }], 0)
   assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [overLimitCached, 0])
   assert.deepEqual(asked, ['a+2', 'b+0'])
 })
 
 test('decisions without the backend are not cached', async () => {
-  const cache = createOverLimitCache(1)
+  const cache = new OverLimitCache(1)
   const { counting } = open('deny', { cache })
   assert.deepEqual(await counting.add([hit('a')], 0), [maxCount])
   assert.equal(cache.counts.entryCount, 0)

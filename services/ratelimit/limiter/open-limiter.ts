@@ -5,7 +5,7 @@ import { createMemoryCounters } from '../counters/memory.ts'
 import type { Stats } from '../stats/stats.ts'
 import { createCounting, type FailureMode } from './counting.ts'
 import { type Limiter, type LimiterOptions, RuleLimiter } from './limiter.ts'
-import { createOverLimitCache, type OverLimitCache } from './over-limit-cache.ts'
+import { OverLimitCache } from './over-limit-cache.ts'
 
 /** The settings of decisions, as `settings.ts` parses them. */
 export interface LimiterSettings
@@ -85,7 +85,7 @@ function localCounters(mode: FailureMode, clock: Clock): Pick<Counters, 'add' | 
 }
 
 function openCache(bytes: number, stats: Stats): OverLimitCache {
-  const cache = createOverLimitCache(bytes)
+  const cache = new OverLimitCache(bytes)
   for (const name of Object.keys(cache.counts) as (keyof typeof cache.counts)[]) {
     stats.gauge(`ratelimit.localcache.${name}`, () => cache.counts[name])
   }

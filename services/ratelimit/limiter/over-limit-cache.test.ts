@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createOverLimitCache, maxKeyLength } from './over-limit-cache.ts'
+import { maxKeyLength, OverLimitCache } from './over-limit-cache.ts'
 
 const halfMebibyte = 512 * 1024
 
 test('a key is over until its window ends', () => {
-  const cache = createOverLimitCache(1)
+  const cache = new OverLimitCache(1)
   assert.equal(cache.has('k_60', 60), false)
   cache.add('k_60', 120, 60)
   assert.equal(cache.has('k_60', 119), true)
@@ -17,7 +17,7 @@ test('a key is over until its window ends', () => {
 })
 
 test('it never exceeds its bytes, and keys in use stay', () => {
-  const cache = createOverLimitCache(2 * halfMebibyte)
+  const cache = new OverLimitCache(2 * halfMebibyte)
   cache.add('in use', 100, 1)
   for (let index = 0; index < 100_000; index++) {
     cache.add(`key ${index}`, 100, 1)
@@ -31,7 +31,7 @@ test('it never exceeds its bytes, and keys in use stay', () => {
 })
 
 test('the mean access time is that of the remaining entries', () => {
-  const cache = createOverLimitCache(1)
+  const cache = new OverLimitCache(1)
   assert.equal(cache.counts.averageAccessTime, 0)
   cache.add('a', 120, 60)
   cache.add('b', 180, 80)
@@ -43,7 +43,7 @@ test('the mean access time is that of the remaining entries', () => {
 })
 
 test('a key that is too long is not cached', () => {
-  const cache = createOverLimitCache(halfMebibyte)
+  const cache = new OverLimitCache(halfMebibyte)
   cache.add('x'.repeat(maxKeyLength + 1), 100, 1)
   assert.equal(cache.counts.entryCount, 0)
 })
@@ -52,7 +52,7 @@ test('it never reports a key that was not added, in any order of operations', ()
   const step = fc.record({ key: fc.nat(5), at: fc.nat(20), add: fc.boolean() })
   fc.assert(
     fc.property(fc.array(step), steps => {
-      const cache = createOverLimitCache(halfMebibyte)
+      const cache = new OverLimitCache(halfMebibyte)
       const model = new Map<string, number>()
       for (const { key, at, add } of steps) {
         if (add) {

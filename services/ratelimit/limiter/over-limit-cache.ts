@@ -1,26 +1,3 @@
-/**
- * A cache of keys whose counters are over their limit. Until the end of their window, the backend need not be
- * asked about them. The cache may drop a key; the backend is then asked once more.
- */
-export interface OverLimitCache {
-  /** Returns whether the key is known to be over its limit. */
-  has(key: string, nowSeconds: number): boolean
-  /** Returns the Unix time until which the key is over its limit; undefined if it is not known to be. */
-  until(key: string, nowSeconds: number): number | undefined
-  /**
-   * Caches the key as over its limit until `untilSeconds`. Keys longer than `maxKeyLength` are not cached.
-   */
-  add(key: string, untilSeconds: number, nowSeconds: number): void
-  delete(key: string): void
-  /**
-   * How often `delete` was called. A cached key that contains more than the key of its counter cannot be
-   * deleted by that key. Such a key includes this number, so that it is no longer found after the next
-   * deletion.
-   */
-  readonly deletions: number
-  readonly counts: OverLimitCacheCounts
-}
-
 /** The counts that envoyproxy/ratelimit publishes as `ratelimit.localcache.*`. */
 interface OverLimitCacheCounts {
   readonly lookupCount: number
@@ -46,25 +23,25 @@ const minBytes = 512 * 1024
 /** The memory of an entry without its key: two words of the string, a number, a slot of the map. */
 const entryBytes = 64
 
-/** @param maxBytes the size of keys and entries, as estimated here and not as measured by V8 */
-export function createOverLimitCache(maxBytes: number): OverLimitCache {
-  return new TwoGenerations(Math.max(minBytes, maxBytes) / 2)
-}
-
 /**
- * A cache of two generations, each with half of the size. When the newer one is full, the older one is
- * dropped, and the newer one takes its place. A key that is looked up moves to the newer generation, so keys
- * in use are kept without an order of all keys. A lookup is one or two lookups in a map.
+ * A cache of keys whose counters are over their limit. Until the end of their window, the backend need not be
+ * asked about them. The cache may drop a key; the backend is then asked once more.
  *
- * A class, since V8 keeps an object literal with an accessor as a hash table, in which each method call is a
- * lookup.
+ * It has two generations, each with half of the size. When the newer one is full, the older one is dropped,
+ * and the newer one takes its place. A key that is looked up moves to the newer generation, so keys in use are
+ * kept without an order of all keys. A lookup is one or two lookups in a map.
  */
-class TwoGenerations implements OverLimitCache {
+export class OverLimitCache {
   readonly #maxGenerationBytes: number
   /** The Unix time until which each key is over its limit. */
   #newer = new Map<string, number>()
   #older = new Map<string, number>()
   #newerBytes = 0
+  /**
+   * How often `delete` was called. A cached key that contains more than the key of its counter cannot be
+   * deleted by that key. Such a key includes this number, so that it is no longer found after the next
+   * deletion.
+   */
   deletions = 0
   /** The sum of the Unix times at which the entries of each generation were added. */
   #newerSeconds = 0
@@ -78,14 +55,17 @@ class TwoGenerations implements OverLimitCache {
     overwriteCount: 0,
   }
 
-  constructor(maxGenerationBytes: number) {
-    this.#maxGenerationBytes = maxGenerationBytes
+  /** @param maxBytes the size of keys and entries, as estimated here and not as measured by V8 */
+  constructor(maxBytes: number) {
+    this.#maxGenerationBytes = Math.max(minBytes, maxBytes) / 2
   }
 
+  /** Returns whether the key is known to be over its limit. */
   has(key: string, nowSeconds: number): boolean {
     return this.until(key, nowSeconds) !== undefined
   }
 
+  /** Returns the Unix time until which the key is over its limit; undefined if it is not known to be. */
   until(key: string, nowSeconds: number): number | undefined {
     const counts = this.#counts
     counts.lookupCount += 1
@@ -96,14 +76,13 @@ class TwoGenerations implements OverLimitCache {
     }
     if (untilSeconds !== undefined) {
       counts.expiredCount += 1
-      this.#newerSeconds -= this.#newerSeconds / this.#newer.size
-      this.#newer.delete(key)
-      this.#newerBytes -= key.length + entryBytes
+      this.#deleteNewer(key)
     }
     counts.missCount += 1
     return undefined
   }
 
+  /** Caches the key as over its limit until `untilSeconds`, unless it is longer than `maxKeyLength`. */
   add(key: string, untilSeconds: number, nowSeconds: number): void {
     if (key.length > maxKeyLength) return
     if (this.#until(key, nowSeconds) === undefined) this.#put(key, untilSeconds, nowSeconds)
@@ -116,10 +95,7 @@ class TwoGenerations implements OverLimitCache {
   delete(key: string): void {
     this.deletions += 1
     // `#until` moves the key that it finds to the newer generation.
-    if (this.#until(key, 0) === undefined) return
-    this.#newerSeconds -= this.#newerSeconds / this.#newer.size
-    this.#newer.delete(key)
-    this.#newerBytes -= key.length + entryBytes
+    if (this.#until(key, 0) !== undefined) this.#deleteNewer(key)
   }
 
   get counts(): OverLimitCacheCounts {
@@ -138,6 +114,12 @@ class TwoGenerations implements OverLimitCache {
     this.#older.delete(key)
     this.#put(key, old, nowSeconds)
     return old
+  }
+
+  #deleteNewer(key: string): void {
+    this.#newerSeconds -= this.#newerSeconds / this.#newer.size
+    this.#newer.delete(key)
+    this.#newerBytes -= key.length + entryBytes
   }
 
   #put(key: string, untilSeconds: number, nowSeconds: number): void {
