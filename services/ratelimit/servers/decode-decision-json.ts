@@ -30,29 +30,26 @@ export function decodeDecisionJson(body: Buffer): DecisionRequest {
 }
 
 function readRequest(reader: JsonReader): DecisionRequest {
-  let domain: string | undefined
-  let descriptors: readonly DescriptorRequest[] | undefined
-  let hitsAddend: number | undefined
+  let domain = ''
+  let descriptors: readonly DescriptorRequest[] = []
+  let hitsAddend = 0
   reader.beginObject()
   for (;;) {
     const name = reader.nextField(requestFields)
     if (name === undefined) break
     switch (name) {
       case 'domain':
-        checkFirst(reader, domain)
         domain = readString(reader)
         break
       case 'descriptors':
-        checkFirst(reader, descriptors)
         descriptors = readDescriptors(reader)
         break
       case 'hitsAddend':
-        checkFirst(reader, hitsAddend)
         hitsAddend = readUint32(reader)
         break
     }
   }
-  return { domain: domain ?? '', descriptors: descriptors ?? [], hitsAddend: hitsAddend ?? 0 }
+  return { domain, descriptors, hitsAddend }
 }
 
 function readDescriptors(reader: JsonReader): DescriptorRequest[] {
@@ -70,29 +67,26 @@ function readDescriptors(reader: JsonReader): DescriptorRequest[] {
 }
 
 function readDescriptor(reader: JsonReader, entriesAllowed: number): DescriptorRequest {
-  let entries: readonly DescriptorEntry[] | undefined
-  let limit: DescriptorRequest['limit'] | null
-  let hitsAddend: number | undefined | null
+  let entries: readonly DescriptorEntry[] = []
+  let limit: DescriptorRequest['limit']
+  let hitsAddend: number | undefined
   reader.beginObject()
   for (;;) {
     const name = reader.nextField(descriptorFields)
     if (name === undefined) break
     switch (name) {
       case 'entries':
-        checkFirst(reader, entries)
         entries = readEntries(reader, entriesAllowed)
         break
       case 'limit':
-        checkFirst(reader, limit)
-        limit = reader.skipNull() ? null : readLimit(reader)
+        limit = reader.skipNull() ? undefined : readLimit(reader)
         break
       case 'hitsAddend':
-        checkFirst(reader, hitsAddend)
-        hitsAddend = reader.skipNull() ? null : readCount(reader)
+        hitsAddend = reader.skipNull() ? undefined : readCount(reader)
         break
     }
   }
-  return { entries: entries ?? [], hitsAddend: hitsAddend ?? undefined, limit: limit ?? undefined }
+  return { entries, hitsAddend, limit }
 }
 
 function readEntries(reader: JsonReader, allowed: number): DescriptorEntry[] {
@@ -107,45 +101,41 @@ function readEntries(reader: JsonReader, allowed: number): DescriptorEntry[] {
 }
 
 function readEntry(reader: JsonReader): DescriptorEntry {
-  let key: string | undefined
-  let value: string | undefined
+  let key = ''
+  let value = ''
   reader.beginObject()
   for (;;) {
     const name = reader.nextField(entryFields)
     if (name === undefined) break
     switch (name) {
       case 'key':
-        checkFirst(reader, key)
         key = readString(reader)
         break
       case 'value':
-        checkFirst(reader, value)
         value = readString(reader)
         break
     }
   }
-  return { key: key ?? '', value: value ?? '' }
+  return { key, value }
 }
 
 function readLimit(reader: JsonReader): NonNullable<DescriptorRequest['limit']> {
-  let requestsPerUnit: number | undefined
-  let unit: Unit | undefined | null
+  let requestsPerUnit = 0
+  let unit: Unit | undefined
   reader.beginObject()
   for (;;) {
     const name = reader.nextField(limitFields)
     if (name === undefined) break
     switch (name) {
       case 'requestsPerUnit':
-        checkFirst(reader, requestsPerUnit)
         requestsPerUnit = readUint32(reader)
         break
       case 'unit':
-        checkFirst(reader, unit)
-        unit = readUnit(reader) ?? null
+        unit = readUnit(reader)
         break
     }
   }
-  return { requestsPerUnit: requestsPerUnit ?? 0, unit: unit ?? undefined }
+  return { requestsPerUnit, unit }
 }
 
 function readString(reader: JsonReader): string {
@@ -205,14 +195,6 @@ function readUnit(reader: JsonReader): Unit | undefined {
 
 function describe(found: number | string): string {
   return typeof found === 'number' ? `${found}` : `the string ${printableText(found)}`
-}
-
-/**
- * Throws for a field that occurs twice. `earlier` is undefined only before the field is read for the first
- * time.
- */
-function checkFirst(reader: JsonReader, earlier: unknown): void {
-  if (earlier !== undefined) throw reader.wrong('a second value', 'one')
 }
 
 function tooManyParts(): RequestError {

@@ -26,18 +26,27 @@ const kinds: Readonly<Record<string, string>> = {
 
 /** The known fields of an object. */
 interface Fields<Name extends string> {
-  readonly spellings: readonly { readonly name: Name; readonly spelling: string; readonly octets: Buffer }[]
+  readonly spellings: readonly Spelling<Name>[]
   readonly allowed: string
+}
+
+interface Spelling<Name extends string> {
+  readonly name: Name
+  readonly spelling: string
+  readonly octets: Buffer
+  /** A bit of the name, for `JsonReader.#seen`. */
+  readonly bit: number
 }
 
 /** @param names in lowerCamelCase; each may also be spelled in snake_case, as in its .proto file */
 export function defineFields<Name extends string>(...names: readonly Name[]): Fields<Name> {
-  const spellings = names.flatMap(name => {
+  const spellings = names.flatMap((name, index) => {
     const snake = name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
     return [...new Set([name, snake])].map(spelling => ({
       name,
       spelling,
       octets: Buffer.from(`"${spelling}"`),
+      bit: 1 << index,
     }))
   })
   return { spellings, allowed: names.join(', ').replace(/, (?=[^,]+$)/, ' or ') }
@@ -61,6 +70,8 @@ export class JsonReader {
   #isFresh = false
   /** The current position: a name or an index for each level. Only the first `#depth` items are valid. */
   readonly #path: (string | number)[] = ['', 0, '', 0, '']
+  /** The bits of the names that were read of the object at each level. */
+  readonly #seen: number[] = [0, 0, 0, 0, 0]
   #depth = 0
 
   constructor(bytes: Buffer) {
@@ -83,14 +94,21 @@ export class JsonReader {
     this.#path[this.#depth - 1] = -1
   }
 
-  /** Returns the next field of the object, before its value; undefined at the object's end. */
+  /**
+   * Returns the next field of the object, before its value; undefined at the object's end. Throws for a name
+   * that occurs twice, even in different spellings.
+   */
   nextField<Name extends string>(fields: Fields<Name>): Name | undefined {
     if (!this.#hasNext(closingBrace)) return undefined
     if (this.#next() !== quote) throw this.#notJson('a name in double quotes')
-    const name = this.#knownName(fields) ?? this.#otherName(fields)
-    this.#path[this.#depth - 1] = name
+    const level = this.#depth - 1
+    const { name, bit } = this.#plainName(fields) ?? this.#escapedName(fields)
+    this.#path[level] = name
     if (this.#next() !== colon) throw this.#notJson('a colon')
     this.#at += 1
+    const seen = this.#seen[level] ?? 0
+    if ((seen & bit) !== 0) throw this.wrong('a second value', 'one')
+    this.#seen[level] = seen | bit
     return name
   }
 
@@ -153,6 +171,7 @@ export class JsonReader {
   #begin(): void {
     this.#at += 1
     this.#isFresh = true
+    this.#seen[this.#depth] = 0
     this.#depth += 1
   }
 
@@ -160,12 +179,11 @@ export class JsonReader {
    * Returns the field whose name comes next, if it is written without escapes. Compares bytes, and creates no
    * string.
    */
-  #knownName<Name extends string>({ spellings }: Fields<Name>): Name | undefined {
-    const start = this.#at
-    for (const { name, octets } of spellings) {
-      if (!this.#isAt(start, octets)) continue
-      this.#at = start + octets.length
-      return name
+  #plainName<Name extends string>({ spellings }: Fields<Name>): Spelling<Name> | undefined {
+    for (const spelling of spellings) {
+      if (!this.#isAt(this.#at, spelling.octets)) continue
+      this.#at += spelling.octets.length
+      return spelling
     }
     return undefined
   }
@@ -181,10 +199,10 @@ export class JsonReader {
   /**
    * Returns the field whose name comes next, which may be written with escapes. Throws for an unknown name.
    */
-  #otherName<Name extends string>({ spellings, allowed }: Fields<Name>): Name {
+  #escapedName<Name extends string>({ spellings, allowed }: Fields<Name>): Spelling<Name> {
     const text = this.#string()
     const known = spellings.find(({ spelling }) => spelling === text)
-    if (known !== undefined) return known.name
+    if (known !== undefined) return known
     this.#path[this.#depth - 1] = text
     throw this.wrong('an unknown field', allowed)
   }
