@@ -56,16 +56,6 @@ interface HttpServerOptions {
   onRejected?(problem: string): void
 }
 
-interface HttpServer {
-  /** Returns the bound port. Rejects with a system error, such as `EADDRINUSE`. */
-  listen(address: SharedAddress): Promise<number>
-  /**
-   * Answers requests for `drainNoticeMs` more and closes each connection after its answer. Then accepts no
-   * new connections, and aborts the requests that still run after `graceMs`.
-   */
-  drain(graceMs: number): Promise<void>
-}
-
 interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -76,7 +66,7 @@ interface Answer {
  * Creates the server of `/json` and `/healthcheck`, with the status codes and bodies of envoyproxy/ratelimit.
  * Any method and any Host are accepted: a proxy on the same machine may pass on the Host of its callers.
  */
-export function createHttpServer(options: HttpServerOptions): HttpServer {
+export function createHttpServer(options: HttpServerOptions) {
   const { memory = new MemoryBudget(), onDefect } = options
   let drains = false
   const draining = () => drains || options.draining()
@@ -91,32 +81,35 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       onDefect(parsePath(request), error)
       send(internalError)
     }
-    readBody(request, memory, {
-      onBody(body) {
-        try {
-          const answer = handle(request, body)
-          if (answer instanceof Promise) answer.then(send, fail)
-          else send(answer)
-        } catch (error) {
-          fail(error)
-        }
-      },
-      // The answer ends only when the request does: a caller that still sends would otherwise lose the
-      // answer.
-      onReject(answer) {
-        writeHead(response, answer, true)
-        response.write(answer.body)
-        request.once('end', () => response.end())
-      },
-    })
+    const onBody = (body: Buffer) => {
+      try {
+        const answer = handle(request, body)
+        if (answer instanceof Promise) answer.then(send, fail)
+        else send(answer)
+      } catch (error) {
+        fail(error)
+      }
+    }
+    // The answer ends only when the request does: a caller that still sends would otherwise lose the answer.
+    const onReject = (answer: Answer) => {
+      writeHead(response, answer, true)
+      response.write(answer.body)
+      request.once('end', () => response.end())
+    }
+    readBody(request, memory, onBody, onReject)
   }
 
   const server = createServer({ ...requestLimits, keepAliveTimeout: idleTimeoutMs }, serve)
   server.timeout = stalledTimeoutMs
   server.maxConnections = maxConnections
   return {
-    listen: address => listenHttp(server, address),
-    async drain(graceMs) {
+    /** Returns the bound port. Rejects with a system error, such as `EADDRINUSE`. */
+    listen: (address: SharedAddress): Promise<number> => listenHttp(server, address),
+    /**
+     * Answers requests for `drainNoticeMs` more and closes each connection after its answer. Then accepts no
+     * new connections, and aborts the requests that still run after `graceMs`.
+     */
+    async drain(graceMs: number): Promise<void> {
       drains = true
       await sleep(Math.min(graceMs, drainNoticeMs))
       await closeHttp(server, graceMs)
@@ -124,18 +117,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 }
 
-interface BodyListener {
-  onBody(body: Buffer): void
-  /**
-   * Called instead of `onBody` if the body is too long or no memory is left for it. The rest of the body is
-   * dropped.
-   */
-  onReject(answer: Answer): void
-}
-
 const noBody = Buffer.alloc(0)
 
-function readBody(request: IncomingMessage, memory: MemoryBudget, listener: BodyListener): void {
+/**
+ * @param onReject called instead of `onBody` if the body is too long or no memory is left for it. The rest of
+ * the body is dropped.
+ */
+function readBody(
+  request: IncomingMessage,
+  memory: MemoryBudget,
+  onBody: (body: Buffer) => void,
+  onReject: (answer: Answer) => void,
+): void {
   const chunks: Buffer[] = []
   let bytes = 0
   let rejected = false
@@ -144,7 +137,7 @@ function readBody(request: IncomingMessage, memory: MemoryBudget, listener: Body
     rejected = true
     chunks.length = 0
     held.resize(0)
-    listener.onReject(answer)
+    onReject(answer)
   }
   const held = memory.reserve(() => reject(noMemory))
   request.on('data', (chunk: Buffer) => {
@@ -158,7 +151,7 @@ function readBody(request: IncomingMessage, memory: MemoryBudget, listener: Body
     if (rejected) return
     held.resize(0)
     const [first = noBody] = chunks
-    listener.onBody(chunks.length > 1 ? Buffer.concat(chunks, bytes) : first)
+    onBody(chunks.length > 1 ? Buffer.concat(chunks, bytes) : first)
   })
   request.on('close', () => held.resize(0))
   // The caller has disconnected and needs no answer.

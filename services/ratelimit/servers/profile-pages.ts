@@ -10,6 +10,12 @@ export interface DebugPage {
   show(query: URLSearchParams, response: ServerResponse): void
 }
 
+/** Takes a profile for some time; `profile` is in the format of DevTools. */
+type TakeProfile = (
+  durationMs: number,
+  signal: AbortSignal,
+) => Promise<{ readonly profile: object; readonly toPprof: () => Buffer }>
+
 const profileLimits = { defaultSeconds: 30, defaultHeapSeconds: 10, maxSeconds: 300 } as const
 
 const seconds = '?seconds=N'
@@ -36,6 +42,19 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
       })
   }
 
+  /** @param fileName the name of the file for DevTools; that for pprof has the extension `.pb.gz` */
+  function timed(fallbackSeconds: number, fileName: string, takeProfile: TakeProfile): DebugPage['show'] {
+    return (query, response) => {
+      const durationMs = readDuration(query, fallbackSeconds)
+      if (durationMs === undefined) return reject(response, 400, wrongSeconds)
+      take(response, async signal => {
+        const { profile, toPprof } = await takeProfile(durationMs, signal)
+        if (query.get('format') === 'devtools') sendFile(response, fileName, JSON.stringify(profile))
+        else sendFile(response, fileName.replace(/\.\w+$/, '.pb.gz'), toPprof())
+      })
+    }
+  }
+
   const index = [
     `profile: where time is spent, ${seconds} (${profileLimits.defaultSeconds})`,
     `heap: where memory was allocated for N seconds and is still in use, ${seconds} (${profileLimits.defaultHeapSeconds})`,
@@ -46,35 +65,25 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
   return {
     '/debug/pprof/': {
       help: 'profiles of this process',
-      show: (_, response) => send(response, 'text/plain; charset=utf-8', Buffer.from(`${index}\n`)),
+      show: (_, response) => sendPage(response, 200, `${index}\n`),
     },
     '/debug/pprof/profile': {
       help: `where time is spent; ${seconds}, ?format=devtools`,
-      show(query, response) {
-        const durationMs = readDuration(query, profileLimits.defaultSeconds)
-        if (durationMs === undefined) return reject(response, 400, wrongSeconds)
-        take(response, async signal => {
-          const { encodePprof, fromCpuProfile, takeCpuProfile } = await loadTools()
-          const startedMs = clock.nowMs()
-          const profile = await takeCpuProfile(durationMs, signal)
-          if (isForDevTools(query)) sendFile(response, 'profile.cpuprofile', JSON.stringify(profile))
-          else sendFile(response, 'profile.pb.gz', encodePprof(fromCpuProfile(profile, startedMs)))
-        })
-      },
+      show: timed(profileLimits.defaultSeconds, 'profile.cpuprofile', async (durationMs, signal) => {
+        const { encodePprof, fromCpuProfile, takeCpuProfile } = await loadTools()
+        const startedMs = clock.nowMs()
+        const profile = await takeCpuProfile(durationMs, signal)
+        return { profile, toPprof: () => encodePprof(fromCpuProfile(profile, startedMs)) }
+      }),
     },
     '/debug/pprof/heap': {
       help: `where memory is allocated and kept; ${seconds}, ?format=devtools`,
-      show(query, response) {
-        const durationMs = readDuration(query, profileLimits.defaultHeapSeconds)
-        if (durationMs === undefined) return reject(response, 400, wrongSeconds)
-        take(response, async signal => {
-          const { encodePprof, fromHeapProfile, takeHeapProfile } = await loadTools()
-          const startedMs = clock.nowMs()
-          const profile = await takeHeapProfile(durationMs, signal)
-          if (isForDevTools(query)) sendFile(response, 'heap.heapprofile', JSON.stringify(profile))
-          else sendFile(response, 'heap.pb.gz', encodePprof(fromHeapProfile(profile, startedMs, durationMs)))
-        })
-      },
+      show: timed(profileLimits.defaultHeapSeconds, 'heap.heapprofile', async (durationMs, signal) => {
+        const { encodePprof, fromHeapProfile, takeHeapProfile } = await loadTools()
+        const startedMs = clock.nowMs()
+        const profile = await takeHeapProfile(durationMs, signal)
+        return { profile, toPprof: () => encodePprof(fromHeapProfile(profile, startedMs, durationMs)) }
+      }),
     },
     '/debug/pprof/heapsnapshot': {
       help: 'everything in memory, for Chrome DevTools',
@@ -102,8 +111,6 @@ function readDuration(query: URLSearchParams, fallbackSeconds: number): number |
   return wanted > 0 && wanted <= profileLimits.maxSeconds ? wanted * 1_000 : undefined
 }
 
-const isForDevTools = (query: URLSearchParams) => query.get('format') === 'devtools'
-
 function fileHeaders(name: string) {
   return {
     'content-type': 'application/octet-stream',
@@ -113,10 +120,6 @@ function fileHeaders(name: string) {
 
 function sendFile(response: ServerResponse, name: string, body: string | Buffer): void {
   response.writeHead(200, fileHeaders(name)).end(body)
-}
-
-function send(response: ServerResponse, type: string, body: Buffer): void {
-  response.writeHead(200, { 'content-type': type }).end(body)
 }
 
 function reject(response: ServerResponse, status: number, message: string): void {

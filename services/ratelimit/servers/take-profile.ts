@@ -9,39 +9,39 @@ const cpuIntervalMicros = 1_000
 const heapIntervalBytes = 64 * 1024
 
 /** Takes a CPU profile of this process's main thread for `durationMs`, in the format of DevTools. */
-export async function takeCpuProfile(durationMs: number, signal: AbortSignal): Promise<Profiler.Profile> {
-  const session = new Session()
-  session.connect()
-  try {
+export function takeCpuProfile(durationMs: number, signal: AbortSignal): Promise<Profiler.Profile> {
+  return inSession(async session => {
     await session.post('Profiler.enable')
     await session.post('Profiler.setSamplingInterval', { interval: cpuIntervalMicros })
     await session.post('Profiler.start')
     await wait(durationMs, signal)
-    const { profile } = await session.post('Profiler.stop')
-    return profile
-  } finally {
-    session.disconnect()
-  }
+    return (await session.post('Profiler.stop')).profile
+  })
 }
 
 /** Samples the allocations for `durationMs` that are still in use at the end. */
-export async function takeHeapProfile(
+export function takeHeapProfile(
   durationMs: number,
   signal: AbortSignal,
 ): Promise<HeapProfiler.SamplingHeapProfile> {
+  return inSession(async session => {
+    await session.post('HeapProfiler.startSampling', { samplingInterval: heapIntervalBytes })
+    await wait(durationMs, signal)
+    return (await session.post('HeapProfiler.stopSampling')).profile
+  })
+}
+
+async function inSession<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
   const session = new Session()
   session.connect()
   try {
-    await session.post('HeapProfiler.startSampling', { samplingInterval: heapIntervalBytes })
-    await wait(durationMs, signal)
-    const { profile } = await session.post('HeapProfiler.stopSampling')
-    return profile
+    return await work(session)
   } finally {
     session.disconnect()
   }
 }
 
-/** Waits for `durationMs`. Rejects when the caller disconnects. */
+/** Rejects when the caller disconnects. */
 async function wait(durationMs: number, signal: AbortSignal): Promise<void> {
   await pause(durationMs, undefined, { signal, ref: false })
 }

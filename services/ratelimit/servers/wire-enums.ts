@@ -10,28 +10,7 @@ export function toCode(over: boolean): number {
   return over ? codes.overLimit : codes.ok
 }
 
-/** The units of a limit in a request, by the names of envoy.type.v3.RateLimitUnit. */
-export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map([
-  ['UNKNOWN', 0],
-  ['SECOND', 1],
-  ['MINUTE', 2],
-  ['HOUR', 3],
-  ['DAY', 4],
-  ['MONTH', 5],
-  ['YEAR', 6],
-])
-
-/** The units of a limit in a request, by number. UNKNOWN and unknown numbers are undefined. */
-export const overrideUnits: Readonly<Record<number, Unit | undefined>> = {
-  1: 'second',
-  2: 'minute',
-  3: 'hour',
-  4: 'day',
-  5: 'month',
-  6: 'year',
-}
-
-/** envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit. */
+/** The numbers of envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit; UNKNOWN is 0. */
 export const responseUnits: Readonly<Record<Unit, number>> = {
   second: 1,
   minute: 2,
@@ -41,3 +20,22 @@ export const responseUnits: Readonly<Record<Unit, number>> = {
   year: 6,
   week: 7,
 }
+
+/**
+ * The units of a limit in a request, envoy.type.v3.RateLimitUnit, by number. They have the numbers of
+ * `responseUnits`, but no week. UNKNOWN is undefined.
+ */
+export const overrideUnits: readonly (Unit | undefined)[] = [
+  undefined,
+  'second',
+  'minute',
+  'hour',
+  'day',
+  'month',
+  'year',
+]
+
+/** The numbers of the same units, by name. */
+export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map(
+  overrideUnits.map((unit, number) => [unit?.toUpperCase() ?? 'UNKNOWN', number]),
+)
