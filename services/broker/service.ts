@@ -4,8 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
-import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
-import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
+import { openTracing, type Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
@@ -28,7 +27,7 @@ import { MemoryLog } from './stream-log/memory.ts'
 import { systemRepeat } from './stream-log/repeat.ts'
 import type { StreamLog } from './stream-log/stream-log.ts'
 import { Broker } from './streams/broker.ts'
-import type { BrokerLimits, BrokerOptions } from './streams/stream-context.ts'
+import type { BrokerOptions } from './streams/stream-context.ts'
 import { Notifier } from './webhooks/notifier.ts'
 
 interface Service {
@@ -141,7 +140,7 @@ async function openBroker(settings: Settings, tracing: Tracing | undefined, log:
     clock: systemClock,
     tracing,
     onBegun: request => notifier.enqueueBegin(request),
-    limits: readLimits(settings),
+    limits: settings,
     newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),
   }
   stats.gauge('log.healthy', () => Number(streamLog.healthy))
@@ -195,17 +194,6 @@ async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Pr
   feed.start()
   await promise
   stop()
-}
-
-function readLimits(settings: Settings): BrokerLimits {
-  return {
-    pushes: settings.maxPushes,
-    pulls: settings.maxPulls,
-    pullIdleMs: settings.pullIdleMs,
-    headerWaitMs: settings.headerWaitMs,
-    waitingRequests: settings.maxWaitingRequests,
-    resumeGraceMs: settings.resumeGraceMs,
-  }
 }
 
 /** Returns a new `traceparent` of W3C Trace Context, sampled as often as a call without a parent. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
-import { startCollector, startTracingTo } from '../chassis/tracing/testing/span-collector.ts'
+import { openTracingTo, startCollector } from '../chassis/tracing/testing/span-collector.ts'
 import type { Hit } from './counters/counters.ts'
 import type { DecisionRequest } from './limiter/decision.ts'
 import { startDecision, startJsonAnswer, startMemcachedCounting, startRedisCounting } from './spans.ts'
@@ -29,7 +29,7 @@ const batch = [hit('minute_1', false), hit('second_1', true), hit('second_2', tr
 /** Returns the spans of a decision during which `work` runs, by name. */
 async function spansOf(t: TestContext, work: (decision: Span) => void) {
   const collector = await startCollector(t)
-  const tracing = await startTracingTo(t, collector.url)
+  const tracing = await openTracingTo(t, collector.url)
   const decision = startDecision(tracing, request, fromMetadata(metadata))
   assert.ok(decision)
   work(decision)

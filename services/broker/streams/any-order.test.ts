@@ -165,7 +165,7 @@ function assertTranscript(texts: readonly string[]): Transcript {
 }
 
 async function runAll(route: Partial<Route>, list: readonly Command[]): Promise<void> {
-  const simulation = createSimulation(route, { waitingRequests: 2 })
+  const simulation = createSimulation(route, { maxWaitingRequests: 2 })
   const run: Run = { simulation, pushes: [], producers: [], consumers: [], places: [], requests: 0 }
   for (const command of list) {
     if (command.do === 'settle') await simulation.settle()

@@ -63,8 +63,8 @@ export class Broker {
 
   /** @throws GrpcError if no more pushes are accepted, and for an invalid resume token */
   push(caller: PushCaller): Push {
-    const { pushes } = this.#context.limits
-    const push = this.#begin('push', this.#pushes, pushes, () => new Push(this.#context, caller))
+    const { maxPushes } = this.#context.limits
+    const push = this.#begin('push', this.#pushes, maxPushes, () => new Push(this.#context, caller))
     const keepReceived = () => {
       const { request, received } = push
       if (request !== undefined && received !== undefined) this.#received.set(request, received)
@@ -75,8 +75,8 @@ export class Broker {
 
   /** @throws GrpcError if no more pulls are accepted, and for an invalid pull */
   pull(wanted: AnimationIds, caller: PullCaller, sink: PullSink): Pull {
-    const { pulls } = this.#context.limits
-    return this.#begin('pull', this.#pulls, pulls, () => new Pull(this.#context, { wanted, caller, sink }))
+    const { maxPulls } = this.#context.limits
+    return this.#begin('pull', this.#pulls, maxPulls, () => new Pull(this.#context, { wanted, caller, sink }))
   }
 
   /** Rejects new calls, and ends the pulls that wait for a request. Running requests continue. */

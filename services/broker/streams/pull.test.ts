@@ -216,7 +216,7 @@ const concurrent: readonly Scenario[] = [
   },
   {
     rule: 'a full queue drops the oldest request, with a status that names the next message',
-    limits: { waitingRequests: 1 },
+    limits: { maxWaitingRequests: 1 },
     story: `
       pull p: stream=s
       push r1: header 1
@@ -230,7 +230,7 @@ const concurrent: readonly Scenario[] = [
   {
     rule: 'a consumer that counts messages resumes at its position after requests were dropped',
     route: { lateJoiners: { from: 'start' } },
-    limits: { waitingRequests: 1 },
+    limits: { maxWaitingRequests: 1 },
     story: `
       pull p: stream=s
       push r1: header 1

@@ -73,7 +73,7 @@ export class Pull {
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
     this.#sinkMonitor = new PullSinkMonitor(sink, context.log.budget)
-    this.#order = new DeliveryOrder(context.limits.waitingRequests)
+    this.#order = new DeliveryOrder(context.limits.maxWaitingRequests)
     this.#beganMs = context.clock.monotonicMs()
     this.#idleSinceMs = this.#beganMs
     sink.onReady(() => {

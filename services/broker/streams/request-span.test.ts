@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { startCollector, startTracingTo } from '../../chassis/tracing/testing/span-collector.ts'
+import { openTracingTo, startCollector } from '../../chassis/tracing/testing/span-collector.ts'
 import { createSimulation } from './testing/simulation-under-test.ts'
 
 const traceId = '0af7651916cd43dd8448eb211c80319c'
@@ -8,7 +8,7 @@ const parentId = 'b7ad6b7169203331'
 
 test("the spans of a push and of its pulls belong to the producer's trace", async t => {
   const collector = await startCollector(t)
-  const tracing = await startTracingTo(t, collector.url)
+  const tracing = await openTracingTo(t, collector.url)
   const simulation = createSimulation({}, {}, tracing)
   simulation.consume({ streamId: 's' })
   const producer = simulation.produce('r1', new Map([['traceparent', [`00-${traceId}-${parentId}-01`]]]))

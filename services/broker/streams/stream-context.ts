@@ -4,6 +4,7 @@ import type { Metadata } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
+import type { Settings } from '../settings.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import type { KeyedCounter } from './keyed-counter.ts'
 
@@ -37,19 +38,10 @@ export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: L
 }
 
 /** The limits of this process, for all routes. */
-export interface BrokerLimits {
-  /** At most this many pushes run at the same time. */
-  readonly pushes: number
-  readonly pulls: number
-  /** A pull waits for a matching request at most this long; 0 for no limit. */
-  readonly pullIdleMs: number
-  /** The header of a push must arrive within this time. */
-  readonly headerWaitMs: number
-  /** At most this many requests wait in the queue of one pull. */
-  readonly waitingRequests: number
-  /** A request waits this long for a producer whose connection was lost; 0 disables resumption. */
-  readonly resumeGraceMs: number
-}
+export type BrokerLimits = Pick<
+  Settings,
+  'maxPushes' | 'maxPulls' | 'maxWaitingRequests' | 'pullIdleMs' | 'headerWaitMs' | 'resumeGraceMs'
+>
 
 export interface PullCaller {
   readonly metadata: Metadata

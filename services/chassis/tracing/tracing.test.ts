@@ -3,12 +3,7 @@ import { registerHooks } from 'node:module'
 import { type TestContext, test } from 'node:test'
 import { startGrpcCollector } from '../../../test/support/grpc-trace-collector.ts'
 import { type Log, type LogFields, silentLog } from '../log/log.ts'
-import {
-  type ReceivedSpan,
-  setEnvironment,
-  startCollector,
-  startTracingTo,
-} from './testing/span-collector.ts'
+import { openTracingTo, type ReceivedSpan, setEnvironment, startCollector } from './testing/span-collector.ts'
 import { maxTextChars, type ReadHeader, type Tracing } from './tracing.ts'
 
 const noHeaders: ReadHeader = () => undefined
@@ -24,7 +19,7 @@ test('spans reach a collector of HTTP with their names, attributes, parents and 
     OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=blue',
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,service.name=ignored',
   })
-  const tracing = await startTracingTo(t, collector.url, { serviceNamespace: 'shop' })
+  const tracing = await openTracingTo(t, collector.url, { tracingServiceNamespace: 'shop' })
   makeSpans(tracing)
   await tracing.stop(enoughMs)
 
@@ -43,7 +38,7 @@ test('spans reach a collector of HTTP with their names, attributes, parents and 
 
 test('spans reach a collector of gRPC', async t => {
   const collector = await startGrpcCollector(t)
-  const tracing = await startTracingTo(t, collector.url, { exporterProtocol: 'grpc' })
+  const tracing = await openTracingTo(t, collector.url, { tracingExporterProtocol: 'grpc' })
   makeSpans(tracing)
   await tracing.stop(enoughMs)
   assertSpans(collector.spans)
@@ -111,8 +106,8 @@ const samplingCases = `
 test('a parent decides whether a call is sampled, and the rate without one', async t => {
   const collector = await startCollector(t)
   const tracing = {
-    '0': await startTracingTo(t, collector.url, { samplingRate: 0 }),
-    '1': await startTracingTo(t, collector.url, { samplingRate: 1 }),
+    '0': await openTracingTo(t, collector.url, { tracingSamplingRate: 0 }),
+    '1': await openTracingTo(t, collector.url, { tracingSamplingRate: 1 }),
   }
   const cases = samplingCases.trim().split('\n')
   for (const line of cases) {
@@ -141,7 +136,7 @@ function headersOf(text: string): ReadHeader {
 }
 
 test('the attributes of an unsampled call are not computed', async t => {
-  const tracing = await startTracingTo(t, 'http://127.0.0.1:1', { samplingRate: 0 })
+  const tracing = await openTracingTo(t, 'http://127.0.0.1:1', { tracingSamplingRate: 0 })
   const span = tracing.startSpan('call', noHeaders, () => assert.fail('the attributes were computed'))
   assert.equal(span, undefined)
   await tracing.stop(enoughMs)
@@ -149,7 +144,7 @@ test('the attributes of an unsampled call are not computed', async t => {
 
 test('a span ends with its work, whether it succeeds or fails', async t => {
   const collector = await startCollector(t)
-  const tracing = await startTracingTo(t, collector.url)
+  const tracing = await openTracingTo(t, collector.url)
   const start = (name: string) => {
     const span = tracing.startSpan(name, noHeaders)
     assert.ok(span)
@@ -182,7 +177,7 @@ test('a span ends with its work, whether it succeeds or fails', async t => {
 
 test('long texts are truncated, and invalid Unicode does not break the batch', async t => {
   const collector = await startCollector(t)
-  const tracing = await startTracingTo(t, collector.url)
+  const tracing = await openTracingTo(t, collector.url)
   const long = `${'x'.repeat(maxTextChars - 1)}😀`
   const span = tracing.startSpan('call', noHeaders, () => ({ long, lone: 'a\ud800b' }))
   span?.end(new Error(long))
@@ -200,7 +195,7 @@ test('a hanging collector delays the stop by at most the timeout, and spans are 
     OTEL_EXPORTER_OTLP_TIMEOUT: '500',
   })
   const { log, warnings } = recordingLog()
-  const tracing = await startTracingTo(t, collector.url, { log })
+  const tracing = await openTracingTo(t, collector.url, { log })
   const startedMs = performance.now()
   for (let i = 0; i < 1000; i++) tracing.startSpan('call', noHeaders)?.end()
   assert.ok(performance.now() - startedMs < 1000, 'spans do not wait for the collector')
@@ -232,7 +227,7 @@ for (const { name, protocol, start, reason } of losses) {
     const times = [0, 1, 59_999, 59_999, 60_000, 119_999]
     const clock = { nowMs: () => 0, monotonicMs: () => times.shift() ?? assert.fail('one loss too many') }
     const { url } = await start(t)
-    const tracing = await startTracingTo(t, url, { exporterProtocol: protocol, log, clock })
+    const tracing = await openTracingTo(t, url, { tracingExporterProtocol: protocol, log, clock })
     for (let i = 0; i < 6; i++) tracing.startSpan('call', noHeaders)?.end()
     await warned(2)
     await tracing.stop(enoughMs)
@@ -247,7 +242,7 @@ for (const { name, protocol, start, reason } of losses) {
 test('an invalid variable is logged without its credentials', async t => {
   const { log, warnings } = recordingLog()
   setEnvironment(t, { OTEL_EXPORTER_OTLP_TIMEOUT: 'http://user:secret@collector' })
-  const tracing = await startTracingTo(t, 'http://collector:4318', { log })
+  const tracing = await openTracingTo(t, 'http://collector:4318', { log })
   await tracing.stop(enoughMs)
   assert.match(
     warnings.join('\n'),
@@ -304,7 +299,7 @@ const endpoints: readonly [string, { readonly http: boolean; readonly grpc: bool
 test('an invalid endpoint is reported with its variable and without its value', async t => {
   for (const [endpoint, allowed] of endpoints) {
     for (const exporterProtocol of ['http', 'grpc'] as const) {
-      const started = startTracingTo(t, endpoint, { exporterProtocol }).then(
+      const started = openTracingTo(t, endpoint, { tracingExporterProtocol: exporterProtocol }).then(
         async tracing => await tracing.stop(enoughMs),
         (error: Error) => error.message,
       )

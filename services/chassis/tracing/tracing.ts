@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import type { Span as SdkSpan, TextMapGetter, Tracer } from '@opentelemetry/api'
 import type { SpanExporter } from '@opentelemetry/sdk-trace'
 import { type Clock, systemClock } from '../clock.ts'
 import type { Log, LogFields } from '../log/log.ts'
+import type { TracingSettings } from './tracing-settings.ts'
 
 /**
  * Creates spans for calls, and exports them by OTLP to a collector. Without tracing, a process has undefined
@@ -45,19 +47,6 @@ type SpanAttributes = Readonly<Record<string, string | number | boolean>>
  */
 export type ReadHeader = (name: string) => string | undefined
 
-export interface TracingOptions {
-  /** The transport of OTLP: protobuf over HTTP, or gRPC. */
-  readonly exporterProtocol: 'http' | 'grpc'
-  readonly serviceName: string
-  /** The namespace of the service in traces; empty for none. */
-  readonly serviceNamespace: string
-  readonly serviceInstanceId: string
-  /** The share of calls without a parent that are traced, 0 to 1. */
-  readonly samplingRate: number
-  readonly log: Log
-  readonly clock?: Clock
-}
-
 /**
  * The longest text in a span, in UTF-16 units. With the limit of the queue this bounds the memory of spans.
  */
@@ -73,29 +62,34 @@ const warningIntervalMs = 60_000
 const instrumentationScope = 'tollway'
 
 /**
- * Loads the SDK and starts it. The SDK reads the endpoint and the sizes of batches from standard variables of
- * the process's environment: OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and
- * OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. If a variable is invalid, a warning is logged and its default
- * applies. An invalid endpoint is an error instead, since spans would be sent to an unintended collector.
+ * Loads the SDK and starts it; when tracing is disabled, resolves with undefined and loads nothing. The SDK
+ * reads the endpoint and the sizes of batches from the standard variables OTEL_EXPORTER_OTLP_*, OTEL_BSP_*,
+ * OTEL_RESOURCE_ATTRIBUTES and OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. An invalid variable is a warning, and
+ * its default applies; an invalid endpoint is an error, since spans would reach an unintended collector.
  * While the collector cannot be reached, one warning a minute is logged and spans beyond the queue are
  * dropped.
  *
  * @throws Error that names the variable of the invalid endpoint
  */
-export async function startTracing(options: TracingOptions): Promise<Tracing> {
-  const { log, clock = systemClock, samplingRate } = options
-  for (const name of endpointNames) assertEndpoint(name, options.exporterProtocol)
+export async function openTracing(
+  settings: TracingSettings,
+  log: Log,
+  clock: Clock = systemClock,
+): Promise<Tracing | undefined> {
+  const { tracingExporterProtocol: protocol, tracingSamplingRate: samplingRate } = settings
+  if (settings.tracingEnabled === 'false') return undefined
+  for (const name of endpointNames) assertEndpoint(name, protocol)
   const sdk = await loadSdk()
   const { AlwaysOnSampler, BatchSpanProcessor, ParentBasedSampler } = sdk
   const { TraceIdRatioBasedSampler, TracerProvider } = sdk
   const warnings = new Warnings(log, clock)
   listenToSdk(sdk, warnings)
 
-  const exporter = countLosses(sdk, await createExporter(options.exporterProtocol), warnings)
+  const exporter = countLosses(sdk, await createExporter(protocol), warnings)
   // At the ratio 1 the sampler by ratio still drops one of 2^32 calls.
   const root = samplingRate === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(samplingRate)
   const provider = new TracerProvider({
-    resource: createResource(sdk, options),
+    resource: createResource(sdk, settings),
     sampler: new ParentBasedSampler({ root }),
     spanProcessors: [new BatchSpanProcessor({ exporter, ...queueLimits(sdk) })],
     spanLimits: { attributeValueLengthLimit: textLimit(sdk) },
@@ -160,19 +154,19 @@ async function createExporter(protocol: 'http' | 'grpc'): Promise<SpanExporter> 
 
 /**
  * Returns the attributes of the process. OTEL_RESOURCE_ATTRIBUTES can add attributes, but does not override
- * those of `options`. Nothing else is detected, such as the host.
+ * those of the settings. Nothing else is detected, such as the host.
  */
-function createResource(sdk: Sdk, options: TracingOptions) {
-  const { serviceName, serviceNamespace, serviceInstanceId } = options
+function createResource(sdk: Sdk, settings: TracingSettings) {
+  const { tracingServiceName, tracingServiceNamespace, tracingServiceInstanceId } = settings
   const fromEnvironment = sdk.detectResources({ detectors: [sdk.resourceAttributesEnvDetector] })
   return sdk
     .defaultResource()
     .merge(fromEnvironment)
     .merge(
       sdk.resourceFromAttributes({
-        'service.name': serviceName,
-        ...(serviceNamespace === '' ? {} : { 'service.namespace': serviceNamespace }),
-        'service.instance.id': serviceInstanceId,
+        'service.name': tracingServiceName,
+        ...(tracingServiceNamespace !== '' && { 'service.namespace': tracingServiceNamespace }),
+        'service.instance.id': tracingServiceInstanceId || randomUUID(),
       }),
     )
 }

@@ -14,11 +14,11 @@ import type { BrokerLimits } from '../stream-context.ts'
 
 /** The limits of a broker in tests. */
 export const defaultBrokerLimits: BrokerLimits = {
-  pushes: 10_000,
-  pulls: 20_000,
+  maxPushes: 10_000,
+  maxPulls: 20_000,
   pullIdleMs: 3_600_000,
   headerWaitMs: 30_000,
-  waitingRequests: 32,
+  maxWaitingRequests: 32,
   resumeGraceMs: 5000,
 }
 

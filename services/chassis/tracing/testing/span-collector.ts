@@ -2,8 +2,10 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
-import { silentLog } from '../../log/log.ts'
-import { startTracing, type Tracing, type TracingOptions } from '../tracing.ts'
+import type { Clock } from '../../clock.ts'
+import { type Log, silentLog } from '../../log/log.ts'
+import { openTracing, type Tracing } from '../tracing.ts'
+import type { TracingSettings } from '../tracing-settings.ts'
 
 /** A span as received by a collector; ids are in hexadecimal. */
 export interface ReceivedSpan {
@@ -54,22 +56,30 @@ export async function startCollector(
   return { url: `http://127.0.0.1:${port}`, requests, spans }
 }
 
-/** Starts tracing that exports to this address, with fixed values for other options. */
-export function startTracingTo(
+interface TracingTo extends TracingSettings {
+  readonly log: Log
+  readonly clock: Clock
+}
+
+/** Starts tracing that exports to this address, with fixed values for other settings. */
+export async function openTracingTo(
   t: TestContext,
   endpoint: string,
-  options: Partial<TracingOptions> = {},
+  { log = silentLog, clock, ...settings }: Partial<TracingTo> = {},
 ): Promise<Tracing> {
   setEnvironment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })
-  return startTracing({
-    exporterProtocol: 'http',
-    serviceName: 'Under Test',
-    serviceNamespace: '',
-    serviceInstanceId: 'instance-1',
-    samplingRate: 1,
-    log: silentLog,
-    ...options,
-  })
+  const all: TracingSettings = {
+    tracingEnabled: 'true',
+    tracingExporterProtocol: 'http',
+    tracingServiceName: 'Under Test',
+    tracingServiceNamespace: '',
+    tracingServiceInstanceId: 'instance-1',
+    tracingSamplingRate: 1,
+    ...settings,
+  }
+  const tracing = await openTracing(all, log, clock)
+  if (tracing === undefined) throw new Error('tracing is disabled')
+  return tracing
 }
 
 /** Sets environment variables, which the SDK reads; they are restored when the test ends. */
