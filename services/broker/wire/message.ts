@@ -18,7 +18,6 @@ export interface HeaderMessage {
   readonly joints: number
   /** In seconds since the epoch; all other time codes are relative to it. It may be any double, even NaN. */
   readonly startTimeCode: number
-  readonly metadataKeys: ReadonlySet<string>
 }
 
 export interface AudioHeader {
@@ -56,8 +55,6 @@ export interface SkelAnimation extends TimeCodeRange {
 
 /** A list of arrays, each of which has a time code. */
 export interface TimedList {
-  readonly entries: number
-  readonly firstTimeCode: number
   readonly lastTimeCode: number
   /** The first time code that is not finite, or not greater than the one before it in the list. */
   readonly disorder: Disorder | undefined

@@ -115,8 +115,6 @@ function readArray(
 
 function firstEntry(timeCode: number, values: number): ListBuilder {
   return {
-    entries: 1,
-    firstTimeCode: timeCode,
     lastTimeCode: timeCode,
     disorder: Number.isFinite(timeCode) ? undefined : { found: timeCode, previous: undefined },
     fewestValues: values,
@@ -126,7 +124,6 @@ function firstEntry(timeCode: number, values: number): ListBuilder {
 
 function nextEntry(list: ListBuilder, timeCode: number, values: number): ListBuilder {
   list.disorder ??= disorderAfter(list.lastTimeCode, timeCode)
-  list.entries += 1
   list.lastTimeCode = timeCode
   list.fewestValues = Math.min(list.fewestValues, values)
   list.mostValues = Math.max(list.mostValues, values)

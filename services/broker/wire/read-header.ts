@@ -11,7 +11,6 @@ export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 export interface HeaderBuilder extends Mutable<HeaderMessage> {
   readonly ids: Mutable<AnimationIds>
   audio: Mutable<AudioHeader> | undefined
-  readonly metadataKeys: Set<string>
 }
 
 export function emptyHeader(): HeaderBuilder {
@@ -23,7 +22,6 @@ export function emptyHeader(): HeaderBuilder {
     blendShapes: 0,
     joints: 0,
     startTimeCode: 0,
-    metadataKeys: new Set(),
   }
 }
 
@@ -53,7 +51,7 @@ export function readHeader(reader: ProtobufReader, header: HeaderBuilder): void 
         header.startTimeCode = reader.double()
         break
       case (6 << 3) | delimited:
-        header.metadataKeys.add(readMetadataKey(reader))
+        passMetadata(reader)
         break
       default:
         reader.skip(tag)
@@ -132,20 +130,15 @@ function readSkelAnimationHeader(reader: ProtobufReader, header: HeaderBuilder):
   reader.leave(outer)
 }
 
-/**
- * Returns the key of an entry of the metadata. Skips the value, since producers use values of different
- * types.
- */
-function readMetadataKey(reader: ProtobufReader): string {
+/** Checks the key of an entry of the metadata. Producers use values of different types, which are skipped. */
+function passMetadata(reader: ProtobufReader): void {
   const outer = reader.enter()
-  let key = ''
   while (reader.at < reader.end) {
     const tag = reader.tag()
-    if (tag === ((1 << 3) | delimited)) key = reader.string()
+    if (tag === ((1 << 3) | delimited)) reader.passString()
     else reader.skip(tag)
   }
   reader.leave(outer)
-  return key
 }
 
 /**

@@ -58,7 +58,6 @@ function toHeader(header: AnimationDataStreamHeader): Message | 'id too long' {
     blendShapes: header.skelAnimationHeader?.blendShapes.length ?? 0,
     joints: header.skelAnimationHeader?.joints.length ?? 0,
     startTimeCode: header.startTimeCodeSinceEpoch,
-    metadataKeys: new Set(Object.keys(header.metadata)),
   }
 }
 
@@ -109,8 +108,6 @@ function toList(arrays: readonly TimedArray[]): TimedList | undefined {
   })
   const found = timeCodes[wrong]
   return {
-    entries: arrays.length,
-    firstTimeCode: first,
     lastTimeCode: timeCodes.at(-1) ?? first,
     disorder: found === undefined ? undefined : { found, previous: timeCodes[wrong - 1] },
     fewestValues: Math.min(...lengths),
