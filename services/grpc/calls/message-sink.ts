@@ -3,20 +3,13 @@ import { GrpcError } from '../status.ts'
 import type { CallLifetime } from './call-lifetime.ts'
 import type { CallWire } from './stream-call.ts'
 
-/** What a sink uses of its call. */
-interface SinkOptions {
-  readonly wire: Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
-  readonly lifetime: Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
-  readonly maxSendBytes: number
-}
+type SinkWire = Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
+type SinkCall = Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
 
-/**
- * The sink of a call, with additional methods for the call. It is a class because every message of a stream
- * passes through it.
- */
+/** The sink of a call, with additional methods for the call. */
 export class OwnedSink implements MessageSink {
-  readonly #wire: SinkOptions['wire']
-  readonly #lifetime: SinkOptions['lifetime']
+  readonly #wire: SinkWire
+  readonly #call: SinkCall
   readonly #maxSendBytes: number
   #finished = false
   /** True after a `write` has returned false, until the listener of `onReady` is called. */
@@ -24,19 +17,19 @@ export class OwnedSink implements MessageSink {
   #notifyReady = () => {}
   #emptied: PromiseWithResolvers<void> | undefined
 
-  constructor({ wire, lifetime, maxSendBytes }: SinkOptions) {
+  constructor(wire: SinkWire, call: SinkCall, maxSendBytes: number) {
     this.#wire = wire
-    this.#lifetime = lifetime
+    this.#call = call
     this.#maxSendBytes = maxSendBytes
-    lifetime.signal.addEventListener('abort', () => {
+    call.signal.addEventListener('abort', () => {
       this.discard()
     })
   }
 
   write(message: Uint8Array): boolean {
-    if (this.#finished || this.#lifetime.isOver) return false
+    if (this.#finished || this.#call.isOver) return false
     if (message.length > this.#maxSendBytes) {
-      this.#lifetime.cut(tooLong(message.length, this.#maxSendBytes))
+      this.#call.cut(tooLong(message.length, this.#maxSendBytes))
       return false
     }
     this.#wire.sendMessage(message)
@@ -58,7 +51,7 @@ export class OwnedSink implements MessageSink {
   }
 
   async flush(): Promise<void> {
-    if (this.#lifetime.signal.aborted || this.queuedBytes === 0) return
+    if (this.#call.signal.aborted || this.queuedBytes === 0) return
     this.#emptied ??= Promise.withResolvers()
     await this.#emptied.promise
   }
@@ -72,7 +65,7 @@ export class OwnedSink implements MessageSink {
       try {
         this.#notifyReady()
       } catch (error) {
-        this.#lifetime.reportDefect(error)
+        this.#call.reportDefect(error)
       }
     }
   }

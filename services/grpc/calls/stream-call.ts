@@ -17,7 +17,7 @@ export interface CallWire {
    * for.
    */
   read(): void
-  /** Sends the headers of the answer. Throws for invalid metadata. */
+  /** Sends the headers of the answer. Throws for invalid metadata, and if headers or a message were sent. */
   sendHeaders(metadata: Metadata): void
   /**
    * Sends a message after the waiting ones. If no headers were sent, empty ones are sent before it. The
@@ -56,7 +56,6 @@ export class StreamCall extends CallLifetime implements Call {
   readonly #wire: CallWire
   readonly #options: StreamCallOptions
   readonly #inbox: RequestInbox
-  #headersSent = false
   #onTaken = () => {}
 
   constructor(method: AnyMethod, wire: CallWire, options: StreamCallOptions) {
@@ -85,9 +84,7 @@ export class StreamCall extends CallLifetime implements Call {
   }
 
   sendHeaders(metadata: Metadata): void {
-    if (this.#headersSent) throw new Error('the headers are sent already')
     this.#wire.sendHeaders(metadata)
-    this.#headersSent = true
   }
 
   protected sendStatus(status: WireStatus): void {
@@ -167,19 +164,7 @@ export class StreamCall extends CallLifetime implements Call {
   }
 
   async #sendPushed(handle: (sink: MessageSink) => Promise<void>): Promise<void> {
-    const wire = this.#wire
-    const sink = new OwnedSink({
-      wire: {
-        sendMessage: bytes => {
-          this.#headersSent = true
-          wire.sendMessage(bytes)
-        },
-        queuedBytes: wire.queuedBytes,
-        discardQueued: wire.discardQueued,
-      },
-      lifetime: this,
-      maxSendBytes: this.#options.maxSendBytes,
-    })
+    const sink = new OwnedSink(this.#wire, this, this.#options.maxSendBytes)
     this.#onTaken = () => sink.taken()
     try {
       await handle(sink)
@@ -208,16 +193,8 @@ export class StreamCall extends CallLifetime implements Call {
     const bytes = parts === undefined ? this.#method.encode(message) : undefined
     const length = bytes?.length ?? parts?.reduce((sum, part) => sum + part.length, 0) ?? 0
     if (length > maxSendBytes) throw tooLong(length, maxSendBytes)
-    if (bytes !== undefined) this.#sendBytes(bytes)
-    else if (parts !== undefined) {
-      this.#headersSent = true
-      this.#wire.sendParts(parts)
-    }
-  }
-
-  #sendBytes(bytes: Uint8Array): void {
-    this.#headersSent = true
-    this.#wire.sendMessage(bytes)
+    if (bytes !== undefined) this.#wire.sendMessage(bytes)
+    else if (parts !== undefined) this.#wire.sendParts(parts)
   }
 }
 

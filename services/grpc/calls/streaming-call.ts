@@ -69,7 +69,10 @@ function createAnswer(
   }
 
   return {
-    sendHeaders: metadata => sendHeaders(encodeResponseHeaders(metadata, accepted)),
+    sendHeaders(metadata) {
+      if (headersSent) throw new Error('the headers are sent already')
+      sendHeaders(encodeResponseHeaders(metadata, accepted))
+    },
     sendMessage(bytes) {
       if (!headersSent) sendHeaders(encodeResponseHeaders(undefined, accepted))
       stream.sendMessage(bytes)

@@ -128,14 +128,27 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTak
   // The library's deadline is in the time of the machine's clock.
   const deadlineMs = Number(call.getDeadline()) - systemClock.nowMs() + systemClock.monotonicMs()
   const queue = createQueue(call, onTaken)
+  let headersSent = false
   return {
     metadata,
     peer: peerName(call.getConnectionInfo()),
     peerCertificate: certificateOf(call),
     deadlineMs: Number.isFinite(deadlineMs) ? deadlineMs : undefined,
     read: () => call.startRead(),
-    sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
+    sendHeaders(headers) {
+      if (headersSent) throw new Error('the headers are sent already')
+      call.sendMetadata(toGrpcJsMetadata(headers))
+      headersSent = true
+    },
     ...queue,
+    sendMessage(bytes) {
+      headersSent = true
+      queue.sendMessage(bytes)
+    },
+    sendParts(parts) {
+      headersSent = true
+      queue.sendMessage(Buffer.concat(parts))
+    },
     // The library percent-encodes the message with encodeURI, which throws for an unpaired surrogate.
     sendStatus({ code, message, trailers }) {
       const metadata = toGrpcJsMetadata(trailers)
@@ -152,7 +165,7 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTak
 function createQueue(
   call: ServerInterceptingCallInterface,
   onTaken: () => void,
-): Pick<CallWire, 'sendMessage' | 'sendParts' | 'queuedBytes' | 'discardQueued'> {
+): Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'> {
   let queue: { readonly bytes: Uint8Array }[] = []
   let queuedBytes = 0
   let sending = false
@@ -180,7 +193,6 @@ function createQueue(
 
   return {
     sendMessage,
-    sendParts: parts => sendMessage(Buffer.concat(parts)),
     queuedBytes: () => queuedBytes,
     discardQueued() {
       queue = []
