@@ -1,6 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Subscription } from './discovery-session.ts'
 import { FeedConnection } from './feed-connection.ts'
 import type { FeedSettings } from './feed-settings.ts'
@@ -22,11 +21,12 @@ export function openXdsFeed(
   subscription: Subscription,
   log: Log,
 ): { readonly feed: XdsFeed; readonly connection: FeedConnection } {
+  const onReloadFailed = (reason: string) => log.warn('reload certificates failed', { reason })
   const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
   const connection = new FeedConnection({
     server: formatTarget(settings.xdsServer),
     headers: settings.xdsHeaders,
-    tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
+    tls: settings.xdsUseTls ? openXdsTls(settings, onReloadFailed) : undefined,
     maxMessageBytes,
     keepaliveMs: settings.xdsKeepaliveMs || undefined,
     keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
@@ -61,15 +61,4 @@ function openFile(path: string, maxBytes: number, log: Log): LastGoodFile | unde
 
 function formatTarget({ host, port }: FeedSettings['xdsServer']): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
-}
-
-function openTls(settings: FeedSettings, log: Log): WatchedClientTls {
-  return openXdsTls({
-    certFile: settings.xdsCertFile,
-    keyFile: settings.xdsKeyFile,
-    caFile: settings.xdsCaFile,
-    subjectAltName: settings.xdsServerSan,
-    host: settings.xdsServer.host || 'localhost',
-    onReloadFailed: reason => log.warn('reload certificates failed', { reason }),
-  })
 }

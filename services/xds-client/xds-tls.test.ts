@@ -5,10 +5,10 @@ import { type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Authority, createAuthority } from '../grpc/server/testing/contract/certificates.ts'
-import { additionalHeaders } from './feed-settings.ts'
+import { feedSettings } from './feed-settings.ts'
 import { startServer } from './testing/management-server.ts'
 import { response, startFeed } from './testing/start-feed.ts'
-import { openXdsTls, type XdsTlsOptions } from './xds-tls.ts'
+import { openXdsTls } from './xds-tls.ts'
 
 const fleet = createAuthority('fleet')
 const strangers = createAuthority('strangers')
@@ -24,7 +24,7 @@ function filesOf(member: Authority, ca = fleet.ca) {
   }
   write(member)
   writeFileSync(path('ca'), ca)
-  return { options: { certFile: path('cert'), keyFile: path('key'), caFile: path('ca') }, write }
+  return { options: { xdsCertFile: path('cert'), xdsKeyFile: path('key'), xdsCaFile: path('ca') }, write }
 }
 
 const secure = () => {
@@ -32,11 +32,15 @@ const secure = () => {
   return { credentials: () => credentials, requireClientCert: true, onChange: () => () => {} }
 }
 
-const fixed = { subjectAltName: 'feed.test', host: '127.0.0.1', onReloadFailed: assert.fail }
+const fixed = { xdsServerSan: 'feed.test', xdsServer: { host: '127.0.0.1', port: 0 } }
+
+type XdsTlsSettings = Parameters<typeof openXdsTls>[0]
+
+const open = (settings: XdsTlsSettings) => openXdsTls(settings, assert.fail)
 
 test('a feed with mutual TLS receives configurations', async t => {
   const server = await startServer(t, { tls: secure() })
-  const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options })
+  const tls = open({ ...fixed, ...filesOf(fleet).options })
   const { inForce } = startFeed(t, server.address, { tls })
   const stream = await server.stream(0)
   await stream.heard()
@@ -47,20 +51,20 @@ test('a feed with mutual TLS receives configurations', async t => {
 
 test('a name that a wildcard of the certificate matches is accepted', async t => {
   const server = await startServer(t, { tls: secure() })
-  const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options, subjectAltName: 'a.wild.test' })
+  const tls = open({ ...fixed, ...filesOf(fleet).options, xdsServerSan: 'a.wild.test' })
   startFeed(t, server.address, { tls })
   await (await server.stream(0)).heard()
 })
 
-const rejected: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, RegExp][] = [
-  ['a server of another name', () => ({ ...filesOf(fleet).options, subjectAltName: 'x.test' }), /x\.test/],
-  ['a server named by its address only', () => ({ ...filesOf(fleet).options, subjectAltName: '' }), /127/],
+const rejected: readonly [string, (t: TestContext) => Partial<XdsTlsSettings>, RegExp][] = [
+  ['a server of another name', () => ({ ...filesOf(fleet).options, xdsServerSan: 'x.test' }), /x\.test/],
+  ['a server named by its address only', () => ({ ...filesOf(fleet).options, xdsServerSan: '' }), /127/],
   ['a server with another certificate authority', () => filesOf(fleet, strangers.ca).options, /certificate/],
   ['a certificate of another authority', () => filesOf(strangers).options, /./],
-  ['no certificate', () => ({ ...filesOf(fleet).options, certFile: '', keyFile: '' }), /./],
+  ['no certificate', () => ({ ...filesOf(fleet).options, xdsCertFile: '', xdsKeyFile: '' }), /./],
   [
     'a server that the system does not trust',
-    () => ({ ...filesOf(fleet).options, caFile: '' }),
+    () => ({ ...filesOf(fleet).options, xdsCaFile: '' }),
     /certificate/,
   ],
 ]
@@ -68,8 +72,8 @@ const rejected: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, Re
 for (const [what, options, reason] of rejected) {
   test(`no configuration is received over a connection with ${what}`, async t => {
     const server = await startServer(t, { tls: secure() })
-    const files = { certFile: '', keyFile: '', caFile: '' }
-    const tls = openXdsTls({ ...fixed, ...files, ...options(t) })
+    const files = { xdsCertFile: '', xdsKeyFile: '', xdsCaFile: '' }
+    const tls = open({ ...fixed, ...files, ...options(t) })
     const { warnings } = startFeed(t, server.address, { tls })
     await waitFor('the complaint', () => warnings.length > 0)
     assert.match(warnings[0] ?? '', /^connect to management server failed/)
@@ -81,7 +85,7 @@ for (const [what, options, reason] of rejected) {
 test('a renewed certificate is used by the next connection', async t => {
   const server = await startServer(t, { tls: secure() })
   const { options, write } = filesOf(strangers)
-  const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
+  const { warnings } = startFeed(t, server.address, { tls: open({ ...fixed, ...options }) })
   await waitFor('the complaint', () => warnings.length > 0)
   write(fleet)
   await (await server.stream(0)).heard()
@@ -91,8 +95,8 @@ test('files of a missing Secret are waited for', async t => {
   const server = await startServer(t, { tls: secure() })
   const folder = temporaryFolder('xds-tls')
   const path = (name: string) => join(folder, name)
-  const options = { certFile: path('tls.crt'), keyFile: path('tls.key'), caFile: path('ca.crt') }
-  const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
+  const options = { xdsCertFile: path('tls.crt'), xdsKeyFile: path('tls.key'), xdsCaFile: path('ca.crt') }
+  const { warnings } = startFeed(t, server.address, { tls: open({ ...fixed, ...options }) })
   await waitFor('the complaint', () => warnings.length > 0)
   assert.match(warnings[0] ?? '', /^connect to .*CONFIG_GRPC_XDS_CLIENT_TLS_CERT: .*tls\.crt: cannot be read/)
   const { cert, key } = fleet.issue('pod.test')
@@ -108,18 +112,18 @@ test('files of a missing Secret are waited for', async t => {
 test('invalid settings are rejected at the start', () => {
   const { options } = filesOf(fleet)
   assert.throws(
-    () => openXdsTls({ ...fixed, ...options, subjectAltName: 'spiffe://a/b' }),
+    () => open({ ...fixed, ...options, xdsServerSan: 'spiffe://a/b' }),
     /^Error: CONFIG_GRPC_XDS_SERVER_TLS_SAN: "spiffe:\/\/a\/b" is neither a DNS name nor an IP address$/,
   )
   assert.throws(
-    () => openXdsTls({ ...fixed, ...options, keyFile: '' }),
+    () => open({ ...fixed, ...options, xdsKeyFile: '' }),
     /^Error: CONFIG_GRPC_XDS_CLIENT_TLS_KEY: is needed, too$/,
   )
 })
 
 test('additional headers are sent with every stream, and are not logged', async t => {
   const server = await startServer(t)
-  const headers = additionalHeaders.parse('Authorization:Bearer hunter2, x-tenant:shop:1')
+  const headers = feedSettings.xdsHeaders.kind.parse('Authorization:Bearer hunter2, x-tenant:shop:1')
   assert.ok(headers)
   const { warnings } = startFeed(t, server.address, { headers })
   for (const index of [0, 1]) {
@@ -153,7 +157,7 @@ a:b\u0001c        -> rejected
 test('headers that the transport would reject are rejected as a setting', () => {
   for (const line of headerCases.split('\n').filter(text => text !== '')) {
     const [text = '', expected] = line.split('->').map(part => part.trim())
-    const parsed = additionalHeaders.parse(text)
+    const parsed = feedSettings.xdsHeaders.kind.parse(text)
     assert.equal(
       parsed === undefined ? 'rejected' : JSON.stringify(Object.fromEntries(parsed)),
       expected,

@@ -88,7 +88,7 @@ function createMount() {
   const path = (name: string) => join(folder, name)
   let swaps = 0
   return {
-    options: { certFile: path('tls.crt'), keyFile: path('tls.key'), caFile: path('ca.crt') },
+    options: { xdsCertFile: path('tls.crt'), xdsKeyFile: path('tls.key'), xdsCaFile: path('ca.crt') },
     swap(files: Files): void {
       swaps += 1
       mkdirSync(path(`..${swaps}`))
@@ -101,7 +101,7 @@ function createMount() {
   }
 }
 
-const fixed = { subjectAltName: serverName, host: '127.0.0.1', onReloadFailed: () => {} }
+const fixed = { xdsServerSan: serverName, xdsServer: { host: '127.0.0.1', port: 0 } }
 
 const nowMs = Date.now()
 const soonMs = nowMs + 600_000
@@ -136,7 +136,7 @@ test('the feed rejects clients without a certificate of the fleet, and serves th
   const attempt = (files: Files, options = {}) => {
     const mount = createMount()
     mount.swap(files)
-    const tls = openXdsTls({ ...fixed, ...mount.options, ...options })
+    const tls = openXdsTls({ ...fixed, ...mount.options, ...options }, () => {})
     return startServiceFeed(t, address, { tls })
   }
   for (const [what, make] of Object.entries(wrong)) {
@@ -145,9 +145,9 @@ test('the feed rejects clients without a certificate of the fleet, and serves th
       warnings.some(line => line.startsWith('connect to management server failed')),
     )
   }
-  const bare = attempt(right, { certFile: '', keyFile: '' })
+  const bare = attempt(right, { xdsCertFile: '', xdsKeyFile: '' })
   await waitFor('a word about no certificate', () => bare.warnings.length > 0)
-  const misled = attempt(right, { subjectAltName: 'another.system.svc' })
+  const misled = attempt(right, { xdsServerSan: 'another.system.svc' })
   await waitFor('a word about another name', () => misled.warnings.join().includes('another.system.svc'))
   assert.equal(streams(), 0)
   const { inForce } = attempt(right)
@@ -194,10 +194,10 @@ test(`${rotations} rotations of the authority under load close no stream and rej
     mount.swap(files)
   }
   refresh()
-  const options = { ...fixed, ...mount.options, onReloadFailed: assert.fail }
-  const { inForce, warnings } = startServiceFeed(t, address, { tls: openXdsTls(options) })
+  const options = { ...fixed, ...mount.options }
+  const { inForce, warnings } = startServiceFeed(t, address, { tls: openXdsTls(options, assert.fail) })
   await waitFor('the first configuration', () => inForce() === 'a:1')
-  const probe = openXdsTls(options)
+  const probe = openXdsTls(options, assert.fail)
   t.after(() => probe.close())
   const failures: string[] = []
   const leaked: string[] = []
@@ -242,7 +242,7 @@ test('merchants are provisioned over mutual TLS while the authority rotates', as
   const { certificates, store } = await startOperator(t)
   const mount = createMount()
   mount.swap(store.data(secretNames.client))
-  const { certFile, keyFile, caFile } = mount.options
+  const { xdsCertFile: certFile, xdsKeyFile: keyFile, xdsCaFile: caFile } = mount.options
   const tls = new TlsFiles({
     cert: { setting: 'PROVISION_TLS_CERT', path: certFile },
     key: { setting: 'PROVISION_TLS_KEY', path: keyFile },
