@@ -9,7 +9,7 @@ import {
 import { type RuleName, ruleNames } from './stream-rules.ts'
 import type { DataMessage } from './wire/message.ts'
 
-/** The names of the counters of a route's requests, which only increase. */
+/** Each route has these counters, which only increase. */
 export const counterNames = [
   'pushes',
   'requests_served',
@@ -32,10 +32,10 @@ export const counterNames = [
 ] as const
 type CounterName = (typeof counterNames)[number]
 
-/** The names of the histograms of a route's requests, all in milliseconds. */
+/** Each route has these histograms, in milliseconds. */
 export const histogramNames = ['time_to_first_message_ms', 'lag_ms', 'audio_animation_skew_ms'] as const
 
-/** The upper bounds of all histograms, from an imperceptible delay to a broken stream. */
+/** The bounds range from an imperceptible delay to a broken stream. */
 const boundsMs: readonly number[] = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000,
 ]
@@ -61,15 +61,13 @@ type GaugeName =
 const maxRoutes = 200
 const overflowRoute = 'overflow'
 
-/** All statistics of a broker. Gauges are read on request. */
+/** Gauges are read on request. */
 export class BrokerStats {
   readonly #routes = new Map<string, RouteStats>()
   readonly #failures = new Map<string, number>()
   readonly #gauges = new Map<GaugeName, () => number>()
 
-  /**
-   * Returns the statistics of a route. After `maxRoutes` routes, all further ones share the entry `overflow`.
-   */
+  /** After `maxRoutes` routes, all further ones share the entry `overflow`. */
   route(name: string): RouteStats {
     const known = this.#routes.get(name)
     if (known !== undefined) return known
@@ -86,7 +84,7 @@ export class BrokerStats {
     this.#failures.set(name, (this.#failures.get(name) ?? 0) + 1)
   }
 
-  /** Returns the number of failed calls by call and status, such as `push.UNAVAILABLE`. */
+  /** The counts by call and status, such as `push.UNAVAILABLE`. */
   failures(): readonly (readonly [name: string, count: number])[] {
     return [...this.#failures]
   }
@@ -111,10 +109,7 @@ function createRouteStats(): RouteStats {
   }
 }
 
-/**
- * Returns every statistic under its dotted name, sorted by name: the sums of all routes, and those of each
- * route.
- */
+/** Every statistic by its dotted name, sorted: the sums of all routes, and those of each. */
 export function statEntries(stats: BrokerStats): readonly (readonly [name: string, value: number])[] {
   const entries = new Map<string, number>()
   const add = (name: string, value: number) => entries.set(name, (entries.get(name) ?? 0) + value)
@@ -132,7 +127,7 @@ export function statEntries(stats: BrokerStats): readonly (readonly [name: strin
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** Requests without a matching route have an empty route name. */
+/** Requests without a matching route have an empty name. */
 const routeLabel = (name: string) => name || 'default'
 
 function* listValues({ counters, violations, histograms }: RouteStats): Generator<readonly [string, number]> {
@@ -146,7 +141,7 @@ function* listValues({ counters, violations, histograms }: RouteStats): Generato
 
 const prefix = 'tollway_broker_'
 
-/** Returns all statistics in Prometheus' text format. */
+/** Prometheus' text format. */
 export function exposition(stats: BrokerStats): string {
   const text: string[] = []
   for (const [name, value] of stats.gauges()) {
@@ -196,8 +191,8 @@ function sample(name: string, labels: Readonly<Record<string, string>>, value: n
 }
 
 /**
- * Measures the delay of a request's messages relative to the start time in its header, and the skew between
- * its audio and its animation.
+ * Measures the delay of messages relative to the start time in the header, and the skew between audio and
+ * animation.
  */
 export class MediaTiming {
   readonly #histograms: RouteStats['histograms']
@@ -205,10 +200,7 @@ export class MediaTiming {
   #audio: number | undefined
   #animation: number | undefined
 
-  /**
-   * @param startTimeCode the start time in the header, in seconds since the epoch; 0 if the producer sets
-   * none
-   */
+  /** @param startTimeCode in seconds since the epoch; 0 if the producer sets none */
   constructor(startTimeCode: number, { histograms }: RouteStats) {
     this.#histograms = histograms
     this.#startMs = startTimeCode > 0 ? startTimeCode * 1000 : Number.NaN

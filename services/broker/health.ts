@@ -5,9 +5,9 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import type { StreamLog } from './stream-log/stream-log.ts'
 
 /**
- * The process is healthy when the log has answered once, the routes are loaded, and the process is not
- * stopping. A log that fails later does not make it unhealthy: that would take all brokers of a Redis out of
- * service at once, while their callers get an error that names the cause.
+ * Healthy when the log has answered once, the routes are loaded, and the process is not stopping. A log that
+ * fails later does not count: all brokers of a Redis would be out of service at once, while callers get an
+ * error that names the cause.
  */
 export function createBrokerHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHealth'>): ServiceHealth {
   let answered = log.healthy
@@ -22,30 +22,25 @@ export function createBrokerHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 
   return health
 }
 
-/**
- * If the log is not healthy this long after the start, that is logged, because no change of its health
- * reports it.
- */
+/** A log that is not healthy after this time is logged, because no change of health reports it. */
 const firstHealthMs = 2_000
 
-/** Logs the failures of the stream log, and reports them to the parent process. */
+/** Logs failures of the stream log, and reports them to the parent process. */
 export class StreamLogHealth {
   readonly #streamLog: StreamLog
-  /**
-   * Undefined until the log has answered: before that the process is not ready, and no failure is reported.
-   */
+  /** Undefined until the log has answered: before that the process is not ready. */
   #watch: BackendWatch | undefined
 
   constructor(streamLog: StreamLog) {
     this.#streamLog = streamLog
   }
 
-  /** Why the log fails; empty while it answers. */
+  /** Empty while the log answers. */
   get problem(): string {
     return this.#watch?.problem ?? ''
   }
 
-  /** Logs each change of the log's health, and a log that does not answer at the start. */
+  /** Logs each change of health, and a log that does not answer at the start. */
   logChanges(log: Log): void {
     const streamLog = this.#streamLog
     const warn = () => log.warn('reach stream log failed', { reason: streamLog.problem })
@@ -58,7 +53,7 @@ export class StreamLogHealth {
     }, firstHealthMs).unref()
   }
 
-  /** Reports failures from now on. A further call changes nothing. */
+  /** A further call changes nothing. */
   startReports(): void {
     if (this.#watch !== undefined) return
     const streamLog = this.#streamLog

@@ -33,27 +33,27 @@ import { Notifier } from './webhooks/notifier.ts'
 interface Service {
   readonly grpc: BoundAddress
   readonly debugPort: number
-  /** Undefined without the admin API. */
+  /** Undefined without an admin API. */
   readonly adminPort: number | undefined
   /**
-   * Makes the process unhealthy at once, and rejects new calls after DRAIN_DELAY. Resolves when the running
-   * requests have ended, by themselves or after DRAIN_TIMEOUT.
+   * Makes the process unhealthy, and rejects new calls after DRAIN_DELAY. Resolves when the running requests
+   * have ended, at the latest after DRAIN_TIMEOUT.
    */
   stop(): Promise<void>
 }
 
-/** The shutdown waits at most this long for the export of the last traces. */
+/** The time to export the last traces. */
 const traceFlushTimeoutMs = 3_000
-/** After the shutdown has ended a request, its callers have this long to read the last status. */
+/** The time in which callers of an ended request can read its last status. */
 const lastStatusMs = 1_000
-/** After the end of all requests, the last notifications are delivered within this time or dropped. */
+/** The time for the last notifications, after all requests have ended. */
 const lastNotificationsMs = 2_000
-/** One connection may have this many streams, since a proxy may send all calls over one. */
+/** A proxy may send all calls over one connection. */
 const maxConcurrentStreams = 10_000
 
 /**
- * Starts the whole service and resolves when it accepts calls; with a feed, that is after the first routes
- * have arrived. Errors of addresses and files are reported first, before any wait.
+ * Resolves when the service accepts calls; with a feed, after the first routes have arrived. Errors of
+ * addresses and files are reported before any wait.
  */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
   await assertAddressesFree(settings, listPagePorts(settings))
@@ -118,7 +118,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   }
 }
 
-/** Creates the parts that serve streams. No port is open yet. */
+/** No port is open yet. */
 async function openBroker(settings: Settings, tracing: Tracing | undefined, log: Log) {
   const stats = new BrokerStats()
   const streamLog = await openStreamLog(settings)
@@ -170,7 +170,7 @@ function grpcOptions(
   }
 }
 
-/** Imports the Redis client only if it is used. */
+/** Imports the Redis client only if needed. */
 async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { redisUrl: url, redisKeyPrefix: keyPrefix, maxKeptBytes } = settings
   const shared = { clock: systemClock, repeat: systemRepeat, maxKeptBytes }
@@ -179,14 +179,14 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
   return createRedisLog({ ...shared, url, keyPrefix, podId: randomUUID(), random: Math.random })
 }
 
-/** Imports the gRPC client only if there is a feed. */
+/** Imports the gRPC client only for a feed. */
 async function openFeed(settings: Settings, options: RouteFeedOptions): Promise<RouteFeed | undefined> {
   if (settings.routes === 'none') return undefined
   const { openRouteFeed } = await import('./management/route-feed.ts')
   return openRouteFeed(settings, options)
 }
 
-/** Waits for the first routes. No call is accepted before, because routes may require tokens. */
+/** No call is accepted before the first routes, which may require tokens. */
 async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Promise<void> {
   if (feed === undefined) return
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -196,7 +196,7 @@ async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Pr
   stop()
 }
 
-/** Returns a new `traceparent` of W3C Trace Context, sampled as often as a call without a parent. */
+/** Returns a new `traceparent` (W3C Trace Context), sampled as often as a call without a parent. */
 function newTraceparent(samplingRate: number): string {
   const sampled = Math.random() < samplingRate ? '01' : '00'
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`

@@ -13,7 +13,7 @@ import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server/server-settings.ts'
 import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 
-/** Room for eight messages of the default MAX_MESSAGE_BYTES. */
+/** Eight messages of the default MAX_MESSAGE_BYTES. */
 const defaultRequestMemoryBytes = 128 * 1024 * 1024
 
 const port = integer(0, 65_535)
@@ -173,10 +173,7 @@ const processSettings = settingsTable({
   ...logSettings('warn'),
 })
 
-/**
- * Every setting of the broker. Settings that the rate limit service also has are the same in name and
- * meaning.
- */
+/** Settings that the rate limit service also has are the same in name and meaning. */
 export const settings = settingsTable({
   ...grpcServerSettings('8082', defaultRequestMemoryBytes),
   ...pageSettings,

@@ -3,13 +3,13 @@ import type { AudioHeader, Disorder, Message, SkelAnimation, TimedList } from '.
 
 const pcm = 0
 const monoRates = [16000, 44100, 48000]
-/** A violation lists at most this many formats of the route. */
+/** More formats of the route are not listed. */
 const namedFormats = 5
 
 /**
- * Audio is PCM: 16-bit mono at 16, 44.1 or 48 kHz, or one of the route's formats. It requires a header with
- * the format, and consists of whole frames: one sample for each channel, each of whole bytes ("Limits" of the
- * animation data specification). Messages before the first header are not checked.
+ * Audio is PCM: 16-bit mono at 16, 44.1 or 48 kHz, or a format of the route. It needs a header with the
+ * format, and consists of whole frames: one sample of whole bytes for each channel ("Limits" of the animation
+ * data specification). Messages before the first header are not checked.
  */
 function createAudioRule(formats: readonly AudioFormat[]): Rule {
   let header: { readonly audio: AudioHeader | undefined } | undefined
@@ -44,7 +44,7 @@ function isFormat(format: AudioFormat, audio: AudioHeader): boolean {
   )
 }
 
-/** Returns whether a value is allowed. An allowed 0 stands for any value except 0. */
+/** An allowed 0 stands for any value except 0. */
 const isValue = (allowed: number, found: number) => found > 0 && (allowed === 0 || allowed === found)
 
 function checkAudio(bytes: number, audio: AudioHeader | undefined): string | undefined {
@@ -78,9 +78,8 @@ interface End {
 
 /**
  * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after
- * the end of the message before. A message lasts from its earliest to its latest time code in all four lists.
- * The next message is compared even with a message that breaks the rule, so that a producer that jumps once
- * gets one violation ("Limits" of the animation data specification).
+ * the end of the one before: the latest time code in all four lists. A message that breaks the rule counts
+ * too, so that a producer that jumps once gets one violation ("Limits" of the animation data specification).
  */
 function createTimeCodesRule(): Rule {
   let before: End | undefined
@@ -97,7 +96,7 @@ function createTimeCodesRule(): Rule {
     save: () => before,
     restore(saved) {
       const { number, latest } = saved as { number: number; latest: number | null }
-      // JSON has no infinite numbers; they were saved as null.
+      // JSON has no infinite numbers; they are saved as null.
       before = latest === null ? undefined : { number, latest }
     },
   }
@@ -127,9 +126,8 @@ interface Last {
 }
 
 /**
- * The header comes first and once, then at least one message of data, and a status is the last message;
- * status messages are also allowed between others. A request that ends with ERROR needs no data ("Message
- * ordering" of the animation data specification).
+ * The header comes first and once, then data, and a status is last; status messages are also allowed between.
+ * A request that ends with ERROR needs no data ("Message ordering" of the animation data specification).
  */
 function createOrderRule(): Rule {
   let hasHeader = false
@@ -166,9 +164,8 @@ function createOrderRule(): Rule {
 }
 
 /**
- * Each array of weights has one value for each blend shape of the header, and each array of translations,
- * rotations and scales has one for each joint of the header. Messages before the first header are not
- * checked.
+ * Arrays of weights have a value for each blend shape of the header; those of translations, rotations and
+ * scales one for each joint. Messages before the first header are not checked.
  */
 function createCountsRule(): Rule {
   let names: { readonly blendShapes: number; readonly joints: number } | undefined
@@ -202,41 +199,37 @@ function difference(
   return `${found} ${list} are found, ${allowed} are allowed: the header names ${allowed} ${named}`
 }
 
-/** One rule of the animation data specification. It checks the messages of one request in their order. */
+/** Checks the messages of one request in their order. */
 interface Rule {
-  /**
-   * Checks a message. Returns the found and the allowed values as text; undefined if the message follows the
-   * rule.
-   */
+  /** Returns the found and the allowed values as text; undefined if the message follows the rule. */
   check(message: Message, number: number): string | undefined
-  /** Checks that the request may end here; returns the same as `check`. */
+  /** Returns as `check` does whether the request may end here. */
   end?(): string | undefined
-  /** Returns the state after the last checked message as JSON; undefined if the rule has no state. */
+  /** The state after the last checked message, as JSON; undefined without a state. */
   save?(): unknown
-  /** Restores the state that `save` returned. Called after `check` of the header. */
+  /** Takes a result of `save`, after `check` of the header. */
   restore?(saved: unknown): void
 }
 
 export const ruleNames = ['order', 'timeCodes', 'counts', 'audio'] as const
 export type RuleName = (typeof ruleNames)[number]
 
-/** One rule that one message breaks. */
 export interface Violation {
   readonly rule: RuleName
-  /** The mode of the rule in the route. Rules that are off are not checked. */
+  /** Rules that are off are not checked. */
   readonly mode: Exclude<RuleMode, 'off'>
   /** The number of the message in the request; the header is 0. */
   readonly messageNumber: number
   /**
-   * The number of violations of this rule in the request, including this one. A rule in mode `warn` is
-   * reported at its first violation only; `summary`, at the end, has the number of all.
+   * The number of violations of this rule so far. In mode `warn` only the first is reported; `summary` has
+   * all.
    */
   readonly nth: number
-  /** One line: the rule, the number of the message, the found and the allowed values. */
+  /** The rule, the number of the message, the found and the allowed values, in one line. */
   readonly text: string
 }
 
-/** The number of violations and the state of each rule that is not off. */
+/** The number of violations and the saved state of each rule that is not off. */
 export type SavedRules = readonly (readonly [name: RuleName, broken: number, saved: unknown])[]
 
 /** Checks the messages of one request, in their order, with the rules and modes of its route. */
@@ -250,27 +243,24 @@ export class StreamRules {
     })
   }
 
-  /** Returns the violations of the message: at most one of each rule. `number` counts the messages from 0. */
+  /** Returns at most one violation of each rule. `number` counts messages from 0. */
   check(message: Message, number: number): readonly Violation[] {
     return this.#collect(number, rule => rule.check(message, number))
   }
 
-  /**
-   * Returns the violations of a request that ends here, after `number` messages; that is also their message
-   * number.
-   */
+  /** Returns the violations of a request that ends here, after `number` messages. */
   end(number: number): readonly Violation[] {
     return this.#collect(number, rule => rule.end?.())
   }
 
-  /** Returns the state that `restore` needs to continue, as JSON. */
+  /** As JSON. */
   save(): SavedRules {
     return this.#active.map(({ name, broken, rule }) => [name, broken, rule.save?.()] as const)
   }
 
   /**
-   * Sets the state that `save` returned, for a request that continues at another broker. Must be called after
-   * `check` of the header. The state of rules that are off now is ignored.
+   * Continues a request of another broker; to be called after `check` of the header. Rules that are off now
+   * are ignored.
    */
   restore(saved: SavedRules): void {
     for (const [name, broken, ofRule] of saved) {
@@ -281,9 +271,7 @@ export class StreamRules {
     }
   }
 
-  /**
-   * Returns the number of violations so far in one line, `timeCodes ×12, counts ×3`; empty if there are none.
-   */
+  /** `timeCodes ×12, counts ×3`; empty without violations. */
   summary(): string {
     const broken = this.#active.filter(entry => entry.broken > 0)
     return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')

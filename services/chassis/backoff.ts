@@ -1,20 +1,16 @@
-/**
- * The delays between attempts: each is longer than the last by a factor, up to a maximum, minus a random
- * share.
- */
+/** The delays between attempts: each is longer than the last, up to a maximum, minus a random share. */
 export interface Backoff {
   /** Returns the delay in milliseconds before the next attempt. */
   nextMs(): number
-  /** Makes `initialMs` the next delay again; called after a success. */
+  /** To be called after a success: the next delay is `initialMs` again. */
   reset(): void
 }
 
 export interface BackoffOptions {
   readonly initialMs: number
   readonly maxMs: number
-  /** The factor between consecutive delays. */
   readonly factor: number
-  /** The share of a delay that is random, 0 to 1: with 0.5 a delay lasts between half and all of its time. */
+  /** The share of a delay that is random, 0 to 1: with 0.5 a delay lasts half to all of its time. */
   readonly jitter: number
   /** Returns a number uniform in [0, 1). */
   readonly random: () => number

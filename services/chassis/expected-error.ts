@@ -1,6 +1,6 @@
 /**
- * An error that answers a caller and is no defect of the program. It has no stack trace: capturing one takes
- * 10 to 40 µs, which would delay all callers when thousands of calls fail at once.
+ * An error that answers a caller and is no defect of the program. It has no stack trace, which takes 10 to 40
+ * µs: with thousands of failing calls, all callers would wait for it.
  */
 export class ExpectedError extends Error {
   constructor(message: string) {

@@ -1,4 +1,4 @@
-/** Returns the value of a key. If the map has none, adds the value that `make` returns. */
+/** Returns the value of a key; adds the value that `make` returns if the map has none. */
 export function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key)
   if (known !== undefined) return known

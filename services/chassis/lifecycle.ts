@@ -1,26 +1,22 @@
 import { type Clock, systemClock } from './clock.ts'
 
 /**
- * How a process ends: SIGTERM, SIGINT or the end of the channel to its parent process runs `stop`, once for
- * any number of signals; then the process exits with code 0. An uncaught error, or a rejection of `stop`, is
- * passed to `onFatal` and ends the process with code 1.
+ * SIGTERM, SIGINT or the end of the channel to the parent process runs `stop` once; then the process exits
+ * with code 0. An uncaught error, or a rejection of `stop`, is passed to `onFatal`, and the code is 1.
  */
 interface LifecycleOptions {
-  /** Ends the work of the process. `runUntilStopped` sets no time limit, so this must end by itself. */
+  /** Ends the work of the process. There is no time limit, so this must end by itself. */
   stop(reason: string): Promise<void>
-  /**
-   * Called at each further signal, since the user who sends it does not want to wait for `stop`. A signal
-   * within 500 ms of the first does not count.
-   */
+  /** Called at each further signal later than 500 ms: the user does not want to wait for `stop`. */
   forceShutdown?(): void
-  /** Called with an uncaught error, just before the process exits with code 1. */
+  /** Called just before the process exits with code 1. */
   onFatal(error: unknown): void
   readonly clock?: Clock
 }
 
 /**
- * One Ctrl-C may reach a process twice, directly from the terminal and from its parent: signals within this
- * time count as one.
+ * One Ctrl-C may reach a process twice, from the terminal and from its parent: signals within this time are
+ * one.
  */
 const sameRequestMs = 500
 
@@ -45,34 +41,29 @@ export function runUntilStopped(options: LifecycleOptions): void {
   }
   process.on('SIGTERM', () => stop('SIGTERM'))
   process.on('SIGINT', () => stop('SIGINT'))
-  // A child process must end with its parent, also when the parent was killed with SIGKILL.
+  // A child process must end with its parent, even if SIGKILL ended the parent.
   process.on('disconnect', () => stop('the parent process has ended'))
   process.on('uncaughtException', fatal)
   process.on('unhandledRejection', fatal)
 }
 
-/**
- * Reports to the parent process, if any, whether this process accepts calls; `reason` says in a few words for
- * people why it does not.
- */
+/** Reports to the parent process, if any, whether this process accepts calls, and in a few words why not. */
 export function reportHealth(healthy: boolean, reason = ''): void {
   sendToParent({ type: 'health', healthy, reason })
 }
 
 /**
- * Reports to the parent process, if any, why the backend of this process fails; an empty text means that the
- * backend answers. A failing backend does not change the reported health.
+ * Reports to the parent process, if any, why the backend fails; empty when it answers. The health stays as it
+ * is.
  */
 export function reportBackend(problem: string): void {
   sendToParent({ type: 'backend', problem })
 }
 
-/** The interval of signs of life; the parent kills a process after several intervals without one. */
+/** The parent kills a process after several of these intervals without a sign of life. */
 const signOfLifeMs = 1_000
 
-/**
- * Sends a sign of life to the parent process, if any, now and at intervals. A blocked event loop sends none.
- */
+/** Sends signs of life to the parent process, if any. A blocked event loop sends none. */
 export function showSignsOfLife(): void {
   if (process.send === undefined) return
   const send = () => sendToParent({ type: 'alive' })
@@ -81,6 +72,6 @@ export function showSignsOfLife(): void {
 }
 
 function sendToParent(message: Readonly<Record<string, unknown>>): void {
-  // A failure to send is ignored: the event 'disconnect' reports the end of the parent.
+  // A failure to send is ignored: the event `disconnect` reports the end of the parent.
   if (process.connected) process.send?.(message, undefined, undefined, () => {})
 }

@@ -1,19 +1,18 @@
 /**
- * The default limit of a process: room for 4 gRPC messages of 4 MiB, or 16 HTTP bodies of 1 MiB, their
- * largest sizes. The process grows by up to twice this limit, since Node releases memory late.
+ * The default limit: room for 4 gRPC messages of 4 MiB, or 16 HTTP bodies of 1 MiB, their largest sizes. The
+ * process grows by up to twice this limit, since Node releases memory late.
  */
 export const defaultRequestMemoryBytes = 16 * 1024 * 1024
 
 /**
- * An unfinished request of at most this many bytes is neither counted nor rejected, so that a short request
- * in two pieces is always served. The limits on the number of calls bound this memory.
+ * A shorter unfinished request is neither counted nor rejected, so that a short request in two pieces is
+ * always served. The limits on the number of calls bound this memory.
  */
 export const uncountedBytes = 1024
 
 /**
- * Limits the memory of a process's unfinished requests: incomplete messages, header blocks and bodies. Beyond
- * the limit the newest requests are rejected: older ones can always be completed, and no request waits for
- * another.
+ * Limits the memory of unfinished requests: incomplete messages, header blocks and bodies. Beyond the limit
+ * the newest requests are rejected, so older ones can always be completed and no request waits.
  */
 export class MemoryBudget {
   readonly #maxBytes: number
@@ -24,27 +23,27 @@ export class MemoryBudget {
     this.#maxBytes = maxBytes
   }
 
-  /** The bytes of all unfinished requests, without those of at most `uncountedBytes` each. */
   get bytes(): number {
     return this.#bytes
   }
 
   /**
-   * Returns an empty reservation for one request. `reject` is called if the request must give up its memory:
-   * it answers the request and drops its data.
+   * Returns an empty reservation for one request.
+   *
+   * @param reject called if the request must give up its memory: answers the request and drops its data
    */
   reserve(reject: () => void): Reservation {
     return new Reservation(this, reject)
   }
 
-  /** Adds a reservation to the counted ones. Only `Reservation` calls this. */
+  /** Only `Reservation` calls this. */
   add(reservation: Reservation): void {
     reservation.older = this.#newest
     if (this.#newest) this.#newest.newer = reservation
     this.#newest = reservation
   }
 
-  /** Removes a reservation from the counted ones. Only `Reservation` calls this. */
+  /** Only `Reservation` calls this. */
   delete(reservation: Reservation): void {
     if (reservation.older) reservation.older.newer = reservation.newer
     if (reservation.newer) reservation.newer.older = reservation.older
@@ -53,11 +52,10 @@ export class MemoryBudget {
     reservation.newer = undefined
   }
 
-  /** Adds the change, which may be negative, to the counted bytes. Only `Reservation` calls this. */
+  /** Adds a change, which may be negative. Only `Reservation` calls this. */
   change(bytes: number): void {
     this.#bytes += bytes
-    // A rejection calls this method again with a negative change, which must return here; the loop then goes
-    // on.
+    // A rejection calls this method again with a negative change, while the loop below runs.
     if (bytes < 0) return
     while (this.#bytes > this.#maxBytes && this.#newest) this.#newest.reject()
   }
@@ -76,9 +74,7 @@ export class Reservation {
     this.#reject = reject
   }
 
-  /**
-   * Sets the size of the request. Before the call returns, this request or newer ones may have been rejected.
-   */
+  /** Sets the size of the request. May reject this request or newer ones before it returns. */
   resize(bytes: number): void {
     const counted = bytes > uncountedBytes ? bytes : 0
     const change = counted - this.#bytes
@@ -89,7 +85,7 @@ export class Reservation {
     this.#budget.change(change)
   }
 
-  /** Gives up the memory and rejects the request. Only `MemoryBudget` calls this. */
+  /** Only `MemoryBudget` calls this. */
   reject(): void {
     this.resize(0)
     this.#reject()

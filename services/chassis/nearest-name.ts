@@ -1,10 +1,9 @@
-/** A longer text gets no suggestion, which bounds the time of the comparison. */
+/** Longer texts get no suggestion, which bounds the time of the comparison. */
 const maxNameCharacters = 64
 
 /**
- * Returns the name that was most likely meant: the one with the fewest typing errors. A name may have one
- * error for every three of its characters, at least 1 and at most 3. Undefined if no name is near enough.
- * Case, `_` and `-` are ignored, so that `requests_per_unit` finds `requestsPerUnit`.
+ * Returns the name with the fewest typing errors, at most one for every three characters (but 1 to 3);
+ * undefined if none is so near. Case, `_` and `-` are ignored: `requests_per_unit` finds `requestsPerUnit`.
  */
 export function nearestName(written: string, names: readonly string[]): string | undefined {
   if (written.length > maxNameCharacters) return undefined
@@ -26,8 +25,8 @@ function tolerated(name: string): number {
 }
 
 /**
- * Returns the number of letters that were left out, added, replaced or swapped with their neighbour: the
- * optimal string alignment distance. Only three rows of the distance table are kept.
+ * Returns the optimal string alignment distance: letters left out, added, replaced, or swapped with a
+ * neighbour.
  */
 function countTypingErrors(a: string, b: string): number {
   let beforeLast: number[] = []

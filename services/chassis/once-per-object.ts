@@ -1,6 +1,6 @@
 /**
- * Returns a function that computes the result of each object once, and keeps it for as long as the object
- * lives. Only for objects that never change, such as the contents of resources.
+ * Returns a function that computes each result once, and keeps it while its object lives. Only for objects
+ * that never change.
  */
 export function oncePerObject<Key extends object, Result>(
   compute: (key: Key) => Result,

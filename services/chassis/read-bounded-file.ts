@@ -1,11 +1,10 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /**
- * Reads a regular file of at most `maxBytes`; links are followed. Anything else is rejected before reading:
- * reading a pipe might block forever, and a device may never end.
+ * Reads a regular file of at most `maxBytes`; links are followed. Anything else is rejected before reading: a
+ * pipe might block forever, and a device may never end.
  *
- * @throws Error with a short reason, which includes the system's error code if there is one, but neither the
- *   content nor the path
+ * @throws Error with a short reason and the code of the system, but neither the content nor the path
  */
 export function readBoundedFile(path: string, maxBytes: number): Buffer {
   const descriptor = orCode(() => openSync(path, constants.O_RDONLY | constants.O_NONBLOCK))
@@ -15,8 +14,7 @@ export function readBoundedFile(path: string, maxBytes: number): Buffer {
     if (stat.size > maxBytes) {
       throw new Error(`the file has ${stat.size} bytes, and at most ${maxBytes} are allowed`)
     }
-    // One byte more than the measured size, so that a file that grows meanwhile is rejected instead of
-    // truncated.
+    // One byte more, so that a file that grows meanwhile is rejected instead of truncated.
     const buffer = Buffer.alloc(stat.size + 1)
     let length = 0
     for (;;) {

@@ -13,37 +13,33 @@ import {
 
 type Table = Record<string, Setting<unknown>> & ReturnType<typeof logSettings>
 
-/** The main program of a service, for `runService`. */
 interface ServiceProgram<Settings extends Table> {
   readonly settings: Settings
-  /** Returns the problems of settings that are valid alone but not together. Defaults to no check. */
+  /** Returns the problems of settings that are valid alone but not together. */
   findProblems?(values: SettingValues<Settings>): readonly SettingProblem[]
-  /** Returns the log that the process uses instead of the one that LOG_LEVEL and LOG_FORMAT define. */
+  /** Returns the log to use instead of the one that LOG_LEVEL and LOG_FORMAT define. */
   wrapLog?(log: Log): Log
-  /** Starts the service. Rejects with an Error that says why it cannot start. */
+  /** Rejects with an Error that says why the service cannot start. */
   start(values: SettingValues<Settings>, log: Log): Promise<RunningService>
-  /** Describes an unexpected error for the log. Defaults to its stack. */
+  /** Describes an unexpected error for the log. Defaults to the stack. */
   describeError?(error: unknown): string
   /**
-   * True if `start` blocks the event loop for seconds. Signs of life then begin only when `start` has ended:
-   * once they have begun, the parent process kills a process that stops sending them.
+   * True if `start` blocks the event loop for seconds. Signs of life begin only after it: a parent process
+   * kills a process that stops sending them.
    */
   readonly startBlocks?: boolean
 }
 
 export interface RunningService {
-  /**
-   * Resolves when the service has started, if that is later than `start` resolves. Rejects with an Error that
-   * says why the service cannot start.
-   */
+  /** Resolves when the service has started, if later than `start`. Rejects like `start`. */
   readonly started?: Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Runs a service until a signal or the end of its parent process stops it. The exit code is 0 then; 78 when
- * settings are not allowed, each of which has a line on standard error; and 1 when the service cannot start,
- * or after an unexpected error.
+ * Runs a service until a signal or the end of its parent process stops it. The exit code is 0 then; 78 for
+ * invalid settings, each with a line on standard error; and 1 when the service cannot start, or after an
+ * unexpected error.
  */
 export async function runService<Settings extends Table>(program: ServiceProgram<Settings>): Promise<void> {
   const values = readValues(program)
@@ -57,7 +53,7 @@ export async function runService<Settings extends Table>(program: ServiceProgram
   runUntilStopped({
     async stop(reason) {
       log.info('stop service', { reason })
-      // The service is undefined while `start` waits for the first configuration, which may never arrive.
+      // `start` may wait for a first configuration that never arrives.
       await service?.stop()
     },
     onFatal: error => log.error('run service failed', { error: describeError(error) }),
@@ -84,8 +80,7 @@ function readValues<Settings extends Table>({
 }
 
 /**
- * Returns only the stack of an error: other fields of a database driver's error can contain sent data,
- * including a password.
+ * Returns only the stack: other fields of a database driver's error can contain sent data, even a password.
  */
 function describeStack(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error)

@@ -1,32 +1,24 @@
 /**
- * A setting from the environment. The settings of a service are one typed table, from which the parser, the
- * documentation and the variables that the operator sets are derived. Durations and booleans are written as
- * in Go, as in the settings of envoyproxy/ratelimit.
+ * A setting from the environment. One typed table of a service gives the parser, the documentation and the
+ * variables that the operator sets. Durations and booleans are written as in Go.
  */
 export interface Setting<T> {
   /** The name of the environment variable: `LOG_LEVEL`. */
   readonly name: string
-  /**
-   * Other variables for the same setting. If two variables have different values, the setting is rejected.
-   */
+  /** Other variables for the same setting; two with different values are rejected. */
   readonly aliases?: readonly string[]
   readonly kind: SettingKind<T>
-  /** The default, written as in the environment; `''` only if `kind` can parse it. */
+  /** The default as text; empty only if `kind` can parse it. */
   readonly fallback: string
   /** One sentence for the documentation. */
   readonly help: string
-  /**
-   * Why the setting has no effect: it is accepted for compatibility only. Undefined for settings with an
-   * effect.
-   */
+  /** Why a setting that is accepted for compatibility only has no effect. */
   readonly noEffect?: string
-  /**
-   * If true, the value may also be in the file that the variable NAME_FILE names, and no message shows it.
-   */
+  /** The value may be in the file that NAME_FILE names, and no message shows it. */
   readonly secret?: boolean
 }
 
-/** The format of a value. `allowed` describes it in words; `parse` returns undefined for an invalid value. */
+/** The format of a value: `parse` returns undefined for a text that is not as `allowed` says. */
 export interface SettingKind<T> {
   readonly allowed: string
   parse(text: string): T | undefined
@@ -41,14 +33,15 @@ export interface SettingProblem {
   readonly message: string
 }
 
-/** Returns the table itself, with its exact type: an annotation would widen the names and values. */
+/** Keeps the exact type of the table: an annotation would widen names and values. */
 export function settingsTable<const Table extends Record<string, Setting<unknown>>>(table: Table): Table {
   return table
 }
 
 /**
- * Reads all settings of a table, and returns either all values or all problems. An empty variable counts as
- * unset. `readFile` reads the file that a variable NAME_FILE names.
+ * Returns all values or all problems. An empty variable counts as unset.
+ *
+ * @param readFile reads the file that a variable NAME_FILE names
  */
 export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
@@ -73,14 +66,13 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
   return problems.length > 0 ? { problems } : { value: values as SettingValues<Table> }
 }
 
-/** A variable that is set and has no effect. */
 export interface IneffectiveSetting {
-  /** The name of the variable: the setting's own or one of its aliases. */
+  /** The name of the setting or one of its aliases. */
   readonly name: string
   readonly reason: string
 }
 
-/** Returns the variables that are set and have no effect, for a warning at the start. */
+/** Returns the variables that are set without an effect, for a warning at the start. */
 export function findIneffective(
   table: Record<string, Setting<unknown>>,
   env: Readonly<Record<string, string | undefined>>,
@@ -91,7 +83,7 @@ export function findIneffective(
   })
 }
 
-/** The exit code of a service whose settings are not valid: EX_CONFIG of sysexits.h. */
+/** The exit code for invalid settings, EX_CONFIG of sysexits.h. */
 export const settingsExitCode = 78
 
 type Found = { readonly name: string; readonly text: string } | { readonly problem: string }
@@ -123,10 +115,9 @@ function findText(
   }
 }
 
-/** Any text, including the empty one. */
 export const text: SettingKind<string> = { allowed: 'any text', parse: value => value }
 
-/** A boolean as in Go's ParseBool. */
+/** A boolean of Go's ParseBool. */
 export const boolean: SettingKind<boolean> = {
   allowed: 'one of 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False',
   parse: value => {
@@ -146,7 +137,7 @@ export function integer(min: number, max: number): SettingKind<number> {
   }
 }
 
-/** A number from `min` to `max`, which may have a fraction and an exponent. */
+/** May have a fraction and an exponent. */
 export function decimal(min: number, max: number): SettingKind<number> {
   return {
     allowed: `a number from ${min} to ${max}`,
@@ -158,7 +149,7 @@ export function decimal(min: number, max: number): SettingKind<number> {
   }
 }
 
-/** One of the words, in any letter case; the value has the letter case of `words`. */
+/** Accepts any letter case; the value has that of `words`. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): SettingKind<Word> {
   return {
     allowed: `one of ${words.map(word => word || '(empty)').join(', ')}`,
@@ -178,13 +169,10 @@ const durationUnitMs: Readonly<Record<string, number>> = {
 }
 
 const durationForm = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/
-/** The longest duration, 20 days. Node's timers fire at once for more than 24.8 days. */
+/** 20 days: Node's timers fire at once for more than 24.8. */
 export const maxDurationMs = 480 * 3_600_000
 
-/**
- * A duration from `minMs` to 480 h in Go's notation; the value is in milliseconds. A number without a unit is
- * invalid, except 0.
- */
+/** Go's notation, in milliseconds, up to 480 h. A number without a unit is invalid, except 0. */
 export function durationAtLeast(minMs: number): SettingKind<number> {
   const bounds = minMs === 0 ? 'at most 480h' : `${minMs}ms to 480h`
   return {
@@ -200,10 +188,9 @@ export function durationAtLeast(minMs: number): SettingKind<number> {
   }
 }
 
-/** A duration from 0 to 480 h in Go's notation; the value is in milliseconds. */
 export const durationMs: SettingKind<number> = durationAtLeast(0)
 
-/** A list such as `k1:v1,k2:v2`. A name may occur once; a value may contain colons. */
+/** `k1:v1,k2:v2`. A name may occur once; a value may contain colons. */
 export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   allowed: 'a list such as name:value,other:value',
   parse: value => {
@@ -219,9 +206,7 @@ export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   },
 }
 
-/**
- * An address: `host:port`, `[IPv6]:port`, or `:port` for every address of the machine, with an empty host.
- */
+/** `host:port`, `[IPv6]:port`, or `:port` with an empty host for every address of the machine. */
 export const hostPort: SettingKind<{ readonly host: string; readonly port: number }> = {
   allowed: 'host:port, or :port',
   parse: value => {
@@ -232,7 +217,7 @@ export const hostPort: SettingKind<{ readonly host: string; readonly port: numbe
   },
 }
 
-/** Returns a Markdown table of the settings for the documentation. */
+/** A Markdown table for the documentation. */
 export function describeSettings(table: Record<string, Setting<unknown>>): string {
   const rows = Object.values(table).map(setting => {
     const names = [setting.name, ...(setting.aliases ?? [])].map(name => `\`${name}\``).join(', ')

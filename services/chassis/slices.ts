@@ -1,11 +1,11 @@
 /**
  * Divides long work into slices, between which the event loop does other work. The caller awaits `yieldIfDue`
- * after each piece of the work.
+ * after each piece of work.
  */
 export interface Slices {
   /**
-   * Resolves after a turn of the event loop when the slice is used up. Returns undefined before that, so that
-   * short work costs no promise.
+   * Resolves after a turn of the event loop when the slice is used up; undefined before, since short work
+   * should cost no promise.
    */
   yieldIfDue(): Promise<void> | undefined
 }

@@ -1,14 +1,14 @@
-/** Returns a number with its noun in singular or plural: `1 message`, `2 messages`. */
+/** `1 message`, `2 messages`. */
 export const pluralize = (count: number, one: string, many: string): string =>
   `${count} ${count === 1 ? one : many}`
 
-/** Returns a text of at most `maxCharacters`, in UTF-16 units: the text itself, or its start and `…`. */
+/** Returns the text, or its start and `…`, with at most `maxCharacters` UTF-16 units. */
 export function shorten(text: string, maxCharacters: number): string {
   if (text.length <= maxCharacters) return text
   // The cut may divide a surrogate pair, whose first half is then removed.
   return `${text.slice(0, maxCharacters - 1).replace(/\p{Cs}$/u, '')}…`
 }
 
-/** Returns the first `maxCharacters` of a text in quotation marks, with escapes for control characters. */
+/** The start of a text in quotation marks, with escapes for control characters. */
 export const quote = (text: string, maxCharacters = 200): string =>
   JSON.stringify(text.slice(0, maxCharacters))

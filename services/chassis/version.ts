@@ -1,4 +1,4 @@
 import packageJson from './package.json' with { type: 'json' }
 
-/** The version of Tollway, which all of its packages share. */
+/** All packages of Tollway share one version. */
 export const version: string = packageJson.version

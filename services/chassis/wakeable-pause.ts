@@ -23,7 +23,7 @@ export class WakeablePause {
     return wasWoken
   }
 
-  /** Ends the current pause; if none is running, the next one ends at once. May be passed as a callback. */
+  /** Ends the current pause, or else the next one at once. May be passed as a callback. */
   readonly wake = (): void => {
     this.#isWoken = true
     this.#end()

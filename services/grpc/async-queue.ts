@@ -1,4 +1,4 @@
-/** A queue of unlimited length. Items are added at any time; a single reader takes them one by one. */
+/** A queue without a limit, for a single reader. */
 export class AsyncQueue<T> {
   readonly #waiting: T[] = []
   #ended: { readonly error: Error | undefined } | undefined
@@ -10,8 +10,8 @@ export class AsyncQueue<T> {
   }
 
   /**
-   * Ends the queue and drops the waiting items. The reader's loop ends, or throws the error if one is given.
-   * Later calls have no effect. May be passed as a callback.
+   * Drops the waiting items; the reader's loop ends, or throws the error. Later calls have no effect. May be
+   * passed as a callback.
    */
   readonly end = (error?: Error): void => {
     this.#ended ??= { error }

@@ -1,6 +1,6 @@
 /**
- * The header names that the transport uses itself. In metadata to be sent they would replace its headers or
- * break the connection; in received metadata they are hidden from handlers.
+ * Header names of the transport. In metadata to be sent they would replace its headers or break the
+ * connection; in received metadata they are hidden from handlers.
  */
 export const reservedNames: ReadonlySet<string> = new Set([
   'connection',

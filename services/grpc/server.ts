@@ -3,249 +3,209 @@ import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import type { HealthTable } from './server/health.ts'
 
 /**
- * The contract of a gRPC server. A method is a path, a codec and a handler; the server knows nothing of the
- * messages' contents. `testing/server.contract.ts` tests every implementation of this contract.
+ * The contract of a gRPC server, which knows nothing of the contents of messages.
+ * `testing/server.contract.ts` tests every implementation.
  */
 export interface GrpcServer {
   /**
-   * Binds an address and serves on it; may be called for several addresses. Rejects with a system error
-   * (`EADDRINUSE`, ...) when the address cannot be bound, and with an error of OpenSSL for invalid
-   * credentials. An existing socket file is replaced if no process listens on it.
+   * Serves on an address; may be called for several. Rejects with a system error (`EADDRINUSE`, ...), and
+   * with an error of OpenSSL for invalid credentials. Replaces a socket file on which no process listens.
    */
   listen(address: ListenAddress): Promise<BoundAddress>
   /**
-   * Shuts down gracefully: health reports NOT_SERVING, no new connections are accepted, peers get GOAWAY, and
-   * running calls may end. Calls that still run after `graceMs` are aborted with UNAVAILABLE. Health Watches
-   * do not end by themselves, so they are aborted as soon as no other calls run. Resolves when no connection
-   * is left. With a second call the shorter grace period applies.
+   * Shuts down: health reports NOT_SERVING, no connections are accepted, peers get GOAWAY, and running calls
+   * may end. Calls that run after `graceMs` are aborted with UNAVAILABLE; health Watches, which do not end by
+   * themselves, as soon as no other calls run. Resolves when no connection is left. With a second call the
+   * shorter grace period applies.
    */
   drain(graceMs: number): Promise<void>
-  /**
-   * The number of running calls, including health checks. A call runs until its answer was sent and its
-   * handler has ended.
-   */
+  /** Includes health checks. A call runs until its answer was sent and its handler has ended. */
   readonly activeCalls: number
 }
 
 export type ListenAddress = (
   | {
       readonly host: string
-      /** 0 selects a free port. */
+      /** 0 for a free port. */
       readonly port: number
-      /** Shares the port with other processes (SO_REUSEPORT): the kernel spreads connections among them. */
+      /** Shares the port with other processes (SO_REUSEPORT). */
       readonly reusePort?: boolean
     }
   | { readonly socketPath: string }
 ) & {
-  /** The TLS of connections; undefined for unencrypted ones. */
+  /** Undefined for unencrypted connections. */
   readonly tls?: ServerTls | undefined
 }
 
 /**
- * The TLS of a server: TLS 1.2 or newer, and HTTP/2 by ALPN. The server reads no files; the provider of the
- * credentials does, and reports changes. A change applies to later handshakes and leaves open connections
- * alone.
+ * TLS 1.2 or newer, and HTTP/2 by ALPN. The provider of the credentials reads files and reports changes,
+ * which apply to later handshakes.
  */
 export interface ServerTls {
-  /** Returns the current credentials. Called when the address is bound, and after each change. */
+  /** Called when the address is bound, and after each change. */
   credentials(): TlsCredentials
-  /** If true, callers without a certificate that `ca` has issued are rejected. Needs `ca`. */
+  /** Rejects callers without a certificate that `ca` has issued. Needs `ca`. */
   readonly requireClientCert: boolean
   /**
-   * Checks more of a caller's certificate, such as its names. A returned error rejects the caller. Called
-   * only for certificates that `ca` has issued.
+   * Checks more of a certificate that `ca` has issued, such as its names. A returned error rejects the
+   * caller.
    */
   verifyClient?(certificate: X509Certificate): Error | undefined
   /**
-   * Adds a listener for changes of the credentials, until the returned function is called. The listener
-   * throws if the new credentials are invalid; the server then keeps the previous ones.
+   * Adds a listener for changes, until the returned function is called. A listener that throws, for invalid
+   * credentials, keeps the previous ones.
    */
   onChange(listener: () => void): () => void
-  /** Called for each caller that was rejected, or that has disconnected during the handshake. For logs. */
+  /** Called, for logs, when a caller was rejected or has disconnected during the handshake. */
   onRejected?(error: Error, peer: string): void
 }
 
-/** The credentials in PEM. */
 export interface TlsCredentials {
-  /** The certificate, followed by the intermediate certificates. */
+  /** The certificate in PEM, followed by the intermediate ones. */
   readonly cert: string
   readonly key: string
-  /** The certificate authorities of the peer: one certificate or several. */
+  /** The authorities of the peer: one certificate or several. */
   readonly ca?: string | undefined
 }
 
 export type BoundAddress = { readonly host: string; readonly port: number } | { readonly socketPath: string }
 
 /**
- * Encodes and decodes the messages of one method. When `decode` throws for malformed bytes, the caller gets
- * INTERNAL; in a stream of requests the handler's iterable throws that error. An exception of `encode` is an
- * internal error, which `onDefect` receives.
+ * When `decode` throws, the caller gets INTERNAL; in a stream of requests the handler's iterable throws. An
+ * exception of `encode` is an internal error for `onDefect`.
  */
 export interface Codec<In, Out> {
   decode(bytes: Uint8Array): In
   encode(message: Out): Uint8Array
 }
 
-/** What a handler knows of one call, and can do with it. */
 export interface Call {
   /**
-   * The metadata of the caller: names in lower case, each with all its values in order. Values of names with
-   * `-bin` are bytes. Several text values of a name may arrive as one, joined by `, `: HTTP treats both
-   * alike, and some libraries join them.
+   * Names are in lower case, each with its values in order; those of `-bin` are bytes. Several text values
+   * may arrive as one, joined by `, `: HTTP treats both alike.
    */
   readonly metadata: Metadata
-  /** The caller's address, `host:port` or `unix`. For logs only. */
+  /** The address of the caller, `host:port` or `unix`, for logs only. */
   readonly peer: string
   /** The verified certificate of the caller; undefined if the server did not request one. */
   readonly peerCertificate: X509Certificate | undefined
-  /**
-   * The caller's deadline in the time of `Clock.monotonicMs`, which a change of the machine's clock does not
-   * affect; undefined without a deadline.
-   */
+  /** The deadline in the time of `Clock.monotonicMs`; undefined without one. */
   readonly deadlineMs: number | undefined
   /**
-   * Aborted as soon as the caller no longer waits for an answer; an answered call is not aborted. The reason
-   * is a `GrpcError`: CANCELLED if the caller has cancelled, DEADLINE_EXCEEDED, or UNAVAILABLE if the
-   * connection was lost or closed. The iterable of requests then throws this reason, and the iterator that
-   * the handler returned is closed by `return()`, which runs its `finally` blocks.
+   * Aborted when the caller no longer waits, but not for an answered call. The reason is a `GrpcError`:
+   * CANCELLED, DEADLINE_EXCEEDED, or UNAVAILABLE for a lost or closed connection. The iterable of requests
+   * then throws this reason, and `return()` closes the iterator of the handler.
    */
   readonly signal: AbortSignal
-  /** Sends headers before the first message. Throws if headers or a message were already sent. */
+  /** Sends headers. Throws if headers or a message were already sent. */
   sendHeaders(metadata: Metadata): void
-  /**
-   * Sets the trailers, which are sent with the status. Each call replaces the trailers of the previous one.
-   */
+  /** Sets the trailers to send with the status, instead of those of an earlier call. */
   setTrailers(metadata: Metadata): void
 }
 
 export type Metadata = ReadonlyMap<string, readonly (string | Uint8Array)[]>
 
 /**
- * One method of a server. To end a call with a status, its handler throws a `GrpcError`. Any other exception
- * is an internal error: the caller gets INTERNAL without the exception's text, and `onDefect` receives the
- * exception.
+ * One method of a server. A `GrpcError` that its handler throws ends the call with its status. Any other
+ * exception is an internal error: the caller gets INTERNAL without its text, and `onDefect` the exception.
  */
 export type Method<In, Out> = Codec<In, Out> & {
-  /** The path in requests: `/package.Service/Method`. */
+  /** `/package.Service/Method`. */
   readonly path: string
   /**
-   * Returns the bytes of `encode` in parts, which must never change. If present, all kinds of methods except
-   * `unary` and `server-sink` use it instead of `encode`, so that many calls send the same large part without
-   * copying it.
+   * Returns the bytes of `encode` in parts, which must never change: many calls send a large part without
+   * copying it. Not used by `unary` and `server-sink`.
    */
   encodeParts?(message: Out): readonly Uint8Array[]
 } & (
     | { readonly kind: 'unary'; handle(request: In, call: Call): Out | Promise<Out> }
     /**
-     * Requests are read from the connection only as fast as the handler takes them, which slows down the
-     * caller. The handler asks for one message at a time. The end of the iterable does not prove that all
-     * requests were sent: callers on Node end their side of a call just before they cancel it.
+     * Requests are read as fast as the handler takes them, one at a time. The end of the iterable does not
+     * prove that all were sent: callers on Node end their side just before they cancel.
      */
     | { readonly kind: 'client-stream'; handle(requests: AsyncIterable<In>, call: Call): Promise<Out> }
-    /**
-     * The handler is asked for the next message only when the connection has taken the last one, so a slow
-     * caller slows down the handler.
-     */
+    /** The handler is asked for the next message when the connection has taken the last one. */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }
     /**
-     * A server stream whose handler pushes messages: a message needs neither a promise nor a turn of the
-     * event loop. After the promise settles and the written messages were taken, the call ends. The handler
-     * passes encoded messages, so that many calls share one encoding; `encode` is not used.
+     * A server stream whose handler pushes encoded messages, so that many calls share one encoding, and a
+     * message needs neither a promise nor a turn of the event loop. The call ends after the promise has
+     * settled and the connection has taken all messages.
      */
     | { readonly kind: 'server-sink'; handle(request: In, call: Call, sink: MessageSink): Promise<void> }
     | { readonly kind: 'bidi'; handle(requests: AsyncIterable<In>, call: Call): AsyncIterable<Out> }
   )
 
-/** The receiver of the messages that a handler pushes. Its methods may be called at any time. */
+/** The methods may be called at any time. */
 export interface MessageSink {
   /**
-   * Sends an encoded message after the waiting ones. The message is always accepted, and its bytes may change
-   * after the call. Returns false when `sinkHighWaterBytes` or more wait: the handler should then stop until
-   * `onReady`. After the end of the call or an abort of its signal, it does nothing and returns false. A
-   * message longer than `maxSendBytes` ends the call with RESOURCE_EXHAUSTED at once, and aborts the signal.
+   * Accepts a message in any case; its bytes may change after the call. Returns false when
+   * `sinkHighWaterBytes` wait: the handler should then stop until `onReady`. After the end of the call it
+   * does nothing and returns false. A message longer than `maxSendBytes` ends the call with
+   * RESOURCE_EXHAUSTED.
    */
   write(message: Uint8Array): boolean
   /**
-   * Sets the listener that is called, after a `write` has returned false, as soon as at most half of
-   * `sinkHighWaterBytes` waits. It is never called within `write` or after an abort. A later listener
-   * replaces the earlier one.
+   * Sets the only listener. It is called after a `write` that has returned false, when at most half of
+   * `sinkHighWaterBytes` waits; never within `write` or after an abort.
    */
   onReady(listener: () => void): void
-  /**
-   * The bytes that wait until the caller or the connection takes more, including the gRPC prefix of each
-   * message.
-   */
+  /** The waiting bytes, with the gRPC prefix of each message. */
   readonly queuedBytes: number
   /**
-   * Drops the waiting messages, so that a caller that does not read can get an error at once. A message may
-   * have been sent in part, so the handler must end the call with an error.
+   * Drops the waiting messages, so that a caller that does not read gets an error at once. One may have been
+   * sent in part: the call must end with an error.
    */
   discard(): void
-  /** Resolves when no message waits any more: all were taken, or `discard` or an abort has dropped them. */
+  /** Resolves when all messages were taken, or dropped by `discard` or an abort. */
   flush(): Promise<void>
 }
 
-/** The number of waiting bytes from which `MessageSink.write` returns false. */
 export const sinkHighWaterBytes = 64 * 1024
 
-/** A method with messages of any type, for lists of methods. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of methods has no common type of messages
 export type AnyMethod = Method<any, any>
 
 export interface GrpcServerOptions {
   readonly methods: readonly AnyMethod[]
   readonly limits?: Partial<GrpcLimits>
-  /** The health that grpc.health.v1 reports; without it, that service is not served. */
+  /** The health for grpc.health.v1, which is not served without it. */
   readonly health?: HealthTable
-  /** Called after each Check of grpc.health.v1 with its duration in milliseconds. */
+  /** Called after each Check with its duration in milliseconds. */
   onHealthCheck?(tookMs: number): void
   /**
-   * The limit of the memory of unfinished requests, which several servers of a process may share; requests
-   * beyond it get RESOURCE_EXHAUSTED. By default the server has a budget of its own with the default limit.
+   * Limits unfinished requests, also of several servers together; more get RESOURCE_EXHAUSTED. By default the
+   * server has its own.
    */
   readonly memory?: MemoryBudget
-  /**
-   * Called for every internal error, which does not end the process. `path` is that of the method; empty for
-   * an error of a connection.
-   */
+  /** Called for every internal error; `path` is empty for one of a connection. */
   onDefect(path: string, error: unknown): void
 }
 
 export interface GrpcLimits {
-  /**
-   * The largest request message in bytes. A longer one is answered with RESOURCE_EXHAUSTED before it is
-   * buffered.
-   */
+  /** Longer requests get RESOURCE_EXHAUSTED before they are buffered. */
   readonly maxReceiveBytes: number
-  /** The largest answer message in bytes. A longer one is replaced by RESOURCE_EXHAUSTED. */
+  /** Longer answers are replaced by RESOURCE_EXHAUSTED. */
   readonly maxSendBytes: number
   /**
-   * The largest metadata of a request; larger metadata is answered with RESOURCE_EXHAUSTED. The size is that
-   * of RFC 9113 (6.5.2): the bytes of the names and the encoded values, and 32 for each field.
+   * Larger metadata gets RESOURCE_EXHAUSTED. RFC 9113 (6.5.2) counts names, encoded values, and 32 for each
+   * field.
    */
   readonly maxMetadataBytes: number
   readonly maxConcurrentStreams: number
-  /** The age at which a connection is drained, plus or minus a random share of up to 10 %; 0 for never. */
+  /** A connection is drained at this age, plus or minus up to 10 %; 0 for never. */
   readonly maxConnectionAgeMs: number
-  /** The time from the drain of an old connection to the abort of its running calls; 0 for no abort. */
+  /** The time from the drain to the abort of running calls; 0 for no abort. */
   readonly maxConnectionAgeGraceMs: number
   /**
-   * The time that a request message may take from its first to its last part; later the call ends with
-   * DEADLINE_EXCEEDED. It applies to messages of more than 1 KiB, and only while the server waits for the
-   * caller.
+   * A request message of more than 1 KiB must arrive within this time, without the time in which the handler
+   * does not read; later, the call ends with DEADLINE_EXCEEDED.
    */
   readonly requestTimeoutMs: number
-  /** The time that a TLS handshake may take; later the caller is rejected. */
+  /** A TLS handshake that takes longer is rejected. */
   readonly handshakeTimeoutMs: number
-  /**
-   * At most this many TLS handshakes may be unfinished at a bound address; further connections are closed at
-   * once.
-   */
+  /** The limit of unfinished TLS handshakes at an address; further connections are closed. */
   readonly maxHandshakes: number
-  /**
-   * At most this many of these handshakes may come from one peer address, so that no peer can lock out
-   * others.
-   */
+  /** The limit of those from one peer address, so that no peer locks out others. */
   readonly maxHandshakesOfPeer: number
 }
 

@@ -10,21 +10,21 @@ import type {
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
-/** The type of the subscribed resources, and the function that loads them. */
+/** The subscribed resources, and the function that loads them. */
 export interface Subscription {
-  /** The URL of the resources' type: `type.googleapis.com/<package>.<Message>`. */
+  /** `type.googleapis.com/<package>.<Message>`. */
   readonly typeUrl: string
   /**
-   * The names of features that this process understands beyond the type's own messages. They are sent to the
-   * server in node.metadata.
+   * Features that this process understands beyond the messages of the type; sent to the server in
+   * node.metadata.
    */
   readonly features?: readonly string[]
   /**
    * Activates the whole response or, if it has a problem, nothing. Resolves with all problems, one line each:
-   * `<name of the resource>: <problem>`. Never rejects because of the response's content or type. Only one
-   * call runs at a time.
+   * `<name of the resource>: <problem>`. Never rejects because of the content or the type. Only one call runs
+   * at a time.
    *
-   * @param hashes the SHA-256 of each resource's value as base64, in order
+   * @param hashes the SHA-256 of each value as base64, in order
    */
   load(response: DiscoveryResponse, hashes: readonly string[]): Promise<readonly string[]>
 }
@@ -122,9 +122,9 @@ export class DiscoverySession {
 }
 
 interface Fingerprint {
-  /** A hash of the response's type and resources. */
+  /** A hash of the type and the resources. */
   readonly content: string
-  /** The SHA-256 of each resource's value as base64, in order. */
+  /** The SHA-256 of each value as base64, in order. */
   readonly hashes: readonly string[]
 }
 
@@ -135,15 +135,14 @@ async function computeFingerprint({ typeUrl, resources }: DiscoveryResponse): Pr
   return { content: hashContent(JSON.stringify([typeUrl, types, hashes])), hashes }
 }
 
-/** The number of bytes that are hashed in one turn of the event loop, in one to three milliseconds. */
+/** Hashing this many bytes takes one to three milliseconds. */
 const bytesPerTurn = 1024 * 1024
 
-/** The cost of beginning and ending a hash, as the number of bytes that could be hashed in that time. */
+/** Beginning and ending a hash costs as much time as hashing this many bytes. */
 const bytesOfHash = 1024
 
 /**
- * Resolves with the SHA-256 of each resource as base64, in order. After each MiB other work of the event loop
- * runs.
+ * Returns the SHA-256 of each resource as base64, in order. Other work of the event loop runs after each MiB.
  */
 async function hashResources(
   resources: readonly { readonly value: Uint8Array }[],
@@ -162,7 +161,7 @@ async function hashResources(
 }
 
 /**
- * Checks the type of a response or of a resource: an empty list of another type would delete everything.
+ * An empty list of another type would delete everything.
  *
  * @throws Error that names both types if they differ
  */

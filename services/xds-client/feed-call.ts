@@ -5,19 +5,16 @@ import { findStatusCode, ReconnectingCall } from '@tollway/grpc/client/reconnect
 import { statusCodes } from '@tollway/grpc/status.ts'
 
 export interface FeedCallTiming {
-  /**
-   * The delays after the end of a call. The first delay applies again after a call that lasted longer than
-   * the longest delay.
-   */
+  /** The first delay applies again after a call that lasted longer than the longest delay. */
   readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
-  /** The delay after the management server has answered UNIMPLEMENTED: it does not know the method. */
+  /** After UNIMPLEMENTED: the management server does not know the method. */
   readonly unsupportedMs: number
 }
 
 interface FeedCallOptions {
-  /** Makes one call; settles when the call has ended. */
+  /** Settles when the call has ended. */
   readonly callOnce: (signal: AbortSignal) => Promise<void>
-  /** The purpose of the call in the log: `report decisions`. */
+  /** The purpose of the call for the log: `report decisions`. */
   readonly what: string
   readonly timing: FeedCallTiming
   readonly clock: Clock
@@ -27,9 +24,9 @@ interface FeedCallOptions {
 }
 
 /**
- * Creates a call over the connection of the feed. The call is made again whenever it ends; stop it before the
- * connection is closed. Only unexpected ends are warnings in the log: the feed logs failures of the
- * connection, and a server may lack the method.
+ * A call over the connection of the feed, made again whenever it ends. Stop it before the connection is
+ * closed. Only unexpected ends are warnings: the feed logs failures of the connection, and a server may lack
+ * the method.
  */
 export function createFeedCall({
   callOnce,
@@ -57,10 +54,7 @@ export function createFeedCall({
   })
 }
 
-/**
- * Returns whether the end of a call deserves a warning. UNAVAILABLE (the server restarts) and UNIMPLEMENTED
- * (the server lacks the method) are expected.
- */
+/** UNAVAILABLE (the server restarts) and UNIMPLEMENTED (it lacks the method) are expected. */
 function isUnexpected(error: Error): boolean {
   const code = findStatusCode(error)
   return code !== undefined && code !== statusCodes.UNAVAILABLE && code !== statusCodes.UNIMPLEMENTED

@@ -6,25 +6,22 @@ import type { Metadata } from '@tollway/grpc/server.ts'
 export interface FeedConnectionOptions {
   /** The address of the management server: `host:port`. */
   readonly server: string
-  /** The TLS of the connection, which `close` closes; undefined for an unencrypted connection. */
+  /** `close` closes it. Undefined for an unencrypted connection. */
   readonly tls?: WatchedClientTls | undefined
   /** The metadata of every call. The values are secrets. */
   readonly headers?: Metadata | undefined
   readonly maxMessageBytes: number
-  /** The interval of HTTP/2 pings while a call runs; undefined for none. */
+  /** See `ChannelOptions`. */
   readonly keepaliveMs?: number | undefined
-  /**
-   * The time to wait for the answer to a ping, after which calls fail with UNAVAILABLE. Defaults to 10,000.
-   */
   readonly keepaliveTimeoutMs?: number | undefined
   /** Receives the messages of the gRPC library. */
   readonly log?: Log | undefined
 }
 
-/** The flow-control window. It is large because a response contains all resources, often several MiB. */
+/** Large because a response contains all resources, often several MiB. */
 const windowBytes = 1024 * 1024
 
-/** The only connection to the management server, which all calls to that server use. */
+/** All calls to the management server use this connection. */
 export class FeedConnection {
   /** The address of the management server: `host:port`. */
   readonly server: string
@@ -37,8 +34,8 @@ export class FeedConnection {
   }
 
   /**
-   * Returns the client, the same at each call. The client is created only when its TLS files exist, since no
-   * connection is possible without them.
+   * The same client at each call. It is created when its TLS files exist, since no connection is possible
+   * before.
    *
    * @throws Error that names the missing files
    */

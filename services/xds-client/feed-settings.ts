@@ -13,8 +13,8 @@ import {
 import { reservedNames } from '@tollway/grpc/reserved-names.ts'
 
 /**
- * The headers of every request to the management server, such as authorization, as `k1:v1,k2:v2`. Values are
- * secrets: they are validated here, because an error of the transport would quote an invalid value.
+ * Headers such as authorization, as `k1:v1,k2:v2`. Values are secrets: an error of the transport would quote
+ * an invalid one, so they are validated here.
  */
 export const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string]>> = {
   allowed:
@@ -33,21 +33,18 @@ export const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string
   },
 }
 
-/**
- * Returns whether a header with this name may be set. Names with `-bin` are excluded: their values are
- * binary, which the setting cannot express.
- */
+/** Values of `-bin` are binary, which the setting cannot express. */
 function isHeaderName(name: string): boolean {
   return /^[0-9a-z_.-]+$/.test(name) && !/^grpc-|-bin$/.test(name) && !reservedNames.has(name)
 }
 
-/** For intervals between attempts: shorter ones would keep the process busy. */
+/** Shorter intervals between attempts would keep the process busy. */
 const atLeast10Ms = durationAtLeast(10)
 
 /**
- * For the times of keepalive. Other gRPC clients allow no less than 10 s
+ * Other gRPC clients allow no less than 10 s
  * (https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md). The operator's feed permits
- * more pings, by which a stopped operator is noticed sooner.
+ * more pings, which detect a stopped operator sooner.
  */
 const atLeast1S = durationAtLeast(1_000)
 
@@ -56,10 +53,7 @@ const pingInterval: SettingKind<number> = {
   parse: value => (value === '0' ? 0 : atLeast1S.parse(value)),
 }
 
-/**
- * The settings of the connection to a management server. Those that envoyproxy/ratelimit has too have its
- * names.
- */
+/** Names are those of envoyproxy/ratelimit where it has the setting. */
 export const feedSettings = settingsTable({
   xdsNodeId: {
     name: 'CONFIG_GRPC_XDS_NODE_ID',

@@ -6,22 +6,22 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
 interface LastGoodFileOptions {
-  /** The path in CONFIG_LAST_GOOD_FILE. Its folder must exist and be writable for this process. */
+  /** CONFIG_LAST_GOOD_FILE. The folder must exist and be writable. */
   readonly path: string
-  /** The largest content that is read, in bytes. */
+  /** Longer content is not read. */
   readonly maxBytes: number
   readonly clock: Clock
   readonly log: Log
 }
 
 /**
- * The first line of the file: the format with its version, the time of writing in milliseconds since the Unix
- * epoch, and the SHA-256 of the content.
+ * The format with its version, the time of writing in milliseconds since the epoch, and the SHA-256 of the
+ * content.
  */
 const heading = /^tollway-last-good 1 (\d{1,15}) ([0-9a-f]{64})\n/
 const maxHeadingBytes = 120
 
-/** The last good configuration in a file, with which a process can start without the management server. */
+/** With the last good configuration a process can start without the management server. */
 export class LastGoodFile {
   readonly path: string
   readonly #options: LastGoodFileOptions
@@ -35,9 +35,9 @@ export class LastGoodFile {
   }
 
   /**
-   * Writes the content in the background. Of several contents that arrive during a write, only the newest is
-   * written. The write is atomic: after SIGKILL or a power cut, the file has the old or the new content. A
-   * failure is logged, once for each reason in a row, and has no other effect.
+   * Writes in the background, and of contents that arrive during a write only the newest. The write is
+   * atomic: after SIGKILL or a power cut, the file has the old or the new content. A failure is logged once
+   * for each reason in a row, and has no other effect.
    */
   store(content: Uint8Array): void {
     this.#waiting = content
@@ -46,10 +46,7 @@ export class LastGoodFile {
     })
   }
 
-  /**
-   * Returns the stored content and its age. Returns undefined when there is no file, or when the file cannot
-   * be used, which is logged.
-   */
+  /** Undefined when there is no file, or when it cannot be used, which is logged. */
   read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined {
     const { path } = this
     const { maxBytes, clock, log } = this.#options
@@ -105,8 +102,8 @@ function hashHex(content: Uint8Array): string {
 }
 
 /**
- * Replaces a file by one that only its owner can read. The temporary file must not exist before, so that no
- * link is followed.
+ * Only the owner can read the new file. The temporary file must not exist before, so that no link is
+ * followed.
  */
 async function writeAtomically(path: string, ...parts: readonly (string | Uint8Array)[]): Promise<void> {
   const unfinished = `${path}.${process.pid}.new`

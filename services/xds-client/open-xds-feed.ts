@@ -10,9 +10,8 @@ import { openXdsTls } from './xds-tls.ts'
 const defaultMaxMessageBytes = 64 * 1024 * 1024
 
 /**
- * Opens the feed of the management server in the settings, and its connection. Other calls may use the
- * connection until the feed closes it. Import this module only when there is a feed, since the gRPC client
- * takes 6 MiB of memory.
+ * Other calls may use the connection until the feed closes it. Import this module only when there is a feed:
+ * the gRPC client takes 6 MiB.
  *
  * @throws Error that names the setting whose TLS file cannot be used
  */

@@ -21,21 +21,17 @@ const discoveryCodec = {
 }
 
 export interface XdsFeedOptions extends DiscoverySessionOptions {
-  /** The connection to the management server. `stop` closes it. */
+  /** `stop` closes it. */
   readonly connection: FeedConnection
-  /** The file that stores every good configuration, for a start without the management server. */
+  /** Stores every good configuration, for a start without the management server. */
   readonly lastGoodFile?: LastGoodFile | undefined
-  /**
-   * The time after `start` at which the stored configuration is loaded if none has arrived. Defaults to
-   * 1,000.
-   */
+  /** The stored configuration is loaded if none has arrived after this time. Defaults to 1,000. */
   readonly lastGoodPatienceMs?: number | undefined
-  /** The delay between attempts to connect until the first response has arrived. */
+  /** The delay between attempts to connect until the first response. */
   readonly connectRetryMs: number
   /**
-   * The delays after the end of a stream. A stream that lasted at least 10 s, and at least as long as the
-   * delay, is opened again at once. After such a stream, and after a good response, the first delay applies
-   * again.
+   * The delays between streams. A stream that lasted at least 10 s and the delay is opened again at once.
+   * After such a stream, and after a good response, the first delay applies again.
    */
   readonly backoff: {
     readonly initialMs: number
@@ -51,25 +47,21 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
 }
 
 /**
- * The shortest time between two rejections. Servers that compare only versions, such as go-control-plane,
- * answer a rejection at once with the same response, and send a corrected one only in answer to the next
- * rejection. The delay slows down this loop; with such a server, a correction is active within this time.
+ * Servers that compare only versions, such as go-control-plane, answer a rejection at once with the same
+ * response, and send a corrected one only in answer to the next rejection. This time slows down that loop,
+ * and delays a correction by at most as much.
  */
 const defaultRejectionIntervalMs = 500
 
-/** The duration from which a stream counts as established. An attempt to connect would have failed sooner. */
+/** A longer stream counts as established: an attempt to connect would have failed sooner. */
 const establishedMs = 10_000
 
 /**
- * The time to wait for a configuration before the stored one is loaded. It is short, since callers get errors
- * meanwhile, and long enough for the answer of a running management server.
+ * Short, since callers get errors meanwhile, and long enough for the answer of a running management server.
  */
 const defaultLastGoodPatienceMs = 1_000
 
-/**
- * A client of a management server's xDS feed, in the State of the World variant: each response has all
- * resources.
- */
+/** A client of an xDS feed in the State of the World variant: each response has all resources. */
 export class XdsFeed {
   readonly #options: XdsFeedOptions
   readonly #stream: ReconnectingCall
@@ -90,17 +82,14 @@ export class XdsFeed {
       callOnce: (signal, onWorking) => this.#streamOnce(signal, onWorking),
       backoff: { ...backoff, nextMs: () => (this.#hadResponse ? backoff.nextMs() : connectRetryMs) },
       establishedMs,
-      // For example when a server was replaced.
+      // As when a server was replaced.
       reopensAtOnce: true,
       onState: state => this.#logState(state),
       clock,
     })
   }
 
-  /**
-   * Opens the stream, and opens it again whenever it ends. If no configuration arrives in time, loads the
-   * stored one.
-   */
+  /** Opens the stream again whenever it ends. If no configuration arrives in time, loads the stored one. */
   start(): void {
     const { lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, log } = this.#options
     this.#stream.start()
@@ -146,10 +135,7 @@ export class XdsFeed {
     this.#isInterrupted = false
   }
 
-  /**
-   * Logs a reason for an interruption as a warning only once in a row, since a server can be unavailable for
-   * days.
-   */
+  /** A server can be unavailable for days, so a reason is a warning only once in a row. */
   #logState(state: CallState): void {
     if (state.kind === 'working') return
     const { connection, log } = this.#options
@@ -166,7 +152,7 @@ export class XdsFeed {
   }
 }
 
-/** Encodes a response without its nonce, which is valid only in its stream. */
+/** The nonce is valid only in its stream. */
 function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): Uint8Array {
   return toBinary(
     DiscoveryResponseSchema,
@@ -191,7 +177,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
   }
 }
 
-/** Sends the rejections of a feed, at most one in each interval. */
+/** At most one rejection in each interval. */
 class RejectionSender {
   readonly #rate: RateLimiter
   #waiting: { send: () => void; readonly timer: NodeJS.Timeout; readonly over: () => void } | undefined
@@ -202,10 +188,9 @@ class RejectionSender {
   }
 
   /**
-   * Sends a rejection now, or when the interval since the last one has passed. It replaces a rejection that
-   * still waits. Resolves when the next response may be read: at once if no rejection was waiting, so that a
-   * correction can be read; otherwise when the waiting one is sent, which slows down a server that does not
-   * wait for answers.
+   * Sends a rejection now, or when the interval has passed; it replaces one that waits. Resolves when the
+   * next response may be read: at once if none was waiting, so that a correction can be read; otherwise when
+   * the waiting one is sent, which slows down a server that does not wait for answers.
    */
   send(send: () => void): Promise<void> {
     if (this.#waiting !== undefined) {
@@ -222,7 +207,7 @@ class RejectionSender {
     return Promise.resolve()
   }
 
-  /** Drops the waiting rejection, because a later response was good or the stream has ended. */
+  /** A later response was good, or the stream has ended. */
   cancel(): void {
     clearTimeout(this.#waiting?.timer)
     this.#waiting?.over()
@@ -240,13 +225,10 @@ class RejectionSender {
   }
 }
 
-/** The message of grpc-js when the server has closed the connection with ENHANCE_YOUR_CALM. */
+/** The text of grpc-js when the server has closed the connection with ENHANCE_YOUR_CALM. */
 const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
 
-/**
- * Returns the system's error from a message of grpc-js, without the sentences about name resolution around
- * it.
- */
+/** Returns the error of the system, without the sentences of grpc-js about name resolution around it. */
 function describeReason(error: unknown): string {
   const { message } = error as Error
   if (message === calmMessage) return 'the server closed the connection with ENHANCE_YOUR_CALM'

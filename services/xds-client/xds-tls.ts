@@ -7,9 +7,8 @@ type XdsTlsSettings = Pick<
 >
 
 /**
- * Opens the TLS files for the management server. Missing files are awaited: in a cluster they come from a
- * Secret that the operator creates, perhaps after the start of this process. As in envoyproxy/ratelimit, the
- * name of the server is a DNS name or an IP address, not a URI.
+ * Missing files are awaited: in a cluster they come from a Secret that the operator creates, perhaps after
+ * the start of this process. As in envoyproxy/ratelimit, the name of the server is no URI.
  *
  * @throws Error that names every setting with an invalid file, and its problem
  */

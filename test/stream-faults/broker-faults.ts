@@ -8,7 +8,7 @@ import { findLoss, openResumingClient, type Produced, type ResumingClient } from
 import { startRouteServer } from './routes.ts'
 import { atMost, type FaultRun, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
-/** Two brokers over Redis, of which one after the other ends and starts again. */
+/** Two brokers over Redis, which end and start again in turn. */
 export const brokerFaults: readonly StreamFault[] = [
   {
     name: 'killed',
@@ -30,7 +30,7 @@ interface Pair {
   replace(signal: NodeJS.Signals): Promise<void>
 }
 
-/** Consumers that reconnect after the begin of a request get it from its beginning. */
+/** Consumers that reconnect get a request from its beginning. */
 async function startPair(t: Cleanup): Promise<Pair> {
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -68,7 +68,7 @@ async function runKills({ t, isLong }: FaultRun): Promise<StreamFaultReport> {
     return { produced, consumed: await Promise.all(consumers) }
   })
   const whole = Promise.all(streams)
-  // If a broker does not start again, its error is the result, not that of the streams after it.
+  // If a broker does not start again, its error is the result, not that of the streams.
   whole.catch(() => {})
   for (let kill = 0; kill < kills; kill += 1) {
     await pause(everyMs)

@@ -18,7 +18,6 @@ import { findLoss, openResumingClient } from './resuming-client.ts'
 import { startRouteServer } from './routes.ts'
 import { atMost, type FaultRun, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
-/** Callers that are silent, hostile, many, or without rights. */
 export const callerFaults: readonly StreamFault[] = [
   { name: 'half-open', title: 'connections that send nothing', needs: [], run: runHalfOpen },
   { name: 'fuzz', title: 'mutated frames and messages', needs: [], run: runFuzz },
@@ -63,7 +62,7 @@ async function runHalfOpen({ t, isLong, seed }: FaultRun): Promise<StreamFaultRe
   return { size: `${sockets} connections`, goals, violations }
 }
 
-/** Returns the seconds until the broker ends the call of a consumer whose network has disappeared. */
+/** The network of a consumer disappears: returns the seconds until the broker ends its call. */
 async function measureSilence(t: FaultRun['t'], broker: BrokerProcess, seed: number): Promise<number> {
   const proxy = await startBackendProxy({ targetPort: parsePort(broker), seed })
   t.after(() => proxy.stop())
@@ -129,7 +128,7 @@ async function sendFrames(
         return made.bytes
       })
       socket.resume().write(Buffer.concat([preface, settings, ...frames]))
-      // The broker may close the connection before all are written.
+      // The broker may close the connection before it has read all.
       const closed = new Promise(resolve => socket.once('close', resolve))
       return { socket, closed }
     })
@@ -139,7 +138,7 @@ async function sendFrames(
   }
 }
 
-/** Each message is the header of a push, or follows one, with some bytes changed. */
+/** Each message begins a push, or is the second one, with some bytes changed. */
 async function sendMessages(
   t: FaultRun['t'],
   broker: BrokerProcess,

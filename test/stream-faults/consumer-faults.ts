@@ -13,7 +13,6 @@ import { waitFor } from '../support/wait-for.ts'
 import { startRouteServer } from './routes.ts'
 import { atMost, type FaultRun, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
-/** Consumers that stop, lag behind, or join all at once. */
 export const consumerFaults: readonly StreamFault[] = [
   {
     name: 'stopped-consumer',
@@ -95,7 +94,7 @@ async function runOverload({ t, isLong }: FaultRun): Promise<StreamFaultReport> 
   let isOver = false
   void consumer.end.then(() => (isOver = true))
   while (!isOver) {
-    // A tenth of the time it reads.
+    // The consumer reads for a tenth of the time.
     consumer.resume()
     await pause(2)
     consumer.stall()
@@ -113,7 +112,7 @@ async function runOverload({ t, isLong }: FaultRun): Promise<StreamFaultReport> 
   }
 }
 
-/** An unknown field of 2,000 bytes, which readers skip: more than the buffers of the connection take. */
+/** An unknown field of 2,000 bytes, which readers skip: the buffers of the connection take less. */
 const padding = Buffer.concat([Buffer.from([0xc2, 0x0c, 0xd0, 0x0f]), Buffer.alloc(2_000)])
 
 interface GapCheck {
@@ -164,7 +163,7 @@ async function runGaps({ t, isLong, seed }: FaultRun): Promise<StreamFaultReport
   }
 }
 
-/** Each number is the next one, or that of the announcement before it. */
+/** Each number must be the next one, or that of the announcement before it. */
 function checkGaps(texts: readonly string[], messages: number): GapCheck {
   const violations: string[] = []
   let next = 1

@@ -7,13 +7,13 @@ import {
 import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
-/** A producer, and a consumer, that continue at the next broker when their call fails. */
+/** Continues at the next broker when a call fails. */
 export interface ResumingClient {
   /**
    * Pushes a header, the numbers from 1 to `count`, and a status. Resolves with the answer of the last call.
    */
   produce(requestId: string, count: number, everyMs: number): Promise<Produced>
-  /** Pulls one request until its end. */
+  /** Until the end of the request. */
   consume(requestId: string): Promise<Consumed>
 }
 
@@ -24,10 +24,10 @@ export interface Produced {
 
 export interface Consumed {
   readonly numbers: readonly number[]
-  /** The statuses of the broker about missing messages. */
+  /** Statuses of the broker about missing messages. */
   readonly gaps: readonly string[]
   readonly status: string
-  /** The times from each lost call to the first message of the next one. */
+  /** From each lost call to the first message of the next one. */
   readonly pausesMs: readonly number[]
 }
 
@@ -85,7 +85,7 @@ export function openResumingClient(t: Cleanup, addresses: readonly string[], fir
   }
 }
 
-/** The messages of a request, counted for a resume as the broker's documentation says. */
+/** Counts messages for a resume as the documentation of the broker says. */
 class Received implements Consumed {
   readonly numbers: number[] = []
   readonly gaps: string[] = []
@@ -134,7 +134,7 @@ class Received implements Consumed {
   }
 }
 
-/** Returns what is wrong with the received numbers from 1 to `count`; undefined if nothing is. */
+/** What is wrong with the received numbers from 1 to `count`; undefined if nothing is. */
 export function findLoss({ numbers, gaps, status }: Consumed, count: number): string | undefined {
   if (gaps.length > 0) return `was notified of ${gaps.join('; ')}`
   const wrong = numbers.findIndex((number, index) => number !== index + 1)

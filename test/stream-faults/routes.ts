@@ -11,7 +11,7 @@ import type { Cleanup } from '../support/tollway.ts'
 
 type RouteMessage = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }
 
-/** The feed of an operator, for a broker with these settings. It accepts calls after the first `publish`. */
+/** The feed of an operator. A broker with these settings accepts calls after the first `publish`. */
 export interface RouteServer {
   readonly settings: Readonly<Record<string, string>>
   publish(routes: readonly RouteMessage[]): void

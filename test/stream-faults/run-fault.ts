@@ -1,6 +1,6 @@
 import type { FaultRun, StreamFault, StreamFaultReport } from './stream-fault.ts'
 
-/** Runs a case, and ends its processes and connections. An error of the case is a violation. */
+/** Also ends the processes and connections of the case, whose error is a violation. */
 export async function runFault(fault: StreamFault, options: Omit<FaultRun, 't'>): Promise<StreamFaultReport> {
   const ends: (() => Promise<void>)[] = []
   try {

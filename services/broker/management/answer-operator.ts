@@ -11,25 +11,22 @@ import {
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 
-/** The pages of this broker that an operator may read. They change nothing. */
+/** What an operator may read. Changes nothing. */
 export interface BrokerPages {
-  /** Returns the JSON of the list of requests, with at most this many bytes. */
+  /** Returns the list of requests as JSON of at most this many bytes. */
   list(maxBytes: number): string
-  /**
-   * Resolves with the JSON of the preview of a request; undefined if no request has the key. Rejects if the
-   * preview cannot be made now.
-   */
+  /** Resolves with JSON; undefined if no request has the key. Rejects if the preview cannot be made now. */
   preview(key: string): Promise<string | undefined>
 }
 
 interface OperatorAnswersOptions {
-  /** The connection of the feed, whose owner closes it: the answers must be stopped before that. */
+  /** The owner of the feed closes it: stop the answers before. */
   readonly connection: FeedConnection
-  /** The identity of this broker: the metadata of its node. */
+  /** The identity of this broker in the metadata of its node. */
   readonly identity: { readonly uid: string; readonly pod: string; readonly namespace: string }
   readonly pages: BrokerPages
   readonly clock: Clock
-  /** Returns random numbers, uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly timing?: FeedCallTiming
@@ -40,7 +37,7 @@ const defaultTiming: FeedCallTiming = {
   unsupportedMs: 60_000,
 }
 
-/** While this many answers wait because the operator does not read, further requests are not answered. */
+/** Further requests are not answered while the operator does not read. */
 const maxWaiting = 8
 
 const sessionPath = '/tollway.operator.v1.StreamReports/Session'
@@ -55,7 +52,7 @@ type Answer = MessageInitShape<typeof BrokerAnswerSchema>
 
 const encode = (report: Report) => toBinary(BrokerReportSchema, create(BrokerReportSchema, { report }))
 
-/** Answers the requests of the operator about this broker's streams, over the connection of the feed. */
+/** Answers requests about the streams of this broker, over the connection of the feed. */
 export function createOperatorAnswers(options: OperatorAnswersOptions): ReconnectingCall {
   const { connection, identity, pages, timing = defaultTiming } = options
 
@@ -73,14 +70,14 @@ export function createOperatorAnswers(options: OperatorAnswersOptions): Reconnec
       }
     }
     await call.write(encode({ case: 'hello', value: { ...identity } }))
-    // A write fails only when the call fails, which is reported here.
+    // A write fails only with the call, which is reported here.
     await receiveAll(call.messages, request => void answer(request).catch(() => {}))
   }
 
   return createFeedCall({ ...options, what: 'answer the operator', timing, callOnce })
 }
 
-/** Resolves with undefined for a request that this version does not know. */
+/** Undefined for a request that this version does not know. */
 async function createAnswer({ request }: BrokerRequest, pages: BrokerPages): Promise<Answer | undefined> {
   if (request.case === 'list') {
     return { id: request.value.id, json: pages.list(request.value.maxBytes) }

@@ -7,25 +7,24 @@ import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollwa
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 
-/** The load of one route in this process. */
 export interface LocalRouteLoad {
-  /** The name of the route, `namespace/name`; empty for requests without a matching route. */
+  /** `namespace/name`; empty for requests without a matching route. */
   readonly route: string
-  /** The number of requests whose producer is connected to this process. */
+  /** Requests whose producer is connected to this process. */
   readonly activeStreams: number
-  /** The number of pulls that serve a request. */
+  /** Pulls that serve a request. */
   readonly consumers: number
 }
 
 interface LoadReporterOptions {
-  /** The connection of the feed, whose owner closes it: the reporter must be stopped before that. */
+  /** The owner of the feed closes it: stop the reporter before. */
   readonly connection: FeedConnection
-  /** The `uid` in the node's metadata, by which the operator knows this broker. */
+  /** The operator knows this broker by this `uid`. */
   readonly uid: string
   /** Returns the load of each route that has any. Called once in each interval. */
   readonly loads: () => readonly LocalRouteLoad[]
   readonly clock: Clock
-  /** Returns random numbers, uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly timing?: Partial<LoadReportTiming>
@@ -50,9 +49,9 @@ const reportCodec = {
 }
 
 /**
- * Reports the load of this broker to the operator, for the statuses of routes. Each report is complete. The
- * first one is sent when a stream begins, and further ones after each change. While the operator does not
- * read, no reports are queued: the next one has the state at that time.
+ * Reports the load of this broker for the statuses of routes. Each report is complete; the first is sent when
+ * a call begins, others after a change. While the operator does not read, no reports are queued: the next one
+ * has the state at that time.
  */
 export function createLoadReporter(options: LoadReporterOptions): ReconnectingCall {
   const { connection, uid, loads } = options
@@ -77,7 +76,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
   return createFeedCall({ ...options, what: 'report the load of streams', timing, callOnce })
 }
 
-/** Encodes a report. Equal loads have equal bytes, in whatever order the routes are. */
+/** Equal loads have equal bytes, in whatever order the routes are. */
 function encodeReport(uid: string, loads: readonly LocalRouteLoad[]): Uint8Array {
   const routes = [...loads].sort((a, b) => (a.route < b.route ? -1 : 1))
   return toBinary(StreamReportSchema, create(StreamReportSchema, { uid, routes }))

@@ -8,22 +8,21 @@ import { createLoadReporter, type LocalRouteLoad } from './report-load.ts'
 
 export interface RouteFeedOptions {
   readonly table: Pick<RouteTable, 'load'>
-  /** Returns the load of each route; see `LoadReporterOptions.loads`. */
+  /** See `LoadReporterOptions.loads`. */
   readonly loads: () => readonly LocalRouteLoad[]
-  /** What the operator may read of this broker. */
   readonly pages: BrokerPages
   readonly log: Log
 }
 
-/** Receives routes from the operator, reports their load to it, and answers its requests about streams. */
+/** Receives routes, reports their load, and answers requests about streams. */
 export type RouteFeed = ReturnType<typeof openRouteFeed>
 
 /**
- * Loads routes from the management server of the settings into the table, and reports over the same
- * connection. Reports are sent only if the node's metadata has a `uid`: without it, the operator could not
- * identify this broker. This module is imported only if there is a feed, because the gRPC client takes 6 MiB.
+ * Loads routes from the management server into the table, and reports over the same connection; only if the
+ * node's metadata has a `uid`, by which the operator knows this broker. Import this module only for a feed:
+ * the gRPC client takes 6 MiB.
  *
- * @throws Error that names the setting whose TLS file cannot be used.
+ * @throws Error that names the setting whose TLS file cannot be used
  */
 export function openRouteFeed(settings: FeedSettings, { table, loads, pages, log }: RouteFeedOptions) {
   const { feed, connection } = openXdsFeed(

@@ -1,26 +1,25 @@
 import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import { defaultRoute, type Route, type RouteMatch } from './route.ts'
 
-/** The fields of a request that select its route. A field that the request does not have is empty. */
+/** These fields of a request select its route. An absent one is empty. */
 export interface RouteIds {
   readonly sourceServiceId: string
   readonly streamId: string
   readonly targetObjectId: string
 }
 
-/** Returns the route of a request; `defaultRoute` if none matches. */
+/** `defaultRoute` if no route matches. */
 export type ChooseRoute = (ids: RouteIds) => Route
 
 /**
- * Returns a function that chooses the most specific route that matches a request:
+ * Chooses the most specific route that matches a request:
  *
  * 1. the routes with the longest stream id prefix. A prefix belongs to a namespace, so what its owner
- * requires, for example a token, must take precedence over the routes of others;
+ * requires, for example a token, takes precedence over the routes of others;
  * 2. of those, the routes whose match sets the most other fields;
  * 3. of those, the oldest; 4. of those, the first by name, in the order of UTF-16 units.
  *
- * It is created once for a list of routes. The cost of a choice grows with the number of different prefix
- * lengths, not with the number of routes.
+ * The cost of a choice grows with the number of different prefix lengths, not of routes.
  */
 export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   const bySource = new Map<string, Map<string, PrefixTable>>()
@@ -43,13 +42,10 @@ export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   }
 }
 
-/**
- * Routes that differ only in their prefix. Of several routes with the same prefix, it has the one that takes
- * precedence.
- */
+/** Routes that differ only in their prefix; of those with the same one, the one that takes precedence. */
 interface PrefixTable {
   readonly byPrefix: Map<string, Route>
-  /** The lengths of the prefixes, the longest first. */
+  /** The longest first. */
   readonly lengths: number[]
 }
 
@@ -73,7 +69,7 @@ function findLongest(table: PrefixTable | undefined, streamId: string): Route | 
   return undefined
 }
 
-/** Returns the values of a match field that match this id. */
+/** The values of a match field that match this id. */
 const listMatchingValues = (id: string) => (id === '' ? [''] : [id, ''])
 
 function precedes(route: Route, other: Route): boolean {

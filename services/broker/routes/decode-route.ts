@@ -26,9 +26,9 @@ export type DecodedRoute =
   | { readonly kind: 'route'; readonly route: Route }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
-/** The largest message that a route may allow: the broker could not send a longer one to a consumer. */
+/** The broker could not send a longer message to a consumer. */
 const maxMessageBytes = 64 * 1024 * 1024
-/** The largest buffer that a route may have for one request. */
+/** The largest buffer of one request. */
 const maxBufferBytes = 1024 * 1024 * 1024
 const maxAudioFormats = 100
 const maxTokenHashes = 1000
@@ -39,15 +39,15 @@ const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
 const hashBytes = 32
 const lateJoinerWords = ['now', 'start', 'last'] as const
-/** Matches two Kubernetes names, of at most 63 and 253 characters. */
+/** Two Kubernetes names, of at most 63 and 253 characters. */
 const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
 
 /**
- * Decodes a resource of the feed, a `tollway.broker.v1.StreamRoute`, as a route with every default filled in.
- * If the resource is invalid, returns every problem, each in one line: `<name of the route>: <field>: <found
- * value> is not allowed: <allowed values>`. Fields have the spelling of JSON.
+ * Decodes a `tollway.broker.v1.StreamRoute` with every default filled in. Otherwise returns every problem in
+ * one line: `<name of the route>: <field>: <found value> is not allowed: <allowed values>`, with fields as in
+ * JSON.
  *
- * @param label stands for the name of a route without a valid one
+ * @param label the name of a route without a valid one
  */
 export function decodeRoute(bytes: Uint8Array, label: string): DecodedRoute {
   const message = parse(bytes)
@@ -84,7 +84,7 @@ function parse(bytes: Uint8Array): StreamRoute | Error {
   }
 }
 
-/** Reads fields and collects their problems. A field that is empty or 0 gets the fallback. */
+/** A field that is empty or 0 gets the fallback. Problems are collected. */
 function createReader(source: string) {
   const problems: string[] = []
   const reject = (field: string, found: string, allowed: string) =>
@@ -209,11 +209,11 @@ function readHashes(field: string, hashes: readonly Uint8Array[], { list, reject
     if (hash.length === hashBytes) continue
     reject(`${field}[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
   }
-  // Copied, because `subarray` would keep the bytes of the whole response alive.
+  // `subarray` would keep the bytes of the whole response alive.
   return found.map(hash => hash.slice())
 }
 
-/** Reads the webhook. Problems quote no secret. */
+/** Problems quote no secret. */
 function readWebhook({ webhook }: StreamRoute, { list, reject }: Reader): Pick<Route, 'webhook'> {
   if (webhook === undefined) return {}
   const { url } = webhook

@@ -3,23 +3,19 @@ import type { ChooseRoute } from './choose-route.ts'
 import { type Route, type RouteRight, routeRights } from './route.ts'
 
 /**
- * Enforces the tokens of routes for all callers, whatever their source id: a producer chooses its source id
- * itself. Therefore, the tokens of a route with a prefix apply to every stream with that prefix. The tokens
- * of a route with a target and no prefix apply to every request with that target for which no route with a
- * prefix is chosen.
+ * Enforces the tokens of routes for all callers: a producer chooses its source id itself. The tokens of a
+ * route with a prefix apply to every stream with that prefix. Those of a route with a target and no prefix
+ * apply to every request with that target for which no route with a prefix is chosen.
  *
- * If the chosen route is not among the routes that protect a request, the returned route is the chosen one
- * with the tokens of all of those. `guards` names the first of them. Pushes and pulls are protected
- * separately, each by the routes that have tokens for them.
+ * If the chosen route is not among those that protect a request, the result is the chosen one with the tokens
+ * of all of those, and `guards` names the first. Pushes and pulls are protected separately, by the routes
+ * that have tokens for them.
  */
 export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): ChooseRoute {
   const all = [...routes]
   const guards = { push: createGuards(all, 'push'), pull: createGuards(all, 'pull') }
   if (guards.push.isEmpty && guards.pull.isEmpty) return choose
-  /**
-   * The routes returned so far: by the chosen route, the routes that protect pushes, and those that protect
-   * pulls.
-   */
+  /** The returned routes: by the chosen route, those that protect pushes, and those that protect pulls. */
   const guarded = new Map<Route, Map<Protectors, Map<Protectors, Route>>>()
 
   return ids => {
@@ -55,7 +51,7 @@ function guardBy(chosen: Route, protectors: Readonly<Record<RouteRight, Protecto
   return { ...chosen, tokens: { push: collectTokens('push'), pull: collectTokens('pull') }, guards }
 }
 
-/** Finds the routes with tokens for a right by the prefix, else by the target, that they protect. */
+/** Finds the routes that protect a prefix, else a target. */
 function createGuards(routes: readonly Route[], right: RouteRight) {
   const closed = routes.filter(({ tokens }) => tokens[right].length > 0)
   const byPrefix = Map.groupBy(closed, ({ match }) => match.streamIdPrefix)
@@ -70,7 +66,7 @@ function createGuards(routes: readonly Route[], right: RouteRight) {
         const found = length <= streamId.length ? byPrefix.get(streamId.slice(0, length)) : undefined
         if (found !== undefined) return found
       }
-      // A prefix belongs to a namespace, so routes of other namespaces must not protect its streams.
+      // A prefix belongs to a namespace: routes of other namespaces must not protect its streams.
       return match.streamIdPrefix === '' ? byTarget.get(targetObjectId) : undefined
     },
   }

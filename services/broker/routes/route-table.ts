@@ -7,27 +7,22 @@ import { type DecodedRoute, decodeRoute } from './decode-route.ts'
 import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
-/** The type of the resources that a broker requests from the operator. */
+/** A broker requests these resources from the operator. */
 export const routeTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
-/** The resources of one response of the management server. */
+/** One response of the management server. */
 interface RouteResources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
 }
 
-/** A load reports at most this many problems. */
+/** The limit of reported problems. */
 const maxProblems = 100
 const maxLoggedProblems = 20
-/**
- * Decoding takes at most about this long in one turn of the event loop; messages are processed between turns.
- */
+/** Decoding takes about this long in one turn of the event loop; messages are processed between turns. */
 const sliceMs = 2
 
-/**
- * The routes that apply. A load replaces all of them at once, so all calls in one turn of the event loop see
- * the same routes.
- */
+/** A load replaces all routes at once, so all calls in one turn of the event loop see the same ones. */
 export class RouteTable {
   readonly #clock: Clock
   readonly #log: Log
@@ -44,20 +39,20 @@ export class RouteTable {
     return this.#routes
   }
 
-  /** Returns the route of a request; see `createRouteChooser`. */
+  /** See `createRouteChooser`. */
   choose(ids: RouteIds): Route {
     return this.#choose(ids)
   }
 
-  /** Calls the listener after each change, until the returned function is called. */
+  /** Adds a listener for changes, until the returned function is called. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
   /**
-   * Replaces all routes, or changes nothing if any resource is invalid. Resolves with all problems, as
-   * `decodeRoute` reports them, up to `maxProblems`. Callers must wait for the result before the next load.
+   * Replaces all routes, or changes nothing if any resource is invalid. Resolves with the problems of
+   * `decodeRoute`, up to `maxProblems`. Await it before the next load.
    */
   async load(response: RouteResources): Promise<readonly string[]> {
     const { routes, problems } = await readRoutes(response, this.#clock)

@@ -1,4 +1,4 @@
-/** All errors of the admin API by their codes, in the order of docs/reference/broker-admin-errors.md. */
+/** All errors by their codes, in the order of docs/reference/broker-admin-errors.md. */
 export const adminErrors = {
   invalid: {
     status: 400,
@@ -56,7 +56,7 @@ export const adminErrors = {
 
 export type AdminErrorCode = keyof typeof adminErrors
 
-/** The error of a request. The debug server answers it as text, the admin API as JSON. */
+/** The debug server answers it as text, the admin API as JSON. */
 export class PageError extends Error {
   override readonly name = 'PageError'
   readonly code: AdminErrorCode

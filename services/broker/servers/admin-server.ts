@@ -20,23 +20,23 @@ import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-
 export interface AdminServerOptions {
   readonly pages: StreamPagesOptions
   readonly tokens: Pick<AdminTokens, 'check'>
-  /** Undefined for plain HTTP. */
+  /** Undefined for HTTP without TLS. */
   readonly tls: ServerTls | undefined
   readonly clock: Clock
   readonly stats: Pick<BrokerStats, 'failed'>
   readonly log: Log
 }
 
-/** An IPv4 address, or the /64 network of an IPv6 address, may send this many wrong tokens a minute. */
+/** The limit for wrong tokens of one IPv4 address, or of the /64 network of an IPv6 address. */
 const failuresPerMinute = 10
 const maxConnections = 256
-/** At most this many connections of one address are open, so that no address can take all. */
+/** No address can take all connections. */
 const maxConnectionsOfPeer = 64
-/** The interval in which requests that have not arrived in time are found and ended. */
+/** Late requests are found and ended in this interval. */
 const connectionsCheckingInterval = 1_000
 const maxHeaderBytes = 16 * 1024
 
-/** The names that some rejections have in the metric `errors_total`; others count as UNKNOWN. */
+/** The names of some errors in the metric `errors_total`; others count as UNKNOWN. */
 const statusNames: Partial<Record<AdminErrorCode, string>> = {
   body: 'INVALID_ARGUMENT',
   'too-many': 'RESOURCE_EXHAUSTED',
@@ -65,15 +65,14 @@ function sendError(response: ServerResponse, { status, code, message, headers }:
 }
 
 /**
- * Creates the server of the admin API: the pages of streams, for callers with a token. An address that has
- * sent too many wrong tokens is rejected for some seconds, even with a valid token, which limits the rate of
- * guesses.
+ * Serves the pages of streams to callers with a token. An address with too many wrong tokens is rejected for
+ * some seconds, even with a valid one, which limits the rate of guesses.
  */
 export function createAdminServer({ pages, tokens, tls, ...options }: AdminServerOptions): Server {
   const { clock, stats, log } = options
   const failures = new KeyedRateLimiter(failuresPerMinute, clock)
 
-  /** Returns why the request is rejected before its page is looked up; undefined if it is not. */
+  /** Undefined if the request is not rejected before its page is looked up. */
   function findRejection({ headers, method = '', socket }: IncomingMessage): PageError | undefined {
     if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
       return new PageError('body', 'a request must not have a body', { connection: 'close' })
@@ -141,10 +140,7 @@ function limitConnectionsOfPeers(server: Server): void {
 
 const handshakeTimeoutMs = 10_000
 
-/**
- * Creates an HTTPS server with the certificates of a gRPC server, which are read again when their files
- * change, and with the same checks of client certificates.
- */
+/** Uses the certificates of a gRPC server, also after a change, and its checks of client certificates. */
 function createHttpsServer(tls: ServerTls, options: ServerOptions, listener: RequestListener): HttpsServer {
   const { createServer } = process.getBuiltinModule('node:https')
   const server: HttpsServer = createServer(

@@ -7,15 +7,15 @@ const maxFileBytes = 64 * 1024
 const maxTokens = 100
 const minCharacters = 16
 const maxCharacters = 512
-/** A changed file takes effect within this time. */
+/** A changed file takes effect after this time. */
 const readEveryMs = 1_000
-/** The form of a bearer token, `b64token` in RFC 6750, section 2.1. */
+/** `b64token` of RFC 6750, section 2.1. */
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
- * The tokens of the admin API, from a file with one token a line; empty lines and lines that begin with `#`
- * are ignored. The file is read again at most once a second, so that a new file replaces the tokens. While it
- * is missing or invalid, no token is accepted: a token that was removed must not stay valid.
+ * A file with one token a line; empty lines and those that begin with `#` are ignored. It is read again at
+ * most once a second. While it is missing or invalid, no token is accepted: a removed token must not stay
+ * valid.
  */
 export class AdminTokens {
   readonly #path: string
@@ -26,8 +26,8 @@ export class AdminTokens {
   #warned = ''
 
   /**
-   * @param onProblem called with the reason, which quotes nothing of the file, when a changed file is missing
-   * or invalid; not called again while the reason is the same
+   * @param onProblem called when a changed file is missing or invalid, once for each reason in a row, which
+   *   quotes nothing of the file
    * @throws Error with the setting, the path and the reason, if the file is missing or invalid
    */
   constructor(path: string, clock: Pick<Clock, 'monotonicMs'>, onProblem: (reason: string) => void) {
@@ -37,10 +37,7 @@ export class AdminTokens {
     this.#read()
   }
 
-  /**
-   * Checks an `authorization` header. `unusable` means that the file has no valid tokens at the moment, so no
-   * token is accepted.
-   */
+  /** `unusable`: the file has no valid tokens at the moment. */
   check(authorization: string | undefined): 'accepted' | 'rejected' | 'unusable' {
     this.#readAgain()
     if (this.#hashes.length === 0) return 'unusable'
@@ -70,7 +67,7 @@ export class AdminTokens {
   }
 }
 
-/** @throws Error that names the line and quotes nothing of it */
+/** @throws Error that names the line, and quotes nothing of it */
 function parseTokens(text: string): readonly Uint8Array[] {
   const tokens = text.split('\n').flatMap((line, index) => {
     const token = line.trim()

@@ -9,7 +9,7 @@ import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-
 export interface PagesOptions extends StreamPagesOptions {
   readonly stats: BrokerStats
   readonly health: Pick<ServiceHealth, 'problem' | 'acceptProblem'>
-  /** Returns why the stream log fails; empty when it answers. */
+  /** Empty when the stream log answers. */
   readonly backendProblem: () => string
 }
 
@@ -22,7 +22,7 @@ const help = `/backend: whether the stream log answers, or the cause why not
 /stats: all numbers; ?format=json for JSON
 ${streamPagesHelp}`
 
-/** Creates the server of the pages for operators, and of the interruption of streams; `/` lists them. */
+/** Pages for operators, and the interruption of streams; `/` lists them. */
 export function createDebugServer(options: PagesOptions): Server {
   const pages = new Map<string, PageHandler>([
     ...probePages(options),
@@ -35,7 +35,7 @@ export function createDebugServer(options: PagesOptions): Server {
   return createPageServer(find, `no such page. The pages are:\n${help.trimEnd()}`)
 }
 
-/** Creates a server of metrics and health only, for a port that other hosts can reach. */
+/** Metrics and health only, for a port that other hosts can reach. */
 export function createMetricsServer(options: ProbeOptions): Server {
   const pages = probePages(options)
   return createPageServer(

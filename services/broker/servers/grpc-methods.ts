@@ -9,18 +9,15 @@ import { encodeStatus, type Status } from '../wire/status.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
 /**
- * The names of the service: that of the animation data specification, and that of the public definition. They
- * do not differ on the wire otherwise.
+ * The name of the service in the animation data specification, and in the public definition, which differs on
+ * the wire only in this name.
  */
 export const animationServices = {
   specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
 
-/**
- * Returns the methods of AnimationDataService, under the specified name and optionally under the public one,
- * and of server reflection.
- */
+/** Returns the methods of the service under its names, and those of server reflection. */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
   const names = options.publicName
     ? [animationServices.specified, animationServices.public]
@@ -48,10 +45,7 @@ function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status>
   }
 }
 
-/**
- * Passes the messages to the push, and reads none while the push waits for room. Stops when the push has
- * ended.
- */
+/** Reads no message while the push waits for room, and none after its end. */
 async function takeAll(requests: AsyncIterable<Uint8Array>, push: Push): Promise<void> {
   try {
     for await (const bytes of requests) {
@@ -73,8 +67,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
     encode: identity,
     async handle(request: AnimationIds | GrpcError, call: Call, sink: MessageSink) {
       if (request instanceof GrpcError) throw request
-      // Sent at once, so that the consumer knows that the pull has begun; a matching request may come much
-      // later.
+      // A matching request may come much later.
       call.sendHeaders(new Map())
       const pull = broker.pull(request, call, sink)
       onAbort(call, reason => pull.close(reason))
@@ -83,7 +76,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
   }
 }
 
-/** Returns the error instead of throwing it, because only a handler can end a call with a status. */
+/** Returned, not thrown: only a handler can end a call with a status. */
 function decodeIds(bytes: Uint8Array): AnimationIds | GrpcError {
   try {
     return readAnimationIds(bytes)

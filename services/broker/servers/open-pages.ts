@@ -9,12 +9,9 @@ import { createDebugServer, createMetricsServer, type PagesOptions } from './deb
 
 interface OpenPagesOptions extends PagesOptions, Pick<AdminServerOptions, 'tls' | 'log'> {}
 
-/**
- * Opens the debug server and, if the settings say so, the metrics server and the admin API. Without the admin
- * API, `adminPort` is undefined.
- */
+/** Opens the debug server and, if the settings say so, the metrics server and the admin API. */
 export async function openPages(settings: Settings, options: OpenPagesOptions) {
-  // An invalid file of tokens must end the start before any server listens.
+  // An invalid file of tokens ends the start before any server listens.
   const tokens = await openTokens(settings, options)
   const servers: Server[] = []
   const listen = (server: Server, host: string, port: number) => {
@@ -34,7 +31,7 @@ export async function openPages(settings: Settings, options: OpenPagesOptions) {
   }
 }
 
-/** Opens the file of tokens; undefined without one. The admin API is imported only if there is one. */
+/** Undefined without a file of tokens. The admin API is imported only with one. */
 async function openTokens(
   { adminTokenFile: path, adminHost }: Settings,
   { clock, tls, log }: OpenPagesOptions,
@@ -54,7 +51,7 @@ async function openAdminServer(tokens: AdminTokens, options: OpenPagesOptions): 
   return createAdminServer({ ...options, pages: options, tokens })
 }
 
-/** Returns the ports of the settings, for the check that they are free. */
+/** Returns the ports to check before the start. */
 export function listPagePorts(settings: Settings): readonly PortSetting[] {
   const { debugHost, debugPort, metricsHost, metricsPort, adminHost, adminPort } = settings
   return [

@@ -2,14 +2,14 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { PageError } from './admin-errors.ts'
 
-/** Handles one path. A `PageError` that it throws, or rejects with, is sent as the response. */
+/** A `PageError` that a handler throws, or rejects with, is the response. */
 export type PageHandler = (
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ) => void | Promise<void>
 
-/** Returns the handler of a path; undefined if there is no such page. */
+/** Undefined if there is no such page. */
 export type FindPage = (path: string, method: string) => PageHandler | undefined
 
 const textType = 'text/plain; charset=utf-8'
@@ -20,7 +20,7 @@ export function send(response: ServerResponse, status: number, body: string, typ
   response.end(body)
 }
 
-/** Creates a server of pages. It answers a path without a page with the text `notFound`. */
+/** @param notFound the text for a path without a page */
 export function createPageServer(find: FindPage, notFound: string): Server {
   const server = createGuardedServer(pageListener(find, notFound))
   server.requestTimeout = requestTimeoutMs
@@ -28,10 +28,9 @@ export function createPageServer(find: FindPage, notFound: string): Server {
   return server
 }
 
-/** A whole request must arrive within this time. */
+/** The time in which a whole request must arrive. */
 export const requestTimeoutMs = 10_000
 
-/** Returns a listener that finds and calls the handler of each request. */
 export function pageListener(find: FindPage, notFound: string, sendError = sendErrorText): RequestListener {
   return async (request, response) => {
     request.resume()

@@ -3,33 +3,31 @@ import type { LoggedRequest, RingCursor, StreamLog } from '../stream-log/stream-
 import { PageError } from './admin-errors.ts'
 import { jsonType, type PageHandler, send } from './page-server.ts'
 
-/** A preview shows at most this many bytes and messages, the last ones. */
+/** A preview shows the last messages, up to these limits. */
 const maxBytes = 1024 * 1024
 const maxMessages = 2_000
-/** Messages from another broker, which come through Redis, are awaited for at most this long. */
+/** The time to wait for messages of another broker, which come through Redis. */
 const waitMs = 500
 const quietMs = 50
-/**
- * At most this many previews of different requests are made at the same time; each decodes up to `maxBytes`.
- */
+/** The limit of concurrent previews, each of which decodes up to `maxBytes`. */
 const maxPreviews = 4
 
 /**
- * Resolves with the JSON of the preview of a request, with its last messages decimated; undefined if no
- * request that is kept has the key. Rejects if the preview cannot be made now.
+ * Resolves with JSON of the last messages, decimated; undefined if no kept request has the key. Rejects if
+ * the preview cannot be made now.
  */
 export type MakePreview = (key: string) => Promise<string | undefined>
 
 /**
- * Reads requests with a cursor that holds no messages, so the producer and the consumers are not affected.
- * Callers that ask for the same request at the same time share its preview.
+ * The cursor holds no messages, so producer and consumers are not affected. Concurrent callers share the
+ * preview of a request.
  */
 export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   const running = new Map<string, Promise<string>>()
 
   async function make(request: LoggedRequest): Promise<string> {
     const { header, messages } = await readLastMessages(request)
-    // Imported with the first preview, since the decoder takes memory that other pages do not need.
+    // The decoder takes memory that other pages do not need.
     const { createPreview } = await import('./request-preview.ts')
     const { key, ids, ended } = request
     const preview = header === undefined ? null : createPreview(header, messages)
@@ -48,7 +46,7 @@ export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   }
 }
 
-/** Returns the page `/streams/preview?key=KEY`. */
+/** `/streams/preview?key=KEY`. */
 export function previewPage(makePreview: MakePreview): PageHandler {
   return async (_, response, query) => {
     const key = query.get('key') ?? ''
@@ -61,7 +59,7 @@ export function previewPage(makePreview: MakePreview): PageHandler {
   }
 }
 
-/** Reads the kept messages of a request without holding them. Resolves with copies of the last ones. */
+/** Reads kept messages without holding them. Resolves with copies of the last ones. */
 async function readLastMessages(request: LoggedRequest) {
   let onReadable = () => {}
   const cursor = await request.read({ onReadable: () => onReadable(), waiting: true })

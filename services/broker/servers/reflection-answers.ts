@@ -4,17 +4,14 @@ import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 
-/** Answers a `ServerReflectionRequest` of gRPC with a `ServerReflectionResponse`, both encoded. */
+/** Takes a `ServerReflectionRequest` of gRPC, returns a `ServerReflectionResponse`, both encoded. */
 export type ReflectionAnswers = (request: Uint8Array) => Uint8Array
 
-/** The numbers of the fields of both messages, from reflection.proto of gRPC. */
+/** Field numbers of both messages, from reflection.proto of gRPC. */
 const asked = { fileByName: 3, fileOfSymbol: 4, services: 7 } as const
 const answered = { host: 1, request: 2, files: 4, services: 6, error: 7 } as const
 
-/**
- * The packages under which the services are served. The definition that is compiled in has the first; that of
- * the second differs only in this name.
- */
+/** The definition that is compiled in has the first package; that of the second differs only in this name. */
 const packages = ['neutral_ace', 'nvidia_ace'] as const
 
 interface DescribedFile {
@@ -22,7 +19,7 @@ interface DescribedFile {
   readonly dependencies: readonly string[]
 }
 
-/** @param services the full names of the services that are listed and described */
+/** @param services full names, of the services that are listed and described */
 export function createReflectionAnswers(services: readonly string[]): ReflectionAnswers {
   const files = new Map<string, DescribedFile>()
   const fileOfSymbol = new Map<string, string>()
@@ -60,7 +57,7 @@ export function createReflectionAnswers(services: readonly string[]): Reflection
   }
 }
 
-/** @throws GrpcError for bytes that are not a message */
+/** @throws GrpcError for other bytes */
 function readRequest(bytes: Uint8Array) {
   let [field, text, host] = [0, '', '']
   try {
@@ -80,7 +77,7 @@ function readRequest(bytes: Uint8Array) {
   return { field, text, host }
 }
 
-/** Reads a field as text. If it is a message instead, the text is garbage, which no answer uses. */
+/** A field that is a message gives garbage, which no answer uses. */
 const readText = (reader: BinaryReader) => Buffer.from(reader.bytes()).toString('utf8')
 
 function writeServices(writer: BinaryWriter, services: readonly string[]): void {

@@ -1,12 +1,11 @@
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 
-/** Both versions have the same messages; clients try `v1` first. */
+/** Both have the same messages; clients try `v1` first. */
 const versions = ['v1', 'v1alpha'] as const
 
 /**
- * Server reflection: the method of `grpc.reflection.v1.ServerReflection`, and of its predecessor `v1alpha`,
- * which describes these services. The descriptors are imported at the first call, since most processes get
- * none.
+ * Server reflection of these services. The descriptors are imported at the first call, since most processes
+ * get none.
  */
 export function reflectionMethods(services: readonly string[]): readonly AnyMethod[] {
   const load = async () => (await import('./reflection-answers.ts')).createReflectionAnswers(services)

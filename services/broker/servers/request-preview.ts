@@ -5,27 +5,24 @@ import {
   type AudioHeader,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 
-/** A decimated view of the last messages of one request. Its JSON has at most 64 KiB. */
+/** A preview of the last messages of one request, decimated: at most 64 KiB of JSON. */
 export interface RequestPreview {
-  /** The range of the time codes, in seconds after the header's start; null if there are none. */
+  /** The range of time codes, after the start in the header; null without any. */
   readonly seconds: { readonly from: number; readonly to: number } | null
-  /** The number of messages that were read; earlier ones are left out. */
+  /** The number of read messages; earlier ones are left out. */
   readonly messages: number
-  /** Null if the request has no audio in PCM of 8, 16 or 32 bits. */
+  /** Null without audio in PCM of 8, 16 or 32 bits. */
   readonly audio: AudioPreview | null
-  /** The curves of the blend shapes with the widest ranges of values, the widest first. */
+  /** The curves with the widest ranges of values, the widest first. */
   readonly blendShapes: readonly BlendShapeCurve[]
-  /** The time codes, in seconds, that the values of all curves share. */
+  /** The time codes of the values of all curves, in seconds. */
   readonly times: readonly number[]
 }
 
 export interface AudioPreview {
   readonly samplesPerSecond: number
   readonly channelCount: number
-  /**
-   * The smallest and the largest sample, from -1 to 1, in each of equal parts of the time; null for a part
-   * without samples.
-   */
+  /** The extreme samples, from -1 to 1, in each of equal parts of the time; null without samples. */
   readonly envelope: readonly (readonly [least: number, most: number] | null)[]
 }
 
@@ -46,12 +43,12 @@ interface Frame {
 
 interface Chunk {
   readonly timeCode: number
-  /** The samples, from -1 to 1. The samples of all channels for one instant follow each other. */
+  /** Samples from -1 to 1. Those of all channels for one instant follow each other. */
   readonly samples: readonly number[]
 }
 
 /**
- * Creates the preview of messages that `readMessage` accepts.
+ * Previews messages that `readMessage` accepts.
  *
  * @param header the first message of the request
  * @param messages the last messages, in their order
@@ -86,10 +83,7 @@ function decodeChunk({ audio }: AnimationData, header: AudioHeader | undefined):
   return samples.length === 0 ? [] : [{ timeCode: audio.timeCode, samples }]
 }
 
-/**
- * Decodes little-endian PCM; samples of 8 bits are unsigned, as in WAV. Returns no samples for other numbers
- * of bits.
- */
+/** Little-endian PCM; 8 bits are unsigned, as in WAV. No samples for other numbers of bits. */
 function decodeSamples(bytes: Uint8Array, bits: number): readonly number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = {
@@ -102,7 +96,6 @@ function decodeSamples(bytes: Uint8Array, bits: number): readonly number[] {
   return Array.from({ length: Math.floor(bytes.length / size) }, (_, index) => read(index * size))
 }
 
-/** Returns the duration of a chunk in seconds. */
 function measureSeconds({ samples }: Chunk, { channelCount, samplesPerSecond }: AudioHeader): number {
   return samples.length / Math.max(1, channelCount) / Math.max(1, samplesPerSecond)
 }
@@ -161,8 +154,5 @@ function decimate<Item>(items: readonly Item[], most: number): readonly Item[] {
   return items.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step))
 }
 
-/**
- * Rounds to seven digits, as more are not visible. Returns 0 for infinity and NaN, which JSON cannot
- * represent.
- */
+/** Seven digits, as more are not visible. 0 for infinity and NaN, which JSON lacks. */
 const round = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(7)) : 0)

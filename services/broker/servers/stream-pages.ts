@@ -14,7 +14,7 @@ export interface StreamPagesOptions {
   readonly makePreview: MakePreview
   readonly clock: Clock
   readonly watch: Pick<StreamWatch, 'add'>
-  /** Returns whether a caller may go on to watch; always true when left out. */
+  /** Whether a caller may go on to watch. By default it may. */
   readonly mayWatch?: (caller: IncomingMessage) => boolean
 }
 
@@ -28,10 +28,7 @@ DELETE /streams/{stream}/requests/{request}: interrupts one, and rejects its pus
 
 const html = 'text/html; charset=utf-8'
 
-/**
- * Returns the pages of streams for the debug server and the admin API: the list, the preview, the watch, and
- * the interruption.
- */
+/** The pages of streams for the debug server and the admin API: list, preview, watch, and interruption. */
 export function streamPages(options: StreamPagesOptions): FindPage {
   const { watch, mayWatch = () => true } = options
   const list: PageHandler = (request, response, query) => {
@@ -59,9 +56,8 @@ function sendStreams(
 }
 
 /**
- * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. In the second
- * form the stream may be empty. In the first it may not: an empty id is probably a mistake, and would match
- * every stream.
+ * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both percent-encoded. Only in the second
+ * form the stream may be empty: in the first it is probably a mistake, and would match every stream.
  */
 const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 

@@ -4,12 +4,12 @@ import type { Broker, RequestView } from '../streams/broker.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
-/** A list has at most this many requests; the last ones are left out. */
+/** Further requests are left out of a list. */
 const maxShown = 1_000
 
 /**
- * Returns the requests that this broker knows as JSON: first the running ones, then the ended ones that are
- * still kept, in each case the oldest first. Times are in milliseconds; ids are as the producer sent them.
+ * The known requests: first the running ones, then the ended ones that are kept, each the oldest first. Times
+ * are in milliseconds; ids are as the producer sent them.
  */
 export function streamsJson(broker: Shown, nowMs: number) {
   const requests = broker.requests().toSorted((a, b) => Number(a.request.ended) - Number(b.request.ended))
@@ -20,10 +20,7 @@ export function streamsJson(broker: Shown, nowMs: number) {
   }
 }
 
-/**
- * Returns the text of `streamsJson` with at most `maxBytes` bytes. The last requests are left out if there
- * are too many.
- */
+/** `streamsJson` as text; the last requests are left out beyond `maxBytes`. */
 export function streamsText(broker: Shown, nowMs: number, maxBytes: number): string {
   const { streams, ...numbers } = streamsJson(broker, nowMs)
   let bytes = Buffer.byteLength(JSON.stringify({ ...numbers, streams: [] }))
@@ -36,7 +33,7 @@ export function streamsText(broker: Shown, nowMs: number, maxBytes: number): str
   return JSON.stringify({ ...numbers, streams: shown })
 }
 
-/** Returns all requests that this broker knows, in the form that `streamsJson` has. */
+/** All known requests, as in `streamsJson`. */
 export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): readonly StreamView[] {
   return broker.requests().map(view => toView(view, nowMs))
 }
@@ -46,18 +43,18 @@ export type StreamView = ReturnType<typeof toView>
 function toView({ request, producer, received, consumers }: RequestView, nowMs: number) {
   const { key, ids, sourceServiceId, route, openedMs, ended, end } = request
   return {
-    /** Unique, and the same at every broker that knows the request. */
+    /** The same at every broker that knows the request. */
     key,
     ...ids,
     sourceServiceId,
     route,
     ageMs: nowMs - openedMs,
     ended,
-    /** How the request ended; null while it is running. */
+    /** Null while the request is running. */
     end: end === undefined ? null : toEndJson(end),
-    /** The address of the producer; null if it is disconnected, or connected to another broker. */
+    /** The address; null if the producer is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
-    /** The messages and bytes received from the producer; null if it was never connected to this broker. */
+    /** Received from the producer; null if it was never connected to this broker. */
     messages: received?.messages ?? null,
     bytes: received?.bytes ?? null,
     consumers: consumers.map(({ peer, behind }) => ({
@@ -70,7 +67,7 @@ function toView({ request, producer, received, consumers }: RequestView, nowMs: 
 
 const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
 
-/** Returns the data of `streamsJson` as a page that reloads every two seconds. */
+/** `streamsJson` as a page that reloads every two seconds. */
 export function streamsPage(broker: Shown, nowMs: number): string {
   const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
   const requests = pluralize(total, 'request is', 'requests are')

@@ -14,15 +14,15 @@ interface StreamWatchOptions {
 type StreamEvent =
   | { readonly event: 'running' | 'begun' | 'changed' | 'ended'; readonly stream: StreamView }
   /**
-   * `missed`: changes were left out, and the running requests follow again. `alive` is sent when nothing has
-   * changed for a while, so that callers notice a lost connection.
+   * `missed`: changes were left out, and the running requests follow again. `alive`: nothing has changed for
+   * a while; callers notice a lost connection.
    */
   | { readonly event: 'synced' | 'missed' | 'alive' }
 
 const maxWatchers = 32
 const sampleEveryMs = 250
 const aliveEveryMs = 15_000
-/** A caller that reads nothing for this time is cut off. */
+/** Callers that read nothing for this time are cut off. */
 const stalledMs = 60_000
 
 interface Watcher {
@@ -32,7 +32,7 @@ interface Watcher {
   missed: boolean
 }
 
-/** Sends the running requests and their changes to the callers that watch. */
+/** Sends running requests and their changes to the callers that watch. */
 export class StreamWatch {
   readonly #options: StreamWatchOptions
   readonly #watchers = new Set<Watcher>()
@@ -44,9 +44,9 @@ export class StreamWatch {
   }
 
   /**
-   * Sends lines of JSON until the caller ends the call: a line `running` for each running request, the line
-   * `synced`, then a line `begun`, `changed` or `ended` for each change. While a caller does not read, it
-   * gets no changes; when it reads again, it gets `missed`, and the running requests again.
+   * Sends lines of JSON until the caller ends the call: `running` for each running request, `synced`, then
+   * `begun`, `changed` or `ended` for each change. A caller that does not read gets no changes; when it reads
+   * again, it gets `missed` and the running requests again.
    *
    * @param isAllowed checked at each change; the answer ends when it returns false
    * @throws PageError if as many calls as are allowed already watch
@@ -58,7 +58,7 @@ export class StreamWatch {
     const watcher = { response, isAllowed, sentMs: 0, missed: false }
     response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
     response.once('close', () => this.#remove(watcher))
-    // The new watcher begins with a new sample; the others must get the changes up to that.
+    // The new watcher begins with a new sample; the others get the changes up to it.
     if (this.#watchers.size > 0) this.#tick()
     else {
       this.#known = this.#sample()
@@ -113,7 +113,7 @@ export class StreamWatch {
   }
 }
 
-/** Returns the changes from one sample to the next, in the order of the requests. */
+/** Returns the changes in the order of the requests. */
 function findChanges(
   before: ReadonlyMap<string, StreamView>,
   now: ReadonlyMap<string, StreamView>,
@@ -127,10 +127,7 @@ function findChanges(
   })
 }
 
-/**
- * Returns whether the producer or the number of consumers has changed. The progress of a request does not
- * count, since it changes all the time.
- */
+/** The progress of a request does not count, since it changes all the time. */
 function isChanged(earlier: StreamView, now: StreamView): boolean {
   return earlier.producer !== now.producer || earlier.consumers.length !== now.consumers.length
 }

@@ -2,13 +2,13 @@ interface EndedRequest {
   readonly bytes: number
   /** When the request is to be forgotten, in milliseconds since the epoch. */
   readonly untilMs: number
-  /** Called once, when the request is to be forgotten. `early` is true if that is before `untilMs`. */
+  /** Called once; `early` if that is before `untilMs`. */
   forget(early: boolean): void
 }
 
 const defaultMaxRequests = 10_000
 
-/** Ended requests, oldest end first. Each is kept until `untilMs`, or until later ones need the room. */
+/** Oldest end first. Each request is kept until `untilMs`, or until later ones need the room. */
 export class EndedRequests {
   readonly #nowMs: () => number
   readonly #maxBytes: number

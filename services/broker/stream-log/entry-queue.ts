@@ -3,42 +3,36 @@ import { type LogEntry, logEntryOverheadBytes } from './stream-log.ts'
 const initialSlots = 16
 const initialBytes = 4 * 1024
 /**
- * Before the queue starts again at the beginning of its memory, the memory is halved if at most this share is
- * in use.
+ * Before the queue starts again at the beginning of its memory, that is halved if at most this share is in
+ * use.
  */
 const sparseShare = 1 / 4
-/** A sealed queue with more bytes than this is copied only if at least half of its memory is unused. */
+/** A larger sealed queue is copied only if half of its memory is unused. */
 const maxCopiedBytes = 64 * 1024
 
-/** The number of values in the array for each entry, which has its bytes elsewhere. */
+/** The bytes of an entry are elsewhere. */
 const fieldsPerEntry = 4
 const offsetField = 0
 const lengthField = 1
 const receivedField = 2
-/**
- * The bytes of all entries before this one, so that the bytes from any position on are known without
- * counting.
- */
+/** The bytes of all entries before this one: the bytes from any position on are known without counting. */
 const bytesBeforeField = 3
 
 /**
- * The entries of a ring without its header: a range of positions, in a circular array that grows on demand.
- * The first entry has position 1, since the header has position 0.
+ * The entries of a ring without the header: a range of positions from 1 on, in a circular array that grows on
+ * demand.
  *
  * Entries live for seconds, which is expensive for objects: the garbage collector copies each of them twice,
- * and then marks it repeatedly. An entry is therefore not an object but a few numbers, and its bytes are
- * copied into memory that dropped entries have released. With 1,000 streams of 30 messages a second, this
- * avoids garbage collections of a hundred milliseconds, one in each second.
+ * and then marks it repeatedly. So an entry is a few numbers, and its bytes are copied into memory that
+ * dropped entries have released. With 1,000 streams of 30 messages a second, this avoids collections of a
+ * hundred milliseconds in each second.
  */
 export class EntryQueue {
-  /**
-   * The number of entries for which the array has room. An entry is at the index that is its position modulo
-   * this.
-   */
+  /** The array has room for this many entries. The index of an entry is its position modulo this. */
   #slots = initialSlots
   #numbers = new Float64Array(initialSlots * fieldsPerEntry)
   #memory = Buffer.allocUnsafeSlow(0)
-  /** The newest entry, cached because usually all cursors read it at once. */
+  /** Cached because usually all cursors read it at once. */
   #newest: LogEntry | undefined
   #first = 1
   #end = 1
@@ -50,7 +44,7 @@ export class EntryQueue {
     return this.#first
   }
 
-  /** The position after the newest entry. */
+  /** The position behind the newest entry. */
   get end(): number {
     return this.#end
   }
@@ -60,19 +54,19 @@ export class EntryQueue {
     return this.#bytesPushed - this.#bytesDropped
   }
 
-  /** Returns the entry at a position; undefined before `first` and from `end` on. */
+  /** Undefined before `first` and from `end` on. */
   at(position: number): LogEntry | undefined {
     if (position === this.#newest?.position) return this.#newest
     if (position < this.#first || position >= this.#end) return undefined
     return { position, bytes: this.#bytesAt(position), receivedMs: this.receivedMs(position) }
   }
 
-  /** Returns when the entry at a position, which must exist, was received. */
+  /** The entry must exist. */
   receivedMs(position: number): number {
     return this.#number(position, receivedField)
   }
 
-  /** Appends an entry with a copy of the bytes. */
+  /** The bytes are copied. */
   push(bytes: Uint8Array, receivedMs: number): void {
     if (this.#end - this.#first === this.#slots) this.#resize(2 * this.#slots)
     const position = this.#end
@@ -95,7 +89,7 @@ export class EntryQueue {
     if (this.#first === this.#end) this.#newest = undefined
   }
 
-  /** Drops all entries; the next entry gets this position. */
+  /** The next entry gets this position. */
   restartAt(position: number): void {
     this.#newest = undefined
     this.#first = position
@@ -103,14 +97,14 @@ export class EntryQueue {
     this.#bytesDropped = this.#bytesPushed
   }
 
-  /** Releases unused memory of a queue that gets no more entries. */
+  /** Releases the unused memory of a queue that gets no more entries. */
   seal(): void {
     if (this.bytes > maxCopiedBytes && this.#memory.length < 2 * this.bytes) return
     this.#moveTo(this.#messageBytes())
     this.#resize(Math.max(1, this.#end - this.#first))
   }
 
-  /** Returns the bytes of the entries from this position on, counted as in `bytes`. */
+  /** Counts the bytes from this position on, as `bytes` does. */
   bytesFrom(position: number): number {
     if (position >= this.#end) return 0
     return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeField)
@@ -130,9 +124,8 @@ export class EntryQueue {
   }
 
   /**
-   * Returns an offset with room for this number of bytes: behind the newest entry, or at the beginning of the
-   * memory. Entries that wrap around always end before the oldest one, with at least one free byte between
-   * them, so that they can be told from entries that do not wrap.
+   * Returns an offset with room: behind the newest entry, or at the beginning of the memory. Entries that
+   * wrap around end before the oldest one with a free byte between, to be told from entries that do not wrap.
    */
   #findRoom(bytes: number): number {
     if (this.#first === this.#end) return bytes <= this.#memory.length ? 0 : this.#grow(bytes)
@@ -154,7 +147,7 @@ export class EntryQueue {
     return this.#moveTo(Math.max(initialBytes, 2 * this.#memory.length, 2 * (this.#messageBytes() + bytes)))
   }
 
-  /** Moves the entries to the beginning of new memory, and returns the offset behind them. */
+  /** Returns the offset behind the moved entries. */
   #moveTo(memoryBytes: number): number {
     const memory = Buffer.allocUnsafeSlow(memoryBytes)
     let end = 0

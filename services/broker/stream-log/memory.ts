@@ -34,11 +34,11 @@ import { type WritableRequest, Writer } from './writer.ts'
 interface MemoryLogOptions {
   readonly clock: Clock
   readonly repeat: Repeat
-  /** Returns a new key of a request, different each time. */
+  /** Different each time. */
   readonly newKey: () => string
   /**
-   * All requests may have at most this many bytes, see `ByteBudget`. Ended requests may have half of them;
-   * the oldest are forgotten first.
+   * The limit of all requests, see `ByteBudget`. Ended requests may have half; the oldest are forgotten
+   * first.
    */
   readonly maxKeptBytes?: number
   readonly maxEnded?: number
@@ -46,13 +46,13 @@ interface MemoryLogOptions {
 
 const sweepEveryMs = 250
 
-/** The log of a single process, in its memory; always healthy. */
+/** A log for a single process, which is always healthy. */
 export class MemoryLog implements StreamLog {
   readonly healthy = true
   readonly problem = ''
   readonly budget: ByteBudget
   readonly #options: MemoryLogOptions
-  /** The running requests by their three ids: no two of them have the same ids. */
+  /** The running requests by their three ids, which are different for each. */
   readonly #running = new Map<string, MemoryRequest>()
   readonly #all = new Map<string, MemoryRequest>()
   readonly #watchers = new Set<(request: LoggedRequest) => void>()
@@ -169,14 +169,14 @@ interface MemoryRequestOptions {
   readonly opening: Opening
   readonly clock: Clock
   readonly budget: ByteBudget
-  /** Called once, at the end of the request. */
+  /** Called at the end of the request. */
   readonly onEnd: (request: MemoryRequest, end: RequestEnd) => void
 }
 
-/** The measured memory of a request without its messages, including garbage that V8 collects late. */
+/** The measured memory of a request without its messages, with garbage that V8 collects late. */
 const overheadBytes = 8 * 1024
 
-/** A request of the log in memory, with its ring. */
+/** A request with its ring. */
 class MemoryRequest implements LoggedRequest, WritableRequest {
   readonly key: string
   readonly openedMs: number
@@ -187,7 +187,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   #progress: StoredProgress
   /** Set while the producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
-  /** Undefined after the end of the request. */
+  /** Undefined after the end. */
   #writer: Writer | undefined
   #forgotten = false
 
@@ -231,7 +231,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#opening.limits.keepMs
   }
 
-  /** The bytes of the request in memory, including its messages. */
+  /** The memory of the request and its messages. */
   get bytes(): number {
     return overheadBytes + this.#opening.header.length + this.#ring.bytes
   }
@@ -245,7 +245,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#opening.bearerHash
   }
 
-  /** Whether the producer is disconnected and may return. */
+  /** The producer is disconnected and may return. */
   get isLost(): boolean {
     return this.#suspended !== undefined
   }
@@ -259,9 +259,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#ring.read(reader)
   }
 
-  /**
-   * Returns the writer for a new call of the producer. The writer of the previous call ends with `continued`.
-   */
+  /** Returns the writer for a new call of the producer. The previous one ends with `continued`. */
   openWriter(): Writer {
     this.#suspended = undefined
     this.#writer?.notifyEnd({ how: 'continued' })
@@ -269,11 +267,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#writer
   }
 
-  /**
-   * Continues the request in another call of the producer.
-   *
-   * @throws LogRejection `spent` or `forged` for an invalid token, `ended` if the request has ended
-   */
+  /** @throws LogRejection `spent` or `forged` for an invalid token, `ended` if the request has ended */
   resume(resumption: Resumption): ResumedRequest {
     const tokens = useToken(this.#tokens, resumption)
     this.#endIfOverdue()
@@ -298,41 +292,37 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     this.#suspended = { end, untilMs }
   }
 
-  /** Ends the request with the end that its producer gave. */
+  /** Ends the request as its producer wants. */
   async finish(end: RequestEnd): Promise<void> {
     this.#end(end)
   }
 
-  /** Ends the request with an end that its producer did not give, and notifies the producer. */
+  /** Ends the request for another reason, and notifies the producer. */
   close(end: RequestEnd): void {
     const writer = this.#writer
     this.#end(end)
     writer?.notifyEnd(end)
   }
 
-  /** Keeps the ring within the budget, and ends the request if its producer has not returned in time. */
+  /** Trims the ring, and ends the request if its producer has not returned in time. */
   sweep(): void {
     this.#ring.sweep()
     this.#endIfOverdue()
   }
 
-  /** Releases the messages, except those that readers hold. */
+  /** Keeps the messages that readers hold. */
   forget(): void {
     this.#forgotten = true
     this.#ring.release()
   }
 
-  /** Ends the request if its producer has not returned within the grace period. */
   #endIfOverdue(): void {
     if (this.#suspended === undefined) return
     const { end, untilMs } = this.#suspended
     if (this.#options.clock.monotonicMs() >= untilMs) this.close(end)
   }
 
-  /**
-   * Ends the request: reports the end, and releases what only a running request needs, such as the producer's
-   * call.
-   */
+  /** Ends the request, and releases what only a running request needs, such as the call of the producer. */
   #end(end: RequestEnd): void {
     if (this.ended) return
     this.#ring.finish(end)
@@ -348,13 +338,13 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
 
 const ignore = () => {}
 
-/** At most this many interruptions are remembered; beyond that the oldest are forgotten. */
+/** The oldest interruptions are forgotten beyond this number. */
 const maxInterruptions = 10_000
 
-/** The requests whose pushes are rejected after an interruption. */
+/** Rejects pushes of interrupted requests for a while. */
 class Interruptions {
   readonly #clock: Pick<Clock, 'monotonicMs'>
-  /** For each request, the time at which its pushes are accepted again, oldest first. */
+  /** When pushes of each request are accepted again, oldest first. */
   readonly #until = new Map<string, number>()
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {

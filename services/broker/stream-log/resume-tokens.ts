@@ -1,20 +1,17 @@
 import { timingSafeEqual } from 'node:crypto'
 import { LogRejection, type Resumption } from './stream-log.ts'
 
-/** The resume tokens of one request, as hashes. */
+/** Hashes of the resume tokens of one request. */
 export interface ResumeTokens {
   readonly tokenHash: string
-  /**
-   * The token before the current one. It stays valid until the first entry after its use, because the
-   * producer may not have received the current one.
-   */
+  /** Valid until the first entry after its use: the producer may not have received the current token. */
   readonly previousHash?: string
   /** How often the request was continued. */
   readonly uses: number
 }
 
 /**
- * Returns the tokens after the use of one.
+ * Returns the tokens after the use.
  *
  * @param tokens undefined for a request without tokens
  * @throws LogRejection `spent` for a token of an earlier use, `forged` for any other invalid token

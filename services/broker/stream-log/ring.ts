@@ -17,29 +17,27 @@ interface RingOptions {
   readonly header: Uint8Array
   readonly openedMs: number
   readonly limits: RingLimits
-  /** Only `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>
-  /** The budget that all requests of the process share. */
   readonly budget: ByteBudget
   readonly watch?: RingWatch
 }
 
-/** Is notified of the progress of a ring's readers, to report their positions to other brokers. */
+/** Is notified of the progress of readers, to report their positions to other brokers. */
 export interface RingWatch {
-  /** After this many read bytes `onProgress` is called. */
+  /** `onProgress` follows this many read bytes. */
   readonly reportBytes: number
-  /** Called when all cursors together have read `reportBytes`, and when a cursor starts to hold entries. */
+  /** All cursors together have read `reportBytes`, or one starts to hold entries. */
   onProgress(): void
-  /** Called when a cursor is closed. */
+  /** A cursor was closed. */
   onClosed(): void
 }
 
 /**
  * The entries of one request, and the cursors that read them. The cost of an append does not depend on the
- * number of entries, and an append notifies only the cursors that have taken every entry before it.
+ * number of entries, and it notifies only cursors that have taken all before it.
  *
- * The ring and its cursors are classes because each message passes them: V8 represents an object literal with
- * accessors as a hash table, which is slower to access.
+ * Classes because each message passes them: V8 represents an object literal with accessors as a hash table,
+ * which is slower.
  */
 export class Ring {
   readonly #header: LogEntry
@@ -49,14 +47,14 @@ export class Ring {
   #watch: RingWatch | undefined
   readonly #queue = new EntryQueue()
   readonly #cursors = new Set<Cursor>()
-  /** The cursors that hold entries; see `RingCursor.hold`. */
+  /** See `RingCursor.hold`. */
   readonly #holders = new Set<Cursor>()
   readonly #waiting = new WaitingCursors()
   readonly #slowest = new SlowestPosition(this.#holders)
   #end: RequestEnd | undefined
   #full = false
   #released = false
-  /** Whether the budget counts this ring among those that share it. */
+  /** Whether the budget counts this ring. */
   #isCounted = true
   #unreportedBytes = 0
   #onRoom = () => {}
@@ -71,7 +69,7 @@ export class Ring {
   }
 
   /**
-   * Appends an entry, even if the ring is full. Ignored after the end of the request.
+   * Appends even to a full ring. Ignored after the end.
    *
    * @returns false if the ring is full: its slowest cursor holds entries that should be dropped
    */
@@ -85,7 +83,7 @@ export class Ring {
     return !this.#full
   }
 
-  /** Skips the entries before this position, which Redis has lost or dropped. Cursors before it get a gap. */
+  /** Redis has lost or dropped the entries before this position. Cursors before it get a gap. */
   skipTo(position: number): void {
     if (position <= this.#queue.end) return
     this.#budget.spend(-this.#queue.bytes)
@@ -94,8 +92,8 @@ export class Ring {
   }
 
   /**
-   * Ends the time in which an ended request is kept. From now on the ring keeps only the last entry and those
-   * that its cursors hold; without cursors it keeps none.
+   * The time to keep an ended request is over: keeps only the last entry and those that cursors hold; without
+   * cursors none.
    */
   release(): void {
     if (this.#released) return
@@ -105,7 +103,7 @@ export class Ring {
     this.#discardUnlessNeeded()
   }
 
-  /** Drops entries if the budget is exceeded, and checks whether a full ring has room again. */
+  /** If the budget is exceeded, drops entries; also checks whether a full ring has room again. */
   sweep(): void {
     if (!(this.#full || this.#budget.isExceeded)) return
     const wasFull = this.#full
@@ -113,7 +111,7 @@ export class Ring {
     if (wasFull && !this.#full) this.#onRoom()
   }
 
-  /** Ends the request. Ignored if it has ended. */
+  /** Ignored after an end. */
   finish(end: RequestEnd): void {
     if (this.#end !== undefined) return
     this.#end = end
@@ -135,12 +133,12 @@ export class Ring {
     return cursor
   }
 
-  /** Sets the listener that is called each time a full ring has room again, and at the end. */
+  /** Called each time a full ring has room again, and at the end. */
   onRoom(listener: () => void): void {
     this.#onRoom = listener
   }
 
-  /** Replaces the watch; undefined stops its notifications. */
+  /** Undefined stops the notifications. */
   watch(watch: RingWatch | undefined): void {
     this.#watch = watch
   }
@@ -149,17 +147,17 @@ export class Ring {
     return this.#full
   }
 
-  /** The position of the oldest kept entry; that of the next entry if none is kept. */
+  /** The position of the oldest kept entry, or else of the next one. */
   get firstPosition(): number {
     return this.#queue.first
   }
 
-  /** The position that the next entry will get. */
+  /** The position of the next entry. */
   get nextPosition(): number {
     return this.#queue.end
   }
 
-  /** The position of the slowest cursor that holds entries; undefined if no cursor does. */
+  /** The position of the slowest cursor that holds entries, if one does. */
   get slowestPosition(): number | undefined {
     return this.#holders.size === 0 ? undefined : Math.min(this.#slowest.position, this.#queue.end)
   }
@@ -168,7 +166,7 @@ export class Ring {
     return this.#cursors.size
   }
 
-  /** The number of kept entries, not counting the header. */
+  /** The number of kept entries, without the header. */
   get entries(): number {
     return this.#queue.end - this.#queue.first
   }
@@ -178,14 +176,14 @@ export class Ring {
     return this.#queue.bytes
   }
 
-  /** Returns the bytes of the entries from this position on, counted as in `bytes`. */
+  /** Counts the bytes from this position on, as `bytes` does. */
   bytesFrom(position: number): number {
     return this.#queue.bytesFrom(position)
   }
 
   /**
-   * Called by a cursor: returns the entry at its position and advances it. Returns undefined if there is no
-   * such entry yet, and notifies the cursor's reader when there is.
+   * Returns the entry at the cursor's position and advances it; undefined if there is none yet, and notifies
+   * the reader when there is.
    */
   take(cursor: Cursor): LogEntry | undefined {
     const { rawPosition } = cursor
@@ -206,7 +204,6 @@ export class Ring {
     watch.onProgress()
   }
 
-  /** Called by a cursor: changes its position. */
   move(cursor: Cursor, to: number): void {
     const from = cursor.rawPosition
     cursor.rawPosition = to
@@ -215,7 +212,7 @@ export class Ring {
     this.#trimAfterRead()
   }
 
-  /** Called by a cursor: from now on it holds the entries from its position on. */
+  /** The cursor holds the entries from its position on. */
   hold(cursor: Cursor): void {
     if (cursor.holds) return
     cursor.holds = true
@@ -224,7 +221,6 @@ export class Ring {
     this.#watch?.onProgress()
   }
 
-  /** Called by a cursor that is closed. */
   remove(cursor: Cursor): void {
     this.#cursors.delete(cursor)
     this.#waiting.remove(cursor)
@@ -236,7 +232,6 @@ export class Ring {
     this.#watch?.onClosed()
   }
 
-  /** Returns the position to which a seek moves. */
   positionFor(to: Parameters<RingCursor['seek']>[0]): number {
     const { first, end } = this.#queue
     if (to === 'oldest') return first
@@ -246,7 +241,7 @@ export class Ring {
     return to === 0 ? 0 : Math.max(to, first)
   }
 
-  /** Returns the position of the oldest entry that was received at or after this time. */
+  /** Returns the position of the oldest entry received at or after this time. */
   #positionAt(receivedMs: number): number {
     let low = this.#queue.first
     let high = this.#queue.end
@@ -293,13 +288,13 @@ export class Ring {
     return queue.receivedMs(queue.first) < nowMs - this.#limits.ms
   }
 
-  /** Returns whether the oldest entry may be dropped: no cursor holds it, and it is not the only one. */
+  /** Whether the oldest entry may be dropped: no cursor holds it, and it is not the only one. */
   #isOptional(): boolean {
     const { first, end } = this.#queue
     return end - first > 1 && first < this.#slowest.position
   }
 
-  /** Drops the entries that the slowest cursor no longer holds, if the ring is full or released. */
+  /** If the ring is full or released, drops what the slowest cursor no longer holds. */
   #trimAfterRead(): void {
     if (!(this.#full || this.#released) || !this.#slowest.hasRisen) return
     const wasFull = this.#full
@@ -312,11 +307,11 @@ class Cursor implements RingCursor {
   readonly #ring: Ring
   readonly reader: RingReader
   /**
-   * The position of the next entry; 0 is the header. It is before the oldest kept entry if entries were
-   * dropped before the cursor read them.
+   * The position of the next entry; 0 is the header. Entries before the oldest kept one were dropped before
+   * the cursor read them.
    */
   rawPosition = 0
-  /** The cursor's index in `WaitingCursors`, or `notWaiting`. */
+  /** The index in `WaitingCursors`, or `notWaiting`. */
   waitsAt = notWaiting
   open = true
   holds = false
@@ -380,12 +375,10 @@ class Cursor implements RingCursor {
   }
 }
 
-/** The cursors that have taken every entry and wait for the next one. */
+/** Cursors that have taken every entry and wait for the next. */
 class WaitingCursors {
   #cursors: Cursor[] = []
-  /**
-   * An empty array that is exchanged with `#cursors` at each `wake`, so that an append allocates no array.
-   */
+  /** Exchanged with `#cursors` at each `wake`, so that an append allocates no array. */
   #spare: Cursor[] | undefined
 
   add(cursor: Cursor): void {
@@ -403,12 +396,12 @@ class WaitingCursors {
     last.waitsAt = cursor.waitsAt
   }
 
-  /** Removes all cursors, and notifies their readers. */
+  /** Removes the cursors, and notifies their readers. */
   wake(): void {
     if (this.#cursors.length === 0) return
     const woken = this.#cursors
     this.#cursors = this.#spare ?? []
-    // A notified reader may append an entry, which calls `wake` again; that call has no spare array.
+    // A notified reader may append, which calls `wake` again, without a spare array.
     this.#spare = undefined
     for (const cursor of woken) {
       cursor.waitsAt = notWaiting
@@ -420,22 +413,20 @@ class WaitingCursors {
 }
 
 /**
- * The position of the slowest of some cursors. All cursors are searched only after the last one has left the
- * lowest position, so the average cost for each entry and cursor is constant.
+ * All cursors are searched only after the last one has left the lowest position: the average cost for each
+ * entry and cursor is constant.
  */
 class SlowestPosition {
   readonly #cursors: ReadonlySet<Cursor>
   #lowest = Number.POSITIVE_INFINITY
-  /**
-   * The number of cursors at the lowest position. 0 if the next lowest position has not been searched yet.
-   */
+  /** The number of cursors at the lowest position; 0 until the next lowest is searched. */
   #count = 0
 
   constructor(cursors: ReadonlySet<Cursor>) {
     this.#cursors = cursors
   }
 
-  /** Records that a cursor was added (`from` is undefined), moved, or removed (`to` is undefined). */
+  /** A cursor was added (no `from`), moved, or removed (no `to`). */
   move(from: number | undefined, to: number | undefined): void {
     if (from === this.#lowest) this.#count -= 1
     if (to === this.#lowest) this.#count += 1
@@ -445,13 +436,13 @@ class SlowestPosition {
     }
   }
 
-  /** The position of the slowest cursor; infinity if there is no cursor. */
+  /** Infinity without a cursor. */
   get position(): number {
     if (this.#count === 0) this.#search()
     return this.#lowest
   }
 
-  /** Whether no cursor is left at the lowest position that was found last. */
+  /** No cursor is left at the position that was found last. */
   get hasRisen(): boolean {
     return this.#count === 0
   }

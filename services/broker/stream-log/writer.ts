@@ -1,18 +1,15 @@
 import type { LoggedRequest, LogWriter, RequestEnd, StoredProgress, WriterEnd } from './stream-log.ts'
 
-/** A request whose producer is here; a writer passes the calls of the producer to it. */
+/** A writer passes the calls of the producer to it. */
 export interface WritableRequest {
-  /** Whether the producer must wait before it appends. */
+  /** The producer must wait before it appends. */
   readonly mustWait: boolean
   append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean
   suspend(end: RequestEnd): void
   finish(end: RequestEnd): Promise<void>
 }
 
-/**
- * The writer for one call of a producer. When another call continues the request, the request ends this
- * writer.
- */
+/** The writer of one call of a producer. The request ends it when another call continues the request. */
 export class Writer implements LogWriter {
   readonly request: LoggedRequest
   readonly #target: WritableRequest
@@ -52,22 +49,20 @@ export class Writer implements LogWriter {
     if (this.#endedBy === undefined) await this.#target.finish(end)
   }
 
-  /**
-   * Ends this writer and notifies the producer: the request has this end, or another call has continued it.
-   */
+  /** The request has this end, or another call has continued it. Notifies the producer. */
   notifyEnd(end: WriterEnd): void {
     this.#endedBy = end
     for (const listener of this.#listeners) listener(end)
     this.close()
   }
 
-  /** Lets the producer, if it waits, append again. */
+  /** A producer that waits may append again. */
   notifyRoom(): void {
     this.#room?.resolve()
     this.#room = undefined
   }
 
-  /** Releases the producer, which is not notified any more. */
+  /** The producer is released, and not notified any more. */
   close(): void {
     this.notifyRoom()
     this.#listeners = []

@@ -3,33 +3,29 @@ import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Route, RouteRight } from '../routes/route.ts'
 
-/** The SHA-256 of the caller's bearer token; undefined without a token. */
 export type TokenHash = Uint8Array | undefined
 
-/** Returns the hash of the bearer token in the `authorization` metadata; see `hashBearer`. */
+/** Reads the `authorization` metadata; see `hashBearer`. */
 export function hashToken(metadata: Metadata): TokenHash {
   const [value] = metadata.get('authorization') ?? []
   return typeof value === 'string' ? hashBearer(value) : undefined
 }
 
 /**
- * Returns the hash of the token in `Bearer …` (RFC 6750); undefined for any other text. The scheme is
- * case-insensitive.
+ * Returns the SHA-256 of the token in `Bearer …` (RFC 6750), whose scheme is case-insensitive; undefined for
+ * any other text.
  */
 export function hashBearer(authorization: string | undefined): TokenHash {
   const token = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
   return token === undefined ? undefined : createHash('sha256').update(token).digest()
 }
 
-/**
- * Returns whether the route grants the right to the caller. A right for which it has no tokens is granted to
- * everyone.
- */
+/** A route without tokens for a right grants it to everyone. */
 export function admits({ tokens }: Route, right: RouteRight, hash: TokenHash): boolean {
   return tokens[right].length === 0 || includesHash(tokens[right], hash)
 }
 
-/** Returns whether the hash is one of the expected ones. The time does not depend on which one it is. */
+/** The time does not depend on which of the expected hashes is found. */
 export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): boolean {
   if (hash === undefined) return false
   let found = false
@@ -39,7 +35,7 @@ export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): 
   return found
 }
 
-/** Returns the error for a caller to whom the route does not grant the right; undefined if it does. */
+/** Returns the error for a caller without the right; undefined for one with it. */
 export function findRejection(route: Route, right: RouteRight, hash: TokenHash): GrpcError | undefined {
   if (admits(route, right, hash)) return undefined
   const name = route.guards?.[right] ?? route.name

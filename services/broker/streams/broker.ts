@@ -11,27 +11,24 @@ import type { BrokerOptions, PullCaller, PushCaller, StreamContext } from './str
 
 export interface RequestView {
   readonly request: LoggedRequest
-  /** Undefined if the producer is disconnected or connected to another process. */
+  /** Undefined if the producer is disconnected or at another process. */
   readonly producer: { readonly peer: string } | undefined
-  /**
-   * What this process has received of the request, even if the producer is no longer here. Undefined if it
-   * never was.
-   */
+  /** What this process has received, even if the producer is no longer here; undefined if it never was. */
   readonly received: ReceivedTotals | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
 type CallKind = 'push' | 'pull'
 
-/** The interval in which time limits are checked; they are as precise as this. */
+/** Time limits are checked in this interval, and are as precise. */
 const sweepEveryMs = 250
 
-/** The pushes and pulls of one process: accepts them within the limits, and ends them. */
+/** Accepts the pushes and pulls of one process within the limits, and ends them. */
 export class Broker {
   readonly #context: StreamContext
   readonly #pushes = new Set<Push>()
   readonly #pulls = new Set<Pull>()
-  /** What this process has received of requests whose producer is no longer connected to it. */
+  /** The totals of requests whose producer is no longer connected to this process. */
   readonly #received = new WeakMap<LoggedRequest, ReceivedTotals>()
   readonly #stopChecks: readonly (() => void)[]
   #draining = false
@@ -93,7 +90,7 @@ export class Broker {
     return promise
   }
 
-  /** Ends all running calls, for consumers and producers, with ERROR "shutting down". */
+  /** Ends all calls with ERROR "shutting down". */
   async close(): Promise<void> {
     this.#draining = true
     for (const stop of this.#stopChecks) stop()
@@ -102,8 +99,8 @@ export class Broker {
   }
 
   /**
-   * Returns, for each route that has any in this process, the number of requests with a connected producer
-   * and of pulls that serve a request.
+   * Returns the requests with a connected producer, and the pulls that serve a request, of each route that
+   * has any.
    */
   loads() {
     const loads = new Map<string, { route: string; activeStreams: number; consumers: number }>()
@@ -114,7 +111,7 @@ export class Broker {
     return [...loads.values()]
   }
 
-  /** Returns the requests that this process knows, and their consumers in this process. */
+  /** The known requests, with their consumers in this process. */
   requests(): readonly RequestView[] {
     const producers = new Map<string, { readonly peer: string; readonly received: ReceivedTotals }>()
     for (const { request, received, peer } of this.#pushes) {
@@ -133,10 +130,7 @@ export class Broker {
     return [...this.#pulls].filter(({ request, ending }) => request === undefined && !ending).length
   }
 
-  /**
-   * Begins a call and keeps it in `running` until it ends. Counts the error of a call that is rejected or
-   * fails.
-   */
+  /** Keeps the call in `running` until it ends. Counts the error of a call that is rejected or fails. */
   #begin<Of extends Push | Pull>(call: CallKind, running: Set<Of>, limit: number, begin: () => Of): Of {
     try {
       this.#assertRoom(call, running.size, limit)

@@ -2,9 +2,9 @@ import type { ConcurrentRequests } from '../routes/route.ts'
 import type { Delivery } from './delivery.ts'
 
 /**
- * The deliveries of one pull, which are served one at a time: messages carry no ids, so those of two requests
- * must not be mixed. Depending on the route's policy, the others wait, or the newest one replaces all others.
- * A third policy, `refuse`, rejects a push when it begins, and has no effect here.
+ * The deliveries of one pull, served one at a time: messages carry no ids, so those of two requests must not
+ * be mixed. By the policy of the route the others wait, or the newest replaces them. A third policy,
+ * `refuse`, rejects a push when it begins, and has no effect here.
  */
 export class DeliveryOrder {
   readonly #maxWaiting: number
@@ -14,7 +14,6 @@ export class DeliveryOrder {
     this.#maxWaiting = maxWaiting
   }
 
-  /** The delivery that is served. */
   get first(): Delivery | undefined {
     return this.#queue[0]
   }
@@ -25,10 +24,8 @@ export class DeliveryOrder {
   }
 
   /**
-   * Adds a delivery behind the others.
-   *
-   * @returns the deliveries that were removed before they began, and the running one that this delivery
-   * supersedes, which stays first for one more status
+   * @returns the deliveries that were removed before they began, and the running one that is superseded,
+   *   which stays first for one more status
    */
   add(delivery: Delivery, policy: ConcurrentRequests): Displaced {
     const queue = this.#queue
@@ -40,8 +37,7 @@ export class DeliveryOrder {
   }
 
   /**
-   * Begins the first delivery whose request may have another consumer. Closes, removes and returns those
-   * before it.
+   * Begins the first delivery whose request may have another consumer. Closes and returns those before it.
    */
   beginFirst(): readonly Delivery[] {
     const full: Delivery[] = []

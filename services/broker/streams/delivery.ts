@@ -15,26 +15,22 @@ interface DeliveryOptions {
   readonly beginning: Beginning
   /** When the pull began, in milliseconds since the epoch. */
   readonly pulledMs: number
-  /**
-   * Whether the delivery is served at once, and is already counted as a consumer of the request. Otherwise it
-   * is queued.
-   */
+  /** Whether the delivery is served at once, and already counts as a consumer; otherwise it is queued. */
   readonly isServed: boolean
-  /** Whether the consumer gets the name of the run, with which it can resume. */
+  /** Whether the consumer gets the name of the run, to resume it. */
   readonly namesRun: boolean
   readonly notices: PullNotices
-  /** Called when `next` may return more messages. */
   onReadable(): void
-  /** Called if the request cannot be read; with undefined if none of its entries is kept any more. */
+  /** Called if the request cannot be read; without an error if no entry is kept any more. */
   onUnreadable(error: GrpcError | undefined): void
 }
 
 /**
- * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap
- * with the number of the next message, and a status at the end.
+ * The delivery of one request to one consumer: the header, the entries in order, a status for each gap with
+ * the number of the next message, and a status at the end.
  *
- * It has a position in the request from the time at which the request matches the pull, but holds entries
- * only while it is served. Before that no producer waits for it, and entries that are dropped are a gap.
+ * It has a position in the request since the request matched the pull, but holds entries only while it is
+ * served. Before that no producer waits for it, and dropped entries are a gap.
  */
 export class Delivery {
   readonly request: LoggedRequest
@@ -47,12 +43,12 @@ export class Delivery {
   #cursor: RingCursor | undefined
   #header: Uint8Array | undefined
   #beginsAt = 0
-  /** The statuses of the broker that follow the header. */
+  /** Statuses of the broker that follow the header. */
   readonly #joinStatuses: Status[] = []
   readonly #namesRun: boolean
   #stopped: Status | undefined
   #isServed: boolean
-  /** The number of messages that were sent, including statuses of the broker. */
+  /** The sent messages, with statuses of the broker. */
   #sent = 0
   #gap = 0
   #over = false
@@ -97,8 +93,8 @@ export class Delivery {
   }
 
   /**
-   * From now on, the delivery counts as a consumer of the request, and holds entries. Returns false if the
-   * request has as many consumers as its route allows.
+   * From now on, the delivery counts as a consumer and holds entries. Returns false if the request has as
+   * many consumers as its route allows.
    */
   beginServing(): boolean {
     const { consumersOfRequest } = this.#context
@@ -150,7 +146,7 @@ export class Delivery {
     return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
   }
 
-  /** Ends the delivery with this status as the next message. Producers no longer wait for this consumer. */
+  /** The status is the next message and the last. Producers no longer wait for this consumer. */
   stop(status: Status): void {
     this.#stopped = status
     this.#cursor?.close()
@@ -158,6 +154,7 @@ export class Delivery {
 
   /**
    * Checks for dropped entries even if the consumer does not read.
+   *
    * @throws GrpcError if the consumer must be cut off
    */
   sweep(): void {
@@ -166,7 +163,7 @@ export class Delivery {
     if (gap > 0) this.#recordGap(gap)
   }
 
-  /** Ends the delivery. `problem` is the reason if the request was not delivered completely. */
+  /** @param problem why the request was not delivered completely, if so */
   close(problem?: string): void {
     if (this.#closed) return
     this.#closed = true
@@ -176,9 +173,9 @@ export class Delivery {
   }
 
   /**
-   * Returns the next notice if another entry follows it: the last status must be the producer's. The notice
-   * has the number of that entry, because a consumer that resumes counts the messages of the request, and
-   * must not count the notice.
+   * Returns the next notice if another entry follows: the last status must be the producer's. The notice has
+   * the number of that entry, because a consumer that resumes counts the messages of the request without
+   * notices.
    */
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
     const notice = this.#notices.isEmpty || cursor.behind.entries === 0 ? undefined : this.#notices.take()
@@ -186,7 +183,7 @@ export class Delivery {
     return encodeStatusMessage({ ...notice, message: `${notice.message}, ${describeNext(cursor.position)}` })
   }
 
-  /** Returns the number of dropped entries of which the consumer has not been notified. */
+  /** The dropped entries of which the consumer has not been notified. */
   #countGap(cursor: RingCursor): number {
     this.#gap += cursor.takeGap()
     return this.#gap
@@ -203,7 +200,7 @@ export class Delivery {
   #recordGap(messages: number): void {
     const { counters } = this.#stats
     counters.messages_dropped += messages
-    // Entries that were dropped while this delivery was queued are not the fault of a slow consumer.
+    // Entries that were dropped in the queue are not the fault of a slow consumer.
     if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1) return
     counters.consumers_cut_off += 1
     const { bufferBytes, bufferSeconds } = this.route.limits
@@ -223,7 +220,7 @@ export class Delivery {
     if (end.how !== 'completed') return this.#finishWith(end.status)
     this.#over = true
     if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
-    // A consumer that joins after the producer's last status gets that status, too.
+    // A consumer that joins after the last status of the producer gets that, too.
     cursor.seek('last')
     return cursor.next()?.bytes
   }
@@ -248,15 +245,15 @@ function createJoinNotice({ at }: Beginning, skipped: number, position: number):
   return { code: 'WARNING', message: `${expired}, ${next}` }
 }
 
-/** Returns the end of each status of the broker that another message follows. */
+/** The end of each status of the broker that another message follows. */
 const describeNext = (position: number) => `the next is message ${position}`
 
-/** At most this many warnings wait for a consumer; further ones are left out. */
+/** Further warnings for a consumer are left out. */
 const maxNotices = 8
 
 /**
- * The warnings of the broker to a consumer. Each is sent before the next message of the served request. If no
- * message follows, it is kept for the next request.
+ * Warnings of the broker to a consumer. Each is sent before the next message of the served request, or else
+ * of the next request.
  */
 export class PullNotices {
   readonly #queue: Status[] = []
@@ -274,7 +271,6 @@ export class PullNotices {
   }
 }
 
-/** Returns the warning about a request that the pull does not serve. */
 export const describeSkipped = (reason: string): string => `left out: ${reason}`
 
 export function tooManyConsumers(ids: string, { limits: { consumers } }: Route): string {
@@ -282,10 +278,7 @@ export function tooManyConsumers(ids: string, { limits: { consumers } }: Route):
   return `the request ${ids} has ${many} all that its route allows`
 }
 
-/**
- * Returns the request id, and the ids that the pull does not name if several requests could have that request
- * id.
- */
+/** Returns the request id, and the ids that the pull does not name if several requests could have that id. */
 export function describeRequest(
   { requestId, streamId, targetObjectId }: AnimationIds,
   wanted: AnimationIds,

@@ -1,4 +1,3 @@
-/** Counts by key, such as the pushes of a route. */
 export class KeyedCounter {
   readonly #counts = new Map<string, number>()
 
@@ -6,7 +5,7 @@ export class KeyedCounter {
     return this.#counts.get(key) ?? 0
   }
 
-  /** Adds one to the key's count if it is below `limit`; returns whether it did. */
+  /** Returns false, and adds nothing, if the count has reached the limit. */
   take(key: string, limit: number): boolean {
     const count = this.count(key)
     if (count < limit) this.#counts.set(key, count + 1)

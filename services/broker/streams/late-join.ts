@@ -1,30 +1,24 @@
 import type { LateJoiners, Route } from '../routes/route.ts'
 import type { LoggedRequest, RingCursor } from '../stream-log/stream-log.ts'
 
-/**
- * Where a pull begins to read a request. It always gets the header; this is the position of the next message.
- */
+/** Which message a pull gets after the header. */
 export type Beginning =
-  /** The pull began before the request, so it gets every message. */
+  /** The pull began before the request, and gets every message. */
   | { readonly at: 'first' }
-  /**
-   * The pull resumes: `number` is the number of messages that the consumer has received before. It can be
-   * higher than the number of messages in the log.
-   */
+  /** The pull resumes: the consumer has received `number` messages before, perhaps more than the log has. */
   | { readonly at: 'message'; readonly number: number }
   | { readonly at: 'join'; readonly policy: LateJoiners }
 
 interface Joining {
-  /** For each run that the consumer resumes, the number of messages that it has received before. */
+  /** The messages that the consumer has received before, by run. */
   readonly received: ReceivedCounts
-  /** Whether the request began before the pull. */
   readonly late: boolean
 }
 
 /**
- * Returns the beginning, or undefined for a request that is not served: one that had ended before the pull
- * began, unless the pull resumes it or its route lets late consumers begin at the start. A later push with
- * the same ids is another request, and the pull waits for that.
+ * Undefined for a request that is not served: it had ended before the pull began, and neither the pull
+ * resumes it nor late consumers of its route begin at the start. A later push with the same ids is another
+ * request, for which the pull waits.
  */
 export function findBeginning(
   { key, ended }: Pick<LoggedRequest, 'key' | 'ended'>,
@@ -38,8 +32,8 @@ export function findBeginning(
 }
 
 /**
- * Moves a cursor that has returned the header to the beginning. Returns the number of skipped messages that
- * the consumer does not know of; the caller reports them, so that no gap is silent.
+ * Moves a cursor that has returned the header. Returns the number of skipped messages that the consumer does
+ * not know of; the caller reports them, so that no gap is silent.
  */
 export function seekBeginning(cursor: RingCursor, beginning: Beginning): number {
   switch (beginning.at) {
@@ -58,21 +52,21 @@ export function seekBeginning(cursor: RingCursor, beginning: Beginning): number 
   }
 }
 
-/** The metadata with which a consumer resumes; see `parseReceivedCounts`. */
+/** See `parseReceivedCounts`. */
 export const receivedMetadata = 'tollway-received'
 
-/** For each run, by the key of its request, the number of messages that the consumer has received. */
+/** The number of received messages by run, the key of its request. */
 export type ReceivedCounts = ReadonlyMap<string, number>
 
 const maxReceived = 100
 const receivedForm = /^([\w.-]{1,100})=(\d{1,15})$/
 
 /**
- * Parses `tollway-received: <run>=<count>`, where the run is a name from the broker, and the count includes
- * all messages of the request and its header. One value may have several such pairs, separated by commas.
- * `none` requests the names of runs without resuming any.
+ * Parses `tollway-received: <run>=<count>`: the run is a name from the broker, and the count includes all
+ * messages of the request and its header. Several pairs are separated by commas. `none` requests the names of
+ * runs without resuming any.
  *
- * @returns undefined for a consumer without this metadata, which does not get the names of runs
+ * @returns undefined without this metadata: the consumer does not get the names of runs
  * @throws Error that describes the problem
  */
 export function parseReceivedCounts(values: readonly (string | Uint8Array)[]): ReceivedCounts | undefined {

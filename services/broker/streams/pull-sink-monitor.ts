@@ -1,7 +1,7 @@
 import type { MessageSink } from '@tollway/grpc/server.ts'
 import type { ByteBudget } from '../stream-log/byte-budget.ts'
 
-/** Observes the sink of a pull: how many bytes wait there, and whether the consumer reads them. */
+/** Observes how many bytes wait in the sink of a pull, and whether the consumer reads them. */
 export class PullSinkMonitor {
   readonly #sink: Pick<MessageSink, 'queuedBytes'>
   readonly #budget: ByteBudget
@@ -14,8 +14,8 @@ export class PullSinkMonitor {
   }
 
   /**
-   * Returns for how long the consumer has read nothing although bytes wait, in milliseconds. Called in
-   * intervals; each call also counts the waiting bytes in the budget.
+   * Returns for how many milliseconds the consumer has read nothing although bytes wait. Also counts these
+   * bytes in the budget.
    */
   measure(nowMs: number): number {
     const bytes = this.#sink.queuedBytes
@@ -25,7 +25,6 @@ export class PullSinkMonitor {
     return nowMs - this.#stalledSinceMs
   }
 
-  /** Releases the bytes that are counted in the budget. */
   close(): void {
     this.#count(0)
   }

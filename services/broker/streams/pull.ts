@@ -18,18 +18,18 @@ interface PullOptions {
   readonly sink: PullSink
 }
 
-/** The clocks of two brokers may differ by at most this much. */
+/** The clocks of two brokers differ by at most this much. */
 const clockSkewMs = 1_000
 /**
- * A run to resume that the log does not report within this time counts as not kept. Brokers report requests
- * within milliseconds.
+ * A run that the log does not report within this time is not kept. Brokers report requests within
+ * milliseconds.
  */
 const resumeWaitMs = 1_000
 
 /**
- * One consumer's call: it serves the requests that match its ids, one after the other.
+ * One consumer's call: it serves the matching requests one after the other.
  *
- * The pull ignores a request whose route does not accept the caller's token: otherwise a producer that uses
+ * It ignores a request whose route does not accept the caller's token: otherwise a producer that uses
  * another's stream id could end that stream's pulls.
  */
 export class Pull {
@@ -42,9 +42,9 @@ export class Pull {
   readonly #order: DeliveryOrder
   readonly #notices = new PullNotices()
   readonly #done = Promise.withResolvers<void>()
-  /** The runs that the consumer resumes; undefined without the metadata `tollway-received`. */
+  /** The runs to resume; undefined without the metadata `tollway-received`. */
   readonly #received: ReceivedCounts | undefined
-  /** The runs to resume that the log has not reported yet. */
+  /** Runs to resume that the log has not reported yet. */
   readonly #missing: Set<string>
   readonly #pulledMs: number
   readonly #beganMs: number
@@ -69,7 +69,7 @@ export class Pull {
     this.#received = parseReceived(caller)
     this.#missing = new Set(this.#received?.keys())
     this.#token = hashToken(caller.metadata)
-    // Nothing else handles the rejection if the consumer is gone.
+    // Nothing else handles a rejection if the consumer is gone.
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
     this.#sinkMonitor = new PullSinkMonitor(sink, context.log.budget)
@@ -84,33 +84,29 @@ export class Pull {
   }
 
   /**
-   * Resolves when a pull for one request has delivered it and the consumer has read its last message; rejects
-   * with a `GrpcError`.
+   * Resolves when a pull for one request has delivered it and the consumer has read all; rejects with a
+   * `GrpcError`.
    */
   get done(): Promise<void> {
     return this.#done.promise
   }
 
-  /** Whether the pull serves no more requests; the consumer may still have to read the last messages. */
+  /** The pull serves no more requests; the consumer may still read the last messages. */
   get ending(): boolean {
     return this.#over
   }
 
-  /** The request that is being served. */
+  /** The request that is served. */
   get request(): LoggedRequest | undefined {
     return this.#order.first?.request
   }
 
-  /**
-   * The entries of the served request that were not sent yet, with their bytes and those that were sent but
-   * not read.
-   */
+  /** What was not sent of the served request; the bytes include those that were sent but not read. */
   get behind(): { readonly entries: number; readonly bytes: number } {
     const { entries, bytes } = this.#order.first?.behind ?? { entries: 0, bytes: 0 }
     return { entries, bytes: bytes + this.#sink.queuedBytes }
   }
 
-  /** Checks the time limits. */
   sweep(): void {
     const nowMs = this.#context.clock.monotonicMs()
     this.#abortOnError(() => {
@@ -124,7 +120,7 @@ export class Pull {
     this.#end(new GrpcError('DEADLINE_EXCEEDED', `no request matched for ${pullIdleMs / 1000} s`))
   }
 
-  /** Ends the pull if the routes, which have changed, no longer accept the consumer. */
+  /** The routes have changed: ends the pull if they no longer accept the consumer. */
   recheck(): void {
     for (const { request } of this.#order.all) {
       const route = findRoute(this.#context, request)
@@ -135,13 +131,13 @@ export class Pull {
     }
   }
 
-  /** Lets the pull end as soon as no request is served or queued. */
+  /** Ends the pull as soon as no request is served or queued. */
   drain(): void {
     this.#draining = true
     this.#endIfDrained()
   }
 
-  /** Ends the pull at once with the reason, even if the consumer does not read queued messages. */
+  /** Ends the pull at once, even if the consumer does not read queued messages. */
   close(reason: GrpcError): void {
     if (!this.#over) this.#abort(reason)
   }
@@ -161,16 +157,14 @@ export class Pull {
     else this.#done.reject(reason)
   }
 
-  /** Reports the reason at once, even if the consumer does not read queued messages. */
+  /** Rejects at once, even if the consumer does not read queued messages. */
   #abort(reason: Error): void {
     this.#sink.discard()
     this.#end(reason)
     this.#settle(reason)
   }
 
-  /**
-   * Aborts the pull if the work throws: the work may run within the call of a producer, which must not fail.
-   */
+  /** The work may run within the call of a producer, which must not fail. */
   #abortOnError(work: () => void): void {
     try {
       work()
@@ -207,8 +201,7 @@ export class Pull {
   }
 
   /**
-   * Reports that the request has as many consumers as its route allows. Ends the pull, unless it serves
-   * another request.
+   * The request has as many consumers as its route allows. Ends the pull, unless it serves another request.
    */
   #reportFull(request: LoggedRequest, route: Route): void {
     const message = tooManyConsumers(describeRequest(request.ids, this.wanted), route)
@@ -229,17 +222,14 @@ export class Pull {
       counters.requests_superseded += 1
       const message = `superseded by the request ${describeRequest(delivery.request.ids, this.wanted)}`
       const { end } = superseded.request
-      // The newer request may be known before the last messages of an older one that has failed.
+      // The newer request may be known before the last messages of an older one that failed.
       const failed = end !== undefined && end.how !== 'completed'
       superseded.stop(failed ? end.status : { code: 'WARNING', message })
     }
     this.#beginFirst()
   }
 
-  /**
-   * Treats a request of which no message is kept any more as if it had never begun. Any other error ends the
-   * pull.
-   */
+  /** A request of which no message is kept any more never began; any other error ends the pull. */
   #dropUnreadable(delivery: Delivery, error: GrpcError | undefined): void {
     if (error !== undefined) {
       this.#end(error)
@@ -265,7 +255,7 @@ export class Pull {
     this.#pumping = false
   }
 
-  /** Begins the first delivery. Removes and reports those before it whose request has too many consumers. */
+  /** Begins the first delivery, and reports those before it, whose request has too many consumers. */
   #beginFirst(): void {
     const reasons = this.#order
       .beginFirst()
@@ -279,7 +269,7 @@ export class Pull {
     }
   }
 
-  /** Sends the next message, or finishes the delivery. Returns false if there is nothing to do yet. */
+  /** Returns false if there is nothing to do yet. */
   #sendNext(delivery: Delivery): boolean {
     const bytes = delivery.next()
     if (bytes !== undefined) this.#writable = this.#sink.write(bytes)
@@ -317,8 +307,8 @@ export class Pull {
   }
 
   /**
-   * Reports a run to resume that the log does not have: it is too old, or was lost with a broker. Ends the
-   * pull unless it serves another request.
+   * The log does not have a run to resume: it is too old, or was lost with a broker. Ends the pull unless it
+   * serves another request.
    */
   #reportMissing(nowMs: number): void {
     if (this.#missing.size === 0 || !this.#context.log.healthy || nowMs - this.#beganMs < resumeWaitMs) return
@@ -340,10 +330,7 @@ export class Pull {
   }
 }
 
-/**
- * Returns whether the request may have another consumer. Counts the consumer only if it is served at once; a
- * queued delivery is counted when it begins.
- */
+/** Returns whether the request may have another consumer. Counts a queued delivery only when it begins. */
 function reserveConsumer(
   { consumersOfRequest }: StreamContext,
   { key }: LoggedRequest,
@@ -353,7 +340,7 @@ function reserveConsumer(
   return isServed ? consumersOfRequest.take(key, consumers) : consumersOfRequest.count(key) < consumers
 }
 
-/** The error of a call that begins or runs while the process shuts down. */
+/** The error of calls that begin or run during a shutdown. */
 export const shutdownError = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')
 
 const nothingReceived: ReceivedCounts = new Map()

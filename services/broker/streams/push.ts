@@ -15,10 +15,10 @@ import { nextMetadata, type ResumeToken, readResumeToken, resumeMetadata } from 
 import { type PushCaller, type StreamContext, startRequestSpan } from './stream-context.ts'
 
 /**
- * One producer's call: the messages of one request, in their order.
+ * One producer's call: the messages of one request, in order.
  *
- * A problem with the messages is answered with a Status of any code; a problem with the call (ids,
- * permission, size, limits) with a gRPC code. Consumers get the same text in a status.
+ * A problem with the messages is answered with a Status of any code; one with the call (ids, permission,
+ * size, limits) with a gRPC code. Consumers get the same text in a status.
  *
  * A push with a resume token continues its request. The metadata of the response say which message comes
  * next; a push that sends messages before that is rejected.
@@ -30,19 +30,19 @@ export class Push {
   readonly peer: string
   readonly #context: StreamContext
   readonly #caller: PushCaller
-  /** The resume token in the call's metadata; undefined if the push begins a request. */
+  /** Undefined if the push begins a request. */
   readonly #resumeToken: ResumeToken | undefined
   readonly #bearer: ReturnType<typeof hashToken>
   readonly #done = Promise.withResolvers<Status>()
   #beganMs: number
   #lastMessageMs: number
   #waitsForRoom = false
-  /** Whether the header was received, now or in an earlier call. */
+  /** Whether the header was received, also in an earlier call. */
   #begun: boolean
   /** Undefined until the request has begun in the log. */
   #pushed: PushedRequest | undefined
   #span: Span | undefined
-  /** The end of this call for the request: the end that consumers get, or `continued`. */
+  /** The end that consumers get, or `continued`. */
   #ended: WriterEnd | undefined
 
   /** @throws GrpcError INVALID_ARGUMENT for an invalid resume token in the metadata */
@@ -55,35 +55,32 @@ export class Push {
     this.#beganMs = context.clock.monotonicMs()
     this.#lastMessageMs = this.#beganMs
     this.#begun = this.#resumeToken !== undefined
-    // Nothing else handles the rejection if the producer is disconnected.
+    // Nothing else handles a rejection if the producer is disconnected.
     this.#done.promise.catch(() => {})
     if (this.#resumeToken !== undefined) this.#resume(this.#resumeToken)
   }
 
-  /** Resolves with the final status for the producer; rejects with a `GrpcError` if the call was invalid. */
+  /** The final status for the producer; rejects with a `GrpcError` if the call was invalid. */
   get done(): Promise<Status> {
     return this.#done.promise
   }
 
-  /** Whether the push accepts no more messages. */
+  /** The push accepts no more messages. */
   get over(): boolean {
     return this.#ended !== undefined
   }
 
-  /** The request; undefined until it has begun in the log. */
+  /** Undefined until the request has begun in the log. */
   get request(): LoggedRequest | undefined {
     return this.#pushed?.request
   }
 
-  /** The totals of received messages; undefined until the request has begun in the log. */
+  /** Undefined until the request has begun in the log. */
   get received(): ReceivedTotals | undefined {
     return this.#pushed?.received
   }
 
-  /**
-   * Accepts the next message. If a promise is returned, the caller awaits it before it passes the next
-   * message.
-   */
+  /** If a promise is returned, the caller awaits it before it passes the next message. */
   take(bytes: Uint8Array): Promise<void> | undefined {
     if (this.over) return undefined
     this.#lastMessageMs = this.#context.clock.monotonicMs()
@@ -98,7 +95,7 @@ export class Push {
     }
   }
 
-  /** Called when the producer has sent everything. */
+  /** The producer has sent everything. */
   halfClose(): void {
     if (this.over) return
     if (this.#isEarly) this.#rejectEarly()
@@ -110,8 +107,8 @@ export class Push {
   }
 
   /**
-   * Called when the producer is disconnected, or its call was cut. If the producer has a resume token, the
-   * request waits for it, unless the producer has cancelled the call itself.
+   * The producer is disconnected, or its call was cut. With a resume token the request waits for it, unless
+   * it has cancelled the call itself.
    */
   close(reason: GrpcError): void {
     if (this.over) return
@@ -121,7 +118,6 @@ export class Push {
     else this.#finish(lostWith(reason.message), reason)
   }
 
-  /** Checks the time limits. */
   sweep(): void {
     const nowMs = this.#context.clock.monotonicMs()
     const { headerWaitMs } = this.#context.limits
@@ -134,13 +130,13 @@ export class Push {
     }
   }
 
-  /** Called when the routes have changed: ends the push if they no longer accept the producer. */
+  /** The routes have changed: ends the push if they no longer accept the producer. */
   recheck(): void {
     const rejection = this.#pushed?.findRejection()
     if (rejection !== undefined) this.#failWith(rejection)
   }
 
-  /** Whether a producer that continues sends before the response: it cannot know which message comes next. */
+  /** A producer that continues has sent before the response, so it cannot know which message comes next. */
   get #isEarly(): boolean {
     return this.#pushed === undefined && this.#resumeToken !== undefined
   }
@@ -198,7 +194,7 @@ export class Push {
     this.#lastMessageMs = this.#context.clock.monotonicMs()
   }
 
-  /** Ends the call, but not the request: the producer may return. */
+  /** The request continues if the producer returns. */
   #suspend(request: PushedRequest, reason: GrpcError): void {
     const graceSeconds = this.#context.limits.resumeGraceMs / 1000
     const end = lostWith(`${reason.message}, and it did not come back for ${graceSeconds} s`)
@@ -222,7 +218,7 @@ export class Push {
     this.#finish({ how, status }, status)
   }
 
-  /** Ends the request in the log, and then answers the producer. */
+  /** The producer is answered after the end is in the log. */
   #finish(end: WriterEnd, outcome: Status | GrpcError): void {
     if (this.over) return
     this.#ended = end

@@ -28,13 +28,13 @@ import {
 } from './resume-token.ts'
 import { findRoute, type StreamContext } from './stream-context.ts'
 
-/** The number of received messages, including the header, and of their bytes. */
+/** The number of received messages, with the header, and of their bytes. */
 export interface ReceivedTotals {
   readonly messages: number
   readonly bytes: number
 }
 
-/** A message breaks a rule in mode reject. The producer and the consumers get this as a Status. */
+/** A message breaks a rule in mode reject. Producer and consumers get this as a Status. */
 export class RuleBroken extends ExpectedError {}
 
 interface PushedHeader {
@@ -47,7 +47,7 @@ interface PushedHeader {
  * Begins the request of a push with its first message.
  *
  * @throws GrpcError if the push is not accepted, RuleBroken if a rule rejects the message; no request begins
- * then
+ *   then
  */
 export async function beginRequest(
   context: StreamContext,
@@ -73,7 +73,7 @@ export async function beginRequest(
     sourceServiceId,
     route: route.name,
     bearerHash: identifyProducer(ids, route, token),
-    // A message may be a part of a larger buffer, which the header would keep in memory for a long time.
+    // A message may be a part of a larger buffer, which would stay in memory.
     header: copyBytes(bytes),
     limits: ringLimits(route),
     traceparent,
@@ -107,7 +107,7 @@ export async function beginRequest(
 }
 
 /**
- * Continues the request of a resume token, after the last message in the log.
+ * Continues after the last message in the log.
  *
  * @throws GrpcError if the request cannot be continued
  */
@@ -133,7 +133,7 @@ export async function continueRequest(
   rules.check(header, 0)
   rules.restore(start.rules)
   context.stats.route(route.name).counters.producers_resumed += 1
-  // Counted without a limit: a running request is not rejected because others have begun in the meantime.
+  // Not limited: a running request is not rejected because others have begun meanwhile.
   context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
   return new PushedRequest(context, {
     writer,
@@ -146,13 +146,13 @@ export async function continueRequest(
   })
 }
 
-/** What another broker needs to continue with the messages of the producer. */
+/** Another broker needs this to continue with the messages of the producer. */
 interface Progress extends ReceivedTotals {
   readonly lastPart: Message['part']
   readonly rules: SavedRules
 }
 
-/** Copies the bytes into memory of their own, outside of Node's pool of buffers. */
+/** Copies outside of Node's pool of buffers. */
 function copyBytes(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
@@ -170,16 +170,13 @@ interface PushedRequestOptions {
 }
 
 /**
- * A request whose producer is connected to this process: its messages are checked against the rules of its
- * route and passed to the log.
+ * A request whose producer is connected to this process: checks its messages against the rules of the route,
+ * and passes them to the log.
  */
 export class PushedRequest {
   readonly request: LoggedRequest
   readonly route: Route
-  /**
-   * The token with which the producer can continue the request in another call; undefined if resumption is
-   * disabled.
-   */
+  /** With this token the producer can continue in another call; undefined if resumption is disabled. */
   readonly resumeToken: string | undefined
   readonly #context: StreamContext
   readonly #writer: LogWriter
@@ -205,14 +202,12 @@ export class PushedRequest {
     this.#lastPart = start.lastPart
   }
 
-  /** The totals of the producer's messages so far. */
+  /** The totals so far. */
   get received(): ReceivedTotals {
     return this.#received
   }
 
   /**
-   * Checks the next message and passes it to the log.
-   *
    * @returns false if the caller should await `ready` before the next message
    * @throws GrpcError for an invalid message, RuleBroken for a violation in mode reject
    */
@@ -234,10 +229,7 @@ export class PushedRequest {
     await this.#writer.ready()
   }
 
-  /**
-   * Called when the producer has sent everything. Returns the end of the request for its consumers, and the
-   * answer to the producer.
-   */
+  /** The producer has sent everything. Returns the end for consumers, and the answer to the producer. */
   complete(): { readonly end: RequestEnd; readonly answer: Status } {
     const broken = this.#rules.end(this.#received.messages)
     countViolations(this.#stats, broken)
@@ -253,7 +245,7 @@ export class PushedRequest {
     return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
   }
 
-  /** Ends the request; called once. Rejects with a `LogRejection`. */
+  /** Called once. Rejects with a `LogRejection`. */
   async end(end: WriterEnd): Promise<void> {
     this.#context.requestsOfRoute.release(this.route.name)
     if (end.how === 'lost') this.#stats.counters.producers_lost += 1
@@ -275,7 +267,7 @@ export class PushedRequest {
     this.#writer.onEnded(listener)
   }
 
-  /** Returns the error why the current routes do not accept the producer; undefined if they do. */
+  /** The error if the current routes do not accept the producer. */
   findRejection(): GrpcError | undefined {
     const route = findRoute(this.#context, this.request)
     return findRejection(route, 'push', this.#token)
@@ -319,7 +311,7 @@ function assertSize({ length }: Uint8Array, number: number, { limits }: Route): 
 }
 
 /**
- * Checks a message. Returns the warnings for consumers: for each rule only its first violation.
+ * Returns the warnings for consumers: only the first violation of each rule.
  *
  * @throws RuleBroken for a violation in mode reject
  */
@@ -348,10 +340,7 @@ function countReceived({ counters }: RouteStats, { length }: Uint8Array): void {
   counters.bytes_in += length
 }
 
-/**
- * Returns the hash of the producer; empty if the route requires no tokens, so that it cannot tell producers
- * apart.
- */
+/** Empty if the route requires no tokens and so cannot tell producers apart. */
 const identifyProducer = (ids: AnimationIds, { tokens }: Route, token: TokenHash) =>
   tokens.push.length === 0 ? '' : hashProducer(ids, token)
 
@@ -387,8 +376,8 @@ async function replaceLost(
 }
 
 /**
- * Rejects the push, for a route that allows one request at a time, if another request of the same stream and
- * object is running. If that request is lost and has the same producer, it ends instead.
+ * For a route that allows one request at a time: rejects the push if another one of the stream and object is
+ * running, unless that is lost and has the same producer; then it ends.
  */
 async function assertAlone(
   context: StreamContext,

@@ -5,12 +5,10 @@ import type { Resumption } from '../stream-log/stream-log.ts'
 import { type AnimationIds, idsKey } from '../wire/animation-ids.ts'
 import type { TokenHash } from './admission.ts'
 
-/**
- * The metadata in which the response gives a producer its resume token, and in which the producer sends it.
- */
+/** The response gives a producer its resume token in this metadata, and the producer sends it there. */
 export const resumeMetadata = 'tollway-resume'
 /**
- * The metadata of the response with the number of the message that the producer must send next. The header is
+ * The number of the message that the producer must send next, in the metadata of the response. The header is
  * message 0.
  */
 export const nextMetadata = 'tollway-next'
@@ -20,10 +18,7 @@ const tokenForm = /^([\w.-]{1,100})\.(\d{1,9})\.([\w-]{43})$/
 
 export const newSecret = (): string => randomBytes(secretBytes).toString('base64url')
 
-/**
- * Returns a hash of the secret and the bearer token of its producer, so that both are needed to continue the
- * request.
- */
+/** A hash of the secret and the bearer token: both are needed to continue the request. */
 export function hashSecret(secret: string, bearer: TokenHash): string {
   return createHash('sha256')
     .update(secret)
@@ -32,20 +27,19 @@ export function hashSecret(secret: string, bearer: TokenHash): string {
 }
 
 /**
- * Returns a hash by which a producer is recognized, so that nobody else can replace its request when it is
- * lost. Empty without a bearer token. Includes the ids, so that two requests of a producer have different
- * hashes.
+ * A hash by which a producer is recognized: nobody else can replace its lost request. Empty without a bearer
+ * token. With the ids, so that two requests of a producer have different hashes.
  */
 export function hashProducer(ids: AnimationIds, bearer: TokenHash): string {
   if (bearer === undefined) return ''
   return createHash('sha256').update(idsKey(ids)).update(bearer).digest('hex')
 }
 
-/** Returns `<run>.<uses>.<secret>`, where `uses` is the number of earlier continuations. */
+/** `<run>.<uses>.<secret>`; `uses` is the number of earlier continuations. */
 export const formatToken = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
 
 /**
- * Returns the token of a push; undefined for a push that begins a request.
+ * Undefined for a push that begins a request.
  *
  * @throws GrpcError INVALID_ARGUMENT for a malformed token
  */

@@ -8,36 +8,35 @@ import type { Settings } from '../settings.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import type { KeyedCounter } from './keyed-counter.ts'
 
-/** What a broker is created with. */
 export interface BrokerOptions {
   readonly log: StreamLog
   readonly routes: Pick<RouteTable, 'choose' | 'onChange'>
   readonly stats: BrokerStats
-  /** Called with each request that a push at this broker begins. */
+  /** Called with each request that a push begins here. */
   readonly onBegun: (request: LoggedRequest) => void
   readonly clock: Clock
   readonly limits: BrokerLimits
   /** Undefined if calls are not traced. */
   readonly tracing: Tracing | undefined
-  /** Creates the `traceparent` for a push that has none; the result is empty if calls are not traced. */
+  /** Creates the `traceparent` of a push that has none; empty if calls are not traced. */
   readonly newTraceparent: () => string
 }
 
-/** What all pushes and pulls of one process share. */
+/** The state that all pushes and pulls of one process share. */
 export interface StreamContext extends BrokerOptions {
-  /** The number of running pushes, by the name of their route. */
+  /** Running pushes by the name of their route. */
   readonly requestsOfRoute: KeyedCounter
-  /** The number of pulls, by the key of the request that they serve. */
+  /** Pulls by the key of the request that they serve. */
   readonly consumersOfRequest: KeyedCounter
 }
 
-/** Returns the route that now applies to the request. */
+/** The route that applies now. */
 export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: LoggedRequest): Route {
   const { streamId, targetObjectId } = ids
   return routes.choose({ sourceServiceId, streamId, targetObjectId })
 }
 
-/** The limits of this process, for all routes. */
+/** Limits of this process, for all routes. */
 export type BrokerLimits = Pick<
   Settings,
   'maxPushes' | 'maxPulls' | 'maxWaitingRequests' | 'pullIdleMs' | 'headerWaitMs' | 'resumeGraceMs'
@@ -50,14 +49,13 @@ export interface PullCaller {
 }
 
 export interface PushCaller extends PullCaller {
-  /** Sends the initial metadata of the response; called at most once. */
+  /** Called at most once. */
   sendHeaders(metadata: Metadata): void
 }
 
 /**
  * Starts the span of a push, or of one request of a pull. Its parent is the `traceparent` of the push, so
- * that the spans of producer and consumers belong to one trace. Returns undefined if the request is not
- * traced.
+ * that producer and consumers are in one trace. Undefined if the request is not traced.
  */
 export function startRequestSpan(
   { tracing }: Pick<StreamContext, 'tracing'>,

@@ -2,7 +2,7 @@ import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chass
 import type { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import type { Notification } from './notification.ts'
 
-/** The result of one attempt. After `rejected`, no further attempt can succeed. */
+/** After `rejected`, no further attempt can succeed. */
 export type Attempt =
   | { readonly outcome: 'delivered' }
   | { readonly outcome: 'rejected'; readonly reason: string }
@@ -10,28 +10,28 @@ export type Attempt =
 
 interface DeliveryQueueOptions {
   readonly attempt: (notification: Notification) => Promise<Attempt>
-  /** Called with each notification that is given up, and the reason. */
+  /** Called with a notification that is given up. */
   readonly onDrop: (notification: Notification, reason: string) => void
   readonly onSize: (bytes: number) => void
   /** Limits the concurrent attempts of all queues. */
   readonly permits: Semaphore
   readonly monotonicMs: () => number
-  /** Returns random numbers, uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   readonly timing: DeliveryTiming
 }
 
 export interface DeliveryTiming {
-  /** The delay after the first failed attempt; it doubles with each further one, up to `maxRetryMs`. */
+  /** After the first failed attempt; doubles with each further one, up to `maxRetryMs`. */
   readonly retryMs: number
   readonly maxRetryMs: number
-  /** A notification that would be older than this is not attempted again. */
+  /** A notification that would be older is not attempted again. */
   readonly maxAgeMs: number
 }
 
-/** The measured memory of a notification besides its body. */
+/** The measured memory of a notification without its body. */
 const overheadBytes = 512
-/** At most this many attempts of one route run at the same time; only one while its receiver fails. */
+/** Attempts of one route at the same time; one while its receiver fails. */
 const maxParallel = 4
 const noSuccess = 'no attempt was successful'
 
@@ -43,23 +43,23 @@ interface Waiting {
 }
 
 /**
- * The undelivered notifications of one request, in their order: its end is attempted only after its begin was
- * delivered or dropped.
+ * The undelivered notifications of one request, in order: its end waits until its begin was delivered or
+ * dropped.
  */
 interface Run {
   readonly waiting: Waiting[]
-  /** The delays between the attempts of the first notification; undefined before its first failure. */
+  /** The delays between attempts of the first notification; undefined before its first failure. */
   backoff: Backoff | undefined
   retry: NodeJS.Timeout | undefined
 }
 
-/** The notifications of one route. A receiver that fails delays only these. */
+/** The notifications of one route, which its failing receiver delays alone. */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions
   readonly #delays: BackoffOptions
   readonly #pause: FailurePause
   readonly #runs = new Map<string, Run>()
-  /** The runs whose first notification can be attempted now. */
+  /** Runs whose first notification can be attempted now. */
   readonly #ready = new Set<Run>()
   #running = 0
   #draining = false
@@ -96,7 +96,7 @@ export class DeliveryQueue {
     this.#pump()
   }
 
-  /** Ends all delays: each waiting notification is attempted at once, for the last time. */
+  /** Attempts each waiting notification at once, for the last time. */
   drain(): void {
     this.#draining = true
     this.#pause.cancel()
@@ -109,7 +109,6 @@ export class DeliveryQueue {
     this.#pump()
   }
 
-  /** Drops all notifications that are left. */
   dropAll(reason: string): void {
     this.#pause.cancel()
     for (const run of this.#runs.values()) {
@@ -130,7 +129,7 @@ export class DeliveryQueue {
     this.#options.onSize(change)
   }
 
-  /** @param hasPermit whether a permit for the next attempt is already held */
+  /** @param hasPermit whether a permit for the next attempt is held */
   #pump(hasPermit = false): void {
     const { permits } = this.#options
     let isPermitted = hasPermit
@@ -160,7 +159,7 @@ export class DeliveryQueue {
   async #deliver(run: Run): Promise<void> {
     const [first] = run.waiting
     const result = first && (await this.#options.attempt(first.notification))
-    // The notification may have been dropped meanwhile.
+    // It may have been dropped meanwhile.
     if (first !== undefined && result !== undefined && run.waiting[0] === first)
       this.#settle(run, first, result)
     this.#running -= 1
@@ -221,8 +220,8 @@ export class DeliveryQueue {
 }
 
 /**
- * The pause of a queue after a failed attempt, in which it makes no attempt. It grows with each further
- * failure, so that a receiver that does not answer holds a permit only for a small share of the time.
+ * After a failed attempt, a queue makes none for a while, which grows with each further failure: a receiver
+ * that does not answer holds a permit only for a small share of the time.
  */
 class FailurePause {
   readonly #backoff: Backoff
@@ -235,17 +234,17 @@ class FailurePause {
     this.#onOver = onOver
   }
 
-  /** Whether the last attempt failed. */
+  /** The last attempt failed. */
   get failing(): boolean {
     return this.#failing
   }
 
-  /** Whether the queue is in a pause, so that no attempt may begin. */
+  /** No attempt may begin. */
   get active(): boolean {
     return this.#timer !== undefined
   }
 
-  /** Begins a pause after a failed attempt, unless one is active. */
+  /** Begins a pause, unless one is active. */
   failed(): void {
     if (this.#timer !== undefined) return
     this.#failing = true
@@ -256,13 +255,13 @@ class FailurePause {
     this.#timer.unref()
   }
 
-  /** Resets the delays after an answer of the receiver, so that the next pause is short. */
+  /** The receiver has answered, so the next pause is short. */
   answered(): void {
     this.#failing = false
     this.#backoff.reset()
   }
 
-  /** Ends the active pause without a call of `onOver`. */
+  /** Ends the pause without a call of `onOver`. */
   cancel(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined

@@ -8,14 +8,13 @@ import {
 /** A message for the webhook of a route. */
 export interface Notification {
   /**
-   * `RUN.begun` or `RUN.ended`. It is the same in each attempt and at each broker, so that receivers can drop
-   * duplicates.
+   * `RUN.begun` or `RUN.ended`, the same in each attempt and at each broker: receivers can drop duplicates.
    */
   readonly id: string
   readonly type: 'stream.begun' | 'stream.ended'
-  /** The key of the request, which is the name of the run that consumers resume. */
+  /** The key of the request, the name of the run that consumers resume. */
   readonly run: string
-  /** The JSON to post; docs/reference/streams.md describes its fields. */
+  /** The JSON to post; see docs/reference/streams.md. */
   readonly body: string
 }
 

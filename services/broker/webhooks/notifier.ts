@@ -13,30 +13,27 @@ import { type Attempt, DeliveryQueue, type DeliveryTiming, measureNotification }
 import { createBegunNotification, createEndedNotification, type Notification } from './notification.ts'
 
 interface NotifierOptions {
-  /**
-   * Reports the ends that this broker gave to requests, so that exactly one broker posts the end of a
-   * request.
-   */
+  /** Reports the ends that this broker gave to requests: exactly one broker posts each end. */
   readonly streamLog: Pick<StreamLog, 'onEnd'>
   readonly routes: Pick<RouteTable, 'routes' | 'onChange'>
   readonly stats: Pick<BrokerStats, 'route' | 'gauge'>
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
   readonly clock: Clock
-  /** Returns random numbers, uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly limits?: Partial<NotifierLimits>
 }
 
 interface NotifierLimits extends DeliveryTiming {
-  /** The queued notifications of one route may have at most this many bytes; see `measureNotification`. */
+  /** The limit of the queue of one route; see `measureNotification`. */
   readonly routeBytes: number
   readonly allBytes: number
-  /** At most this many attempts of all routes run at the same time. */
+  /** The limit of concurrent attempts of all routes. */
   readonly attempts: number
   readonly attemptMs: number
-  /** A message of the log is repeated at the earliest after this time. */
+  /** A message of the log is repeated after this time. */
   readonly logMs: number
 }
 
@@ -54,10 +51,9 @@ const defaultNotifierLimits: NotifierLimits = {
 /**
  * Posts the begin and the end of requests to the webhooks of their routes.
  *
- * Each route has its own queue and its own attempts, so that a receiver that fails does not delay the
- * notifications of other routes. The queues are bounded: notifications beyond a bound are dropped and
- * counted. Each attempt uses the URL and the secrets that the route has at that time. If the route no longer
- * has a webhook, its notifications are dropped.
+ * Each route has its own queue and attempts, so a failing receiver does not delay other routes. Notifications
+ * beyond the bounds of the queues are dropped and counted. Each attempt uses the URL and secrets that the
+ * route has at that time; without a webhook any more, notifications are dropped.
  */
 export class Notifier {
   readonly #options: NotifierOptions
@@ -144,10 +140,7 @@ export class Notifier {
     })
   }
 
-  /**
-   * Returns whether a queue has room. When all routes together exceed their limit, each may still have an
-   * equal share of it.
-   */
+  /** When all routes exceed their limit together, each may still have an equal share. */
   #hasRoom(queue: DeliveryQueue, bytes: number): boolean {
     const { routeBytes, allBytes } = this.#limits
     const queuedBytes = queue.bytes + bytes
@@ -187,10 +180,10 @@ export class Notifier {
   }
 }
 
-/** The 4xx statuses after which a repetition may succeed: Request Timeout, Too Early, Too Many Requests. */
+/** After these a repetition may succeed: Request Timeout, Too Early, Too Many Requests. */
 const temporary4xx: ReadonlySet<number> = new Set([408, 425, 429])
 
-/** Returns whether the receiver rejects the message itself, so that no repetition can succeed. */
+/** The receiver rejects the message itself: no repetition can succeed. */
 const isRejection = (status: number) => status >= 400 && status <= 499 && !temporary4xx.has(status)
 
 interface Posting extends Pick<NotifierOptions, 'policy' | 'resolve' | 'clock'> {
@@ -212,8 +205,8 @@ async function post(
 }
 
 /**
- * Returns a function that logs each message at most once in an interval, with the number of lines that were
- * omitted since the last one.
+ * Logs each message at most once in an interval, with the number of lines that were omitted since the last
+ * one.
  */
 function limitWarnings(log: Log, { monotonicMs }: Clock, intervalMs: number) {
   const last = new Map<string, { atMs: number; omitted: number }>()

@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** The ids of a request, its stream and its object. In a pull, an empty id matches any value. */
+/** In a pull, an empty id matches any value. */
 export interface AnimationIds {
   /** One utterance: the unit that a controller can stop. */
   readonly requestId: string
@@ -10,7 +10,7 @@ export interface AnimationIds {
   readonly targetObjectId: string
 }
 
-/** Returns whether a pull for `wanted` matches a request with these ids. */
+/** A pull for `wanted` matches a request with these ids. */
 export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
   return (
     isWanted(wanted.streamId, ids.streamId) &&
@@ -20,7 +20,7 @@ export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
 }
 
 /**
- * Returns a text that is equal for equal ids only. All brokers that share a Redis store ids there in this form.
+ * Returns a text that is equal for equal ids only. Brokers that share a Redis store ids there in this form.
  */
 export function idsKey({ streamId, requestId, targetObjectId }: AnimationIds): string {
   return JSON.stringify([streamId, requestId, targetObjectId])
@@ -43,7 +43,7 @@ export class IdTooLong extends ExpectedError {
   }
 }
 
-/** @throws IdTooLong if an id or the name of the source service has more than `maxIdCharacters` */
+/** @throws IdTooLong for an id or a name of the source service */
 export function assertIdsAreShort(ids: AnimationIds, sourceServiceId = ''): void {
   assertShort('animation_ids.request_id', ids.requestId)
   assertShort('animation_ids.stream_id', ids.streamId)
@@ -56,10 +56,7 @@ function assertShort(field: string, id: string): void {
   if (characters > maxIdCharacters) throw new IdTooLong(field, characters)
 }
 
-/**
- * Returns the number of Unicode characters. For a text of at most `maxIdCharacters` UTF-16 units it returns
- * the number of units, which is enough to see that it is short.
- */
+/** Counts Unicode characters; or UTF-16 units, if these suffice to see that the text is short. */
 export function countCharacters(text: string): number {
   if (text.length <= maxIdCharacters) return text.length
   let characters = 0

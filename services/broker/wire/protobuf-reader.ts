@@ -1,7 +1,7 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** The wire types in use: the lowest three bits of a tag. The higher bits are the number of the field. */
+/** The lowest three bits of a tag; the higher ones are the number of the field. */
 export const varint = 0
 export const fixed64 = 1
 export const delimited = 2
@@ -12,14 +12,13 @@ const maxVarintBytes = 10
 const maxShortVarintBytes = 5
 
 /**
- * Reads an encoded protobuf message in place. It is strict, so that every decoder accepts what it accepts: a
- * field must end within its message, tags and lengths have at most 32 bits, strings are UTF-8, and groups,
- * which proto3 does not have, are rejected. Without groups, the depth is that of the schema.
+ * Reads an encoded protobuf message in place. It is strict, so that every decoder accepts what it accepts:
+ * fields end within their message, tags and lengths have at most 32 bits, strings are UTF-8, and there are no
+ * groups, which proto3 does not have. So the depth is that of the schema.
  *
  * Every method throws MalformedMessage for invalid bytes.
  */
 export class ProtobufReader {
-  /** The position of the next byte. */
   at = 0
   /** The position behind the current message. */
   end: number
@@ -31,7 +30,7 @@ export class ProtobufReader {
     this.end = bytes.length
   }
 
-  /** Reads a tag: the number of the field times 8, plus the wire type of the value. */
+  /** The number of the field times 8, plus the wire type. */
   tag(): number {
     const start = this.at
     const tag = this.#shortVarint('a tag')
@@ -39,7 +38,7 @@ export class ProtobufReader {
     return tag
   }
 
-  /** Enters the message that follows. Returns the end of the outer message, to be passed to `leave`. */
+  /** Enters the message that follows. Returns the end of the outer one, for `leave`. */
   enter(): number {
     const length = this.length()
     const outer = this.end
@@ -51,7 +50,7 @@ export class ProtobufReader {
     this.end = outer
   }
 
-  /** Reads the length of the value that follows, and checks that all its bytes are there. */
+  /** The length of the value that follows, whose bytes are all there. */
   length(): number {
     const start = this.at
     const length = this.#shortVarint('a length')
@@ -64,7 +63,7 @@ export class ProtobufReader {
     return length
   }
 
-  /** Reads the lower 32 bits of a varint, as decoders do for a uint32 that is encoded with more. */
+  /** The lower 32 bits of a varint, as decoders do for a uint32 that is encoded with more. */
   uint32(): number {
     const start = this.at
     let value = 0
@@ -92,14 +91,14 @@ export class ProtobufReader {
     this.#utf8()
   }
 
-  /** Skips a field of bytes and returns its length. */
+  /** Returns the length. */
   passBytes(): number {
     const length = this.length()
     this.at += length
     return length
   }
 
-  /** Skips a packed field of floats and returns their number. */
+  /** Returns the number of floats. */
   passPackedFloats(): number {
     const start = this.at
     const length = this.passBytes()
@@ -107,17 +106,16 @@ export class ProtobufReader {
     return length / 4
   }
 
-  /** Skips a vector: a message whose fields are floats. */
+  /** A vector is a message whose fields are floats. */
   passVector(): void {
     const outer = this.enter()
-    // The usual encoding of a float in a vector, a tag of one byte and four bytes. It has a fast path because
-    // a message has hundreds of joints.
+    // A fast path for the usual encoding, a tag of one byte and four bytes: a message has hundreds of joints.
     while (this.end - this.at >= 5 && isShortFloatTag(this.#bytes[this.at])) this.at += 5
     while (this.at < this.end) this.skip(this.tag())
     this.leave(outer)
   }
 
-  /** Skips a field that the schema does not have, or has with another wire type. */
+  /** The schema does not have the field, or with another wire type. */
   skip(tag: number): void {
     switch (tag & 7) {
       case varint:
@@ -160,7 +158,7 @@ export class ProtobufReader {
     const start = this.at
     const value = this.uint32()
     const size = this.at - start
-    // The fifth byte has the four highest of the 32 bits.
+    // The fifth byte has the four highest bits.
     if (
       size > maxShortVarintBytes ||
       (size === maxShortVarintBytes && (this.#bytes[this.at - 1] ?? 0) > 0x0f)
@@ -179,7 +177,7 @@ export class ProtobufReader {
   }
 }
 
-/** Returns whether this is the tag of a float with a field number from 1 to 15. */
+/** A float with a field number from 1 to 15. */
 function isShortFloatTag(byte: number | undefined): boolean {
   return byte !== undefined && byte > 7 && (byte & 0x87) === fixed32
 }

@@ -81,10 +81,7 @@ function readSkelAnimation(reader: ProtobufReader, skel: SkelBuilder): void {
   reader.leave(outer)
 }
 
-/**
- * Reads one array of a list and returns the list including it. The values are floats if `floats`, else
- * vectors.
- */
+/** Returns the list including the array that is read, of floats or vectors. */
 function readArray(
   reader: ProtobufReader,
   range: RangeBuilder,
@@ -136,7 +133,7 @@ function disorderAfter(previous: number, found: number): Disorder | undefined {
 
 function widen(range: RangeBuilder, found: number): void {
   if (!Number.isFinite(found)) return
-  // The sum converts -0 to 0.
+  // Converts -0 to 0.
   const timeCode = found + 0
   if (range.earliest === undefined || timeCode < range.earliest) range.earliest = timeCode
   if (range.latest === undefined || timeCode > range.latest) range.latest = timeCode
@@ -153,7 +150,7 @@ function readAudio(reader: ProtobufReader, audio: { timeCode: number; bytes: num
   reader.leave(outer)
 }
 
-/** Reads the time codes of the camera's four lists. Each entry has a time code and a vector or a float. */
+/** Each entry of the four lists has a time code and a vector or a float. */
 function readCamera(reader: ProtobufReader, range: RangeBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

@@ -2,10 +2,7 @@ import { type AnimationIds, assertIdsAreShort } from './animation-ids.ts'
 import type { AudioHeader, HeaderMessage } from './message.ts'
 import { delimited, fixed64, ProtobufReader, varint } from './protobuf-reader.ts'
 
-/**
- * A part of a message while it is read. If the part occurs again, it is merged: later fields replace earlier
- * ones.
- */
+/** A part while it is read. If it occurs again, later fields replace earlier ones. */
 export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 export interface HeaderBuilder extends Mutable<HeaderMessage> {
@@ -142,10 +139,10 @@ function passMetadata(reader: ProtobufReader): void {
 }
 
 /**
- * Reads the encoded AnimationIds of a pull. The caller checks whether all three are empty.
+ * The caller checks whether all three ids are empty.
  *
- * @throws MalformedMessage for bytes that are not such a message, or that have groups
- * @throws IdTooLong if one of the ids has more than `maxIdCharacters`
+ * @throws MalformedMessage for bytes that are not AnimationIds, or that have groups
+ * @throws IdTooLong if an id is longer than `maxIdCharacters`
  */
 export function readAnimationIds(bytes: Uint8Array): AnimationIds {
   const ids = emptyIds()

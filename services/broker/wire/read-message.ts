@@ -11,12 +11,12 @@ const none: EmptyMessage = { part: 'none' }
 
 /**
  * Reads an encoded AnimationDataStream in place. As in protobuf, the last of several parts takes precedence,
- * and a part that is repeated is merged. Unknown fields are skipped, as are known fields with another wire
- * type. All other known fields are checked except the values of the header's metadata, so that a message that
- * is accepted does not fail in a consumer's decoder.
+ * and a repeated part is merged. Unknown fields are skipped, as are known ones with another wire type. Other
+ * known fields are checked except values of the header's metadata: an accepted message does not fail in a
+ * consumer's decoder.
  *
  * @throws MalformedMessage for bytes that are not such a message, or that have groups
- * @throws IdTooLong if an id of the header has more than `maxIdCharacters`
+ * @throws IdTooLong if an id of the header is longer than `maxIdCharacters`
  */
 export function readMessage(bytes: Uint8Array): Message {
   const message = readParts(bytes)

@@ -3,13 +3,13 @@ import type { StatusMessage } from './message.ts'
 import { delimited, type ProtobufReader, varint } from './protobuf-reader.ts'
 import type { Mutable } from './read-header.ts'
 
-/** The state of a request, as the animation data specification names it. */
+/** As the animation data specification names the state of a request. */
 export interface Status {
   readonly code: AnimationStatusCode
   readonly message: string
 }
 
-/** The codes of a status; the index of a code is its number on the wire. */
+/** The index of a code is its number on the wire. */
 export const animationStatusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
 export type AnimationStatusCode = (typeof animationStatusCodes)[number]
 
@@ -39,7 +39,7 @@ export function readStatus(reader: ProtobufReader, { status }: StatusBuilder): v
   reader.leave(outer)
 }
 
-/** Encodes a status alone, as the answer to a push. SUCCESS without a message has no bytes, as in proto3. */
+/** The answer to a push. SUCCESS without a message has no bytes, as in proto3. */
 export function encodeStatus({ code, message }: Status): Uint8Array {
   const number = animationStatusCodes.indexOf(code)
   const text = Buffer.from(message, 'utf8')
@@ -49,14 +49,14 @@ export function encodeStatus({ code, message }: Status): Uint8Array {
   ])
 }
 
-/** Encodes an AnimationDataStream that has the status, for consumers. */
+/** An AnimationDataStream with the status, for consumers. */
 export function encodeStatusMessage(status: Status): Uint8Array {
   return withLength(3, encodeStatus(status))
 }
 
 const noBytes = Buffer.alloc(0)
 
-/** Encodes a length-delimited field with a number below 16. */
+/** A length-delimited field with a number below 16. */
 function withLength(field: number, bytes: Uint8Array): Buffer {
   const head = [(field << 3) | delimited]
   let rest = bytes.length

@@ -2,9 +2,9 @@ import { chmodSync, copyFileSync, mkdirSync, rmSync, symlinkSync, utimesSync, wr
 import { dirname, join } from 'node:path'
 
 /**
- * The files, folders and links of an archive or an image by their paths, which have no leading `/`. Entries
- * are sorted by code units, so a folder stands before its content. All entries belong to root and have the
- * epoch as their time: the same files give the same bytes wherever they are packed.
+ * The files, folders and links of an archive or image by their paths, without a leading `/`, sorted by code
+ * units: a folder stands before its content. Everything belongs to root and has the epoch as its time, so the
+ * same files give the same bytes wherever they are packed.
  */
 export type FileTree = ReadonlyMap<string, TreeEntry>
 
@@ -13,31 +13,26 @@ export type TreeEntry =
   | { readonly kind: 'folder'; readonly mode: number }
   | { readonly kind: 'link'; readonly target: string }
 
-/** Bytes, or a file of this machine that is read only when the tree is written or packed. */
+/** Bytes, or a file that is read only when the tree is written or packed. */
 export type FileContent = Uint8Array | { readonly path: string }
 
-/**
- * Entries by their paths, with or without a leading `/`, in any order; `buildTree` adds the parent folders.
- */
+/** Entries in any order, with or without a leading `/`. `buildTree` adds the parent folders. */
 export type TreeEntries = Iterable<readonly [string, TreeEntry]>
 
 export function textFile(text: string, mode = 0o644): TreeEntry {
   return { kind: 'file', mode, content: Buffer.from(text) }
 }
 
-/**
- * A file with the content of a file of this machine, which is read only later. If `path` is a link, the
- * content is that of the link's target.
- */
+/** A file whose content is read later. Of a link, the content is that of its target. */
 export function fileCopy(path: string, mode = 0o644): TreeEntry {
   return { kind: 'file', mode, content: { path } }
 }
 
 /**
- * Merges the parts into one tree, and adds the parent folders that no part contains, with mode 755.
+ * Merges the parts into one tree, and adds missing parent folders with mode 755.
  *
- * @throws Error when two parts have different entries for one path, a file is also the parent of another, or
- *   a path has an empty, `.` or `..` segment.
+ * @throws Error when two parts differ in one path, a file is the parent of another, or a path has an empty,
+ *   `.` or `..` segment
  */
 export function buildTree(...parts: readonly TreeEntries[]): FileTree {
   const found = new Map<string, TreeEntry>()
@@ -81,7 +76,7 @@ function isSame(a: TreeEntry, b: TreeEntry): boolean {
   return Buffer.compare(left, right) === 0
 }
 
-/** Replaces the folder and all that is in it by the entries of the tree. */
+/** Replaces the folder by the entries of the tree. */
 export function writeTree(tree: FileTree, folder: string): void {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
@@ -96,7 +91,7 @@ function writeEntry(path: string, entry: TreeEntry): void {
   if (entry.kind === 'folder') mkdirSync(path)
   else if ('path' in entry.content) copyFileSync(entry.content.path, path)
   else writeFileSync(path, entry.content)
-  // `mkdirSync` and `writeFileSync` would apply the umask to a mode; `chmodSync` does not.
+  // Unlike the calls above, `chmodSync` does not apply the umask.
   chmodSync(path, entry.mode)
   if (entry.kind === 'file') utimesSync(path, 0, 0)
 }

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { FileTree, TreeEntry } from './file-tree.ts'
 
 /**
- * The sizes of the format ustar (POSIX.1-1988), which every program reads, and in which every field is fixed:
- * no byte depends on who packs or when.
+ * The format ustar (POSIX.1-1988), which every program reads. All fields are fixed: no byte depends on who
+ * packs or when.
  */
 const blockBytes = 512
 const maxNameBytes = 100
@@ -13,11 +13,10 @@ const maxFileBytes = 0o77777777777
 const typeFlags = { file: '0', link: '2', folder: '5' } as const
 
 /**
- * Yields the bytes of a tar archive with the entries in the order of the tree. One file is read at a time.
- * All owners are root, all times are the epoch.
+ * Yields the bytes of a tar archive in the order of the tree, and reads one file at a time.
  *
- * Throws an Error for a path that the format cannot hold (more than 255 bytes, or more than 100 without a `/`
- * to divide it at), for a link target of more than 100 bytes, and for a file of 8 GiB or more.
+ * @throws Error for a path of more than 255 bytes, or of more than 100 without a `/` to divide it at; for a
+ *   link target of more than 100 bytes; and for a file of 8 GiB or more
  */
 export function* packTar(tree: FileTree): Generator<Uint8Array> {
   for (const [path, entry] of tree) {
@@ -64,7 +63,7 @@ function writeOctal(block: Buffer, offset: number, length: number, value: number
   block.write(value.toString(8).padStart(length - 1, '0'), offset)
 }
 
-/** Divides a path of more than 100 bytes at a `/`: at most 155 bytes before it, and at most 100 after it. */
+/** Divides a path at a `/`: at most 155 bytes before it, and at most 100 after it. */
 function splitPath(path: string): { readonly prefix: string; readonly name: string } {
   if (Buffer.byteLength(path) <= maxNameBytes) return { prefix: '', name: path }
   for (let cut = path.indexOf('/'); cut !== -1; cut = path.indexOf('/', cut + 1)) {

@@ -1,4 +1,3 @@
-/** What a shell suggests for a value. */
 export type Completion =
   | { readonly kind: 'none' }
   | { readonly kind: 'values'; readonly values: readonly string[] }
@@ -14,22 +13,21 @@ export const aFolder: Completion = { kind: 'folder' }
 export const aDomain: Completion = { kind: 'domain' }
 export const aRule: Completion = { kind: 'rule' }
 
-/** An option of a command: the only source for parsing, help and completion. */
+/** The only source for parsing, help and completion. */
 export interface Option<Value = unknown> {
   readonly short?: string
-  /** The name of the value in the help: `FOLDER`. Empty for a switch. */
+  /** The value in the help: `FOLDER`. Empty for a switch. */
   readonly placeholder: string
-  /** The text of the help, without the default. */
+  /** The help text, without the default. */
   readonly help: string
   /** The value when the option is not given. */
   readonly fallback: Value
-  /** The default as the help shows it; empty if the help shows none. */
+  /** Empty if the help shows none. */
   readonly shownFallback: string
-  /** Whether the option may be given more than once. */
   readonly repeats: boolean
   readonly completion: Completion
   /**
-   * Converts the texts that were given for the option. If the option does not repeat, the last text counts.
+   * Converts the given texts. If the option does not repeat, the last one counts.
    *
    * @throws Error with the reason; the caller puts `--name text: ` before it
    */
@@ -38,7 +36,6 @@ export interface Option<Value = unknown> {
 
 export type Options = Readonly<Record<string, Option>>
 
-/** The values of a table of options, by the names of the options. */
 export type OptionValues<Table extends Options> = {
   readonly [Name in keyof Table]: Table[Name] extends Option<infer Value> ? Value : never
 }
@@ -61,7 +58,7 @@ function option<Value>(
   return { shownFallback, repeats: false, completion: noValues, ...about, ...rest }
 }
 
-/** A switch: `--name` and `--name=true` turn it on, `--name=false` turns it off. The default is off. */
+/** `--name` and `--name=true` turn it on, `--name=false` off. The default is off. */
 export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option<boolean> {
   const read = (texts: readonly string[]) => {
     if (last(texts) !== 'true' && last(texts) !== 'false') throw new Error('must be true or false')
@@ -70,22 +67,19 @@ export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option
   return option({ ...about, placeholder: '' }, { fallback: false, read })
 }
 
-/** A text; undefined when the option is not given. */
 export function optionalText(about: About & { readonly placeholder: string }): Option<string | undefined> {
   return option<string | undefined>(about, { fallback: undefined, read: last })
 }
 
-/** A text; `fallback` when the option is not given. */
 export function textOr(fallback: string, about: About & { readonly placeholder: string }): Option<string> {
   return option(about, { fallback, read: last })
 }
 
-/** The texts of an option that may be given more than once, in order. */
 export function texts(about: About & { readonly placeholder: string }): Option<readonly string[]> {
   return option<readonly string[]>(about, { fallback: [], repeats: true, read: found => found })
 }
 
-/** One of the names; the first is the default. */
+/** The first name is the default. */
 export function choice<const Name extends string>(names: readonly [Name, ...Name[]], about: About) {
   return option<Name>(
     { placeholder: 'NAME', completion: { kind: 'values', values: names }, ...about },
@@ -100,7 +94,6 @@ export function choice<const Name extends string>(names: readonly [Name, ...Name
   )
 }
 
-/** A whole number from `min` to `max`. */
 export function numberInRange(fallback: number, { min, max, ...about }: About & Range): Option<number> {
   return option(
     { placeholder: 'N', ...about },
@@ -122,10 +115,7 @@ interface Range {
 
 const maxWaitSeconds = 86_400
 
-/**
- * A duration of at most a day, given in seconds (also the `fallback` and `min`); the value is in
- * milliseconds.
- */
+/** A duration of at most a day. `fallback` and `min` are in seconds; the value is in milliseconds. */
 export function seconds(fallback: number, about: About & { readonly min?: number }): Option<number> {
   const { min = 0, ...rest } = about
   return option(
@@ -143,7 +133,7 @@ export function seconds(fallback: number, about: About & { readonly min?: number
   )
 }
 
-/** The same option without a default: the value is undefined when the option is not given. */
+/** The value is undefined when the option is not given. */
 export function withoutDefault<Value>(given: Option<Value>): Option<Value | undefined> {
   return { ...given, fallback: undefined, shownFallback: '' }
 }

@@ -4,8 +4,7 @@ import { UsageError } from './command.ts'
 import type { Options, OptionValues } from './option.ts'
 
 /**
- * Parses arguments by a table of options. Accepts the spellings that kubectl accepts: `--output json`,
- * `--output=json`, `-o json`, `-o=json` and `-ojson`.
+ * Accepts the spellings of kubectl: `--output json`, `--output=json`, `-o json`, `-o=json` and `-ojson`.
  *
  * @throws UsageError that names the unknown, invalid or unexpected argument
  */
@@ -31,8 +30,8 @@ export function parseOptions<const Table extends Options>(
 }
 
 /**
- * Parses the arguments of a command that has options of its own and options for the source of its data.
- * `sourceValues` contains the values of both, without types.
+ * Parses the options of a command together with those of its data source. `sourceValues` has the values of
+ * both, without types.
  */
 export function parseWithSource<const Table extends Options>(
   args: readonly string[],
@@ -45,7 +44,6 @@ export function parseWithSource<const Table extends Options>(
   return { values: values as OptionValues<Table>, sourceValues: values, positionals }
 }
 
-/** Returns the texts of each option that is given, and the other arguments. */
 function readArguments(args: readonly string[], options: Options) {
   const configs = Object.entries(options).map(([name, { placeholder, short }]) => {
     const type = placeholder === '' ? ('boolean' as const) : ('string' as const)
@@ -71,15 +69,15 @@ function readArguments(args: readonly string[], options: Options) {
 
 interface OptionToken {
   readonly name: string
-  /** The option as the user wrote it: `-o` or `--output`. */
+  /** As the user wrote it: `-o` or `--output`. */
   readonly rawName: string
   readonly value: string | undefined
   readonly inlineValue: boolean | undefined
 }
 
 /**
- * Returns the value of an option. If the next argument looks like an option (`-x`), the value was probably
- * forgotten, and an error says so; a negative number is a value.
+ * If the next argument looks like an option (`-x`), the value was probably forgotten. A negative number is a
+ * value.
  */
 function requireValue({ name, rawName, value, inlineValue }: OptionToken): string {
   if (value === undefined) throw new UsageError(`option ${rawName} requires a value`)
@@ -98,9 +96,7 @@ function describeUnknown(unknown: string, options: Options): string {
 }
 
 /**
- * Returns the value of an option that must be given.
- *
- * @param name the option with its dashes, and with the placeholder of its value if that helps the user
+ * @param name with its dashes, and with the placeholder of its value if that helps the user
  * @throws UsageError if the value is undefined
  */
 export function requireOption<Value>(name: string, value: Value | undefined): Value {

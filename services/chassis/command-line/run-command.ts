@@ -10,8 +10,8 @@ import {
 import type { Option } from './option.ts'
 
 /**
- * Runs a command, or prints its help if the arguments contain `--help` or `-h`. Resolves with the exit code;
- * never rejects, since every error of the command is printed.
+ * Runs a command, or prints its help for `--help` or `-h`. Resolves with the exit code; never rejects, since
+ * every error is printed.
  *
  * @param called how the user called the command: `tollway run`
  */
@@ -52,22 +52,18 @@ function runAction(
   throw new UsageError(nearest.endsWith(')') ? nearest : `${nearest}: must be ${either(names)}`)
 }
 
-/** Returns the message for an unknown name: `unknown command "statsu" (did you mean "status"?)`. */
+/** `unknown command "statsu" (did you mean "status"?)`. */
 export function describeUnknown(what: string, name: string, names: readonly string[]): string {
   const nearest = nearestName(name, names)
   return `unknown ${what} ${JSON.stringify(name)}${nearest === undefined ? '' : ` (did you mean "${nearest}"?)`}`
 }
 
-/** Returns the names as a choice: `list, watch or interrupt`. */
+/** `list, watch or interrupt`. */
 function either(names: readonly string[]): string {
   return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
 }
 
-/**
- * Returns the help of a command, which `--help` prints.
- *
- * @param called how the user calls the command: `tollway NAME`
- */
+/** @param called how the user calls the command: `tollway NAME` */
 export function describeCommand(command: Command, called: string): string {
   const { usage, description, remarks, exitCodes, examples } = command.help
   const calls = usage.map((line, index) => `${index === 0 ? 'Usage:' : '      '} ${called} ${line}`)
@@ -83,10 +79,7 @@ export function describeCommand(command: Command, called: string): string {
   return `${parts.join('\n\n')}\n`
 }
 
-/**
- * Returns the options of a command and of its subcommands. Subcommands that use the same `Option` object
- * share one entry.
- */
+/** Returns the options of a command and its subcommands, each `Option` object once. */
 export function collectOptions(command: CommandAction | Group): readonly (readonly [string, Option])[] {
   const names = new Map<Option, string>()
   for (const { options } of collectActions(command))
@@ -101,7 +94,7 @@ function collectActions(command: CommandAction | Group): readonly CommandAction[
 const maxColumn = 34
 const width = 110
 
-/** Returns the part of the help that lists the options with their defaults, at most 110 columns wide. */
+/** Lists the options with their defaults, at most 110 columns wide. */
 function describeOptions(options: readonly (readonly [string, Option])[]): string {
   const starts = options.map(([name, option]) => formatName(name, option))
   const column = Math.min(maxColumn, Math.max(...starts.map(start => start.length)) + 2)

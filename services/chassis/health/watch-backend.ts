@@ -7,9 +7,9 @@ interface BackendWatchOptions {
 }
 
 interface BackendWatchTiming {
-  /** The interval while the backend answers and the last probe succeeded. */
+  /** Applies while the backend answers and the last probe succeeded. */
   readonly intervalMs: number
-  /** The shorter interval during a failure, and after a probe that contradicts the known state. */
+  /** Applies during a failure, and after a probe that contradicts the known state. */
   readonly recheckMs: number
   /** A probe without an answer after this time counts as failed. */
   readonly timeoutMs: number

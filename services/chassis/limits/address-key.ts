@@ -1,16 +1,12 @@
 import { isIPv6 } from 'node:net'
 
 const maxAddressCharacters = 64
-/**
- * The number of leading groups of an IPv6 address that identify a subscriber: providers assign /64 networks
- * as a whole.
- */
+/** Providers assign /64 networks, the first four groups of an IPv6 address, as a whole. */
 const ipv6Groups = 4
 
 /**
- * Returns the key under which calls from an address are limited: an IPv4 address itself (also if it is mapped
- * into IPv6), and the first 64 bits of an IPv6 address. Any other text, which a proxy may send, is cut to 64
- * characters.
+ * Returns the key of a caller: an IPv4 address (also if mapped into IPv6), or the first 64 bits of an IPv6
+ * address. Any other text, which a proxy may send, is cut to 64 characters.
  */
 export function addressKey(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

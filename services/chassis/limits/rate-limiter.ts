@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 
-/** A bucket of `burst` tokens. It is full at first, and gets `perSecond` tokens a second until it is full. */
+/** A bucket of `burst` tokens, full at first. It gets `perSecond` tokens a second until it is full. */
 interface Rate {
   readonly perSecond: number
   readonly burst: number
@@ -10,21 +10,19 @@ interface Rate {
 
 type Monotonic = Pick<Clock, 'monotonicMs'>
 
-/** A shorter wait counts as none: it is a rounding error. */
+/** A shorter wait is a rounding error. */
 const shortestWaitMs = 0.001
 
 /**
- * Returns the milliseconds until a bucket has this many tokens. The time at which it will be full, `fullMs`,
- * is its whole state.
+ * Returns the milliseconds until a bucket has this many tokens. Its whole state is `fullMs`, when it will be
+ * full.
  */
 function waitFor(tokens: number, rate: Rate, fullMs: number, nowMs: number): number {
   const waitMs = Math.max(fullMs, nowMs) - nowMs - ((rate.burst - tokens) * 1_000) / rate.perSecond
   return waitMs < shortestWaitMs ? 0 : waitMs
 }
 
-/**
- * Limits how often something happens by a bucket of tokens, as `rate.Limiter` of golang.org/x/time/rate does.
- */
+/** A bucket of tokens, as `rate.Limiter` of golang.org/x/time/rate. */
 export class RateLimiter {
   readonly #rate: Rate
   readonly #clock: Monotonic
@@ -35,14 +33,12 @@ export class RateLimiter {
     this.#clock = clock
   }
 
-  /**
-   * Returns the milliseconds until `tryAcquire` can take this many tokens; 0 if it can now. Takes nothing.
-   */
+  /** Returns the milliseconds until `tryAcquire` succeeds; 0 for now. */
   waitMs(tokens = 1): number {
     return waitFor(tokens, this.#rate, this.#fullMs, this.#clock.monotonicMs())
   }
 
-  /** Takes the tokens and returns true, or returns false and takes nothing if the bucket has too few. */
+  /** Returns false and takes nothing if the bucket has too few tokens. */
   tryAcquire(tokens = 1): boolean {
     const isAllowed = this.waitMs(tokens) === 0
     if (isAllowed) this.reserve(tokens)
@@ -50,8 +46,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes the tokens even if the bucket does not have them yet, so that later calls wait longer. Returns the
-   * milliseconds until it would have them; 0 if it has them now.
+   * Takes the tokens even if the bucket lacks them, so that later calls wait longer. Returns the milliseconds
+   * until it would have them.
    */
   reserve(tokens = 1): number {
     const nowMs = this.#clock.monotonicMs()
@@ -62,7 +58,7 @@ export class RateLimiter {
 
   /**
    * Takes a token, and resolves when the bucket has it; calls are served in order. Rejects when the signal
-   * aborts, and does not return the token.
+   * aborts, without returning the token.
    */
   async acquire(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
@@ -71,28 +67,23 @@ export class RateLimiter {
   }
 }
 
-/**
- * The number of rows in the table of counters. A key has one counter in each row, and the counter that is
- * full soonest decides.
- */
+/** A key has one counter in each row, and the counter that is full soonest decides. */
 const rows = 4
 const countersOfRow = 8_192
 const bytesOfIndex = 4
 
 /**
- * Limits how often each key does something: each key has a bucket of `perMinute` tokens, which is refilled in
- * a minute.
+ * Limits how often each key does something, by a bucket of `perMinute` tokens for each.
  *
- * The counters are a count-min sketch, a table of 256 KiB that never grows. Keys may share counters: calls of
- * other keys lead to a rejection only if all counters of the key are shared with busy keys. A busy key is
- * never forgotten, however many keys there are. A random salt determines the counters of a key, so that no
- * client can choose them.
+ * The counters are a count-min sketch of 256 KiB that never grows. A key is wrongly rejected only if busy
+ * keys share all of its counters; a busy key is never forgotten, however many keys there are. A random salt
+ * decides which counters a key has, so that no client can choose them.
  */
 export class KeyedRateLimiter {
   readonly #rate: Rate
   readonly #clock: Monotonic
   readonly #salt = randomBytes(16).toString('hex')
-  /** For each counter, the time at which its bucket is full again. */
+  /** When the bucket of each counter is full again. */
   readonly #fullMs = new Float64Array(rows * countersOfRow)
 
   constructor(perMinute: number, clock: Monotonic) {
@@ -100,10 +91,7 @@ export class KeyedRateLimiter {
     this.#clock = clock
   }
 
-  /**
-   * Takes a token of the key and returns 0, or takes nothing and returns the milliseconds until the key has
-   * one.
-   */
+  /** Takes a token and returns 0; or takes nothing and returns the milliseconds until the key has one. */
   take(key: string): number {
     const nowMs = this.#clock.monotonicMs()
     const counters = this.#findCounters(key)
@@ -112,12 +100,12 @@ export class KeyedRateLimiter {
     return waitMs
   }
 
-  /** Returns the same number as `take` would, and takes nothing. */
+  /** Returns what `take` would, and takes nothing. */
   waitMs(key: string): number {
     return this.#waitMs(this.#findCounters(key), this.#clock.monotonicMs())
   }
 
-  /** Leaves the key without a token for `waitMs`, however many tokens it has now. */
+  /** Leaves the key without a token for `waitMs`. */
   cooldown(key: string, waitMs: number): void {
     const untilMs = this.#clock.monotonicMs() + waitMs
     this.#raise(this.#findCounters(key), untilMs + this.#toMs(this.#rate.burst - 1))

@@ -1,4 +1,4 @@
-/** Limits the total weight of the tasks that run at once. A task heavier than the limit runs alone. */
+/** Limits the total weight of concurrent tasks. A task heavier than the limit runs alone. */
 export class Semaphore {
   readonly #limit: number
   readonly #waiting: { readonly weight: number; readonly start: () => void }[] = []
@@ -8,20 +8,20 @@ export class Semaphore {
     this.#limit = limit
   }
 
-  /** Begins a task of this weight and returns true. Returns false if it does not fit or other tasks wait. */
+  /** Returns false, without beginning the task, if it does not fit or other tasks wait. */
   tryAcquire(weight = 1): boolean {
     if (this.#waiting.length > 0 || !this.#fits(weight)) return false
     this.#held += weight
     return true
   }
 
-  /** Begins a task of this weight: resolves when it fits, in the order of the calls. */
+  /** Resolves when the task fits, in the order of the calls. */
   async acquire(weight = 1): Promise<void> {
     if (this.tryAcquire(weight)) return
     await new Promise<void>(start => this.#waiting.push({ weight, start }))
   }
 
-  /** Ends a task of this weight, and begins the waiting tasks that fit, in order. */
+  /** Ends a task, and begins the waiting ones that fit, in order. */
   release(weight = 1): void {
     this.#held -= weight
     for (let next = this.#waiting[0]; next && this.#fits(next.weight); next = this.#waiting[0]) {

@@ -3,9 +3,7 @@ import type { LogLevel } from './log.ts'
 
 const levelWord = oneOf('trace', 'debug', 'info', 'warn', 'warning', 'error', 'fatal', 'panic')
 
-/**
- * The levels of logrus, the logger of envoyproxy/ratelimit, that this log lacks, and the level used instead.
- */
+/** Levels of logrus (envoyproxy/ratelimit) that this log lacks, and the level used instead. */
 const nearest: Readonly<Record<string, LogLevel>> = {
   trace: 'debug',
   warning: 'warn',
@@ -13,7 +11,6 @@ const nearest: Readonly<Record<string, LogLevel>> = {
   panic: 'error',
 }
 
-/** Accepts the name of each level of logrus, in any letter case. */
 const level: SettingKind<LogLevel> = {
   allowed: levelWord.allowed,
   parse: value => {
@@ -22,12 +19,7 @@ const level: SettingKind<LogLevel> = {
   },
 }
 
-/**
- * The settings of a process's log, whose values are passed to `createLog`.
- *
- * @param defaultLevel the default of LOG_LEVEL
- * @param help the description of LOG_LEVEL for the documentation
- */
+/** @param help the description of LOG_LEVEL for the documentation */
 export function logSettings(
   defaultLevel: LogLevel,
   help = 'The minimum level of log lines. `trace` means `debug`; `fatal` and `panic` mean `error`.',

@@ -1,11 +1,11 @@
 import { type DestinationStream, pino } from 'pino'
 
 /**
- * The log of a process, for the people who run it. Fields must contain no secrets.
+ * The log of a process, for the people who run it, without secrets.
  *
- * A message is a constant that names an event, in lower case: `verb object`, such as `load configuration`, or
- * `verb object failed`. All that varies is in the fields: `reason` says why something was done or has failed,
- * and `error` has the stack of an internal error.
+ * A message is a constant in lower case that names an event: `verb object`, such as `load configuration`, or
+ * `verb object failed`. Fields have all that varies: `reason` says why something was done or has failed,
+ * `error` is the stack of an internal error.
  */
 export interface Log {
   debug(message: string, fields?: LogFields): void
@@ -22,11 +22,11 @@ interface LogOptions {
   readonly level: LogLevel
   /** `text`: `time=... level=... msg=...`; `json`: objects with `@timestamp`, `level`, `@message`. */
   readonly format: 'text' | 'json'
-  /** Writes a line, which ends with a line feed. Defaults to standard error. */
+  /** Writes a line with its line feed. Defaults to standard error. */
   readonly write?: (line: string) => void
 }
 
-/** Creates a log whose two formats are those of envoyproxy/ratelimit. */
+/** Both formats are those of envoyproxy/ratelimit. */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line))
   const destination: DestinationStream =
@@ -55,13 +55,11 @@ function textLine(record: Record<string, unknown>): string {
   return `${line}\n`
 }
 
-/**
- * Returns a value for a text line. Texts are quoted only if they contain characters that could be misread.
- */
+/** Quotes a text only if it contains characters that could be misread. */
 function quoted(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return typeof value === 'string' && !/^[\w./:@%+,-]+$/.test(text) ? JSON.stringify(text) : text
 }
 
-/** Discards all lines: for tests, and for commands that print their own output. */
+/** A log for tests, and for commands that print their own output. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }

@@ -1,9 +1,6 @@
 /** Counts values in buckets with fixed bounds, in constant memory. */
 export class BoundedHistogram {
-  /**
-   * The upper bounds of the buckets, inclusive and ascending. Values above the last bound are in `count` and
-   * `sum` only.
-   */
+  /** Inclusive upper bounds, ascending. Higher values are in `count` and `sum` only. */
   readonly bounds: readonly number[]
   readonly #counts: Float64Array
   #sum = 0
@@ -14,7 +11,7 @@ export class BoundedHistogram {
     this.#counts = new Float64Array(bounds.length)
   }
 
-  /** Adds a value; NaN is ignored. */
+  /** NaN is ignored. */
   record(value: number): void {
     if (Number.isNaN(value)) return
     const bucket = this.bounds.findIndex(bound => value <= bound)

@@ -1,42 +1,42 @@
-/** The media type of Prometheus' text format. */
+/** Prometheus' text format. */
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Formats labels for a sample, without braces: `a="1",b="2"`. */
+/** Returns labels without braces: `a="1",b="2"`. */
 export function labelsText(labels: Iterable<readonly [name: string, value: string]>): string {
   return Array.from(labels, ([name, value]) => `${name}="${escapeLabelValue(value)}"`).join(',')
 }
 
-/** Escapes a label's value, which may come from a caller and contain any character. */
+/** The value may come from a caller and contain any character. */
 function escapeLabelValue(value: string): string {
   return value
     .toWellFormed()
     .replace(/[\\"\n]/g, character => (character === '\n' ? '\\n' : `\\${character}`))
 }
 
-/** Returns the two lines, HELP and TYPE, before the samples of a metric. */
+/** The HELP and TYPE lines before the samples of a metric. */
 export function headerLines(name: string, type: string, help: string): string {
   const escaped = help.toWellFormed().replace(/[\\\n]/g, found => (found === '\n' ? '\\n' : '\\\\'))
   return `# HELP ${name} ${escaped}\n${typeLine(name, type)}`
 }
 
-/** Returns the TYPE line, the only line before the samples of a metric without a help text. */
+/** The only line before the samples of a metric without a help text. */
 export function typeLine(name: string, type: string): string {
   return `# TYPE ${name} ${type}\n`
 }
 
-/** Returns the name and the labels of a sample. `labels` is a result of `labelsText`. */
+/** @param labels a result of `labelsText` */
 export function sampleName(name: string, labels: string): string {
   return labels === '' ? name : `${name}{${labels}}`
 }
 
-/** Returns the line of one sample. `labels` is a result of `labelsText`. */
+/** @param labels a result of `labelsText` */
 export function sampleLine(name: string, labels: string, value: number): string {
   return `${sampleName(name, labels)} ${numberText(value)}\n`
 }
 
-/** The numbers that Prometheus expects of a histogram. */
+/** What Prometheus expects of a histogram. */
 interface HistogramNumbers {
-  /** The upper bounds of the buckets, ascending, without the infinite one. */
+  /** Ascending upper bounds, without the infinite one. */
   readonly bounds: readonly number[]
   /** The number of values at or below each bound. */
   readonly atMost: readonly number[]
@@ -44,10 +44,7 @@ interface HistogramNumbers {
   readonly sum: number
 }
 
-/**
- * Yields each sample of a histogram: its name with labels, and its value. `labels` is a result of
- * `labelsText`.
- */
+/** @param labels a result of `labelsText` */
 export function* histogramSamples(
   name: string,
   labels: string,

@@ -9,7 +9,7 @@ export const histogramBuckets = findBucket(maxMicroseconds) + 1
  * are exact.
  */
 export class Histogram {
-  /** The number of durations in each bucket; changes with each record. */
+  /** Changes with each record. */
   readonly counts = new Float64Array(histogramBuckets)
   #count = 0
   #sumMs = 0
@@ -44,17 +44,14 @@ export class Histogram {
   }
 }
 
-/**
- * Returns the bucket of a duration. The first 32 buckets are one microsecond wide; after that, every power of
- * two has 32 buckets of equal width.
- */
+/** The first 32 buckets are 1 µs wide; then every power of two has 32 buckets of equal width. */
 function findBucket(microseconds: number): number {
   if (microseconds < subBuckets) return microseconds
   const shift = 31 - Math.clz32(microseconds) - subBucketBits
   return ((shift + 1) << subBucketBits) + ((microseconds >>> shift) & (subBuckets - 1))
 }
 
-/** Returns the lower (inclusive) and upper (exclusive) bound of a bucket, in milliseconds. */
+/** The lower bound is inclusive, the upper one exclusive. */
 export function bucketRangeMs(bucket: number): { readonly fromMs: number; readonly toMs: number } {
   const shift = Math.max(0, (bucket >>> subBucketBits) - 1)
   const from = bucket < subBuckets ? bucket : (subBuckets + (bucket & (subBuckets - 1))) * 2 ** shift
@@ -62,8 +59,8 @@ export function bucketRangeMs(bucket: number): { readonly fromMs: number; readon
 }
 
 /**
- * Returns the middle of a bucket, which stands for all durations in it, in milliseconds rounded to four
- * digits. More digits would show an accuracy that the buckets do not have.
+ * The middle of a bucket, which stands for all its durations, rounded to four digits: more would show an
+ * accuracy that buckets lack.
  */
 export function bucketMiddleMs(bucket: number): number {
   const { fromMs, toMs } = bucketRangeMs(bucket)
@@ -71,14 +68,14 @@ export function bucketMiddleMs(bucket: number): number {
 }
 
 /**
- * Returns, for each of the bounds (milliseconds, ascending), the number of durations at or below it. A bucket
- * that contains a bound counts as above the bound.
+ * Returns the number of durations at or below each bound (ascending). A bucket that contains a bound counts
+ * as above it.
  */
 export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]): readonly number[] {
   let bucket = 0
   let total = 0
   return boundsMs.map(boundMs => {
-    // The tolerance covers rounding errors in a bound that was computed from another unit.
+    // The tolerance is for rounding errors in a bound that was computed from another unit.
     while (bucket < counts.length && bucketRangeMs(bucket).toMs <= boundMs * (1 + 1e-9)) {
       total += counts[bucket] ?? 0
       bucket += 1
@@ -87,10 +84,7 @@ export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]):
   })
 }
 
-/**
- * Returns the bucket with the quantile: the share `quantile` (0 to 1) of all durations is in this bucket or
- * below. Returns undefined if there are no durations.
- */
+/** The share `quantile` (0 to 1) of all durations is in this bucket or below; undefined without durations. */
 export function quantileBucket(counts: Float64Array, quantile: number): number | undefined {
   const all = counts.reduce((sum, count) => sum + count, 0)
   let left = quantile * all
@@ -101,7 +95,7 @@ export function quantileBucket(counts: Float64Array, quantile: number): number |
   return undefined
 }
 
-/** Returns the quantile in milliseconds, as the middle of its bucket; 0 if there are no durations. */
+/** The middle of the bucket with the quantile; 0 without durations. */
 export function quantileMs(counts: Float64Array, quantile: number): number {
   const bucket = quantileBucket(counts, quantile)
   return bucket === undefined ? 0 : bucketMiddleMs(bucket)

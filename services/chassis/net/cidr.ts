@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { SettingKind } from '../settings.ts'
 
-/** A network: an IPv4 or IPv6 address, and the length of its prefix in bits. */
+/** An IPv4 or IPv6 network. The prefix is in bits. */
 export interface Cidr {
   readonly address: string
   readonly prefix: number
@@ -14,7 +14,7 @@ export function parseCidr(text: string): Cidr | undefined {
   return version === 0 || prefix > (version === 4 ? 32 : 128) ? undefined : { address, prefix }
 }
 
-/** Networks separated by commas; an empty text means none. */
+/** Separated by commas; empty means none. */
 export const cidrs: SettingKind<readonly Cidr[]> = {
   allowed: 'networks such as 10.1.0.0/16,fd00::/8',
   parse: value => {

@@ -2,10 +2,7 @@ import type { Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { STATUS_CODES } from './node-http.ts'
 
-/**
- * 400: the bytes are not an HTTP request. 408: the request took too long. 431: the request's head is too
- * large.
- */
+/** 400: not HTTP. 408: too slow. 431: the head is too large. */
 export type ClientErrorStatus = 400 | 408 | 431
 
 const statuses: Readonly<Record<string, ClientErrorStatus>> = {
@@ -13,15 +10,12 @@ const statuses: Readonly<Record<string, ClientErrorStatus>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 }
 
-/**
- * How long the connection stays open after the answer, for a client that reads it only after it has sent the
- * rest of its request.
- */
+/** The connection stays open for a client that reads the answer only after it has sent its whole request. */
 const dropMs = 5_000
 
 /**
- * Makes a server answer an invalid request with the body of its other errors, and close the connection. By
- * default, Node answers without a body.
+ * Makes a server answer an invalid request with the body of its other errors, and close the connection. Node
+ * answers without a body.
  */
 export function answerClientErrors(
   server: Server,
@@ -31,11 +25,10 @@ export function answerClientErrors(
   },
 ): Server {
   const answered = new WeakSet<Duplex>()
-  /** The last answer of each connection. */
   const answers = new WeakMap<Duplex, ServerResponse>()
   server.on('request', ({ socket }, response) => answers.set(socket, response))
   return server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
-    // The bytes after an invalid request are reported as an error, too.
+    // Bytes after an invalid request are reported as another error.
     if (answered.has(socket)) return
     answered.add(socket)
     socket.on('error', () => {})

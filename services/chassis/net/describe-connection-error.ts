@@ -1,4 +1,4 @@
-/** The causes of failed connections in words, by the codes of Node, OpenSSL and undici. */
+/** The causes by the codes of Node, OpenSSL and undici. */
 const causes: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection closed without an answer',
@@ -23,8 +23,8 @@ const causes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns why a connection or a call failed, in a few words and without the address: `connection refused`. If
- * a host has several addresses, their different causes are listed.
+ * Returns why a connection or a call failed, in a few words without the address: `connection refused`.
+ * Different causes of several addresses are listed.
  */
 export function describeConnectionError(error: unknown): string {
   const { name, code, cause, message } = error as NodeJS.ErrnoException & { readonly cause?: unknown }
@@ -33,7 +33,7 @@ export function describeConnectionError(error: unknown): string {
   if (known !== undefined) return known
   if (error instanceof AggregateError && error.errors.length > 0)
     return [...new Set(error.errors.map(describeConnectionError))].join(', ')
-  // The message of an error of `fetch` is only "fetch failed"; its cause says why.
+  // The message of `fetch` is only "fetch failed"; the cause says why.
   if (cause instanceof Error) return describeConnectionError(cause)
   if (name === 'HTTPParserError' || /^HPE_/.test(code ?? '')) return 'the answer is not HTTP'
   if (/^ERR_(SSL|TLS)/.test(code ?? '')) return `TLS failed: ${message}`

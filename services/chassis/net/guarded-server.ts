@@ -6,14 +6,14 @@ import { isLoopback } from './is-loopback.ts'
 import { createServer } from './node-http.ts'
 
 /**
- * Creates an HTTP server for pages and probes of this process, which need no password. It answers 403 to
- * requests that a foreign web page makes through the browser of a user who can reach the server.
+ * A server for pages and probes of this process, which need no password. Answers 403 to requests that a
+ * foreign web page makes through the browser of a user who can reach the server.
  */
 export function createGuardedServer(listener: RequestListener, options: ServerOptions = {}): Server {
   return createServer(options, guarded(listener))
 }
 
-/** Returns a listener that answers 403 to requests of foreign web pages, and passes all others on. */
+/** Answers 403 to requests of foreign web pages, and passes all others on. */
 export function guarded(listener: RequestListener): RequestListener {
   return (request, response) => {
     const problem = foreignHost(request) ?? crossSiteChange(request)
@@ -30,13 +30,11 @@ export function guarded(listener: RequestListener): RequestListener {
 }
 
 /**
- * Returns a problem if the Host header is one that a foreign page may have sent by DNS rebinding: the
- * connection arrives at a loopback address, as those of `kubectl port-forward` do, but the name does not
- * belong to this machine. Otherwise returns undefined.
+ * Returns a problem if a foreign page may have sent the Host header by DNS rebinding: the connection arrives
+ * at a loopback address, as with `kubectl port-forward`, but the name does not belong to this machine.
  *
  * Always allowed are any name at another address, since the server cannot know all names of the machine; an
- * IP address, which rebinding cannot produce and which a proxy in the same pod may pass on; and HTTP/1.0
- * without Host.
+ * IP address, which rebinding cannot produce and a proxy in the pod may pass on; and HTTP/1.0 without Host.
  */
 function foreignHost({ headers, socket }: IncomingMessage): string | undefined {
   const { host } = headers
@@ -53,9 +51,8 @@ function foreignHost({ headers, socket }: IncomingMessage): string | undefined {
 const safeMethods: readonly (string | undefined)[] = ['GET', 'HEAD', 'OPTIONS']
 
 /**
- * Returns a problem if a page of another site has sent a request that may change something; otherwise
- * undefined. Every current browser sends Origin or Sec-Fetch-Site with such a request. Programs send neither,
- * and are allowed.
+ * Returns a problem if a page of another site sends a request that may change something. Current browsers
+ * send Origin or Sec-Fetch-Site with it; programs send neither.
  */
 function crossSiteChange({ headers, method }: IncomingMessage): string | undefined {
   if (safeMethods.includes(method)) return undefined
@@ -67,10 +64,7 @@ function crossSiteChange({ headers, method }: IncomingMessage): string | undefin
   return `a ${method} request of another site is not allowed: ${found}`
 }
 
-/**
- * Splits a Host header: `[::1]:8080` into `::1` and `:8080`, and `localhost.` into `localhost` and an empty
- * port.
- */
+/** `[::1]:8080` gives `::1` and `:8080`; `localhost.` gives `localhost` and an empty port. */
 function splitHost(host: string): { readonly hostname: string; readonly port: string } {
   const [, bracketed, plain = '', port = ''] = /^(?:\[([^\]]*)\]|([^:]*))(:\d*)?$/.exec(host) ?? []
   return { hostname: bracketed ?? plain.replace(/\.$/, ''), port }

@@ -1,4 +1,4 @@
-/** Returns whether a host is a loopback address, `localhost`, or a name below it. */
+/** A loopback address, `localhost`, or a name below it. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
   if (name === 'localhost' || name.endsWith('.localhost') || name === '::1') return true

@@ -1,6 +1,5 @@
 /**
- * The functions of Node's `http` module, loaded without an `import`. An `import` reads every export, and
- * reading `WebSocket` loads Node's fetch client and HTTP/2: 14 MiB in each process, and 50 ms at the start.
- * (Types may be imported normally.)
+ * Loaded without an `import`, which reads every export: reading `WebSocket` loads Node's fetch client and
+ * HTTP/2, 14 MiB and 50 ms in each process. Types may be imported.
  */
 export const { Agent, createServer, METHODS, request, STATUS_CODES } = process.getBuiltinModule('node:http')

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** Returns the path of a request, which stays percent-encoded, and its query. */
+/** The path stays percent-encoded. */
 export function parseTarget({ url = '' }: Pick<IncomingMessage, 'url'>): {
   readonly path: string
   readonly query: URLSearchParams
@@ -10,15 +10,14 @@ export function parseTarget({ url = '' }: Pick<IncomingMessage, 'url'>): {
 }
 
 /**
- * Returns whether the query of a probe has `draining=ok`: such a probe counts a process that is shutting down
- * as healthy while it accepts calls. The probes of the operator's pods have it: if only pods that are being
- * deleted are left, Kubernetes sends calls to those that are ready.
+ * A probe with `draining=ok` counts a process that is shutting down as healthy while it accepts calls. The
+ * operator's pods have it: if only pods that are being deleted are left, Kubernetes sends calls to the ready
+ * ones.
  */
 export function countsDrainingAsHealthy(query: URLSearchParams): boolean {
   return query.get('draining') === 'ok'
 }
 
-/** Ends the response with this body; `type` is its media type. */
 export function sendPage(
   response: ServerResponse,
   status: number,

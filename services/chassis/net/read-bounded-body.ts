@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 
 /**
- * Reads the whole body of an answer as text. For more than `maxBytes`, closes the connection without reading
- * the rest and resolves with undefined.
+ * Reads a body as text. For more than `maxBytes`, closes the connection and resolves with undefined.
  *
  * @throws Error of the system when the connection is lost before the end of the body
  */

@@ -8,20 +8,19 @@ export interface PortAddress {
   readonly port: number
 }
 
-/** A port that cannot be bound, and the system error that `listen` would report. */
+/** `error` is the one that `listen` would report. */
 interface TakenPort<Request extends PortAddress> {
   readonly request: Request
   readonly error: NodeJS.ErrnoException
 }
 
 /**
- * Returns the requests whose port cannot be bound exclusively, in the order of `requests`. If two requests
- * name the same port, it counts as taken for the second one.
+ * Returns the requests, in order, whose port cannot be bound exclusively; of two requests for one port, the
+ * second.
  *
- * The check binds each port without listening, so that no client can connect: the connection of such a client
- * would be reset at the end of the check. The check is also for processes that share a port (SO_REUSEPORT):
- * if a foreign process shares the port too, their own bind succeeds, and the foreign process receives a part
- * of their calls.
+ * Each port is bound without listening, since a client that connects would be reset at the end of the check.
+ * Processes that share a port (SO_REUSEPORT) need the check too: if a foreign process shares it, their bind
+ * succeeds, and that process receives a part of their calls.
  */
 export async function findTakenPorts<Request extends PortAddress>(
   requests: readonly Request[],
@@ -37,11 +36,11 @@ export async function findTakenPorts<Request extends PortAddress>(
 }
 
 export interface PortSetting extends PortAddress {
-  /** The name of the setting: `GRPC_PORT`. */
+  /** `GRPC_PORT`. */
   readonly name: string
 }
 
-/** Returns one text for each port that cannot be bound: `GRPC_PORT: listen EADDRINUSE: …`. */
+/** `GRPC_PORT: listen EADDRINUSE: …`. */
 export async function findPortProblems(settings: readonly PortSetting[]): Promise<readonly string[]> {
   const taken = await findTakenPorts(settings)
   return taken.map(({ request, error }) => `${request.name}: ${error.message}`)
@@ -50,7 +49,7 @@ export async function findPortProblems(settings: readonly PortSetting[]): Promis
 const anyIpv4 = '0.0.0.0'
 const anyIpv6 = '::'
 
-/** Returns whether a host means every address of the machine; an empty one does, as in Node's `listen`. */
+/** An empty host means every address, as in Node's `listen`. */
 function isEveryAddress(host: string): boolean {
   return host === '' || host === anyIpv4 || host === anyIpv6
 }
@@ -69,15 +68,14 @@ async function findBindError(request: PortAddress): Promise<NodeJS.ErrnoExceptio
       return error as NodeJS.ErrnoException
     }
   }
-  // Without IPv6, every address means those of IPv4; `listen` falls back in the same way.
+  // Without IPv6, `listen` falls back to every IPv4 address, too.
   const error = await bindError(anyIpv6, port)
   return error?.code === 'EADDRINUSE' || error === undefined ? error : bindError(anyIpv4, port)
 }
 
 /**
- * Returns the error of binding a port; undefined if it can be bound. Node can bind without listening only for
- * a client that names its own port. This client connects to port 0, on which no server can listen: its
- * connection fails after the bind has succeeded.
+ * Returns undefined if the port can be bound. Node can bind without listening only for a client that names
+ * its own port. The client connects to port 0, on which no server can listen, so it fails after the bind.
  */
 function bindError(localAddress: string, localPort: number): Promise<NodeJS.ErrnoException | undefined> {
   const loopback = isIPv6(localAddress) ? '::1' : '127.0.0.1'
@@ -94,7 +92,7 @@ function bindError(localAddress: string, localPort: number): Promise<NodeJS.Errn
   })
 }
 
-/** Returns an error with the form of those that `listen` reports. */
+/** Has the form of the errors of `listen`. */
 function listenError(code: string, errno: number, { host, port }: PortAddress): NodeJS.ErrnoException {
   const error = new Error(`listen ${code}: ${getSystemErrorMessage(errno)} ${host}:${port}`)
   return Object.assign(error, { code, errno, syscall: 'listen' })

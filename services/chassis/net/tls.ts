@@ -5,49 +5,41 @@ import { dirname } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { readBoundedFile } from '../read-bounded-file.ts'
 
-/** A PEM file, and the setting that contains its path. */
+/** A PEM file, and the setting that names it. */
 export interface TlsFile {
-  /** The name of the setting, such as `GRPC_SERVER_TLS_KEY`. Error messages begin with it and the path. */
+  /** `GRPC_SERVER_TLS_KEY`. Error messages begin with it and the path. */
   readonly setting: string
-  /** The path of the file; empty if the setting is unset. */
+  /** Empty if the setting is unset. */
   readonly path: string
 }
 
 export interface TlsFilesOptions {
-  /**
-   * The certificate, followed by the intermediate certificates. Both the certificate and the key are set, or
-   * neither.
-   */
+  /** The certificate, followed by the intermediate ones. Set together with `key` or not at all. */
   readonly cert?: TlsFile | undefined
   readonly key?: TlsFile | undefined
-  /** The certificate authorities of the peer: one certificate or several. */
+  /** The authorities of the peer: one certificate or several. */
   readonly ca?: TlsFile | undefined
-  /**
-   * Called once for each change of the files that makes them invalid. The reason says why in one line,
-   * without secrets; the previous files stay in use.
-   */
+  /** Called once for each change that makes the files invalid, with one line without secrets. */
   onReloadFailed(reason: string): void
-  /** The interval of polling, which finds changes for which the file system reports no event. */
+  /** Polling finds changes for which the file system reports no event. */
   readonly pollMs?: number | undefined
   /**
-   * If true, files that do not exist at the start are awaited, as for a Kubernetes Secret that is still to be
-   * created. Otherwise a missing file is an error.
+   * If true, files that do not exist at the start are awaited, as for a Kubernetes Secret to be created
+   * later.
    */
   readonly mayComeLater?: boolean | undefined
 }
 
-/** The contents of the files in PEM. */
 interface TlsFileContents {
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
   readonly ca?: string | undefined
 }
 
-/** The limit of a file's size. A certificate chain and a bundle of authorities have a few kilobytes each. */
+/** A certificate chain and a bundle of authorities have a few kilobytes each. */
 export const maxTlsFileBytes = 1024 * 1024
 const defaultPollMs = 5_000
 /**
- * The delay from the first event to the reading. A certificate and its key are written one after the other,
- * so both are usually complete by then.
+ * The delay from the first event to the reading: a certificate and its key are written one after the other.
  */
 const settleMs = 100
 
@@ -130,10 +122,7 @@ export class TlsFiles {
   }
 }
 
-/**
- * Watches the folders of the files. A folder that cannot be watched is ignored, since polling finds changes
- * too, only later.
- */
+/** A folder that cannot be watched is ignored: polling finds changes too, only later. */
 function watchFolders(paths: readonly string[], onEvent: () => void): readonly FSWatcher[] {
   return [...new Set(paths.map(path => dirname(path)))].flatMap(folder => {
     try {
@@ -146,7 +135,7 @@ function watchFolders(paths: readonly string[], onEvent: () => void): readonly F
 
 type TlsFilesRead =
   | { readonly value: TlsFileContents }
-  /** `areAllMissing` is true when missing files are the only problem. */
+  /** Whether missing files are the only problem. */
   | { readonly problems: readonly string[]; readonly areAllMissing: boolean }
 
 function fingerprint(read: TlsFilesRead): string {
@@ -192,10 +181,7 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   return problems.length > 0 ? { problems, areAllMissing: false } : { value }
 }
 
-/**
- * Returns whether an error of `readBoundedFile` means that the file does not exist; the system's error is its
- * cause.
- */
+/** The cause of an error of `readBoundedFile` is that of the system. */
 function isMissingFile(error: unknown): boolean {
   return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }
@@ -208,7 +194,7 @@ function describeProblem(file: TlsFile | undefined, what: string): string {
 const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
 /**
- * Parses every certificate of a PEM text, in order; text between certificates is ignored.
+ * Parses the certificates of a PEM text in order; other text is ignored.
  *
  * @throws Error if the text has no certificate, or a damaged one
  */
@@ -226,7 +212,7 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
 }
 
 /**
- * Parses a private key. Errors of the library are replaced, since they may quote the content.
+ * Replaces errors of the library, which may quote the content.
  *
  * @throws Error if the text is not a private key in PEM, or the key is encrypted
  */
@@ -240,10 +226,9 @@ export function parseKey(pem: string): KeyObject {
 }
 
 /**
- * Returns undefined if a certificate is valid for the expected name; otherwise an error with the names that
- * the certificate has. Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 require, never
- * the common name. The expected name is a DNS name, which may match a name of the certificate with `*` as the
- * whole first label; an IP address; or a URI as in SPIFFE, which must be equal.
+ * Returns an error with the names of the certificate, unless one of them is the expected one. Only subject
+ * alternative names count, never the common name (RFC 6125, 6.4.4; RFC 9525). The expected name is a DNS
+ * name, which `*` as the first label of a name may match; an IP address; or a URI as in SPIFFE.
  */
 export function checkSubjectAltName(certificate: X509Certificate, expected: string): Error | undefined {
   if (hasSubjectAltName(certificate, expected)) return undefined
@@ -261,9 +246,8 @@ function hasSubjectAltName(certificate: X509Certificate, expected: string): bool
 }
 
 /**
- * Returns the URIs of a certificate's names. Node returns all names as one text, `DNS:a.test,
- * URI:spiffe://a/b`, in which a value that could be mistaken for several names is a JSON string. Such a value
- * is skipped: no valid URI needs it.
+ * Node returns all names as one text, `DNS:a.test, URI:spiffe://a/b`, in which an ambiguous value is a JSON
+ * string. Such a value is skipped: no valid URI needs it.
  */
 function parseUris(subjectAltName: string): readonly string[] {
   const names = subjectAltName.matchAll(/([\w ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))(?:, |$)/gy)

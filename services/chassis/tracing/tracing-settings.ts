@@ -1,6 +1,5 @@
 import { decimal, oneOf, type SettingValues, settingsTable, text } from '../settings.ts'
 
-/** The settings of tracing, which differ between services only in the default of TRACING_SERVICE_NAME. */
 export function tracingSettings(defaultServiceName: string) {
   return settingsTable({
     tracingEnabled: {

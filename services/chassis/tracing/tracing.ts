@@ -6,45 +6,33 @@ import type { Log, LogFields } from '../log/log.ts'
 import type { TracingSettings } from './tracing-settings.ts'
 
 /**
- * Creates spans for calls, and exports them by OTLP to a collector. Without tracing, a process has undefined
- * instead of this object, and never loads the SDK.
+ * Exports spans of calls by OTLP. Without tracing, a process has undefined instead, and never loads the SDK.
  */
 export interface Tracing {
   /**
-   * Starts the first span of a call. The call's headers determine the parent of the span: W3C Trace Context,
-   * or B3 in one header or several; B3 takes precedence. The sampling decision of a parent is kept; without a
-   * parent the sampling rate decides. For a call that is not sampled, returns undefined and does not compute
-   * the attributes.
+   * Starts the first span of a call. Its parent comes from the headers of the call: B3 in one or several,
+   * else W3C Trace Context. The sampling decision of a parent is kept; without a parent the sampling rate
+   * decides. For a call that is not sampled, returns undefined without computing the attributes.
    */
   startSpan(name: string, readHeader: ReadHeader, attributes?: () => SpanAttributes): Span | undefined
   /**
    * Sends the ended spans, and accepts no more. Resolves when the collector has them, or after `timeoutMs`;
-   * never rejects. After that time the export continues until the process ends.
+   * never rejects. A late export continues until the process ends.
    */
   stop(timeoutMs: number): Promise<void>
 }
 
 export interface Span {
   child(name: string, attributes?: SpanAttributes): Span
-  /**
-   * Ends the span. With an error, the status of the span becomes ERROR with its message. Later calls have no
-   * effect.
-   */
+  /** With an error, the status becomes ERROR with its message. Later calls have no effect. */
   end(error?: unknown): void
-  /**
-   * Runs `work` and returns its result. The span ends when `work` returns or throws; if the result is a
-   * promise, when it settles.
-   */
+  /** Runs `work`; the span ends with it, or with the promise that it returns. */
   run<T>(work: () => T): T
 }
 
-/** The attributes of a span. Texts are truncated to `maxTextChars`. */
 type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/**
- * Returns the value of a header of the call. The name is in lower case; the values of a repeated header are
- * joined by commas.
- */
+/** Returns the value of a header, named in lower case; repeated values are joined by commas. */
 export type ReadHeader = (name: string) => string | undefined
 
 /**
@@ -55,10 +43,7 @@ export const maxTextChars = 1024
 /** The shortest time between two warnings about the collector. */
 const warningIntervalMs = 60_000
 
-/**
- * The name of the instrumentation scope, by which a reader of traces distinguishes these spans from those of
- * libraries.
- */
+/** Distinguishes these spans from those of libraries. */
 const instrumentationScope = 'tollway'
 
 /**
@@ -86,7 +71,7 @@ export async function openTracing(
   listenToSdk(sdk, warnings)
 
   const exporter = countLosses(sdk, await createExporter(protocol), warnings)
-  // At the ratio 1 the sampler by ratio still drops one of 2^32 calls.
+  // At the ratio 1, the sampler by ratio would drop one of 2^32 calls.
   const root = samplingRate === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(samplingRate)
   const provider = new TracerProvider({
     resource: createResource(sdk, settings),
@@ -129,9 +114,7 @@ const exampleEndpoints = {
 
 type Sdk = Awaited<ReturnType<typeof loadSdk>>
 
-/**
- * Loads the parts that tracing needs. The SDK's bundle for Node also loads metrics, logs and their exporters.
- */
+/** The SDK's bundle for Node also loads metrics, logs and their exporters. */
 async function loadSdk() {
   const [api, core, trace, resources, b3] = await Promise.all([
     import('@opentelemetry/api'),
@@ -152,10 +135,7 @@ async function createExporter(protocol: 'http' | 'grpc'): Promise<SpanExporter> 
   return new OTLPTraceExporter()
 }
 
-/**
- * Returns the attributes of the process. OTEL_RESOURCE_ATTRIBUTES can add attributes, but does not override
- * those of the settings. Nothing else is detected, such as the host.
- */
+/** OTEL_RESOURCE_ATTRIBUTES can add attributes, but does not override those of the settings. */
 function createResource(sdk: Sdk, settings: TracingSettings) {
   const { tracingServiceName, tracingServiceNamespace, tracingServiceInstanceId } = settings
   const fromEnvironment = sdk.detectResources({ detectors: [sdk.resourceAttributesEnvDetector] })
@@ -171,10 +151,7 @@ function createResource(sdk: Sdk, settings: TracingSettings) {
     )
 }
 
-/**
- * Returns the limits of the batch span processor from OTEL_BSP_*. The variables and their defaults are those
- * of the OpenTelemetry specification.
- */
+/** The limits in OTEL_BSP_*, with the defaults of the OpenTelemetry specification. */
 function queueLimits({ getNumberFromEnv }: Sdk) {
   const read = (name: string, fallback: number) => {
     const value = getNumberFromEnv(`OTEL_BSP_${name}`)
@@ -196,8 +173,8 @@ function textLimit({ getNumberFromEnv }: Sdk): number {
 }
 
 /**
- * Creates the reader of trace headers. A later format replaces the parent that an earlier one found. The
- * order is Envoy's, so that Envoy and the service give a call the same parent.
+ * A later format replaces the parent that an earlier one found: Envoy's order, so that both give a call the
+ * same parent.
  */
 function createPropagator(sdk: Sdk) {
   const { B3Propagator, CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } = sdk
@@ -240,7 +217,7 @@ function createSpan(sdk: Sdk, tracer: Tracer, started: SdkSpan): Span {
     },
   }
 
-  /** `end` takes undefined as success, but a rejection with undefined is a failure, too. */
+  /** `end` takes undefined as success, but a rejection with undefined is a failure. */
   function failWith(error: unknown): void {
     end(error ?? 'failed')
   }
@@ -255,8 +232,8 @@ function withShortTexts(attributes: SpanAttributes): SpanAttributes {
 }
 
 /**
- * Truncates a text, and replaces unpaired surrogates, which were received or result from the cut: a collector
- * would reject the whole batch because of one.
+ * Truncates a text, and replaces unpaired surrogates: because of one, a collector would reject the whole
+ * batch.
  */
 function shortText(text: string): string {
   return text.slice(0, maxTextChars).toWellFormed()
@@ -277,10 +254,7 @@ class Warnings {
     if (this.#mayWarn()) this.#log.warn(message, fields)
   }
 
-  /**
-   * Adds to the number of lost spans. The next warning that may be logged contains the number, which then
-   * starts again at 0.
-   */
+  /** The next warning that may be logged contains the number, which then starts at 0. */
   onLost(spans: number, reason: string): void {
     this.#lostSpans += spans
     if (!this.#mayWarn()) return
@@ -297,8 +271,8 @@ class Warnings {
 }
 
 /**
- * Logs the SDK's own warnings: invalid variables, spans beyond the queue, and partial rejections by a
- * collector. Its errors are ignored, because they only repeat the failed exports that `countLosses` reports.
+ * Logs the SDK's warnings: invalid variables, spans beyond the queue, partial rejections. Its errors only
+ * repeat the failed exports that `countLosses` reports.
  */
 function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   const nothing = () => {}
@@ -310,7 +284,6 @@ function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
 }
 
-/** Removes the user and the password from a collector's address. */
 function withoutCredentials(text: string): string {
   return text.replace(/:\/\/[^@/\s]*@/g, '://***@')
 }
@@ -330,7 +303,7 @@ function countLosses({ ExportResultCode }: Sdk, exporter: SpanExporter, warnings
   }
 }
 
-/** Returns whether the work settles within the time, whether it resolves or rejects. Never rejects. */
+/** Never rejects. */
 async function settlesWithin(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const { promise: tooLate, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(false), timeoutMs)

@@ -2,9 +2,8 @@ import { BlockList, isIPv4, isIPv6 } from 'node:net'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
 /**
- * IPv4 networks in which no public server is (the special-purpose registries of IANA, RFC 6890 and later):
- * this host, private networks, link-local addresses (which include a cloud's metadata service), carrier-grade
- * NAT, documentation, benchmarks, multicast.
+ * IPv4 networks without public servers (IANA's special-purpose registries, RFC 6890): this host, private,
+ * link-local (also a cloud's metadata service), carrier-grade NAT, documentation, benchmarks, multicast.
  */
 const privateIpv4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
@@ -13,16 +12,13 @@ const privateIpv4 = [
 ]
 
 /**
- * The network of public IPv6 addresses. All others are rejected: ::1, unique local and link-local addresses,
- * IPv4-mapped addresses, NAT64. `privateIpv6` lists the networks in it that are rejected too: those of
- * protocols such as Teredo and 6to4, and of documentation.
+ * Public IPv6 addresses. All others are rejected: ::1, unique local, link-local, IPv4-mapped, NAT64; and of
+ * the public network protocols such as Teredo and 6to4, and documentation.
  */
 const publicIpv6 = ['2000::/3']
 const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
-/** The addresses to which webhooks may be posted. */
 export class AddressPolicy {
-  /** Whether URLs may begin with http:// instead of https://. */
   readonly allowsHttp: boolean
   readonly #exceptions: BlockList
 
@@ -32,7 +28,7 @@ export class AddressPolicy {
     this.#exceptions = toBlockList(allowed)
   }
 
-  /** Returns whether connections may be made to an IPv4 or IPv6 address. Any other text is not allowed. */
+  /** Any text but an IPv4 or IPv6 address is not allowed. */
   allows(address: string): boolean {
     const ip = unmapped(address)
     return ip !== undefined && (includes(this.#exceptions, ip) || isPublic(ip))
@@ -62,10 +58,7 @@ function findFamily(address: string): 'ipv4' | 'ipv6' {
   return isIPv4(address) ? 'ipv4' : 'ipv6'
 }
 
-/**
- * Returns the address that a connection reaches: an IPv4-mapped address such as `::ffff:10.0.0.1` reaches
- * 10.0.0.1. Undefined for an address with a zone and for a text that is no address.
- */
+/** `::ffff:10.0.0.1` reaches 10.0.0.1. Undefined for an address with a zone and for other texts. */
 function unmapped(address: string): string | undefined {
   if (isIPv4(address)) return address
   if (!isIPv6(address) || address.includes('%')) return undefined

@@ -7,7 +7,7 @@ import { request as requestHttp } from '../net/node-http.ts'
 import type { AddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl, readHost } from './webhook-url.ts'
 
-/** Resolves a host name to its addresses. Production passes `resolveBySystem`. */
+/** Production passes `resolveBySystem`. */
 export type ResolveName = (name: string) => Promise<readonly string[]>
 
 export const resolveBySystem: ResolveName = async name => {
@@ -18,9 +18,9 @@ export const resolveBySystem: ResolveName = async name => {
 interface PostOptions {
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
-  /** The timeout of the whole post: DNS, connection, TLS and the answer. */
+  /** Includes DNS, connection, TLS and the answer. */
   readonly timeoutMs: number
-  /** Certificate authorities in PEM that are trusted instead of the usual ones; for tests. */
+  /** Authorities that tests trust instead of the usual ones. */
   readonly ca?: string
 }
 
@@ -30,30 +30,30 @@ interface Post {
   readonly body: string
 }
 
-/** The answer of a receiver, without its body: the URL of a merchant may lead to a private page. */
+/** The answer without its body: the URL of a merchant may lead to a private page. */
 export interface PostAnswer {
   readonly status: number
-  /** The value of the Retry-After header if it is a number of seconds; null otherwise. */
+  /** Null unless Retry-After is a number of seconds. */
   readonly retryAfterSeconds: number | null
 }
 
 /**
- * The webhook was not answered: the URL is not allowed, the connection failed, or the time is over. The
- * message is safe to show to the merchant.
+ * The URL is not allowed, the connection failed, or the time is over. The message is safe to show to the
+ * merchant.
  */
 export class PostError extends Error {
   override readonly name = 'PostError'
 }
 
-/** At most this many bytes of an answer's body are read; then the connection is closed. */
+/** Further bytes of an answer are not read; the connection is closed. */
 const maxAnswerBytes = 16 * 1024
 const maxHeaderBytes = 16 * 1024
 const userAgent = 'tollway-webhooks/1.0'
 
 /**
- * Posts to a URL that a merchant has chosen. The host name is resolved once, all of its addresses are
- * checked, and the connection goes to one of them: a different answer of the name server later has no effect.
- * Redirects are not followed. No connection is reused, and no proxy is used.
+ * Posts to a URL that a merchant has chosen. The host name is resolved once, all its addresses are checked,
+ * and the connection goes to one of them: a later answer of DNS has no effect. Redirects are not followed, no
+ * connection is reused, no proxy is used.
  *
  * @throws PostError when the address is not allowed or the receiver does not answer in time
  */
@@ -94,7 +94,7 @@ async function resolveName(
   return addresses
 }
 
-/** Rejects when the signal aborts. For a race with the system's resolver, which cannot be stopped. */
+/** Rejects when the signal aborts: for a race with the system's resolver, which cannot be stopped. */
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 }
@@ -124,7 +124,7 @@ function send(url: URL, { headers, body }: Post, connecting: Connecting): Promis
   return answer
 }
 
-/** Returns a lookup that answers with the checked addresses, instead of resolving the name again. */
+/** Answers with the checked addresses, instead of resolving the name again. */
 function createLookup(addresses: readonly string[]): NonNullable<RequestOptions['lookup']> {
   const all = addresses.map(address => ({ address, family: isIPv4(address) ? 4 : 6 }))
   return (_, options, callback) => {
@@ -135,8 +135,8 @@ function createLookup(addresses: readonly string[]): NonNullable<RequestOptions[
 }
 
 /**
- * Resolves with the status and Retry-After as soon as the answer has ended or was cut off. Rejects with a
- * PostError if the connection fails before the head of the answer.
+ * Resolves when the answer has ended or was cut off. Rejects with a PostError if the connection fails before
+ * the head of the answer.
  */
 function readAnswer(request: ClientRequest): Promise<PostAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<PostAnswer>()

@@ -2,20 +2,17 @@ import { createHmac } from 'node:crypto'
 import { webhookSecretBytes } from './webhook-secret.ts'
 
 interface Signed {
-  /** The id of the event, which is the same for each try. */
+  /** The same for each try. */
   readonly id: string
   /**
-   * The time of this try, in milliseconds since the Unix epoch. Receivers reject an old time, so that nobody
-   * can send a recorded request again.
+   * The time of this try in milliseconds since the epoch. Receivers reject an old one, so that nobody can
+   * send a recorded request again.
    */
   readonly timestampMs: number
   readonly body: string
 }
 
-/**
- * Returns the headers that identify the message and prove its sender, as the Standard Webhooks specification
- * 1.0 defines them. The signature header has one signature of the scheme `v1` for each secret.
- */
+/** As Standard Webhooks 1.0 defines them: one signature of the scheme `v1` for each secret. */
 export function signatureHeaders(
   { id, timestampMs, body }: Signed,
   secrets: readonly string[],

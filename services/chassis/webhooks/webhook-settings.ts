@@ -1,7 +1,6 @@
 import { cidrs } from '../net/cidr.ts'
 import { boolean, settingsTable } from '../settings.ts'
 
-/** The settings for `AddressPolicy`, the same in every service that posts webhooks. */
 export const webhookSettings = settingsTable({
   webhookAllowedCidrs: {
     name: 'WEBHOOK_ALLOWED_CIDRS',

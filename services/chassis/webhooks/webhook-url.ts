@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import type { AddressPolicy } from './address-policy.ts'
 
 /**
- * Returns the parsed URL, or in a few words why no webhook may be sent to it. Only the text is checked: a
- * host name is not resolved, since its addresses are checked at each try.
+ * Returns the URL, or why no webhook may be sent to it. A host name is not resolved, since its addresses are
+ * checked at each try.
  */
 export function checkWebhookUrl(
   text: string,
@@ -17,7 +17,7 @@ export function checkWebhookUrl(
   if (url.username !== '' || url.password !== '') return { problem: 'has a user or a password' }
   if (url.hash !== '') return { problem: 'has a fragment' }
   const host = readHost(url)
-  // The URL parser has converted `0x7f.1`, `2130706433` and similar forms into plain addresses.
+  // The URL parser has converted forms such as `0x7f.1` and `2130706433` into plain addresses.
   if (isIP(host) !== 0 && !policy.allows(host)) return { problem: `${host} is not a public address` }
   return { url }
 }

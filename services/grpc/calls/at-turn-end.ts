@@ -1,7 +1,7 @@
 /**
- * Returns a function that collects items. At the end of the turn of the event loop, `act` is called with each
- * of them. All items share one immediate: a separate one for each would cost an object and a list entry, a
- * hundred of them when a message goes to a hundred consumers.
+ * Returns a function that collects items, for each of which `act` is called at the end of the turn of the
+ * event loop. They share one immediate: a hundred of them, when a message goes to a hundred consumers, would
+ * cost a hundred objects and list entries.
  */
 export function atTurnEnd<Item>(act: (item: Item) => void): (item: Item) => void {
   let waiting: Item[] = []

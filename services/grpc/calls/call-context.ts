@@ -9,9 +9,9 @@ export interface CallContext {
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly calls: CallRegister
   readonly memory: MemoryBudget
-  /** The caller's address for `Call.peer`. */
+  /** The address of the caller for `Call.peer`. */
   readonly peer: string
-  /** The caller's certificate for `Call.peerCertificate`. */
+  /** The certificate of the caller for `Call.peerCertificate`. */
   readonly peerCertificate: X509Certificate | undefined
 }
 
@@ -19,33 +19,29 @@ export interface CallContext {
 export interface CallHead {
   readonly method: AnyMethod
   readonly metadata: Metadata
-  /** The size of the metadata in bytes, as RFC 9113 (6.5.2) counts it. */
+  /** As RFC 9113 (6.5.2) counts it. */
   readonly metadataBytes: number
-  /** The time until the caller's deadline; undefined without one. */
+  /** Undefined without a deadline. */
   readonly timeoutMs: number | undefined
-  /**
-   * The value of grpc-encoding, which applies to messages with the compressed flag; `identity` without one.
-   */
+  /** The value of grpc-encoding, for messages with the compressed flag; `identity` without one. */
   readonly compression: string
 }
 
-/** Returns the error that answers a request which `MemoryBudget` rejects. */
+/** The error for requests that `MemoryBudget` rejects. */
 export function noMemoryLeft(): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', 'no memory is left for unfinished requests')
 }
 
-/** A call that can be ended from outside. */
 export interface CuttableCall {
-  /** Answers with this error and aborts the call's signal; does nothing if the call is over. */
+  /** Answers with this error and aborts the signal; does nothing if the call is over. */
   cut(error: GrpcError): void
-  /** The index of the call in its `CallRegister`, which alone sets it. */
+  /** The index in `CallRegister`, which alone sets it. */
   index: number
 }
 
-/** The number of running calls on all connections of a server. */
 export class CallTotals {
   size = 0
-  /** The number of running health watches, which do not end by themselves. */
+  /** Health watches do not end by themselves. */
   #watches = 0
   #onQuiet: (() => void) | undefined
 
@@ -55,7 +51,7 @@ export class CallTotals {
     if (this.#onQuiet) this.#notifyQuiet()
   }
 
-  /** Resolves when no calls run except health watches. Only one caller may wait. */
+  /** Resolves when only health watches run. Only one caller may wait. */
   onlyWatchesLeft(): Promise<void> {
     return new Promise(resolve => {
       this.#onQuiet = resolve
@@ -69,8 +65,8 @@ export class CallTotals {
 }
 
 /**
- * The running calls of one connection, in no order: when a call ends, the last one moves to its index. A set
- * would keep calls in memory for long after their end; `OpenStreams` explains why.
+ * The running calls of a connection, unordered: when one ends, the last moves to its index. A set would keep
+ * calls in memory long after their end; see `OpenStreams`.
  */
 export class CallRegister {
   readonly #totals: CallTotals

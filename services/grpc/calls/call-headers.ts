@@ -1,7 +1,7 @@
 import type { ReadHeader } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '../server.ts'
 
-/** Returns a reader of a call's trace headers in its gRPC metadata; binary values are ignored. */
+/** Binary values are ignored. */
 export function fromMetadata(metadata: Metadata): ReadHeader {
   return name => {
     const values = metadata.get(name)

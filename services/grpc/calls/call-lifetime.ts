@@ -4,16 +4,15 @@ import { GrpcError, statusCodes } from '../status.ts'
 import type { CuttableCall } from './call-context.ts'
 import type { WireStatus } from './wire-metadata.ts'
 
-/** The longest time, in milliseconds, for which a timer of Node can wait. */
+/** The longest time for which a timer of Node can wait. */
 const longestTimerMs = 2 ** 31 - 1
 const internalError: WireStatus = { code: statusCodes.INTERNAL, message: 'internal error' }
 
 /**
- * The life of a call, which ends exactly once. The subclass learns of the end by `onOver` and `onLeave`, the
- * handler by `signal`. The abort signal and the deadline's timer are created only if the call needs them.
+ * The life of a call, which ends exactly once. The abort signal and the timer of the deadline are created
+ * only if needed.
  */
 export abstract class CallLifetime implements CuttableCall {
-  /** The deadline in the time of `Clock.monotonicMs`; undefined without one. */
   readonly deadlineMs: number | undefined
   index = 0
   protected trailers: Metadata | undefined
@@ -21,22 +20,19 @@ export abstract class CallLifetime implements CuttableCall {
   #timer: NodeJS.Timeout | undefined
   #working = false
   #over = false
-  /** Why the call was aborted; undefined if it was not. */
+  /** Why the call was aborted, if it was. */
   #reason: GrpcError | undefined
 
   constructor(deadlineMs: number | undefined) {
     this.deadlineMs = deadlineMs
   }
 
-  /**
-   * Sends the status, which ends the call for the caller. Throws for invalid trailers, before anything is
-   * sent.
-   */
+  /** Ends the call for the caller. Throws for invalid trailers, before anything is sent. */
   protected abstract sendStatus(status: WireStatus): void
   protected abstract onDefect(error: unknown): void
-  /** Called once, when the call is over. `reason` is undefined if it was answered. */
+  /** `reason` is undefined if the call was answered. */
   protected abstract onOver(reason: GrpcError | undefined): void
-  /** Called once, when the call is over and its handler has ended. */
+  /** Called once, when the handler has ended, too. */
   protected abstract onLeave(): void
 
   get isOver(): boolean {
@@ -55,7 +51,7 @@ export abstract class CallLifetime implements CuttableCall {
     this.trailers = trailers
   }
 
-  /** Starts the timer of the deadline, if the call has one and it is at most 24.8 days away. */
+  /** A deadline more than 24.8 days away gets no timer. */
   startDeadline(): void {
     if (this.deadlineMs === undefined) return
     const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
@@ -63,8 +59,8 @@ export abstract class CallLifetime implements CuttableCall {
   }
 
   /**
-   * Ends the call without an answer, because the caller has cancelled it or the connection was lost. If the
-   * deadline has passed already, that is the reason instead.
+   * The caller has cancelled the call, or the connection was lost; a deadline that has passed takes
+   * precedence.
    */
   disconnect(isCancelled: boolean): void {
     const isLate = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
@@ -77,7 +73,7 @@ export abstract class CallLifetime implements CuttableCall {
     this.end(error)
   }
 
-  /** Passes an unexpected error of a handler to `onDefect`, unless it results from the abort of the call. */
+  /** Ignores errors that result from the abort of the call. */
   reportDefect(error: unknown): void {
     if (!(this.#reason && isConsequenceOfAbort(error))) this.onDefect(error)
   }
@@ -91,10 +87,7 @@ export abstract class CallLifetime implements CuttableCall {
     this.#leaveWhenDone()
   }
 
-  /**
-   * Answers with this status; if its trailers are invalid, answers INTERNAL and reports the defect. Does
-   * nothing if the call is over.
-   */
+  /** Does nothing if the call is over. For invalid trailers, answers INTERNAL and reports the defect. */
   protected answer(status: WireStatus): void {
     if (this.#over) return
     try {
@@ -106,10 +99,7 @@ export abstract class CallLifetime implements CuttableCall {
     this.end(undefined)
   }
 
-  /**
-   * Answers with the error of a handler: with its status if it is a `GrpcError`, else with INTERNAL and no
-   * details.
-   */
+  /** Answers with the status of a `GrpcError`, else INTERNAL without details. */
   protected answerError(error: unknown): void {
     if (error instanceof GrpcError) {
       const trailers = error.trailers ? new Map([...(this.trailers ?? []), ...error.trailers]) : this.trailers
@@ -145,10 +135,7 @@ function callerGone(isCancelled: boolean): GrpcError {
     : new GrpcError('UNAVAILABLE', 'the connection is lost')
 }
 
-/**
- * Returns whether an error of a handler may result from an aborted signal: a `GrpcError`, such as the
- * signal's reason, or the AbortError of Node's functions.
- */
+/** A `GrpcError`, such as the reason of the signal, or the AbortError of Node's functions. */
 function isConsequenceOfAbort(error: unknown): boolean {
   return error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
 }

@@ -1,20 +1,17 @@
 import { gunzipSync } from 'node:zlib'
 import { GrpcError } from '../status.ts'
 
-/** The header with the encodings that the server accepts in requests. */
+/** The encodings that the server accepts. */
 export const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding', 'identity,gzip']
 
 export const isSupported = (encoding: string): boolean => encoding === 'gzip'
 
-/**
- * Returns the header with the accepted encodings for an answer, or nothing. Only callers that name an
- * encoding, and so may compress, receive it: others do not need the bytes.
- */
+/** Only callers that name an encoding, and so may compress, need this header. */
 export const acceptFields = (encoding: string): readonly (readonly [string, string])[] =>
   encoding === 'identity' ? [] : [acceptEncoding]
 
 /**
- * Decompresses a gzip message. The result in memory never exceeds `maxBytes`.
+ * Never uses more memory than `maxBytes` for the result.
  *
  * @throws GrpcError RESOURCE_EXHAUSTED for a longer result, INTERNAL for damaged data
  */

@@ -1,22 +1,19 @@
 import { GrpcError } from '../status.ts'
 import { decompress, isSupported } from './compression.ts'
 
-/** The size of a message's prefix: a flag, and the length in four bytes. */
+/** A flag, and the length in four bytes. */
 export const prefixBytes = 5
-/**
- * The smallest buffer for an incomplete message. Buffers are at most twice as large as the received bytes,
- * unless this is larger.
- */
+/** Larger buffers for an incomplete message are at most twice as large as the received bytes. */
 const minBufferBytes = 1024
 /**
- * The largest buffer that a stream of short messages shares. Each new buffer is twice as large as the
- * previous one, up to this size, since allocating a buffer costs more than filling it.
+ * Each new buffer for short messages is twice as large as the previous one, up to this: allocating costs more
+ * than filling.
  */
 const maxSharedBytes = 16 * 1024
 
 /**
- * Returns the message as a view of the buffer, if the bytes from `start` to before `end` are exactly one
- * message that is not compressed and has at most `maxBytes`; else undefined.
+ * Returns a view of the message if the bytes from `start` to before `end` are exactly one, not compressed and
+ * within `maxBytes`.
  */
 export function onlyMessage(
   buffer: Buffer,
@@ -31,45 +28,45 @@ export function onlyMessage(
 }
 
 /**
- * Assembles messages from chunks, however they are divided. Pushed chunks are lent: a message that is taken
- * before `keep` is a view of its chunk. `keep` copies the rest to own memory, which short messages share.
+ * Assembles messages from chunks. Pushed chunks are lent: a message taken before `keep` is a view of its
+ * chunk. `keep` copies the rest to own memory, which short messages share.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  /** The buffer that is read next, from `#start` to before `#end`: either own memory or a lent chunk. */
+  /** Read next, from `#start` to before `#end`: own memory or a lent chunk. */
   #buffer: Buffer = noBuffer
   #start = 0
   #end = 0
-  /** Lent chunks that follow the bytes of `#buffer`. */
+  /** Lent chunks after those bytes. */
   #behind: Buffer[] = []
   #behindBytes = 0
   #own: Buffer = noBuffer
-  /** The number of used bytes in `#own`. */
+  /** The used bytes of `#own`. */
   #ownEnd = 0
 
-  /** @param compression the value of the request's grpc-encoding */
+  /** @param compression the grpc-encoding of the request */
   constructor(maxBytes: number, compression: string) {
     this.#maxBytes = maxBytes
     this.#compression = compression
   }
 
-  /** The number of pushed bytes that were not taken as messages. */
+  /** The pushed bytes that were not taken. */
   get heldBytes(): number {
     return this.#end - this.#start + this.#behindBytes
   }
 
-  /** The size of the own memory that holds bytes which were not taken; 0 if there are none. */
+  /** The own memory with bytes that were not taken. */
   get ownBytes(): number {
     return this.heldBytes === 0 ? 0 : this.#own.length
   }
 
-  /** Whether some bytes that were not taken are still in lent chunks. */
+  /** Whether bytes that were not taken are in lent chunks. */
   get lends(): boolean {
     return this.#behindBytes > 0 || (this.#end > this.#start && this.#buffer !== this.#own)
   }
 
-  /** Adds a chunk. The caller must not change it before `keep`. */
+  /** The caller must not change the chunk before `keep`. */
   push(bytes: Buffer): void {
     if (this.heldBytes === 0) this.#setCurrent(bytes, 0, bytes.length)
     else {
@@ -78,7 +75,7 @@ export class MessageReader {
     }
   }
 
-  /** Copies the bytes that were not taken to own memory: lent chunks are not used any more. */
+  /** Copies bytes that were not taken to own memory; lent chunks are not used any more. */
   keep(): void {
     this.#copyCurrent()
     for (const bytes of this.#behind) this.#copy(bytes)
@@ -87,8 +84,7 @@ export class MessageReader {
   }
 
   /**
-   * Returns the next message, decompressed, if it is complete; else undefined. The reader does not use the
-   * message's memory again.
+   * Returns the next complete message, decompressed; the reader does not use its memory again.
    *
    * @throws GrpcError as soon as the prefix shows that the message is invalid or too long, or when it cannot
    *   be decompressed
@@ -132,8 +128,8 @@ export class MessageReader {
   }
 
   /**
-   * Continues with the next lent chunk; returns false if there is none. The part of a message that is still
-   * in `#buffer` is copied to own memory, and the chunk after it.
+   * Continues with the next lent chunk; returns false without one. If `#buffer` has a part of a message, both
+   * are copied to own memory.
    */
   #advance(): boolean {
     const next = this.#behind.shift()
@@ -154,7 +150,6 @@ export class MessageReader {
     if (held.length > 0) this.#copy(held)
   }
 
-  /** Appends bytes to the end of own memory. */
   #copy(bytes: Buffer): void {
     if (this.#ownEnd + bytes.length > this.#own.length) this.#makeRoom(bytes.length)
     bytes.copy(this.#own, this.#ownEnd)
@@ -162,16 +157,13 @@ export class MessageReader {
     this.#end = this.#ownEnd
   }
 
-  /** Returns the size of the next message with its prefix; infinity if the prefix is not complete. */
+  /** The size of the next message with its prefix; infinity if the prefix is not complete. */
   #nextBytes(): number {
     if (this.#end - this.#start < prefixBytes) return Number.POSITIVE_INFINITY
     return prefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
   }
 
-  /**
-   * Allocates new own memory for `bytes` more. The old memory is not reused, since taken messages are views
-   * of it.
-   */
+  /** The old memory is not reused, since taken messages are views of it. */
   #makeRoom(bytes: number): void {
     const held = this.#end - this.#start
     const shared = Math.min(maxSharedBytes, 2 * this.#own.length)
@@ -183,7 +175,6 @@ export class MessageReader {
     this.#setCurrent(larger, 0, held)
   }
 
-  /** Drops the bytes that were not taken. */
   clear(): void {
     this.#behind = []
     this.#behindBytes = 0

@@ -6,13 +6,13 @@ import type { CallWire } from './stream-call.ts'
 type SinkWire = Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
 type SinkCall = Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
 
-/** The sink of a call, with additional methods for the call. */
+/** The methods that `MessageSink` lacks are for the call. */
 export class OwnedSink implements MessageSink {
   readonly #wire: SinkWire
   readonly #call: SinkCall
   readonly #maxSendBytes: number
   #finished = false
-  /** True after a `write` has returned false, until the listener of `onReady` is called. */
+  /** True from a `write` that has returned false until `onReady` is notified. */
   #full = false
   #notifyReady = () => {}
   #emptied: PromiseWithResolvers<void> | undefined
@@ -56,7 +56,7 @@ export class OwnedSink implements MessageSink {
     await this.#emptied.promise
   }
 
-  /** To be called when the connection has taken some of the queued bytes. */
+  /** To be called when the connection has taken queued bytes. */
   taken(): void {
     const bytes = this.queuedBytes
     if (bytes === 0) this.#onEmpty()
@@ -70,7 +70,7 @@ export class OwnedSink implements MessageSink {
     }
   }
 
-  /** Accepts no more messages. Resolves when all written messages were taken, or the call was aborted. */
+  /** Accepts no more messages. Resolves as `flush` does. */
   finish(): Promise<void> {
     this.#finished = true
     return this.flush()
@@ -82,7 +82,6 @@ export class OwnedSink implements MessageSink {
   }
 }
 
-/** Returns the error that answers a call whose answer message is too long. */
 export function tooLong(bytes: number, maxBytes: number): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', `the answer has ${bytes} bytes, at most ${maxBytes} are allowed`)
 }

@@ -1,24 +1,22 @@
 import { GrpcError } from '../status.ts'
 
-/**
- * Receives the messages of a caller. It asks for each message by `read`, and ignores messages after `close`.
- */
+/** Asks for each message by `read`, and ignores messages after `close`. */
 export interface RequestInbox {
   receive(bytes: Uint8Array): void
   halfClose(): void
-  /** The call is over. `reason` is set if it was aborted, and undefined if it was answered. */
+  /** The call is over. `reason` is set if it was aborted. */
   close(reason?: GrpcError): void
 }
 
 interface InboxOptions<In> {
-  /** Asks the transport for one message; `receive` or `halfClose` follows. */
+  /** `receive` or `halfClose` follows. */
   read(): void
   decode(bytes: Uint8Array): In
 }
 
 /**
- * Reads the only request of a method, and passes it on when the caller has ended its side. No message, or
- * more than one, is rejected with UNIMPLEMENTED, as gRPC specifies.
+ * Passes the only request on when the caller has ended its side. None, or several, are UNIMPLEMENTED, as gRPC
+ * specifies.
  */
 export function createSingleInbox<In>(
   options: InboxOptions<In> & { onRequest(request: In): void; onRejected(error: GrpcError): void },
@@ -57,10 +55,7 @@ export function createSingleInbox<In>(
   }
 }
 
-/**
- * Reads the requests of a method with a stream of requests, one message each time the handler asks for the
- * next.
- */
+/** Reads a message each time the handler asks for the next. */
 export function createStreamInbox<In>(
   options: InboxOptions<In>,
 ): RequestInbox & { readonly messages: AsyncIterable<In> } {
@@ -79,7 +74,7 @@ export function createStreamInbox<In>(
     settle(waiter => waiter.resolve({ value: undefined, done: true }))
   }
 
-  /** This function is not `async`: that would cost three turns of the microtask queue for each message. */
+  /** This function is not `async`, which would cost three turns of the microtask queue for each message. */
   function next(): Promise<IteratorResult<In>> {
     if (waiting) return Promise.reject(new Error('requests are read one at a time'))
     if (failure) return Promise.reject(failure)

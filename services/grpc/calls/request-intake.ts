@@ -8,25 +8,21 @@ import { RequestTimeout } from './request-timeout.ts'
 import type { StreamCall } from './stream-call.ts'
 
 /**
- * Takes the requests of a call from an HTTP/2 stream, and delivers one message for each `read`. Messages that
- * are not read yet keep their part of the flow-control window, so a slow handler slows down its caller.
+ * Delivers one message of an HTTP/2 stream for each `read`. Unread messages keep their part of the
+ * flow-control window, so a slow handler slows down its caller.
  */
 export class RequestIntake {
   readonly #context: CallContext
   readonly #stream: Stream
   readonly #reader: MessageReader
   readonly #timeout: RequestTimeout
-  /** Whether the method takes a single request. */
   readonly #takesOne: boolean
   #call: StreamCall | undefined
   #wanted = false
   #ended = false
-  /** The received bytes that were not returned to the flow-control window. */
+  /** Received bytes that were not returned to the window. */
   #uncredited = 0
-  /**
-   * The size of the only request of a method, until the caller ends its side: meanwhile it counts as
-   * unfinished.
-   */
+  /** The only request of a method counts as unfinished until the caller ends its side. */
   #takenBytes = 0
   #reservation: Reservation | undefined
 
@@ -38,7 +34,6 @@ export class RequestIntake {
     this.#takesOne = method.kind === 'server-stream' || method.kind === 'server-sink'
   }
 
-  /** Sets the call to which messages are delivered. */
   start(call: StreamCall): void {
     this.#call = call
     this.#deliver()
@@ -50,7 +45,7 @@ export class RequestIntake {
     this.#deliver()
   }
 
-  /** Adds received bytes. Their memory is lent until the end of the turn of the event loop. */
+  /** The bytes are lent until the end of the turn of the event loop. */
   push(bytes: Buffer): void {
     this.#uncredited += bytes.length
     this.#reader.push(bytes)
@@ -59,20 +54,18 @@ export class RequestIntake {
     else this.#count()
   }
 
-  /** Records that the caller has ended the requests. */
   end(): void {
     this.#ended = true
     this.#deliver()
     this.#count()
   }
 
-  /** Copies unread bytes that are still lent to own memory, and counts it in the memory budget. */
+  /** Copies lent bytes that are unread, and counts them in the memory budget. */
   keep(): void {
     if (this.#reader.lends) this.#reader.keep()
     this.#count()
   }
 
-  /** Drops the unread bytes, and stops the request timeout. */
   drop(): void {
     this.#reader.clear()
     this.#takenBytes = 0
@@ -88,7 +81,7 @@ export class RequestIntake {
   #count(): void {
     if (this.#ended) this.#takenBytes = 0
     const bytes = this.#reader.ownBytes + this.#takenBytes
-    // The timeout limits the caller only: it does not run while the handler asks for no message.
+    // The timeout limits the caller: it does not run while the handler asks for no message.
     if (this.#wanted && !this.#ended && bytes > uncountedBytes) this.#timeout.start()
     else this.#timeout.stop()
     if (bytes > uncountedBytes)
@@ -124,8 +117,8 @@ export class RequestIntake {
   }
 
   /**
-   * Returns bytes to the flow-control window. While the handler waits for a message, these are all received
-   * bytes, since the message may be longer than the window; otherwise those of the taken messages.
+   * Returns bytes to the flow-control window: those of the taken messages; or all, while the handler waits
+   * for a message, which may be longer than the window.
    */
   #credit(): void {
     const used = this.#wanted ? this.#uncredited : Math.max(0, this.#uncredited - this.#reader.heldBytes)
@@ -134,8 +127,5 @@ export class RequestIntake {
   }
 }
 
-/**
- * Copies unread bytes at the end of the turn. By then a handler that keeps reading has taken all messages of
- * a chunk without a copy.
- */
+/** By the end of the turn, a handler that keeps reading has taken all messages of a chunk without a copy. */
 const keepAtTurnEnd = atTurnEnd<RequestIntake>(intake => intake.keep())

@@ -2,9 +2,8 @@ import { GrpcError } from '../status.ts'
 import type { CallContext, CuttableCall } from './call-context.ts'
 
 /**
- * Limits how long the server waits for the rest of a request that counts in the memory budget. Otherwise a
- * caller that sends slowly, or stops, would occupy a part of the process's request memory until its
- * connection ends.
+ * Limits the wait for the rest of a request that counts in the memory budget: a caller that sends slowly, or
+ * stops, would occupy request memory until its connection ends.
  */
 export class RequestTimeout {
   readonly #timeoutMs: number
@@ -16,7 +15,7 @@ export class RequestTimeout {
     this.#call = call
   }
 
-  /** Starts the timeout, unless it runs already. When it is over, the call ends with DEADLINE_EXCEEDED. */
+  /** Starts the timeout, unless it runs. */
   start(): void {
     this.#timer ??= setTimeout(() => {
       const problem = `the request was not complete within ${this.#timeoutMs / 1000} s`

@@ -9,7 +9,7 @@ import { beginStreamingCall } from './streaming-call.ts'
 import { UnaryCall } from './unary-call.ts'
 import { decodeMetadata, encodeTrailersOnly, metadataBytes } from './wire-metadata.ts'
 
-/** Returns how streams with this request head are handled: by a call of the method, or by an error. */
+/** Routes streams with this request head to a call of the method, or to an error. */
 export function routeCall(
   methods: ReadonlyMap<string, AnyMethod>,
   context: CallContext,
@@ -45,7 +45,7 @@ function firstValues(fields: readonly string[]): ReadonlyMap<string, string> {
   return values
 }
 
-/** Returns whether a content type is `application/grpc`, alone or followed by a subtype or parameters. */
+/** `application/grpc`, alone or followed by a subtype or parameters. */
 function isGrpc(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/grpc([+;]|$)/i.test(contentType)
 }
@@ -69,8 +69,9 @@ function checkedMethod(
 const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 }
 
 /**
- * Returns the value of grpc-timeout in milliseconds, rounded up to whole ones, the resolution of timers.
- * Throws a GrpcError INTERNAL for an invalid value.
+ * Reads grpc-timeout, rounded up to whole milliseconds, the resolution of timers.
+ *
+ * @throws GrpcError INTERNAL for an invalid value
  */
 function timeoutMs(value: string | undefined): number | undefined {
   if (value === undefined) return undefined
@@ -81,7 +82,6 @@ function timeoutMs(value: string | undefined): number | undefined {
   return Math.ceil(Number(digits) * (unitMs[unit] ?? 1))
 }
 
-/** Returns a handling that answers each call with this error. */
 function rejectCall({ code, message }: GrpcError): OpenStream {
   const block = encodeTrailersOnly({ code, message })
   return stream => {
@@ -91,10 +91,7 @@ function rejectCall({ code, message }: GrpcError): OpenStream {
   }
 }
 
-/**
- * Returns a handling for requests that are not gRPC: it answers with an HTTP status and a text when the whole
- * request has arrived.
- */
+/** Answers requests that are not gRPC with an HTTP status and a text when they have arrived. */
 function rejectHttp(status: string, text: string, more: readonly (readonly [string, string])[]): OpenStream {
   const body = Buffer.from(`${text}\n`)
   const length = String(body.length)

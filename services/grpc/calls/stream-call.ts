@@ -6,47 +6,38 @@ import { OwnedSink, tooLong } from './message-sink.ts'
 import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
 import type { WireStatus } from './wire-metadata.ts'
 
-/** The transport of one call. Its functions throw only where this is documented. */
+/** Functions throw only where this is documented. */
 export interface CallWire {
   readonly metadata: Metadata
   readonly peer: string
   readonly peerCertificate: X509Certificate | undefined
   readonly deadlineMs: number | undefined
-  /**
-   * Asks for one message; `StreamCall.receive` or `halfClose` follows. Nothing is read unless it is asked
-   * for.
-   */
+  /** Asks for one message; `StreamCall.receive` or `halfClose` follows. */
   read(): void
   /** Sends the headers of the answer. Throws for invalid metadata, and if headers or a message were sent. */
   sendHeaders(metadata: Metadata): void
-  /**
-   * Sends a message after the waiting ones. If no headers were sent, empty ones are sent before it. The
-   * caller may change the bytes after the call.
-   */
+  /** Sends empty headers before the first message if none were sent. The bytes may change after the call. */
   sendMessage(bytes: Uint8Array): void
-  /** Sends one message, which consists of the parts in order. The parts must never change. */
+  /** Sends one message of these parts, which must never change. */
   sendParts(parts: readonly Uint8Array[]): void
-  /**
-   * Returns the number of sent bytes that the connection has not taken. `StreamCall.taken` is called when it
-   * decreases.
-   */
+  /** The sent bytes that the connection has not taken. `StreamCall.taken` is called when they decrease. */
   queuedBytes(): number
-  /** Drops the sent bytes that the connection has not taken. */
+  /** Drops these bytes. */
   discardQueued(): void
-  /** Sends the status, which ends the call. Throws for invalid trailers, before anything is sent. */
+  /** Ends the call. Throws for invalid trailers, before anything is sent. */
   sendStatus(status: WireStatus): void
 }
 
 interface StreamCallOptions {
   readonly maxSendBytes: number
   onDefect(path: string, error: unknown): void
-  /** Called once, when the call is over and its handler has ended; never within the constructor. */
+  /** Called once, when the handler has ended, too; never within the constructor. */
   onEnd(): void
 }
 
 /**
- * Runs one call of a method over any transport: receives, decodes, calls the handler, encodes and sends.
- * Events of the transport after the end of the call are ignored.
+ * Receives, decodes, calls the handler, encodes and sends, over any transport, whose events after the end of
+ * the call are ignored.
  */
 export class StreamCall extends CallLifetime implements Call {
   readonly metadata: Metadata
@@ -78,7 +69,7 @@ export class StreamCall extends CallLifetime implements Call {
     this.#inbox.halfClose()
   }
 
-  /** To be called when the connection has taken some of the queued bytes; never within `sendMessage`. */
+  /** To be called when the connection has taken queued bytes; never within `sendMessage`. */
   taken(): void {
     this.#onTaken()
   }
@@ -103,10 +94,7 @@ export class StreamCall extends CallLifetime implements Call {
     this.#options.onEnd()
   }
 
-  /**
-   * Starts the call. A handler of a request stream runs at once; a handler of a single request when the
-   * request has arrived.
-   */
+  /** A handler of a request stream runs at once; of a single request, when that has arrived. */
   #start(method: AnyMethod): RequestInbox {
     const { read } = this.#wire
     const decode = (bytes: Uint8Array): unknown => method.decode(bytes)
@@ -173,10 +161,7 @@ export class StreamCall extends CallLifetime implements Call {
     }
   }
 
-  /**
-   * Sends a message. Resolves when the connection has taken it; rejects with the signal's reason if the call
-   * is aborted before.
-   */
+  /** Resolves when the connection has taken the message; rejects with the reason of the signal. */
   async #send(message: unknown): Promise<void> {
     this.#encodeAndSend(message)
     if (this.#wire.queuedBytes() === 0) return
@@ -199,8 +184,8 @@ export class StreamCall extends CallLifetime implements Call {
 }
 
 /**
- * Settles like the promise, or rejects with the signal's reason as soon as the signal aborts. If the promise
- * rejects after that, `onLate` receives the error. Unlike with Promise.race, no listener stays on the signal.
+ * Settles like the promise, or rejects with the reason of the signal. `onLate` receives a later error. Unlike
+ * with Promise.race, no listener stays on the signal.
  */
 function unlessAborted<T>(
   signal: AbortSignal,

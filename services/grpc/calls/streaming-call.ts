@@ -13,7 +13,7 @@ import {
   type WireStatus,
 } from './wire-metadata.ts'
 
-/** Begins a call of any kind but unary: `StreamCall` runs it over an HTTP/2 stream. */
+/** Any kind but unary: `StreamCall` runs it over an HTTP/2 stream. */
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
   const { method } = head
   const isWatch = method.path === healthWatchPath
@@ -47,7 +47,6 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
   }
 }
 
-/** Returns the functions that send the answer of a call: its headers, its messages and its status. */
 function createAnswer(
   stream: Stream,
   accepted: ReturnType<typeof acceptFields>,

@@ -21,7 +21,7 @@ import {
 
 const plainHeaders = encodeResponseHeaders()
 const okTrailers = encodeTrailers({ code: statusCodes.OK, message: '' })
-/** The frames around the message in most answers: no metadata, no trailers, status OK. */
+/** The frames of most answers: no metadata, no trailers, status OK. */
 const okFrames: AnswerFrames = {
   headers: headersFrame(plainHeaders, frameFlags.END_HEADERS),
   trailers: headersFrame(okTrailers, frameFlags.END_HEADERS | frameFlags.END_STREAM),
@@ -34,8 +34,8 @@ function headersFrame(block: Buffer, flags: number): Buffer {
 }
 
 /**
- * Runs a call with one request and one answer faster than `StreamCall`, which runs all other kinds: the
- * request is read without a copy, and an answer that the handler returns without a promise is sent at once.
+ * Faster than `StreamCall`, which runs all other kinds: the request is read without a copy, and an answer
+ * that the handler returns without a promise is sent at once.
  */
 export class UnaryCall extends CallLifetime implements Call, StreamListener {
   readonly #context: CallContext
@@ -104,10 +104,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     this.#work(this.#head.method, request)
   }
 
-  /**
-   * Called at the end of the turn. Copies an incomplete request to own memory, and counts it in the memory
-   * budget.
-   */
+  /** Copies an incomplete request to own memory, and counts it in the memory budget. */
   keepRequest(): void {
     if (this.isOver || this.#stream.remoteEnded) return
     const request = this.#request
@@ -124,8 +121,8 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
   }
 
   /**
-   * Ends the call when the connection has taken the whole message. From then on, neither the deadline nor a
-   * cancellation can change the answer.
+   * Ends the call when the connection has taken the message. From then on, neither the deadline nor a
+   * cancellation changes the answer.
    */
   onTaken(): void {
     if (this.isOver || !this.#trailersDue || this.#stream.queuedBytes > 0) return
@@ -137,7 +134,7 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     this.disconnect(isCancelled)
   }
 
-  /** Starts the timer of the deadline. A call that was answered at once never needs one. */
+  /** A call that was answered at once never needs the timer of its deadline. */
   onTurnEnd(): void {
     if (this.isOver) return
     if (!this.#stream.remoteEnded) this.keepRequest()
@@ -178,7 +175,6 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
     }
   }
 
-  /** Answers with the message that the handler has returned. */
   #settle(message: unknown): void {
     try {
       if (!this.isOver) this.#answer(this.#encode(message))

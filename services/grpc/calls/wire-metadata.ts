@@ -8,8 +8,8 @@ const metadataName = /^[0-9a-z_.-]+$/
 const printableAscii = /^[ -~]*$/
 
 /**
- * Returns the metadata of a request from its fields, in which names and values alternate. Values of names
- * with `-bin` are decoded from base64; fields of the transport are left out.
+ * Names and values alternate in `fields`. Values of `-bin` are decoded from base64; fields of the transport
+ * are left out.
  */
 export function decodeMetadata(fields: readonly string[]): Metadata {
   const metadata = new Map<string, (string | Uint8Array)[]>()
@@ -25,18 +25,12 @@ export function decodeMetadata(fields: readonly string[]): Metadata {
   return metadata
 }
 
-/**
- * Decodes the values of a `-bin` field. Senders may join several values by commas, which base64 does not
- * contain, and may omit the padding.
- */
+/** Senders may join values by commas, which base64 does not contain, and may omit the padding. */
 function bytesValues(value: string): Uint8Array[] {
   return value.split(',').map(part => Buffer.from(part, 'base64'))
 }
 
-/**
- * Returns the size of the metadata in a request's fields, as RFC 9113 (6.5.2) counts it. Fields of the
- * transport do not count.
- */
+/** As RFC 9113 (6.5.2) counts, without the fields of the transport. */
 export function metadataBytes(fields: readonly string[]): number {
   let bytes = 0
   for (let index = 0; index < fields.length; index += 2) {
@@ -46,11 +40,7 @@ export function metadataBytes(fields: readonly string[]): number {
   return bytes
 }
 
-/**
- * Encodes metadata as header fields.
- *
- * @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII
- */
+/** @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII */
 function encodeMetadata(metadata: Metadata): Field[] {
   const fields: Field[] = []
   for (const [givenName, values] of metadata) {
@@ -69,7 +59,7 @@ function encodeValue(name: string, value: string | Uint8Array): string {
   }
   if (name.endsWith('-bin')) return Buffer.from(value).toString('base64')
   if (!printableAscii.test(value)) throw new Error(`metadata "${name}": the value is not printable ASCII`)
-  // A field value neither begins nor ends with a space (RFC 9113, 8.2.1).
+  // RFC 9113 (8.2.1) forbids a space at the beginning and the end.
   return value.trim()
 }
 
@@ -79,8 +69,7 @@ const responseFields: readonly Field[] = [
 ]
 
 /**
- * Returns the header block before the messages of an answer; `more` are further fields of the transport.
- * Throws for invalid metadata, as `encodeMetadata` does.
+ * The header block before the messages; `more` are fields of the transport. Throws as `encodeMetadata` does.
  */
 export function encodeResponseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? encodeMetadata(metadata) : [])])
@@ -92,18 +81,12 @@ export interface WireStatus {
   readonly trailers?: Metadata
 }
 
-/**
- * Returns the header block after the messages of an answer: the status and the trailers. Throws for invalid
- * trailers, as `encodeMetadata` does.
- */
+/** The header block after the messages. Throws as `encodeMetadata` does. */
 export function encodeTrailers(status: WireStatus): Buffer {
   return encodeHeaderBlock(statusFields(status))
 }
 
-/**
- * Returns the only header block of an answer without messages: headers, status and trailers in one. Throws
- * for invalid trailers, as `encodeMetadata` does.
- */
+/** The only header block of an answer without messages. Throws as `encodeMetadata` does. */
 export function encodeTrailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...statusFields(status)])
 }
@@ -115,8 +98,8 @@ function statusFields({ code, message, trailers }: WireStatus): Field[] {
 }
 
 /**
- * Encodes a status message as gRPC specifies: printable ASCII except `%` is kept; every other byte of the
- * UTF-8 text becomes `%` and two hexadecimal digits. Spaces are encoded too if any character needs it.
+ * As gRPC specifies: printable ASCII except `%` is kept, other bytes of the UTF-8 text become `%` and two
+ * hexadecimal digits. Spaces are encoded too if any character needs it.
  */
 function percentEncoded(text: string): string {
   if (/^[ -$&-~]*$/.test(text) && text === text.trim()) return text

@@ -5,20 +5,19 @@ import { frameBytes, frameFlags, frameTypes, preface } from '../http2/frames/fra
 import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
 
 interface RepeatedCall {
-  /** The port on 127.0.0.1; the connection has no TLS. */
+  /** The port on 127.0.0.1, without TLS. */
   readonly port: number
-  /** The path of the method: `/package.Service/Method`. */
+  /** `/package.Service/Method`. */
   readonly path: string
   readonly message: Uint8Array
   readonly calls: number
-  /** Closes the connection when it aborts. */
   readonly signal: AbortSignal
 }
 
 /**
  * Makes unary calls one after the other over one connection, without a gRPC library, whose memory the process
- * would keep. Resolves with the number of calls that the server has ended, with any status: less than `calls`
- * if the connection ended early. Rejects when no connection can be made.
+ * would keep. Resolves with the number of calls that the server has ended with any status. Rejects when no
+ * connection can be made.
  */
 export async function callRepeatedly({ port, path, message, calls, signal }: RepeatedCall): Promise<number> {
   const fields = encodeHeaderBlock([
@@ -28,7 +27,7 @@ export async function callRepeatedly({ port, path, message, calls, signal }: Rep
     ['content-type', 'application/grpc'],
     ['te', 'trailers'],
   ])
-  // The gRPC prefix: the flag 0 (not compressed), and the message's length, which must be below 256.
+  // The gRPC prefix: not compressed, and the length, which must be below 256.
   const data = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message])
   const call = (id: number) =>
     Buffer.concat([

@@ -2,29 +2,26 @@ import { type ChannelCredentials, Client, connectivityState, credentials } from 
 import { type ClientTls, toChannelCredentials } from './client-tls.ts'
 
 export interface ChannelOptions {
-  /** The largest answer message in bytes; a longer one fails with RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
+  /** A longer answer fails with RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
   readonly maxReceiveBytes?: number | undefined
   /**
-   * The flow-control window of the connection and of each call, in bytes. The default, 65,535, costs 16 round
-   * trips for each MiB of an answer. Set it for a trusted server with large answers.
+   * The flow-control window of the connection and of each call. The default, 65,535, costs 16 round trips for
+   * each MiB of an answer; set it for a trusted server with large answers.
    */
   readonly windowBytes?: number | undefined
-  /** The TLS of the connection; undefined for an unencrypted one. */
+  /** Undefined for an unencrypted connection. */
   readonly tls?: ClientTls | undefined
   /**
-   * The interval of HTTP/2 pings while a call runs; without it, no pings are sent. Set it only for servers
-   * that permit pings so often: by default grpc-go permits one in 5 minutes and closes a connection that
-   * exceeds it, after which grpc-js doubles the interval. TCP keepalive finds half-open connections without
-   * pings.
+   * The interval of pings while a call runs; none by default. Only for servers that permit pings so often:
+   * grpc-go permits one in 5 minutes and closes a connection with more, after which grpc-js doubles the
+   * interval. TCP keepalive finds half-open connections without pings.
    */
   readonly keepaliveMs?: number | undefined
-  /**
-   * The time to wait for the answer to a ping, after which calls fail with UNAVAILABLE. Defaults to 10,000.
-   */
+  /** Calls fail with UNAVAILABLE without an answer to a ping in this time. Defaults to 10,000. */
   readonly keepaliveTimeoutMs?: number | undefined
   /**
-   * The time that a connection attempt may take. After it, the attempt is abandoned, and calls that wait for
-   * it fail with UNAVAILABLE. Defaults to 3,000.
+   * After this time a connection attempt is abandoned, and calls that wait for it fail with UNAVAILABLE.
+   * Defaults to 3,000.
    */
   readonly connectTimeoutMs?: number | undefined
 }
@@ -33,16 +30,11 @@ const defaultMaxReceiveBytes = 4 * 1024 * 1024
 const defaultKeepaliveTimeoutMs = 10_000
 const defaultConnectTimeoutMs = 3_000
 
-/**
- * The delays between connection attempts. They are short, since callers have their own policies for retries.
- */
+/** The delays between attempts are short, since callers have their own policies for retries. */
 const initialReconnectMs = 100
 const maxReconnectMs = 1_000
 
-/**
- * The connection of a client to one target. A connection attempt that takes too long is replaced by a new
- * one.
- */
+/** A connection attempt that takes too long is replaced. */
 export class Channel {
   readonly #target: string
   readonly #options: ChannelOptions
@@ -55,10 +47,7 @@ export class Channel {
     this.#client = createClient(target, options)
   }
 
-  /**
-   * Returns the client of grpc-js for a call. Unless it is connected, starts the timeout of the connection
-   * attempt.
-   */
+  /** Returns the client for a call. Unless it is connected, starts the timeout of the attempt. */
   open(): Client {
     if (this.#connectTimeout === undefined && readState(this.#client) !== connectivityState.READY) {
       const { connectTimeoutMs = defaultConnectTimeoutMs } = this.#options
@@ -67,17 +56,16 @@ export class Channel {
     return this.#client
   }
 
-  /** Makes later calls fail. Running calls continue. */
   close(): void {
     clearTimeout(this.#connectTimeout)
     this.#client.close()
   }
 
   /**
-   * Replaces a client that is not connected in time. grpc-js waits as long as the kernel: if an address was
-   * removed between two attempts, that is more than a minute without an error, although the name may resolve
-   * to another address by then. The channel's state does not show such an attempt: after a first failure, it
-   * is TRANSIENT_FAILURE until the channel is connected.
+   * Replaces a client that is not connected in time. grpc-js waits as long as the kernel, more than a minute
+   * if an address was removed between two attempts, although the name may resolve to another one by then. The
+   * state does not show such an attempt: after a first failure, it is TRANSIENT_FAILURE until it is
+   * connected.
    */
   #abandonAttempt(): void {
     this.#connectTimeout = undefined
@@ -89,7 +77,7 @@ export class Channel {
   }
 }
 
-/** Creates a client of grpc-js. When it is closed, its running calls continue. */
+/** When it is closed, its running calls continue. */
 function createClient(target: string, options: ChannelOptions): Client {
   const { tls } = options
   const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()
@@ -114,14 +102,14 @@ function createClient(target: string, options: ChannelOptions): Client {
 const readState = (client: Client) => client.getChannel().getConnectivityState(false)
 
 /**
- * The idle time after which the kernel probes a connection. Node sets the next probes 1 s apart, and the
- * connection fails after 10 probes without an answer: 25 s in all.
+ * The kernel probes an idle connection after this time, then each second; after 10 probes without an answer
+ * the connection fails.
  */
 const tcpKeepaliveIdleMs = 15_000
 
 /**
- * Enables TCP keepalive on each connection that a channel opens with these credentials. grpc-js has no option
- * for that, and gives access to its sockets only in the connector of the credentials.
+ * grpc-js has no option for TCP keepalive, and gives access to its sockets only in the connector of the
+ * credentials.
  */
 function withTcpKeepalive(credentials: ChannelCredentials): ChannelCredentials {
   const createConnector = credentials._createSecureConnector.bind(credentials)

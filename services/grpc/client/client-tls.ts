@@ -3,35 +3,34 @@ import { isIP, type TcpNetConnectOpts } from 'node:net'
 import { checkServerIdentity, connect, type PeerCertificate, type TLSSocket } from 'node:tls'
 import { type ChannelCredentials, experimental } from '@grpc/grpc-js'
 
-/** The TLS of a client. Changed credentials apply to later connections. */
+/** Changed credentials apply to later connections. */
 export interface ClientTls {
-  /** Returns the credentials. Called when the client is created, and after each change. */
+  /** Called when the client is created, and after each change. */
   credentials(): ClientTlsCredentials
   /**
-   * The DNS name that the server's certificate must have, whatever address is dialed; also sent as SNI. If it
-   * is an IP address, for which RFC 6066 (3) allows no SNI, Node warns once.
+   * The name that the certificate must have, whatever address is dialed; also sent as SNI. For an IP address,
+   * which RFC 6066 (3) does not allow as SNI, Node warns once.
    */
   readonly serverName: string
   /**
-   * Checks more of the server's certificate. With a returned error, calls fail with UNAVAILABLE. Called only
-   * for certificates that `ca` has issued for the right name.
+   * Checks more of a certificate that `ca` has issued for the right name. With a returned error, calls fail
+   * with UNAVAILABLE.
    */
   verifyServer?(certificate: X509Certificate): Error | undefined
-  /** Adds a listener for changes of the credentials, until the returned function is called. */
+  /** Adds a listener, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 
-/** The credentials in PEM. */
 export interface ClientTlsCredentials {
-  /** The certificate authorities of the server: one certificate or several. */
+  /** The authorities of the server in PEM: one certificate or several. */
   readonly ca: string
-  /** The client certificate, for servers that request one. It is either set at all times or never. */
+  /** The identity for servers that request a certificate, set at all times or never. */
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
 }
 
 /**
- * Returns credentials for grpc-js, which reads the current ones for each connection. While they are invalid,
- * calls fail with UNAVAILABLE.
+ * grpc-js reads the current credentials for each connection. While they are invalid, calls fail with
+ * UNAVAILABLE.
  */
 export function toChannelCredentials(tls: ClientTls): ChannelCredentials {
   const authority = follow(tls, ({ ca }) => ({ caCertificate: Buffer.from(ca) }))
@@ -59,8 +58,8 @@ function verifyServer(tls: ClientTls, certificate: PeerCertificate): Error | und
 }
 
 /**
- * Starts a TLS connection that offers HTTP/2 by ALPN. The socket emits `secureConnect` when it is open, or
- * `error` with the reason of a failed handshake.
+ * Offers HTTP/2 by ALPN. The socket emits `secureConnect` when it is open, or `error` with the reason of a
+ * failed handshake.
  */
 export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSocket {
   const { ca, identity } = tls.credentials()
@@ -68,7 +67,7 @@ export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSo
     ...address,
     ca,
     ...identity,
-    // SNI must not be an IP address (RFC 6066, 3).
+    // RFC 6066 (3) allows no IP address as SNI.
     servername: isIP(tls.serverName) === 0 ? tls.serverName : '',
     checkServerIdentity: (_, certificate) => verifyServer(tls, certificate),
     ALPNProtocols: ['h2'],
@@ -76,10 +75,7 @@ export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSo
   })
 }
 
-/**
- * Returns functions to add and remove listeners, each of which is called with a part of the credentials at
- * once and after each change.
- */
+/** Each added listener is called with a part of the credentials at once and after each change. */
 function follow<Update>(tls: ClientTls, read: (credentials: ClientTlsCredentials) => Update) {
   const stops = new Map<(update: Update) => void, () => void>()
   return {

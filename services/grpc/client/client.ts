@@ -11,57 +11,50 @@ import type { Codec, Metadata } from '../server.ts'
 import { GrpcError, statusName } from '../status.ts'
 import { Channel, type ChannelOptions } from './channel.ts'
 
-/** A client with one connection to a gRPC server. A call opens the connection if there is none. */
+/** One connection to a gRPC server, which a call opens if there is none. */
 export interface GrpcClient {
   /**
-   * Makes a call with one request and one answer. Rejects with a `GrpcError`: the status that the server
-   * sent, or UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED from this client.
+   * Rejects with a `GrpcError`: the status of the server, or UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED of
+   * this client.
    */
   unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
-  /** Starts a call of any streaming kind. For a method with a single request, `write` it once and `end`. */
+  /** Any streaming kind. For a method with a single request, `write` it once and `end`. */
   bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
-  /** Makes later calls fail. Running calls continue, and end by their signals. */
+  /** Running calls continue, and end by their signals. */
   close(): void
 }
 
 export interface GrpcClientOptions extends ChannelOptions {
-  /**
-   * The metadata of every call. If a call has the same name in its own metadata, only the call's value is
-   * sent.
-   */
+  /** The metadata of every call; a name in the metadata of the call itself takes precedence. */
   readonly metadata?: Metadata | undefined
-  /**
-   * Receives the messages of grpc-js, for every client of this process. Without a log, the messages go to the
-   * console.
-   */
+  /** Receives the messages of grpc-js in this process; without a log, they go to the console. */
   readonly log?: Log | undefined
 }
 
 interface CallOptions {
-  /** Cancels the call when it aborts. */
   readonly signal?: AbortSignal | undefined
   readonly metadata?: Metadata | undefined
 }
 
 export interface UnaryOptions extends CallOptions {
-  /** The time until the call rejects with DEADLINE_EXCEEDED; also sent to the server. */
+  /** Then the call rejects with DEADLINE_EXCEEDED; also sent to the server. */
   readonly timeoutMs?: number | undefined
 }
 
 export interface BidiCall<In, Out> {
   /**
-   * Sends a message. Resolves when there is room for the next one, or the call is over. It never rejects, so
-   * a caller with few messages need not wait for it; `messages` reports errors. Throws after `end()`.
+   * Resolves when there is room for the next message, or the call is over; never rejects, since `messages`
+   * reports errors. Throws after `end()`.
    */
   write(message: In): Promise<void>
   /** Tells the server that no more requests follow. */
   end(): void
   /**
-   * The answers. The iteration ends when the server ends the call with OK; otherwise it throws a `GrpcError`,
-   * UNAVAILABLE if the server disconnected. Iterate only once; leaving the loop cancels the call.
+   * The answers, to be iterated once; leaving the loop cancels the call. Throws a `GrpcError` unless the
+   * server ends the call with OK; UNAVAILABLE if it disconnected.
    */
   readonly messages: AsyncIterable<Out>
-  /** Resolves with the initial metadata of the answer; never settles if the call ends without any. */
+  /** The initial metadata of the answer; never settles if the call ends without any. */
   readonly headers: Promise<Metadata>
 }
 
@@ -204,15 +197,15 @@ function cancelled(): GrpcError {
 }
 
 /**
- * Cancels a call. grpc-js still starts a call that is cancelled at the moment it is made, and such a call
- * would never end at the server; so it is cancelled once more after it has started.
+ * grpc-js still starts a call that is cancelled at the moment it is made, and it would never end at the
+ * server; so it is cancelled again after the start.
  */
 function cancel(call: { cancel(): void }): void {
   call.cancel()
   setImmediate(() => call.cancel())
 }
 
-/** Adds an abort listener, if there is a signal. The returned function removes it. */
+/** The returned function removes the listener. */
 function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   signal?.addEventListener('abort', listener)
   return () => signal?.removeEventListener('abort', listener)
@@ -222,10 +215,7 @@ function toGrpcError(error: ServiceError): GrpcError {
   return new GrpcError(statusName(error.code), error.details, fromGrpcJsMetadata(error.metadata))
 }
 
-/**
- * Converts metadata to that of grpc-js. Throws for a name that is reserved or invalid, and for a text value
- * that is not printable ASCII.
- */
+/** @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII */
 export function toGrpcJsMetadata(metadata: Metadata | undefined): GrpcJsMetadata {
   const result = new GrpcJsMetadata()
   for (const [name, values] of metadata ?? []) {
@@ -241,15 +231,14 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
   return new Map(Object.entries(metadata.toJSON()))
 }
 
-/** Returns a Buffer of the same memory, which grpc-js requires for bytes. */
+/** A Buffer of the same memory, which grpc-js requires for bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /**
- * Redirects the messages of grpc-js from standard error to the log. Its errors are warnings here, since the
- * affected calls report their own errors. grpc-js has one logger for the process: the latest call of this
- * function decides.
+ * Errors of grpc-js are warnings, since the affected calls report their own. It has one logger for the
+ * process: the latest call decides.
  */
 function logGrpcJs(log: Log): void {
   setLogger({

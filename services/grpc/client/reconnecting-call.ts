@@ -3,48 +3,38 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { GrpcError, statusCodes } from '../status.ts'
 
-/** A change of the state of a reconnecting call, or one more failed attempt. */
 export type CallState =
-  /** The call has begun to work, for the first time or after an interruption. */
+  /** The call works, for the first time or after an interruption. */
   | { readonly kind: 'working' }
-  /** The call has ended. The next one begins after `retryMs`; 0 means at once. */
+  /** The next call begins after `retryMs`; 0 means at once. */
   | {
       readonly kind: 'interrupted'
       readonly error: Error
       readonly retryMs: number
-      /** Whether the previous call ended for the same reason, and no call has worked since. */
+      /** The previous call ended for the same reason, and none has worked since. */
       readonly isRepeated: boolean
     }
 
 export interface ReconnectingCallOptions {
   /**
-   * Makes one call, which ends when the signal aborts. Resolves when the server has ended the call with OK;
-   * rejects with the reason of any other end. Calls `onWorking` when the server has answered as expected,
-   * which resets the delays.
+   * Makes one call, which ends when the signal aborts. Resolves when the server ends it with OK; rejects with
+   * any other end. `onWorking` resets the delays: the server has answered as expected.
    */
   readonly callOnce: (signal: AbortSignal, onWorking: () => void) => Promise<void>
-  /** The delays between calls. */
   readonly backoff: Backoff
   /**
-   * A call that lasts longer than this counts as working and resets the delays. Undefined: the duration does
-   * not count.
+   * A call that lasts longer counts as working and resets the delays. By default the duration does not count.
    */
   readonly establishedMs?: number | undefined
-  /**
-   * If true, the next call begins at once after a call that lasted at least `establishedMs` and at least the
-   * delay.
-   */
+  /** If true, the next call begins at once after one that lasted `establishedMs` and the delay. */
   readonly reopensAtOnce?: boolean | undefined
-  /**
-   * The delay after UNIMPLEMENTED, which means that the server has another version. Defaults to the backoff's
-   * next delay.
-   */
+  /** After UNIMPLEMENTED: the server has another version. Defaults to the next delay of the backoff. */
   readonly unimplementedMs?: number | undefined
   readonly onState: (state: CallState) => void
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined
 }
 
-/** Keeps a call to a server running: whenever the call ends, makes it again, until `stop`. */
+/** Makes a call again whenever it ends, until `stop`. */
 export class ReconnectingCall {
   readonly #options: ReconnectingCallOptions
   readonly #stopped = new AbortController()
@@ -60,10 +50,7 @@ export class ReconnectingCall {
     this.#running = this.#run()
   }
 
-  /**
-   * Ends the call for good, and resolves when it has ended. The owner of the client closes the client after
-   * that.
-   */
+  /** Resolves when the call has ended. Only then the owner of the client closes the client. */
   async stop(): Promise<void> {
     this.#stopped.abort()
     await this.#running
@@ -111,15 +98,12 @@ export class ReconnectingCall {
   }
 }
 
-/** Returns the gRPC status code of an error; undefined if it is not a `GrpcError`. */
+/** Undefined if the error is no `GrpcError`. */
 export function findStatusCode(error: unknown): number | undefined {
   return error instanceof GrpcError ? error.code : undefined
 }
 
-/**
- * Passes each message to `receive`. Resolves when the server ends the call with OK; rejects with any other
- * end.
- */
+/** Resolves when the server ends the call with OK; rejects with any other end. */
 export async function receiveAll<Message>(
   messages: AsyncIterable<Message>,
   receive: (message: Message) => void,
@@ -127,12 +111,9 @@ export async function receiveAll<Message>(
   for await (const message of messages) receive(message)
 }
 
-/** Receives the messages of a call while the caller writes to it. */
+/** Receives the messages of a call to which the caller writes meanwhile. */
 export class BackgroundReceiver<Message> {
-  /**
-   * Resolves when the server ends the call with OK; rejects with any other end. The caller may await it late:
-   * the rejection counts as handled.
-   */
+  /** As `receiveAll`. May be awaited late: a rejection counts as handled. */
   readonly ended: Promise<void>
   #hasEnded = false
 

@@ -2,18 +2,18 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { ConnectionError } from './frames/frames.ts'
 
 interface BudgetLimits {
-  /** The amount that a peer may spend at once, and the amount at the start. */
+  /** The amount at the start, and the most that a peer can have from time alone. */
   readonly burst: number
-  /** The amount that is refilled each second; refilling stops at `burst`. */
+  /** Refilling stops at `burst`. */
   readonly perSecond: number
 }
 
-/** Nothing is earned from this amount on, so that a peer cannot save for a flood. */
+/** A peer cannot save more for a flood. */
 const maxEarned = 100_000
 
 /**
- * Limits the work that a peer can cause without making calls: each piece of work costs an amount, which is
- * refilled with time and earned by calls.
+ * Limits the work that a peer can cause without calls: each piece costs an amount, which is refilled with
+ * time and earned by calls.
  */
 export class Budget {
   readonly #what: string
@@ -22,7 +22,7 @@ export class Budget {
   #left: number
   #refilledMs: number
 
-  /** @param what the kind of work, for the message of the error */
+  /** @param what for the message of the error */
   constructor(what: string, limits: BudgetLimits, clock: Clock) {
     this.#what = what
     this.#limits = limits
@@ -31,13 +31,12 @@ export class Budget {
     this.#refilledMs = clock.monotonicMs()
   }
 
-  /** Adds an amount that the peer has earned by well-behaved use. */
   earn(amount: number): void {
     if (this.#left < maxEarned) this.#left += amount
   }
 
   /**
-   * Subtracts an amount. To save time, the clock is read and the budget refilled only when nothing is left.
+   * Subtracts an amount. To save time, the clock is read only when nothing is left.
    *
    * @throws ConnectionError ENHANCE_YOUR_CALM when the peer has exceeded its budget
    */

@@ -8,13 +8,10 @@ import { HpackDecoder } from './hpack/hpack-decoder.ts'
 
 const maxHeaderListBytes = 64 * 1024
 const maxMessageBytes = 4 * 1024 * 1024
-/** The estimated memory of a call in progress without its messages. */
+/** The estimated memory of a call without its messages. */
 const callBytes = 1024
 
-/**
- * Limits the memory of calls in progress, over all taps that share it. A call that would exceed it is not
- * read.
- */
+/** Limits the calls in progress of all taps that share it; a call beyond it is not read. */
 export class TapMemory {
   readonly #maxBytes: number
   #bytes = 0
@@ -23,7 +20,7 @@ export class TapMemory {
     this.#maxBytes = maxBytes
   }
 
-  /** Takes bytes and returns true; returns false and takes nothing if they exceed the limit. */
+  /** Returns false and takes nothing if the bytes exceed the limit. */
   take(bytes: number): boolean {
     if (this.#bytes + bytes > this.#maxBytes) return false
     this.#bytes += bytes
@@ -35,10 +32,7 @@ export class TapMemory {
   }
 }
 
-/**
- * A unary call that was read from a connection. `tookMs` is measured by the times of the chunks that were
- * passed to `CallTap.read`.
- */
+/** `tookMs` is measured by the times that are passed to `CallTap.read`. */
 export interface TappedCall {
   readonly request: Uint8Array
   readonly outcome: { readonly answer: Uint8Array } | { readonly error: GrpcError }
@@ -49,18 +43,17 @@ interface OpenCall {
   readonly startedMs: number
   readonly request: Uint8Array[]
   readonly answer: Uint8Array[]
-  /** The bytes that the call has taken from the memory. */
+  /** Taken from the memory. */
   bytes: number
 }
 
 export interface TapOptions {
-  /** The path of the method whose calls are read: `/package.Service/Method`. */
+  /** `/package.Service/Method`, whose calls are read. */
   readonly path: string
   readonly memory: TapMemory
   onCall(call: TappedCall): void
   /**
-   * Called for each call that is not passed to `onCall`: its messages are compressed, malformed or too long,
-   * or the memory is used up.
+   * Called for a call whose messages are compressed, malformed or too long, or for which no memory is left.
    */
   onSkipped(): void
 }
@@ -68,9 +61,9 @@ export interface TapOptions {
 export type Direction = 'request' | 'answer'
 
 /**
- * Reads the unary calls of one method from the bytes of an HTTP/2 connection between two other parties,
- * without sending or changing anything. A call is reported when its answer has ended, it is reset, or its
- * connection is lost. Messages of errors stay percent-encoded.
+ * Reads the unary calls of one method from the bytes of an HTTP/2 connection between others, without changing
+ * anything. A call is reported when its answer has ended, or it was reset or lost. Messages of errors stay
+ * percent-encoded.
  */
 export class CallTap {
   readonly #options: TapOptions
@@ -84,8 +77,7 @@ export class CallTap {
   }
 
   /**
-   * Reads the next bytes of one direction, which arrived at `atMs`.
-   *
+   * @param atMs when the bytes arrived
    * @throws ConnectionError when the bytes are not HTTP/2; `read` must not be called again then
    */
   read(direction: Direction, chunk: Buffer, atMs: number): void {
@@ -93,16 +85,13 @@ export class CallTap {
     this.#readers[direction].read(chunk)
   }
 
-  /** To be called when the connection was lost: reports the calls without an answer as UNAVAILABLE. */
+  /** The connection was lost: reports the calls without an answer as UNAVAILABLE. */
   end(atMs: number): void {
     this.#nowMs = atMs
     for (const id of [...this.#calls.keys()]) this.#fail(id, 'UNAVAILABLE', 'the connection was lost')
   }
 
-  /**
-   * Drops the calls in progress without reporting them. To be called instead of `end` if some bytes were not
-   * read.
-   */
+  /** Instead of `end` if some bytes were not read: drops the calls in progress. */
   abandon(): void {
     for (const id of [...this.#calls.keys()]) this.#close(id)
   }
@@ -135,7 +124,7 @@ export class CallTap {
     else this.#calls.set(id, { startedMs: this.#nowMs, request: [], answer: [], bytes: callBytes })
   }
 
-  /** Removes a call and releases its memory; returns undefined if no call has this number. */
+  /** Undefined if no call has this number. */
   #close(id: number): OpenCall | undefined {
     const call = this.#calls.get(id)
     if (call === undefined) return undefined
@@ -155,11 +144,11 @@ export class CallTap {
       return
     }
     call.bytes += length
-    // The bytes are copied, since a view would keep the whole chunk in memory.
+    // A view would keep the whole chunk in memory.
     call[direction].push(Uint8Array.prototype.slice.call(buffer, start, end))
   }
 
-  /** Reads grpc-status, which is in the trailers of an answer, or in its headers if it has no messages. */
+  /** It is in the trailers of an answer, or in the headers without messages. */
   #onStatus(id: number, fields: readonly string[]): void {
     const status = findField(fields, 'grpc-status')
     if (status === undefined) return
@@ -190,7 +179,7 @@ export class CallTap {
   }
 }
 
-/** Returns the first value of a field. In `fields`, names and values alternate. */
+/** Returns the first value of a field. Names and values alternate in `fields`. */
 function findField(fields: readonly string[], name: string): string | undefined {
   for (let index = 0; index < fields.length; index += 2) if (fields[index] === name) return fields[index + 1]
   return undefined

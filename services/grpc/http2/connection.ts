@@ -31,60 +31,50 @@ import { SendTurns } from './streams/send-turns.ts'
 import { messagePrefixBytes, Stream, type StreamHost } from './streams/stream.ts'
 import { ConnectionStreams } from './streams/stream-table.ts'
 
-/** What a request's header block means, as cached; undefined for a malformed request. */
+/** Cached by header block; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
 
 /**
- * The receive window of the connection: the bytes that the peer may send on all streams together before a
- * WINDOW_UPDATE. Received bytes are given back at once, so a stream whose handler does not read does not
- * block the others. The windows of the streams and the memory budget bound the stored bytes.
+ * The bytes that the peer may send on all streams before a WINDOW_UPDATE. They are given back at once: a
+ * stream whose handler does not read does not block others. The windows of streams and the memory budget
+ * bound the stored bytes.
  */
 const connectionWindowBytes = 256 * 1024
 /**
- * The budget for frames that are not part of a call: each costs 1, or more if it causes more work. A
- * well-behaved peer sends few of them, except in reply to DATA, which earns it more.
+ * The budget for frames that are not part of a call: each costs 1, or more for more work. A well-behaved peer
+ * sends few of them, except in reply to DATA, which earns it more.
  */
 const controlFrames = { burst: 2_000, perSecond: 200 }
 /**
- * A peer earns this amount with each DATA frame that it receives, because it may answer each with a
- * WINDOW_UPDATE for the stream and for the connection, and with a PING to measure the bandwidth, as grpc-go
- * does. It earns 1 more for each `bytesOfOneEarned`, since it may read a large frame in pieces and send a
- * WINDOW_UPDATE for each. A DATA frame shorter than a message's prefix earns nothing: only a peer that opens
- * its windows by a few bytes at a time causes many of these.
+ * Earned with each DATA frame that the peer receives: it may answer with a WINDOW_UPDATE for the stream and
+ * the connection, and a PING to measure the bandwidth, as grpc-go does. It earns 1 more for each
+ * `bytesOfOneEarned`, since it may read a large frame in pieces. A DATA frame shorter than a prefix earns
+ * nothing: only a peer that opens its windows by a few bytes causes many of these.
  */
 const earnedByFrame = 4
 const bytesOfOneEarned = 512
-/**
- * A peer earns this amount with each stream that it begins, which may come with a PRIORITY and a
- * WINDOW_UPDATE.
- */
+/** Earned with each stream, which may come with a PRIORITY and a WINDOW_UPDATE. */
 const earnedByStream = 2
-/**
- * SETTINGS cost 1 more for every `settingsBytesOfOne` bytes, and an unwanted header block 1 more for every
- * `unwantedBlockBytesOfOne`.
- */
+/** SETTINGS, and unwanted header blocks, cost 1 more for this many bytes. */
 const settingsBytesOfOne = 48
 const unwantedBlockBytesOfOne = 64
 /**
- * A header list beyond the limit, which SETTINGS tell the peer, costs this amount, and 1 more for every
- * `longListBytesOfOne` of its block. That is more than its stream earns; but a proxy whose callers send a few
- * such lists stays within the budget.
+ * A header list beyond the announced limit costs this, and 1 more for every `longListBytesOfOne` of its
+ * block: more than its stream earns, but a proxy whose callers send a few such lists stays within the budget.
  */
 const longListCost = earnedByStream + 2
 const longListBytesOfOne = 1024
-/** The budget for resets of streams, by the peer or because of its errors. */
+/** Resets by the peer or because of its errors. */
 const resets = { burst: 10_000, perSecond: 10_000 }
-/** The time that a peer has to receive the last frames and close its end. */
+/** The time for a peer to receive the last frames and close its end. */
 const lingerMs = 1000
-/**
- * The time to wait for the peer's acknowledgement of the first GOAWAY. Streams that begin later are ignored.
- */
+/** The time to wait for the acknowledgement of the first GOAWAY. Streams that begin later are ignored. */
 const drainRoundTripMs = 10_000
 
 const drainPing = Buffer.from('drain...', 'latin1')
 const keepalivePing = Buffer.from('alive?..', 'latin1')
 
-/** One connection of an HTTP/2 server (RFC 9113), over TCP, a unix socket or TLS. */
+/** A server's side of RFC 9113, over TCP, a unix socket or TLS. */
 export class ServerConnection implements StreamHost, HeaderBlockSink {
   readonly output: Output
   readonly peer = defaultPeerSettings()
@@ -103,11 +93,11 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
   readonly #controlFrames: Budget
   readonly #resets: Budget
   /**
-   * An upper bound of `Stream.granted` over all open streams, so that not every change of settings visits all
-   * of them. It may be too high, since the stream with this value may have been closed.
+   * An upper bound of `Stream.granted` over all open streams, so that not every change of settings visits
+   * all. It may be too high after a stream has closed.
    */
   #mostGranted = 0
-  /** The streams that began in the current chunk of the socket. */
+  /** The streams that began in the current chunk. */
   #opened: Stream[] = []
   #settingsSeen = false
   #tableUpdateDue = false
@@ -147,22 +137,21 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
   }
 
   /**
-   * Accepts no more streams, in two steps (RFC 9113, 6.8): streams that the peer begins before it has
-   * received the first GOAWAY are still accepted. Closes the connection when all streams have ended.
+   * Accepts no more streams, in two steps (RFC 9113, 6.8): those that the peer begins before it receives the
+   * first GOAWAY are still accepted. Closes the connection when all have ended.
    */
   drain(): void {
     if (this.#state !== 'open') return
     this.#state = 'draining'
     this.#writeGoAway(maxStreamId, errorCodes.NO_ERROR, '')
     this.writeFrame(frameTypes.PING, 0, 0, drainPing)
-    // A peer that has not sent its SETTINGS yet cannot have begun a stream.
+    // Without SETTINGS, the peer cannot have begun a stream.
     if (this.#settingsSeen) this.#timer = setTimeout(() => this.#finishDrain(), drainRoundTripMs)
     else this.#finishDrain()
   }
 
   /**
-   * Sends all gathered bytes and ends the connection. If the peer does not close its side within `lingerMs`,
-   * the socket is destroyed.
+   * Sends the gathered bytes. If the peer does not close its side within `lingerMs`, the socket is destroyed.
    */
   end(): void {
     if (this.#state === 'ended') return
@@ -180,8 +169,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
 
   /** Sends queued data as far as the send windows and the socket have room. */
   pump(): void {
-    // `sendQueued` moves a stream that still waits to the end of the set, so the loop visits it again after
-    // the others.
+    // `sendQueued` moves a stream that still waits to the end of the set.
     for (const stream of this.turns.ready) {
       if (this.sendWindow <= 0 || this.output.room <= frameHeadBytes) return
       stream.sendQueued()
@@ -225,8 +213,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#blockMemory.resize(this.#headers.openBytes)
     if (this.#opened.length > 0) this.#notifyTurnEnd()
-    // Called once for all frames of the chunk, so that many small WINDOW_UPDATEs together allow one large
-    // DATA frame.
+    // Once for all frames of the chunk: many small WINDOW_UPDATEs together allow one large DATA frame.
     this.pump()
     this.output.release()
   }
@@ -245,7 +232,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#loseStreams()
     this.end()
-    // Further bytes of a hostile peer are not read: they fill its own buffers.
+    // Further bytes of a hostile peer fill its own buffers.
     if (error instanceof ConnectionError && error.code === errorCodes.ENHANCE_YOUR_CALM) this.#socket.pause()
   }
 
@@ -317,7 +304,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
       case frameTypes.PUSH_PROMISE:
         throw new ConnectionError('PROTOCOL_ERROR', 'PUSH_PROMISE from a client')
       default:
-        // Frames of unknown types are ignored (RFC 9113, 4.1).
+        // RFC 9113 (4.1): unknown types are ignored.
         this.#controlFrames.spend(1)
     }
   }
@@ -394,10 +381,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     this.#controlFrames.spend(1)
   }
 
-  /**
-   * Charges for a header block that belongs to no open stream: it must be decoded too, since it may change
-   * the HPACK table.
-   */
+  /** A block of no open stream must be decoded too, since it may change the HPACK table. */
   #spendForUnwantedBlock(bytes: number): void {
     this.#controlFrames.spend(1 + bytes / unwantedBlockBytesOfOne)
   }
@@ -429,7 +413,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
     this.#resets.spend(1)
     stream.close(endings.BY_PEER)
-    // A client cancels with CANCEL. Envoy sends another code when its connection to the client was lost.
+    // Clients cancel with CANCEL; Envoy sends another code when it has lost the client.
     stream.listener.onReset(buffer.readUInt32BE(start) === errorCodes.CANCEL)
   }
 
@@ -453,11 +437,11 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     this.writeFrame(frameTypes.SETTINGS, frameFlags.ACK, 0, noBytes)
   }
 
-  /** Applies a larger initial window, which widens the windows of all open streams (RFC 9113, 6.9.2). */
+  /** A larger initial window widens those of all open streams (RFC 9113, 6.9.2). */
   #onWidenedStreams(): void {
     this.#controlFrames.spend(this.turns.onAllWidened())
     if (this.peer.initialWindowBytes + this.#mostGranted <= maxWindowBytes) return
-    // `#mostGranted` may be that of a closed stream, so it is computed anew.
+    // It may be that of a closed stream.
     const streams = this.#streams.openStreams()
     this.#controlFrames.spend(streams.length)
     this.#mostGranted = Math.max(0, ...streams.map(({ granted }) => granted))
@@ -477,10 +461,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
   }
 
-  /**
-   * Ends the first step of the drain, since the peer has acknowledged the first GOAWAY or its time is over:
-   * no further streams are accepted.
-   */
+  /** The peer has acknowledged the first GOAWAY, or its time is over: no further streams are accepted. */
   #finishDrain(): void {
     clearTimeout(this.#timer)
     this.#state = 'drained'
@@ -521,9 +502,9 @@ const noBytes = Buffer.alloc(0)
 const maxHeadersFrameBytes = 16_384
 
 /**
- * Detects peers that have disappeared without closing the connection: pings after an interval without
- * received bytes, and disconnects after another one. Before it disconnects, it lets the sockets be read once
- * more: after a suspension of the process, timers run before the answers that wait in the sockets are read.
+ * Pings after an interval without received bytes, and disconnects after another one. Before that it lets the
+ * sockets be read once more: after a suspension of the process, timers run before the waiting answers are
+ * read.
  */
 class Keepalive {
   readonly #ping: () => void
@@ -540,15 +521,12 @@ class Keepalive {
     this.#timer = setInterval(() => this.#check(), intervalMs)
   }
 
-  /** Records that bytes from the peer have arrived. */
+  /** Bytes have arrived. */
   onData(): void {
     this.#hasData = true
   }
 
-  /**
-   * Records that the peer has sent SETTINGS. A peer that sends none within the first interval is
-   * disconnected.
-   */
+  /** SETTINGS have arrived. A peer that sends none in the first interval is disconnected. */
   onEstablished(): void {
     this.#isEstablished = true
   }

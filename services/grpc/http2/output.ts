@@ -2,28 +2,24 @@ import type { Duplex } from 'node:stream'
 import { atTurnEnd } from '../calls/at-turn-end.ts'
 
 /**
- * The largest write to a socket, and the size of the buffer for it. All messages that arrive from a
- * producer's socket in one chunk fit. With a smaller size, a relay of such messages copied half of them
- * twice.
+ * The largest write, and the size of its buffer. All messages that arrive from a producer in one chunk fit;
+ * with less, a relay copied half of them twice.
  */
 const largeBytes = 64 * 1024
 /**
- * The size of the smaller buffers. Most connections need no more in one turn of the event loop, so that many
- * of them can write at once with little memory.
+ * Most connections need no more in one turn of the event loop, so that many can write at once with little
+ * memory.
  */
 const smallBytes = 4 * 1024
 /**
- * While a chunk is still being read, complete answers are written as soon as they have this many bytes, which
- * is about fifty rate limit decisions: the peer can process the first ones while this process reads on. A
- * peer with 100 calls in flight is 1.4 times as fast with this.
+ * While a chunk is being read, complete answers are written from this many bytes on, about fifty rate limit
+ * decisions: the peer can process them meanwhile. A peer with 100 calls in flight is 1.4 times as fast with
+ * this.
  */
 const partBytes = 2048
-/**
- * While more bytes than this wait for the peer to read, nothing is read from it: further requests would only
- * create more answers.
- */
+/** While more bytes wait for the peer, nothing is read from it: requests would only create more answers. */
 const maxUnsentBytes = 1024 * 1024
-/** Unused buffers, which all connections of the process share, so that idle connections hold none. */
+/** Shared by all connections, so that idle ones hold none. */
 const spareLarge: Buffer[] = []
 const maxSpareLarge = 64
 const spareSmall: Buffer[] = []
@@ -32,16 +28,15 @@ const maxSpareSmall = 1024
 const noBuffer = Buffer.alloc(0)
 
 /**
- * Gathers the output of a connection into few writes for each turn of the event loop. Bytes of a buffer that
- * the kernel has not taken yet belong to the socket: new frames are written after them, or into another
- * buffer.
+ * Gathers the output of a connection into few writes for each turn of the event loop. Bytes that the kernel
+ * has not taken belong to the socket: new frames go after them, or into another buffer.
  */
 export class Output {
   readonly #socket: Duplex
   readonly #onRoom: () => void
-  /** The buffer into which the callers of `reserve` write. */
+  /** Callers of `reserve` write here. */
   target: Buffer = noBuffer
-  /** The bytes of `target` from `#start` to before `#end` were added and not written yet. */
+  /** The bytes from `#start` to before `#end` were added and not written yet. */
   #start = 0
   #end = 0
   #held = false
@@ -49,14 +44,13 @@ export class Output {
   #congested = false
   #closed = false
 
-  /** `onRoom` is called when `room` may have grown: after a write, or when the socket has drained. */
+  /** @param onRoom called when `room` may have grown: after a write, or when the socket has drained */
   constructor(socket: Duplex, onRoom: () => void) {
     this.#socket = socket
     this.#onRoom = onRoom
     socket.on('drain', () => {
       this.#congested = false
-      // A TLS socket never takes a write at once. Without this, each write of a large message would take a
-      // new buffer.
+      // A TLS socket never takes a write at once: each write of a large message would take a new buffer.
       this.#reuseBuffer(this.#start === this.#end && socket.writableLength === 0)
       socket.resume()
       onRoom()
@@ -64,16 +58,16 @@ export class Output {
   }
 
   /**
-   * The number of bytes of DATA frames that may be added now; 0 while the socket is congested. Other frames
-   * may always be added, since each stream has few of them.
+   * The room for DATA frames; 0 while the socket is congested. Other frames may always be added, since each
+   * stream has few.
    */
   get room(): number {
     return this.#congested ? 0 : largeBytes - (this.#end - this.#start)
   }
 
   /**
-   * Reserves `bytes` bytes, at most `largeBytes`. Returns their offset in `target`; the caller must fill them
-   * before it calls anything else.
+   * Reserves at most `largeBytes`. Returns their offset in `target`; the caller fills them before it calls
+   * anything else.
    */
   reserve(bytes: number): number {
     if (this.#end - this.#start + bytes > largeBytes) this.#write()
@@ -97,10 +91,7 @@ export class Output {
     this.#held = true
   }
 
-  /**
-   * Writes the added bytes if there are at least `partBytes`. To be called after each answer while others may
-   * follow in this turn.
-   */
+  /** After each answer while others may follow in this turn: writes if there are at least `partBytes`. */
   writePart(): void {
     if (!this.#congested && this.#end - this.#start >= partBytes) this.flush()
   }
@@ -110,7 +101,7 @@ export class Output {
     this.flush()
   }
 
-  /** Writes all added bytes, and calls `onRoom` if more may be added. */
+  /** Calls `onRoom` if more may be added. */
   flush(): void {
     this.#scheduled = false
     if (this.#end === this.#start) return
@@ -118,7 +109,7 @@ export class Output {
     if (!this.#congested && !this.#closed) this.#onRoom()
   }
 
-  /** Discards all bytes that are added later. */
+  /** Bytes that are added later are discarded. */
   close(): void {
     this.#closed = true
   }
@@ -128,8 +119,7 @@ export class Output {
     const bytes = this.target.subarray(this.#start, this.#end)
     this.#start = this.#end
     if (!this.#closed && socket.writable && bytes.length > 0) {
-      // `write` also returns false for a write as large as the socket's high-water mark that the kernel has
-      // taken.
+      // `write` also returns false for a large write that the kernel has taken.
       this.#congested = !socket.write(bytes) && socket.writableLength > 0
       if (socket.writableLength > maxUnsentBytes) socket.pause()
     }
@@ -137,8 +127,8 @@ export class Output {
   }
 
   /**
-   * Takes a buffer with room for the unwritten bytes and `bytes` more. The previous buffer is free if none of
-   * its bytes were written; otherwise the socket may still use it.
+   * Takes a buffer for the unwritten bytes and `bytes` more. The previous one is free unless the socket may
+   * still use it.
    */
   #takeBuffer(bytes: number): void {
     const before = this.target
@@ -153,10 +143,7 @@ export class Output {
     this.#end = added
   }
 
-  /**
-   * Frees the buffer if the socket has taken all bytes. The buffer of a destroyed socket is not kept for
-   * other connections, since the socket may still use it.
-   */
+  /** Frees a buffer that the socket has taken, but not that of a destroyed socket, which may still use it. */
   #reuseBuffer(allTaken: boolean): void {
     if (!allTaken) return
     if (!this.#socket.destroyed) keepSpare(this.target)

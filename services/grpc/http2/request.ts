@@ -1,23 +1,20 @@
 import type { HeaderBlock } from './hpack/hpack-decoder.ts'
 
-/** The head of a request, valid by RFC 9113 (8.1 to 8.3). */
+/** Valid by RFC 9113 (8.1 to 8.3). */
 export interface RequestHead {
   readonly method: string
   readonly path: string
-  /** Alternating names and values, without the pseudo-header fields. */
+  /** Names and values alternate, without pseudo-header fields. */
   readonly fields: readonly string[]
   readonly contentLength: number | undefined
-  /** True if the fields exceed the limit; then `fields` has only the first ones. */
+  /** True if the fields exceed the limit, and only the first are here. */
   readonly truncated: boolean
 }
 
 const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
-/**
- * A field value may contain no NUL, CR or LF, and neither begin nor end with a space or tab (RFC 9113,
- * 8.2.1).
- */
+/** No NUL, CR or LF, and no space or tab at either end (RFC 9113, 8.2.1). */
 const forbiddenInValue = /[\0\r\n]|^[ \t]|[ \t]$/
-/** Fields about the connection, which HTTP/2 forbids (RFC 9113, 8.2.2). */
+/** HTTP/2 forbids fields about the connection (RFC 9113, 8.2.2). */
 const connectionFields = new Set([
   'connection',
   'keep-alive',
@@ -27,10 +24,7 @@ const connectionFields = new Set([
 ])
 const requestPseudoFields = new Set([':method', ':scheme', ':authority', ':path'])
 
-/**
- * Returns the head of a request. Returns undefined for a malformed one, which is a stream error (RFC 9113,
- * 8.1.1).
- */
+/** Undefined for a malformed request, a stream error (RFC 9113, 8.1.1). */
 export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | undefined {
   const pseudo = new Map<string, string>()
   const regular: string[] = []
@@ -54,7 +48,7 @@ export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | 
   return { method: method ?? '', path: path ?? '', fields: regular, contentLength, truncated }
 }
 
-/** Returns whether the fields are valid trailers; pseudo-header fields are not allowed (RFC 9113, 8.1). */
+/** Trailers have no pseudo-header fields (RFC 9113, 8.1). */
 export function areTrailers({ fields }: HeaderBlock): boolean {
   for (let index = 0; index < fields.length; index += 2) {
     if (!isRegularField(fields[index] ?? '', fields[index + 1] ?? '')) return false
@@ -66,7 +60,7 @@ function isRegularField(name: string, value: string): boolean {
   return fieldName.test(name) && !connectionFields.has(name) && (name !== 'te' || value === 'trailers')
 }
 
-/** Returns the content-length; undefined without one, NaN for an invalid one or two different ones. */
+/** Undefined without one, NaN for an invalid one or two different ones. */
 function parseContentLength(fields: readonly string[]): number | undefined {
   let length: number | undefined
   for (let index = 0; index < fields.length; index += 2) {

@@ -11,7 +11,7 @@ import {
 const maxMaxFrameBytes = 2 ** 24 - 1
 const settingBytes = 6
 
-/** The settings of the peer (RFC 9113, 6.5.2) that affect a server which never pushes. */
+/** Those of RFC 9113 (6.5.2) that affect a server which never pushes. */
 export interface PeerSettings {
   headerTableBytes: number
   initialWindowBytes: number
@@ -27,7 +27,7 @@ export function defaultPeerSettings(): PeerSettings {
 }
 
 /**
- * Reads the payload of a SETTINGS frame into `settings`. Unknown settings are ignored.
+ * Unknown settings are ignored.
  *
  * @throws ConnectionError for an invalid value
  */
@@ -58,7 +58,7 @@ function readSetting(settings: PeerSettings, id: number, value: number): void {
   }
 }
 
-/** Returns the server's SETTINGS frame. Settings that are not in it have the defaults of RFC 9113. */
+/** Other settings have the defaults of RFC 9113. */
 export function settingsFrame(maxConcurrentStreams: number, maxHeaderListBytes: number): Buffer {
   const settings = [
     [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],

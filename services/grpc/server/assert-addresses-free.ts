@@ -4,10 +4,9 @@ import { findSocketPathProblem } from '@tollway/chassis/net/unix-socket-path.ts'
 import type { GrpcAddressSettings } from './server-settings.ts'
 
 /**
- * Checks at the start of the process that the addresses of its settings can be bound. The servers bind them
- * only when the configuration and the backend are available, which can take arbitrarily long. Nothing listens
- * during the check; see `findTakenPorts`. With `reusePort` the gRPC port is not checked here, since the
- * parent process has checked it.
+ * Checks at the start that the addresses can be bound. The servers bind them only when the configuration and
+ * the backend are available, which can take long. Nothing listens meanwhile; see `findTakenPorts`. With
+ * `reusePort` the parent process has checked the gRPC port.
  *
  * @param others the other ports of the service
  * @throws Error with every setting whose address cannot be bound, and why
@@ -30,7 +29,7 @@ async function findSocketProblem(path: string): Promise<string | undefined> {
   return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens on it' : undefined)
 }
 
-/** Returns whether a process listens on the socket; if none does, a server replaces the file. */
+/** If no process listens, a server replaces the file. */
 function isServed(path: string): Promise<boolean> {
   return new Promise(resolve => {
     const client = connect(path)

@@ -1,23 +1,20 @@
 import type { GrpcLimits } from '../server.ts'
 
 /**
- * The share by which the age limit of a connection varies at random, so that connections that began together
- * do not end together.
+ * The age limit varies at random by this share, so that connections that began together do not end together.
  */
 const jitter = 0.1
 
 interface AgingConnection {
-  /** Asks the peer to start no more calls on this connection. */
+  /** Asks the peer for no more calls on this connection. */
   drain(): void
-  /** Aborts the calls that still run, and closes the connection. */
+  /** Aborts running calls, and closes the connection. */
   cut(): void
 }
 
 /**
- * Starts the timers that drain a connection at its age limit, and cut it after the grace period. Returns a
- * function that stops them.
- *
- * @param random returns a number uniform in [0, 1)
+ * Drains a connection at its age limit, and cuts it after the grace period, until the returned function is
+ * called.
  */
 export function startAging(
   { maxConnectionAgeMs, maxConnectionAgeGraceMs }: GrpcLimits,

@@ -16,22 +16,22 @@ import { type Listener, openListener } from './listener.ts'
 import { peerName } from './peer-name.ts'
 import { type ConnectionContext, type ServedConnection, serveConnection } from './serve-connection.ts'
 
-/** The settings that tests replace. */
+/** Tests replace these settings. */
 export type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 'keepaliveMs'>
 
 const defaultSettings: SocketServerSettings = {
   clock: systemClock,
   random: Math.random,
-  // A vanished peer is detected after two to three intervals: in less than half a minute.
+  // A vanished peer is detected after two to three intervals.
   keepaliveMs: 9_000,
 }
 
-/** The time that peers have to receive the status of calls that were aborted at the end of a drain. */
+/** The time in which peers can receive the status of calls that a drain has aborted. */
 const cutFlushMs = 500
 
 /**
- * Creates a gRPC server, which implements the contract `GrpcServer` with HTTP/2 over sockets: `http2/` has
- * the connections with their streams and frames, and `calls/` runs the handlers on the streams.
+ * Implements `GrpcServer` with HTTP/2 over sockets: `http2/` has the connections with their streams and
+ * frames, `calls/` runs the handlers.
  */
 export function createGrpcServer(
   options: GrpcServerOptions,
@@ -59,7 +59,7 @@ export function createGrpcServer(
   }
 }
 
-/** Creates the keeper of a server's listeners and of their connections. */
+/** Keeps the listeners of a server and their connections. */
 function createConnections(context: ConnectionContext) {
   const listeners = new Set<Listener>()
   const open = new Set<ServedConnection>()
@@ -96,8 +96,8 @@ function createConnections(context: ConnectionContext) {
       for (const { calls } of open) calls.cutAll(error)
     },
     /**
-     * Resolves when no connection is left. After the grace period the remaining peers have `cutFlushMs` to
-     * take the sent bytes; then their connections are destroyed.
+     * Resolves when no connection is left. After the grace period the peers have `cutFlushMs` to take the
+     * sent bytes.
      */
     async closed(graceOver: Promise<void>): Promise<void> {
       await Promise.race([allClosed, graceOver])
@@ -112,7 +112,7 @@ function createConnections(context: ConnectionContext) {
   }
 }
 
-/** Returns the methods by their paths. Throws when a path occurs twice, which is a programming error. */
+/** @throws Error when a path occurs twice, a programming error */
 export function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
   const index = new Map<string, AnyMethod>()
   for (const method of methods) {
@@ -122,20 +122,18 @@ export function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string,
   return index
 }
 
-/** The operations of a server that a drain needs. */
+/** What a drain needs of a server. */
 interface Drainable {
-  /** Accepts no more connections, and sends GOAWAY to every peer, so that they begin no more calls. */
+  /** Accepts no more connections, and sends GOAWAY, so that peers begin no more calls. */
   stopAccepting(): void
-  /** Resolves when no calls run except health watches, which do not end by themselves. */
+  /** Health watches do not end by themselves. */
   onlyWatchesLeft(): Promise<void>
   cutCalls(error: GrpcError): void
-  /**
-   * Resolves when no connection is left. Connections that are left at the end of the grace period are closed.
-   */
+  /** Resolves when no connection is left; closes those that are left at the end of the grace period. */
   closed(graceOver: Promise<void>): Promise<void>
 }
 
-/** Creates the method `drain` of a server, as `GrpcServer` documents it. */
+/** See `GrpcServer.drain`. */
 export function createDrain(
   health: HealthTable | undefined,
   server: Drainable,
@@ -145,7 +143,7 @@ export function createDrain(
 
   async function drain(): Promise<void> {
     health?.drain()
-    // Waits for a turn of the event loop: in it, each Watch sends NOT_SERVING, before GOAWAY is sent.
+    // In this turn, each Watch sends NOT_SERVING, before GOAWAY is sent.
     await new Promise(resolve => setImmediate(resolve))
     server.stopAccepting()
     await Promise.race([server.onlyWatchesLeft(), graceOver])

@@ -1,19 +1,17 @@
 import type { AnyMethod, Call, Codec, Method } from '../server.ts'
 import { GrpcError } from '../status.ts'
 
-/** The message `grpc.health.v1.HealthCheckRequest`. The name `''` stands for the whole server. */
+/** `grpc.health.v1.HealthCheckRequest`. */
 interface HealthRequest {
   readonly service: string
 }
 
-/**
- * The message `grpc.health.v1.HealthCheckResponse`. The status is one of `servingStatus`, or 0 for UNKNOWN.
- */
+/** `grpc.health.v1.HealthCheckResponse`: one of `servingStatus`, or 0 for UNKNOWN. */
 interface HealthResponse {
   readonly status: number
 }
 
-/** The numbers of `grpc.health.v1.HealthCheckResponse.ServingStatus`. */
+/** `grpc.health.v1.HealthCheckResponse.ServingStatus`. */
 export const servingStatus = { SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } as const
 
 export const healthCheckPath = '/grpc.health.v1.Health/Check'
@@ -90,8 +88,8 @@ export function healthMethods(
 }
 
 /**
- * Yields the current status at once, and then each change. A slow reader may miss statuses in between, but
- * always gets the latest one.
+ * Yields the current status and each change. A slow reader may miss statuses in between, but never the
+ * latest.
  */
 async function* watchStatus(table: HealthTable, service: string, call: Call): AsyncGenerator<HealthResponse> {
   let sent: number | undefined
@@ -128,7 +126,7 @@ const healthServerCodec: Codec<HealthRequest, HealthResponse> = {
   encode: ({ status }) => Uint8Array.of(0x08, status),
 }
 
-/** The codec for a client: it encodes requests and decodes answers. */
+/** A client encodes requests and decodes answers. */
 export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   decode(bytes) {
     const status = fieldOne(bytes, wireTypes.VARINT)
@@ -143,15 +141,14 @@ export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   },
 }
 
-/** The longest service name that a client may send, in bytes: the length fits into a varint of one byte. */
+/** The length must fit into a varint of one byte. */
 const maxServiceBytes = 127
 
 const wireTypes = { VARINT: 0, FIXED64: 1, LENGTH: 2, FIXED32: 5 } as const
 
 /**
- * Returns the last value of field 1 in a protobuf message; undefined without one. The request and the answer
- * of a health check have no other field; unknown fields are skipped, as protobuf requires. Throws for
- * malformed bytes.
+ * Returns the last value of field 1, the only one in health checks; skips unknown fields, as protobuf
+ * requires. Throws for malformed bytes.
  */
 function fieldOne(bytes: Uint8Array, wireType: number): Uint8Array | number | undefined {
   let found: Uint8Array | number | undefined

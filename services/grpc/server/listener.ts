@@ -36,9 +36,7 @@ export async function openListener(
   }
 }
 
-/**
- * Binds the address. A socket file on which no process listens was left by a killed process, and is replaced.
- */
+/** A socket file on which no process listens was left by a killed process, and is replaced. */
 async function bindOrReplace(server: Server, address: ListenAddress): Promise<void> {
   try {
     await bind(server, address)
@@ -54,7 +52,7 @@ function bind(server: Server, address: ListenAddress): Promise<void> {
     server.once('error', reject)
     const onListening = () => {
       server.off('error', reject)
-      // An accept that fails, such as with EMFILE, affects only the connection to be accepted.
+      // A failed accept, such as with EMFILE, affects only its connection.
       server.on('error', () => {})
       resolve()
     }
@@ -72,10 +70,7 @@ function boundAddress(server: Server, asked: ListenAddress): BoundAddress {
   return { host: asked.host, port: typeof address === 'object' && address ? address.port : asked.port }
 }
 
-/**
- * Returns whether a socket file may be replaced: only if a connection to it is refused, which proves that no
- * process listens. A file that is not a socket is never replaced.
- */
+/** A socket file may be replaced only if a connection is refused, which proves that no process listens. */
 async function isStale(socketPath: string, bindError: unknown): Promise<boolean> {
   if (!isCode(bindError, 'EADDRINUSE')) return false
   if (!(await lstat(socketPath)).isSocket()) return false

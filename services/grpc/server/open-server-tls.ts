@@ -3,7 +3,6 @@ import { checkSubjectAltName, TlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '../server.ts'
 import type { GrpcServerSettings } from './server-settings.ts'
 
-/** The settings of a gRPC server's TLS. */
 export type ServerTlsSettings = Pick<
   GrpcServerSettings,
   'grpcServerTls' | 'grpcServerCertFile' | 'grpcServerKeyFile' | 'grpcClientCaFile' | 'grpcClientSan'
@@ -11,16 +10,13 @@ export type ServerTlsSettings = Pick<
 
 interface ServerTlsOptions {
   readonly log: Log
-  /**
-   * Called each time the files were read: at the start, and after each change. `succeeded` tells whether they
-   * were valid.
-   */
+  /** Called each time the files were read: at the start, and after each change. */
   onLoad?(succeeded: boolean): void
 }
 
 /**
- * Opens the TLS of a gRPC server; returns undefined if the settings disable TLS. The files are read again
- * when they change. If they have become invalid, a warning is logged and the last valid files stay in use.
+ * Undefined if the settings disable TLS. If changed files are invalid, a warning is logged and the last valid
+ * ones stay in use.
  *
  * @throws Error that names the settings and files that are missing or invalid
  */
@@ -55,7 +51,7 @@ export function openServerTls(
   }
 }
 
-/** Throws for TLS settings that need another setting which is not set. */
+/** Throws for settings that need another one. */
 function checkTogether(settings: ServerTlsSettings): void {
   const { grpcServerCertFile, grpcServerKeyFile, grpcClientCaFile, grpcClientSan } = settings
   if (!settings.grpcServerTls) {

@@ -3,7 +3,7 @@ interface Remote {
   readonly remotePort?: number | undefined
 }
 
-/** Returns the name of a socket's peer for `Call.peer`: `host:port`, with brackets for IPv6, or `unix`. */
+/** Returns `Call.peer`: `host:port`, with brackets for IPv6, or `unix`. */
 export function peerName({ remoteAddress, remotePort }: Remote): string {
   if (!remoteAddress) return 'unix'
   return `${remoteAddress.includes(':') ? `[${remoteAddress}]` : remoteAddress}:${remotePort}`

@@ -19,10 +19,7 @@ export interface ConnectionContext {
   readonly clock: Clock
   /** Returns a number uniform in [0, 1). */
   readonly random: () => number
-  /**
-   * The time without received bytes after which a connection is pinged. After as long again without an
-   * answer, the connection is closed.
-   */
+  /** See `ConnectionOptions.keepaliveMs`. */
   readonly keepaliveMs: number
 }
 
@@ -31,10 +28,10 @@ export interface ServedConnection {
   readonly calls: CallRegister
 }
 
-/** The limit of a request's headers that are not metadata: path, authority, content-type and so on. */
+/** The limit of headers that are not metadata: path, authority, content-type and so on. */
 const transportFieldsBytes = 8 * 1024
 
-/** Serves gRPC on one connection: TCP, a unix socket or TLS. `peer` is the value of `Call.peer`. */
+/** @param peer the value of `Call.peer` */
 export function serveConnection(
   socket: Duplex,
   peer: string,

@@ -10,12 +10,9 @@ import {
 import type { ListenAddress } from '../server.ts'
 
 const port = integer(0, 65_535)
-/** The smallest allowed REQUEST_MEMORY_BYTES: twice the default limit of a request message. */
+/** Twice the default limit of a request message. */
 const minRequestMemoryBytes = 8 * 1024 * 1024
 
-/**
- * The settings of a service's gRPC server. Their defaults differ between services only in the two parameters.
- */
 export function grpcServerSettings(
   defaultPort: string,
   requestMemoryBytes: number = defaultRequestMemoryBytes,
@@ -88,11 +85,11 @@ export type GrpcServerSettings = SettingValues<ReturnType<typeof grpcServerSetti
 
 export interface GrpcAddressSettings
   extends Pick<GrpcServerSettings, 'grpcHost' | 'grpcPort' | 'grpcUnixSocket'> {
-  /** Whether other processes of the service share the port. Each service has its own setting for this. */
+  /** Each service has its own setting for this. */
   readonly reusePort: boolean
 }
 
-/** Returns the address to listen on: the unix socket if GRPC_UDS is set, otherwise the host and the port. */
+/** The unix socket if GRPC_UDS is set. */
 export function grpcAddress({
   grpcUnixSocket,
   grpcHost,

@@ -97,11 +97,7 @@ export class Handshakes {
   }
 }
 
-/**
- * Returns the credentials as options of a TLS server.
- *
- * @throws Error if client certificates are required but `ca` is missing
- */
+/** @throws Error if client certificates are required but `ca` is missing */
 export function contextOptions(tls: ServerTls): SecureContextOptions {
   const { cert, key, ca } = tls.credentials()
   if (tls.requireClientCert && !ca) {
@@ -115,7 +111,7 @@ function findPeerProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   return findClientProblem(tls, socket)
 }
 
-/** Returns why a connection is rejected because of its client certificate; undefined if it is accepted. */
+/** Undefined if the client certificate is accepted. */
 export function findClientProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (!tls.requireClientCert) return undefined
   const certificate = socket.getPeerX509Certificate()

@@ -7,21 +7,19 @@ import type { RedisLogSetup } from './setup.ts'
 interface QueuedEntry {
   readonly bytes: Uint8Array
   readonly receivedMs: number
-  /**
-   * The progress after this entry. Undefined for an entry that must reach Redis together with the next one.
-   */
+  /** Undefined for an entry that must reach Redis together with the next. */
   readonly progress: StoredProgress | undefined
 }
 
-/** One script appends at most this much, unless a single entry is larger. */
+/** One script appends at most this much, except a single larger entry. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
-/** At most this many consecutive entries without progress are kept together with the next one. */
+/** Consecutive entries without progress that are kept together with the next. */
 const maxTiedEntries = 8
 
 const measureEntry = ({ bytes }: QueuedEntry) => bytes.length + logEntryOverheadBytes
 
-/** The entries that a request's producer has appended and Redis has not acknowledged, oldest first. */
+/** Entries that Redis has not acknowledged, oldest first. */
 export class AppendQueue {
   readonly #setup: RedisLogSetup
   readonly #directoryEntry: DirectoryEntry
@@ -29,10 +27,10 @@ export class AppendQueue {
   readonly #stored: StoredEntries
   #entries: QueuedEntry[] = []
   #bytes = 0
-  /** The position, in the request, of the first queued entry. */
+  /** The position of the first queued entry in the request. */
   #first: number
   #batchLength = 0
-  /** The last command has Redis drop the entries below this position; 0 for none. */
+  /** Redis drops the entries below this position with the last command; 0 for none. */
   #dropBelow = 0
 
   constructor(setup: RedisLogSetup, directoryEntry: DirectoryEntry, ring: Ring) {
@@ -51,15 +49,12 @@ export class AppendQueue {
     return this.#bytes
   }
 
-  /** The bytes of the entries that Redis stores. */
+  /** The bytes of entries that Redis stores. */
   get storedBytes(): number {
     return this.#stored.bytes
   }
 
-  /**
-   * Whether Redis stores so many entries that the ring has dropped that it is worth a command to drop them
-   * there.
-   */
+  /** Redis stores enough entries that the ring has dropped to be worth a command. */
   get isTrimDue(): boolean {
     return this.#stored.isTrimDue(this.#bytes)
   }
@@ -75,9 +70,9 @@ export class AppendQueue {
   }
 
   /**
-   * Sends the first batch of the queue, and drops the entries in Redis that the ring has dropped. Only one
-   * batch is in flight, so that a repeated batch cannot overtake the next. Returns `ok`, `missing`, `moved`,
-   * or the JSON of the request's end.
+   * Sends the first batch, and drops entries in Redis that the ring has dropped. Only one batch is in flight,
+   * so that a repeated batch cannot overtake the next. Returns `ok`, `missing`, `moved`, or the JSON of the
+   * end.
    */
   async send(): Promise<string> {
     const { keys, commands } = this.#setup
@@ -97,7 +92,7 @@ export class AppendQueue {
     return String(reply)
   }
 
-  /** Removes the last batch from the queue: Redis has acknowledged it. */
+  /** Redis has acknowledged the last batch. */
   acknowledge(): void {
     for (const entry of this.#entries.splice(0, this.#batchLength)) {
       this.#count(-measureEntry(entry))
@@ -123,7 +118,7 @@ export class AppendQueue {
     return length + this.#measureTied(length)
   }
 
-  /** Returns the number of entries behind the first `length` ones that must be sent together with those. */
+  /** How many entries behind the first `length` must be sent together with those. */
   #measureTied(length: number): number {
     let tied = 0
     while (tied < maxTiedEntries && length + tied < this.#entries.length) {
@@ -134,17 +129,11 @@ export class AppendQueue {
   }
 }
 
-/**
- * Redis may store this share more than the ring, or this many bytes more, before entries are dropped there,
- * so that not every command drops entries.
- */
+/** How much more than the ring Redis may store, so that not every command drops entries. */
 const trimShare = 1 / 16
 const minTrimBytes = 2 * 1024
 
-/**
- * The sizes of the entries that Redis stores. An entry that the ring has dropped is dropped here, too, when
- * `isTrimDue`.
- */
+/** An entry that the ring has dropped is dropped here, too, when `isTrimDue`. */
 class StoredEntries {
   readonly #ring: Ring
   /** The size of each entry, oldest first. */
@@ -152,7 +141,7 @@ class StoredEntries {
   #first: number
   #bytes: number
 
-  /** @param ring the ring whose entries Redis already stores */
+  /** @param ring its entries are already in Redis */
   constructor(ring: Ring) {
     this.#ring = ring
     this.#first = ring.firstPosition
@@ -177,7 +166,7 @@ class StoredEntries {
     }
   }
 
-  /** @param queuedBytes the bytes of entries that may be in the ring but are not acknowledged by Redis */
+  /** @param queuedBytes of entries that may be in the ring but are not acknowledged */
   isTrimDue(queuedBytes: number): boolean {
     const ring = this.#ring
     if (ring.firstPosition <= this.#first) return false

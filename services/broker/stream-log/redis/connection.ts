@@ -7,15 +7,14 @@ type Argument = string | number | Uint8Array
 
 interface RedisConnectionOptions {
   /**
-   * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, `host:port`, or the path of a
-   * unix socket.
+   * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, `host:port`, or a unix socket.
    */
   readonly url: string
-  /** The TLS options for `rediss://`, in addition to host and port. */
+  /** TLS options for `rediss://`, in addition to host and port. */
   readonly tls?: TlsOptions
-  /** The timeout to connect, and for a pending reply while Redis sends nothing, in milliseconds. */
+  /** The timeout to connect, and for a pending reply while Redis sends nothing. */
   readonly stallMs: number
-  /** Returns random numbers, uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
 }
 
@@ -23,8 +22,8 @@ const redisUrlForms =
   'redis://[user[:password]@]host[:port][/database], rediss://…, host:port or the absolute path of a unix socket'
 
 /**
- * One connection to Redis, which is opened again when it is lost. Commands are neither queued while it is
- * down nor repeated: the caller decides whether to repeat a command.
+ * A connection that is opened again when it is lost. Commands are neither queued while it is down nor
+ * repeated: the caller decides that.
  */
 export class RedisConnection {
   readonly #redis: Redis
@@ -36,9 +35,7 @@ export class RedisConnection {
   #pendingReplies = 0
   #problem = 'no connection to Redis yet'
 
-  /**
-   * @throws Error with the accepted forms of the URL, without the URL itself, which may contain a password
-   */
+  /** @throws Error with the accepted forms, without the URL itself, which may contain a password */
   constructor(options: RedisConnectionOptions) {
     const url = isHostPort(options.url) ? `redis://${options.url}` : options.url
     if (!isRedisUrl(url)) throw new Error(`the address of Redis must be ${redisUrlForms}`)
@@ -53,7 +50,7 @@ export class RedisConnection {
     this.#stopSilenceWatch = watchSilence(
       this.#redis,
       options.stallMs,
-      // During the handshake, replies are pending before the connection is ready.
+      // In the handshake, replies are pending before the connection is ready.
       () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
     )
     this.#redis.on('error', (error: Error) => {
@@ -78,12 +75,12 @@ export class RedisConnection {
     return this.#ready
   }
 
-  /** Why the connection is not ready; empty if it is. */
+  /** Why the connection is not ready. */
   get problem(): string {
     return this.#problem
   }
 
-  /** Rejects if there is no connection, if it is lost before the reply, or if Redis returns an error. */
+  /** Rejects without a connection, if it is lost before the reply, or if Redis returns an error. */
   async call(command: string, ...args: readonly Argument[]): Promise<unknown> {
     this.#gatherCommands()
     this.#pendingReplies += 1
@@ -94,7 +91,7 @@ export class RedisConnection {
     }
   }
 
-  /** Resolves when the connection is ready; rejects after `timeoutMs`, and when the connection is closed. */
+  /** Rejects after `timeoutMs`, and when the connection is closed. */
   async whenReady(timeoutMs?: number): Promise<void> {
     if (this.#ready) return
     if (this.#closed) throw new Error('closed')
@@ -108,7 +105,7 @@ export class RedisConnection {
     if (!this.#ready) throw new Error(this.#problem)
   }
 
-  /** Adds a listener that is called each time the connection becomes ready or stops being ready. */
+  /** Called each time the connection becomes ready or stops being ready. */
   onChange(listener: (ready: boolean) => void): void {
     this.#listeners.push(listener)
   }
@@ -118,11 +115,11 @@ export class RedisConnection {
     this.#problem = 'closed'
     this.#stopSilenceWatch()
     this.#redis.disconnect()
-    // Notifies callers of `whenReady`.
+    // Callers of `whenReady` are notified.
     this.#notify(false)
   }
 
-  /** Collects the commands of one turn of the event loop into one write. */
+  /** One write for the commands of one turn of the event loop. */
   #gatherCommands(): void {
     const { stream } = this.#redis
     if (!this.#ready || stream.writableCorked > 0) return
@@ -149,11 +146,10 @@ function openRedis(url: string, { tls, stallMs }: RedisConnectionOptions, backof
     protocol: 2,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // With 0, commands in flight are rejected as soon as the connection is lost, and not only when the next
-    // one is ready.
+    // With 0, a lost connection rejects commands at once, and not only when the next one is ready.
     maxRetriesPerRequest: 0,
     retryStrategy: () => backoff.nextMs(),
-    // After a failover the old primary is a replica; the address leads to the new primary.
+    // After a failover the old primary is a replica, and the address leads to the new one.
     reconnectOnError: error => /^(READONLY|MASTERDOWN)/.test(error.message),
     connectTimeout: stallMs,
     disableClientInfo: true,
@@ -171,20 +167,19 @@ function isRedisUrl(url: string): boolean {
   return parsed !== null && /^rediss?:$/.test(parsed.protocol) && parsed.hostname !== ''
 }
 
-/** Converts bytes to a Buffer: of any other array, ioredis writes the numbers as text. */
+/** Returns bytes as a Buffer: of other arrays, ioredis writes the numbers as text. */
 function asIoredisArgument(argument: Argument): string | number | Buffer {
   if (typeof argument !== 'object') return argument
   return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength)
 }
 
-/** The number of checks within `stallMs`. */
+/** Checks within `stallMs`. */
 const checks = 4
 
 /**
- * Cuts a connection on which a reply is pending when no data has arrived for `stallMs`, until the returned
- * function is called. The time is counted in checks, because the process reads received data between two
- * checks: a process that was paused or busy makes a single late check, and does not take its own pause for
- * silence of Redis.
+ * Cuts a connection with a pending reply when no data has arrived for `stallMs`, until the returned function
+ * is called. Counted in checks, because received data is read between them: a process that was paused makes a
+ * single late check, and does not take its own pause for silence of Redis.
  */
 function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boolean): () => void {
   let silentChecks = 0
@@ -197,7 +192,7 @@ function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boole
   })
   const timer = setInterval(() => {
     silentChecks = isReplyPending() ? silentChecks + 1 : 0
-    // One check more, because the first one may come right after the command was sent.
+    // The first check may come right after the command was sent.
     if (silentChecks <= checks) return
     restart()
     redis.stream.destroy(new Error(`no reply for ${stallMs} ms`))
@@ -206,13 +201,10 @@ function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boole
   return () => clearInterval(timer)
 }
 
-/** The problem when Redis answers but rejects writes, because it has reached its `maxmemory`. */
+/** Redis answers but rejects writes: it has reached its `maxmemory`. */
 export const outOfMemory = 'the log is out of memory'
 
-/**
- * Returns whether Redis is out of memory. The error begins with `OOM`; from a script it may have `ERR` and
- * the script's name before it.
- */
+/** The error begins with `OOM`; from a script, `ERR` and the script's name may precede it. */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && /\bOOM command not allowed/.test(error.message)
 }

@@ -1,42 +1,36 @@
 import type { AnimationIds } from '../../wire/animation-ids.ts'
 import type { RequestEnd, RingLimits } from '../stream-log.ts'
 
-/** The entry of a request in the directory in Redis: all data that a broker needs to serve the request. */
+/** What a broker needs to serve a request, as stored in Redis. */
 export interface DirectoryEntry {
   readonly key: string
-  /** The first part of the ids of the request's messages in Redis. A later request has a greater epoch. */
+  /** The first part of ids in the stream of the request. A later request has a greater epoch. */
   readonly epoch: number
-  /** The broker to which the producer is connected, or was last. */
+  /** The broker of the producer, or the last one. */
   readonly podId: string
-  /**
-   * How often the producer has moved to another broker. Redis rejects messages and ends from earlier owners.
-   */
+  /** The moves of the producer to another broker. Redis rejects messages and ends of earlier owners. */
   readonly owner: number
-  /** If this broker is lost, the request ends after this time, or after `lostMs` if that is longer. */
+  /** A lost broker's request ends after this time, or after `lostMs` if that is longer. */
   readonly graceMs: number
   readonly ids: AnimationIds
   readonly sourceServiceId: string
   readonly route: string
   readonly traceparent: string
-  /** The time by the clock of the producer's broker, in milliseconds since the epoch. */
+  /** When the request began by the clock of the producer's broker, in milliseconds since the epoch. */
   readonly openedMs: number
   readonly limits: RingLimits
-  /** Undefined while the request is running. */
   readonly ended?: EndedAt
 }
 
 interface EndedAt {
   readonly end: RequestEnd
-  /** The broker that ended the request; undefined if that broker has an older version. */
+  /** Undefined if the ending broker has an older version. */
   readonly by?: string
-  /** The time by the clock of the broker that ended the request, in milliseconds since the epoch. */
+  /** When it ended by the clock of the ending broker, in milliseconds since the epoch. */
   readonly atMs: number
 }
 
-/**
- * An end as it is stored in Redis. `by` is the broker that wrote it; empty if that broker has an older
- * version.
- */
+/** `by` is the broker that wrote the end; empty for one of an older version. */
 export interface StoredEnd {
   readonly end: RequestEnd
   readonly by: string
@@ -61,11 +55,11 @@ export function encodeEntry(entry: Omit<DirectoryEntry, 'key' | 'epoch'>): strin
   return JSON.stringify(named)
 }
 
-/** Decodes `<epoch> <entry>`. Returns undefined for any other value, which no broker writes. */
+/** `<epoch> <entry>`. Undefined for other values, which no broker writes. */
 export function decodeEntry(key: string, value: string): DirectoryEntry | undefined {
   const space = value.indexOf(' ')
   try {
-    // Older versions of the broker write neither owner nor grace period.
+    // Older versions write neither owner nor grace period.
     return {
       owner: 0,
       graceMs: 0,

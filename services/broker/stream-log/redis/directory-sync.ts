@@ -9,8 +9,8 @@ import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 type Reply = readonly [horizon: Uint8Array, newest: Uint8Array, entries: readonly Uint8Array[]]
 
 /**
- * Keeps the directory of this broker equal to that in Redis: it takes each change from the stream of changes,
- * and periodically reads the whole directory, to repair missed changes.
+ * Keeps the directory equal to that in Redis: follows the stream of changes, and periodically reads the
+ * whole, to repair missed changes.
  */
 export class DirectorySync implements FollowedStream {
   readonly streamKey: string
@@ -37,10 +37,7 @@ export class DirectorySync implements FollowedStream {
     if (entry !== undefined) this.#learn(entry)
   }
 
-  /**
-   * Reads the whole directory, repairs differences, and follows later changes. Rejects if Redis does not
-   * answer.
-   */
+  /** Reads the whole directory, and follows later changes. Rejects if Redis does not answer. */
   async readAll(): Promise<void> {
     const { keys, commands } = this.#setup
     const names = [keys.requests, keys.epoch, keys.running, keys.changes]
@@ -56,10 +53,7 @@ export class DirectorySync implements FollowedStream {
     this.#loop.follow(this)
   }
 
-  /**
-   * Ends a request for all brokers, unless it has ended; see `endRequest`. Resolves with true if this
-   * broker's end of this kind is the effective one.
-   */
+  /** Resolves with true if this broker's end of this kind is the effective one; see `endRequest`. */
   async end(entry: DirectoryEntry, end: RequestEnd, who?: EndingBroker): Promise<boolean> {
     const answer = await endRequest(this.#setup, entry, end, who)
     if (answer === 'moved') return false
@@ -72,14 +66,11 @@ export class DirectorySync implements FollowedStream {
   }
 
   #learn(entry: DirectoryEntry): void {
-    // A request that begins at this broker is added to the directory together with its producer.
+    // A request that begins here is added together with its producer.
     if (entry.podId !== this.#setup.podId || entry.ended !== undefined) this.#directory.apply(entry)
   }
 
-  /**
-   * Ends a request that has no producer any more. Removes an ended request whose entries have expired in
-   * Redis.
-   */
+  /** Ends a request without a producer; removes an ended one whose entries have expired in Redis. */
   async #repair(entry: DirectoryEntry): Promise<void> {
     if (entry.ended !== undefined) {
       if (this.#directory.get(entry.key) === undefined) await removeExpired(this.#setup, entry)
@@ -90,7 +81,7 @@ export class DirectorySync implements FollowedStream {
   }
 }
 
-/** Returns the entries by their keys, oldest first. */
+/** Returns the entries by key, oldest first. */
 function decodeAll(pairs: readonly Uint8Array[]): ReadonlyMap<string, DirectoryEntry> {
   const found: DirectoryEntry[] = []
   for (let index = 0; index < pairs.length; index += 2) {

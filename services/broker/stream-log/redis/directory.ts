@@ -11,11 +11,9 @@ import { endGraceMs, type RedisLogSetup } from './setup.ts'
 import { type Hosted, SharedRequest } from './shared-request.ts'
 
 /**
- * The requests that this broker knows from the directory in Redis.
- *
- * Every source of changes calls `apply`: the stream of changes, the read of the whole directory, a reply to a
- * producer's command, and the last entry that a reader gets. The directory passes the change to the request,
- * and reports it to watchers and listeners.
+ * The known requests of the directory in Redis. Every source of changes calls `apply`: the stream of changes,
+ * the read of the whole, the reply to a producer's command, and the last entry that a reader gets. It passes
+ * the change to the request, and reports it to watchers and listeners.
  */
 export class Directory {
   readonly #setup: RedisLogSetup
@@ -23,9 +21,9 @@ export class Directory {
   readonly #requests = new Map<string, SharedRequest>()
   readonly #watchers = new Set<(request: LoggedRequest) => void>()
   readonly #endListeners = new Set<EndListener>()
-  /** For each key, the work in progress that begins or continues its request at this broker. */
+  /** The work that begins or continues a request here, by key. */
   readonly #beginning = new Map<string, Promise<unknown>>()
-  /** The ended requests of this broker's producers. What Redis stores of them is limited by the budget. */
+  /** Ended requests of producers here. The budget limits what Redis stores of them. */
   readonly #ended: EndedRequests
 
   constructor(setup: RedisLogSetup, loop: ReadLoop, reports: PositionReports) {
@@ -43,15 +41,12 @@ export class Directory {
     return [...this.#requests.values()].sort((a, b) => a.entry.epoch - b.entry.epoch)
   }
 
-  /** Returns the requests whose producers are at this broker and that have not ended. */
+  /** Returns the running requests whose producers are here. */
   running(): readonly LocalRequest[] {
     return [...this.#requests.values()].flatMap(({ running }) => running ?? [])
   }
 
-  /**
-   * Reports the known requests with these ids, oldest first, then each new one, until the returned function
-   * is called.
-   */
+  /** See `StreamLog.watch`. */
   watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void {
     const report = (request: LoggedRequest) => {
       if (matchesIds(wanted, request.ids)) onRequest(request)
@@ -67,8 +62,8 @@ export class Directory {
   }
 
   /**
-   * Takes an entry of the directory. A new request is reported to the watchers, unless it ended too long ago;
-   * a known request gets the new owner or the end.
+   * A new request is reported to the watchers, unless it ended too long ago; a known one gets the new owner
+   * or the end.
    */
   apply(entry: DirectoryEntry): void {
     const known = this.#requests.get(entry.key)
@@ -82,7 +77,7 @@ export class Directory {
     this.#reportEnd(known, entry.ended?.by, learned.end, learned.progress)
   }
 
-  /** Begins a request whose producer is at this broker. */
+  /** The producer is at this broker. */
   host(entry: DirectoryEntry, hosted: Hosted): LogWriter {
     const known = this.#requests.get(entry.key)
     if (known !== undefined) return known.host(entry, hosted)
@@ -93,8 +88,8 @@ export class Directory {
   }
 
   /**
-   * Runs work that begins or continues the request with this key at this broker. Works with the same key run
-   * one after the other. Until the work is done, `findUnstoredEnd` does not treat the request as lost.
+   * Runs work that begins or continues a request here, one after the other for each key. Meanwhile,
+   * `findUnstoredEnd` does not treat the request as lost.
    */
   async runExclusively<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#beginning.get(key) ?? Promise.resolve()
@@ -108,17 +103,17 @@ export class Directory {
   }
 
   /**
-   * Returns the end to store in Redis for a request that is running there, with this broker as its owner, but
-   * is no longer running here. Undefined if it is running, or about to run, at this broker.
+   * The end to store for a request that runs in Redis, with this broker as its owner, but not here. Undefined
+   * if it runs, or is about to run, here.
    */
   findUnstoredEnd({ key }: DirectoryEntry): RequestEnd | undefined {
     if (this.#beginning.has(key)) return undefined
     const known = this.#requests.get(key)
-    // A request that is unknown here began while the connection was lost, so it has no producer.
+    // An unknown request began while the connection was lost: it has no producer.
     return known === undefined ? logUnavailableEnd : known.findUnstoredEnd()
   }
 
-  /** Forgets a request that Redis has lost. The broker of its producer reports the end. */
+  /** Redis has lost the request. The broker of its producer reports the end. */
   removeLost(key: string): void {
     const known = this.#requests.get(key)
     if (known === undefined) return
@@ -128,14 +123,14 @@ export class Directory {
     if (ended === undefined) this.#reportEnd(known, podId, end, progress)
   }
 
-  /** Takes the positions of the readers at another broker. */
+  /** Takes the positions of readers at another broker. */
   takeReports(podId: string, reports: readonly PositionReport[]): void {
     for (const [key, position] of reports) {
       this.#requests.get(key)?.running?.readers.report(podId, position ?? undefined)
     }
   }
 
-  /** Checks the timeouts of all requests, and forgets those that ended long enough ago. */
+  /** Checks timeouts, and forgets requests that ended long enough ago. */
   tick(): void {
     const nowMs = this.#setup.clock.nowMs()
     for (const request of this.#requests.values()) {
@@ -145,12 +140,11 @@ export class Directory {
     this.#ended.sweep()
   }
 
-  /** Ends the reading of other brokers' requests, because Redis is unavailable. */
+  /** Redis is unavailable to readers of other brokers' requests. */
   closeRemote(): void {
     for (const request of this.#requests.values()) request.closeRemote()
   }
 
-  /** Stops the reports of new requests. */
   close(): void {
     this.#watchers.clear()
   }
@@ -166,7 +160,7 @@ export class Directory {
     request.forget()
   }
 
-  /** Reports the end to the listeners, if this broker (`by`) gave it to the request. */
+  /** Reports the end if this broker (`by`) gave it. */
   #reportEnd(
     request: SharedRequest,
     by: string | undefined,
@@ -176,10 +170,7 @@ export class Directory {
     for (const report of this.#endListeners) report(request, ...end)
   }
 
-  /**
-   * Counts what Redis stores of an ended request in the budget. The request is removed from Redis early if
-   * later ones need the room.
-   */
+  /** Counts what Redis stores of an ended request, which is removed early if later ones need the room. */
   #keep(request: SharedRequest, bytes: number): void {
     const { budget, clock } = this.#setup
     budget.spend(bytes)
@@ -193,9 +184,7 @@ export class Directory {
     })
   }
 
-  /**
-   * Forgets the request and deletes its data in Redis. If a command fails, the data expires a little later.
-   */
+  /** Forgets the request and deletes it in Redis. If a command fails, the data expires a little later. */
   async #discard(request: SharedRequest): Promise<void> {
     const { keys, commands } = this.#setup
     const { key, entry } = request
@@ -205,7 +194,7 @@ export class Directory {
   }
 }
 
-/** Removes a request from the directory in Redis if its entries have expired there. */
+/** If its entries have expired in Redis, the request is removed there. */
 export async function removeExpired({ keys, commands }: RedisLogSetup, entry: DirectoryEntry): Promise<void> {
   const { key, ids } = entry
   const names = [keys.entries(key), keys.requests, keys.running]

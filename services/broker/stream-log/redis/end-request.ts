@@ -25,9 +25,8 @@ import { endScript } from './scripts.ts'
 import { endGraceMs, type RedisLogSetup } from './setup.ts'
 
 /**
- * The result of an attempt to end a request: the end that is effective, from this or an earlier attempt;
- * `missing` if Redis has lost the request; `moved` if the producer has continued, so that this attempt is
- * rejected.
+ * The effective end, from this or an earlier attempt; `missing` if Redis has lost the request; `moved` if the
+ * producer has continued, so that this attempt is rejected.
  */
 export type EndAnswer = StoredEnd | 'missing' | 'moved'
 
@@ -37,8 +36,8 @@ export type EndingBroker = 'owner' | 'any' | { readonly uses: string }
  * Ends a request for all brokers. May be repeated: the first of several ends is effective. Rejects if Redis
  * does not answer.
  *
- * @param who ends the request only if the owner in `entry` is still the owner (`owner`), or its producer has
- * not continued it since the given number of uses (`uses`), or always (`any`)
+ * @param who `owner`: only while the owner in `entry` is still the owner; `uses`: only unless the producer
+ *   has continued since this number of uses; `any`: always
  */
 export async function endRequest(
   setup: RedisLogSetup,
@@ -65,16 +64,14 @@ export async function endRequest(
   return decodeEnd(answer === 'ok' ? text : answer)
 }
 
-/** The interval in which a broker looks for the answer of another one. */
+/** A broker looks for the answer of another one in this interval. */
 const pollMs = 50
 
 /**
- * Ends the running request of these ids if its producer is lost, at any broker; see `StreamLog.endLost`.
- *
- * A broker that has noticed the loss has recorded it in Redis. Otherwise, the producer's broker is asked
- * whether the producer is connected. If that broker neither answers nor sends a heartbeat within `answerMs`,
- * it is lost, and its producers with it. The wait advances only with replies of Redis, so a pause of Redis or
- * of this process does not make that broker seem lost.
+ * See `StreamLog.endLost`. A broker that has noticed the loss has recorded it in Redis. Otherwise, the
+ * producer's broker is asked; without an answer or a heartbeat within `answerMs`, it is lost with its
+ * producers. The wait advances only with replies of Redis, so that a pause of Redis or of this process does
+ * not make it seem lost.
  */
 export async function endLostRequest(
   setup: RedisLogSetup,
@@ -94,19 +91,19 @@ export async function endLostRequest(
   const entry = decodeEntry(run, String(value))
   if (entry === undefined || entry.podId === podId) return false
   if (!isLost && !(await isProducerLost(setup, run, entry.podId).catch(unavailable))) return false
-  // This broker's directory may be older than what was just read.
+  // The directory may be older than what was just read.
   directory.apply(entry)
   return await sync.end(entry, restartedEnd, { uses }).catch(unavailable)
 }
 
-/** Resolves with whether the broker has lost the producer, or the broker itself is lost. */
+/** Resolves with whether the producer, or its broker, is lost. */
 async function isProducerLost(setup: RedisLogSetup, run: string, podId: string): Promise<boolean> {
   const { keys, commands, timings } = setup
   const first = await readHeartbeat(setup, podId)
   await commands.call('XADD', keys.inbox(podId), 'NOMKSTREAM', '*', '', '', 'ask', run)
   for (let waitedMs = 0; waitedMs < timings.answerMs; waitedMs += pollMs) {
     const { answers } = await readHeartbeat(setup, podId)
-    // Read after the answers: a loss that the broker recorded before its answer is then seen.
+    // Read last: a loss that the broker recorded before its answer is seen.
     if ((await readProducer(setup, run)).isLost) return true
     if (answers !== first.answers) return false
     await pause(pollMs)
@@ -114,7 +111,7 @@ async function isProducerLost(setup: RedisLogSetup, run: string, podId: string):
   return (await readHeartbeat(setup, podId)).beats === first.beats
 }
 
-/** `answers` is undefined for a broker of an earlier version, which does not answer questions. */
+/** `answers` is undefined for an earlier version, which does not answer. */
 async function readHeartbeat({ keys, commands }: RedisLogSetup, podId: string) {
   const value = await commands.call('GET', keys.heartbeat(podId))
   const [beats, answers] = value instanceof Uint8Array ? String(value).split(' ') : []
@@ -128,8 +125,8 @@ async function readProducer({ keys, commands }: RedisLogSetup, run: string) {
 }
 
 /**
- * Ends the requests of these ids for all brokers, and rejects further pushes; see `StreamLog.interrupt`. The
- * rejection is stored before the directory is read, so that no request begins unnoticed in between.
+ * See `StreamLog.interrupt`. The rejection of pushes is stored before the directory is read, so that no
+ * request begins unnoticed in between.
  */
 export async function interruptRequests(
   { commands, keys }: RedisLogSetup,

@@ -16,12 +16,12 @@ const brokerLostEnd: RequestEnd = {
   how: 'lost',
   status: { code: 'ERROR', message: "the producer's broker was lost" },
 }
-/** The expiry of a running request in Redis is renewed this many times during its length. */
+/** How often the expiry of a running request is renewed during its length. */
 const refreshesPerExpiry = 3
 
 /**
- * The periodic work of a broker in Redis: its heartbeat, the end of lost brokers' requests, and expiries.
- * Also computes the health of the log.
+ * The heartbeat of a broker, the end of lost brokers' requests, and expiries. Also computes the health of the
+ * log.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions
@@ -29,8 +29,7 @@ export class Heartbeat {
   readonly #listeners = new Set<(healthy: boolean) => void>()
   readonly #stopTimers: readonly (() => void)[]
   /**
-   * Whether Redis was found to support the commands of the log. Reset with each connection, which may be to
-   * another server.
+   * Whether Redis has the commands of the log; checked for each connection, which may be to another server.
    */
   #checked = false
   #unsupported = ''
@@ -76,7 +75,7 @@ export class Heartbeat {
     return setup.commands.problem || reads.problem || this.#unsupported || notRead
   }
 
-  /** The version that is required if Redis is too old for the log; empty otherwise. */
+  /** The required version, if Redis is too old for the log. */
   get unsupported(): string {
     return this.#unsupported
   }
@@ -86,14 +85,14 @@ export class Heartbeat {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Returns how long the read connection has been down, in milliseconds; 0 if it is ready. */
+  /** For how many milliseconds the read connection has been down; 0 while it is ready. */
   readsUnavailableMs(): number {
     return this.#unavailableSinceMs === undefined
       ? 0
       : this.#options.setup.clock.monotonicMs() - this.#unavailableSinceMs
   }
 
-  /** Starts all timeouts again after the process was paused. */
+  /** Starts all timeouts again after a pause of the process. */
   extendDeadlinesAfterStall(): void {
     const { setup, directory } = this.#options
     this.#resetDeadlines()
@@ -101,7 +100,7 @@ export class Heartbeat {
     if (this.#unavailableSinceMs !== undefined) this.#unavailableSinceMs = setup.clock.monotonicMs()
   }
 
-  /** Answers another broker's question: the producer that it asked about is connected. */
+  /** The producer that another broker asked about is connected. */
   answer(): void {
     this.#heartbeats.answer().catch(() => {})
   }
@@ -137,7 +136,7 @@ export class Heartbeat {
     this.#updateHealth()
   }
 
-  /** Renews the expiry of the running requests of this broker in Redis, when it is due. */
+  /** Renews the expiries of running requests of this broker when they are due. */
   async #refreshExpiries(): Promise<void> {
     const { setup, directory } = this.#options
     const { keys, commands, clock, timings } = setup
@@ -150,7 +149,7 @@ export class Heartbeat {
     await Promise.all(names.map(name => commands.call('PEXPIRE', name, timings.orphanMs)))
   }
 
-  /** Returns a function that starts the work unless it is still in progress. */
+  /** The returned function does nothing while the work is in progress. */
   #oneAtATime(work: () => Promise<void>): () => void {
     let busy = false
     return () => {
@@ -180,17 +179,13 @@ export class Heartbeat {
   }
 }
 
-/**
- * The expiry of a heartbeat as a multiple of `lostMs`. It removes the heartbeats of brokers that are gone.
- */
+/** The expiry of a heartbeat as a multiple of `lostMs`; it removes those of brokers that are gone. */
 const expiryFactor = 3
 
 /**
- * Sends the heartbeat of this broker, and detects lost brokers.
- *
- * A heartbeat is an increasing counter. Each reader measures, by its own clock, how long the counter has not
- * changed, counting only reads that Redis has answered. Neither a difference between clocks nor an
- * unavailable Redis makes a broker seem lost.
+ * A heartbeat is an increasing counter. Each reader measures, by its own clock, how long a counter has not
+ * changed, in reads that Redis has answered: neither a difference between clocks nor an unavailable Redis
+ * makes a broker seem lost.
  */
 class PodHeartbeats {
   readonly #setup: RedisLogSetup
@@ -203,15 +198,11 @@ class PodHeartbeats {
     this.#setup = setup
   }
 
-  /**
-   * Sends the heartbeat, and reads those of the other brokers. Resolves with the time for which each has not
-   * changed, in milliseconds.
-   */
+  /** Sends the heartbeat, and resolves with the milliseconds for which each of the others has not changed. */
   async beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>> {
     const { clock, timings } = this.#setup
     await this.#send()
-    // If the whole system was paused after the last read of the heartbeats, the others could not send any in
-    // that time.
+    // If the whole system was paused after the last read, the others could not send any.
     if (clock.monotonicMs() - this.#checkedMs > timings.lostMs / 2) this.resetDeadlines()
     this.#checkedMs = clock.monotonicMs()
     for (const other of this.#seen.keys()) if (!others.has(other)) this.#seen.delete(other)
@@ -219,15 +210,12 @@ class PodHeartbeats {
     return new Map(await Promise.all(silences))
   }
 
-  /** Starts all timeouts again, because this broker could not read heartbeats for a while. */
+  /** This broker could not read heartbeats for a while. */
   resetDeadlines(): void {
     this.#seen.clear()
   }
 
-  /**
-   * Sends a heartbeat with an increased number of answers. It tells the broker that asked that the producer
-   * is connected.
-   */
+  /** The increased number of answers tells the asking broker that the producer is connected. */
   async answer(): Promise<void> {
     this.#answers += 1
     await this.#send()
@@ -257,13 +245,12 @@ class PodHeartbeats {
   }
 }
 
-/** The first version of Redis with XADD NOMKSTREAM and XTRIM MINID. */
+/** The first version with XADD NOMKSTREAM and XTRIM MINID. */
 const neededVersion = '6.2'
 
 /**
- * Returns the requirement as text if Redis lacks the commands of the log; empty if it has them. It tests the
- * commands and not the version, because other servers with the same protocol have versions of their own.
- * Other errors, such as that of a Redis that is out of memory, are ignored.
+ * The requirement as text; empty if Redis has the commands. They are tested, not the version: other servers
+ * with the protocol have versions of their own. Other errors, such as a lack of memory, are ignored.
  */
 async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
   try {

@@ -22,21 +22,17 @@ interface LocalRequestOptions {
   readonly entry: DirectoryEntry
   readonly header: Uint8Array
   readonly request: LoggedRequest
-  /** The ring of the request, if its producer comes from another broker and this broker has readers of it. */
+  /** The ring of readers here, if the producer comes from another broker. */
   readonly ring?: Ring
   readonly progress: StoredProgress
-  /** How often the request was continued. */
   readonly uses: number
-  /**
-   * Called with a directory entry that has the end, which Redis returned for a command of this request. In
-   * turn, `applyEnd` is called.
-   */
+  /** Called with the end that Redis returned for a command of this request. In turn, `applyEnd` is called. */
   readonly apply: (entry: DirectoryEntry) => void
 }
 
 /**
- * The producer waits while the queue for Redis has more bytes than the request's limit or the request's share
- * of the budget, whichever is lower. That bound is kept between these two.
+ * The producer waits while the queue for Redis has more than the limit of the request or its share of the
+ * budget, within these bounds.
  */
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
@@ -47,38 +43,34 @@ export const dataLostEnd = createLostEnd('the log has lost the request')
 const outOfMemoryEnd = createLostEnd(outOfMemory)
 
 /**
- * A request whose producer is at this broker. Local consumers read the ring in the turn in which a message
- * arrives. The entries of one turn are sent to Redis together; until Redis answers, the next batch is
- * collected.
+ * The producer is at this broker. Local consumers read the ring in the turn in which a message arrives. The
+ * entries of one turn are sent to Redis together; until it answers, the next batch is collected.
  */
 export class LocalRequest implements WritableRequest {
   readonly entry: DirectoryEntry
   readonly ring: Ring
-  /** The readers at other brokers. */
+  /** Readers at other brokers. */
   readonly readers: RemoteReaders
   readonly #options: LocalRequestOptions
   readonly #queue: AppendQueue
   readonly #command: RepeatedCommand
-  /** The only writer that may append. An earlier writer has ended with `continued`. */
+  /** Only this writer may append; an earlier one has ended with `continued`. */
   #writer: Writer
   #progress: StoredProgress
   #sending = false
-  /**
-   * Whether the next command only drops entries in Redis: it stores more than the ring, but none are queued.
-   */
+  /** The next command only drops entries: Redis stores more than the ring, but none are queued. */
   #trimsNext = false
-  /** Whether the request is no longer running at this broker: nothing more is sent to Redis. */
+  /** The request no longer runs here: nothing more is sent to Redis. */
   #over = false
-  /** Set when the producer, or the shutdown of this broker, has ended the request. */
+  /** Set when the producer, or a shutdown, has ended the request. */
   #ending: { readonly end: RequestEnd; readonly done: PromiseWithResolvers<void> } | undefined
   /** Set while the producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
   #uses: number
-  /** Whether the producer's loss still has to be stored in Redis. */
+  /** The loss of the producer still has to be stored in Redis. */
   #lossIsNew = false
   /**
-   * The end of a request whose producer did not return in time. Redis stores it, unless the producer has
-   * continued at another broker.
+   * The producer did not return in time. Redis stores this end, unless it has continued at another broker.
    */
   #overdue: RequestEnd | undefined
   #unstoredEnd: RequestEnd | undefined
@@ -108,35 +100,28 @@ export class LocalRequest implements WritableRequest {
     return this.#progress
   }
 
-  /** Whether the request is no longer running at this broker. */
   get over(): boolean {
     return this.#over
   }
 
-  /**
-   * The end of a request that cannot continue, if Redis may not have it. Undefined while the request is
-   * running.
-   */
+  /** Set for a request that cannot continue, if Redis may not have its end. */
   get unstoredEnd(): RequestEnd | undefined {
     return this.#unstoredEnd
   }
 
-  /** Whether the producer is disconnected and may return. */
+  /** The producer is disconnected and may return. */
   get isLost(): boolean {
     return this.#suspended !== undefined
   }
 
-  /** Whether the producer must wait, because the ring or the queue for Redis is full. */
+  /** The ring or the queue for Redis is full. */
   get mustWait(): boolean {
     const { budget } = this.#options.setup
     const share = Math.min(this.entry.limits.bytes, maxQueuedBytes, budget.share)
     return !this.#over && (this.ring.full || this.#queue.bytes > Math.max(minQueuedBytes, share))
   }
 
-  /**
-   * Replaces the writer, for the producer that continues the request here. Returns undefined if the request
-   * has ended.
-   */
+  /** Replaces the writer for a producer that continues here. Undefined if the request has ended. */
   resume(uses: number): Omit<ResumedRequest, 'uses'> | undefined {
     if (this.#over || this.#pendingEnd !== undefined) return undefined
     this.#suspended = undefined
@@ -149,7 +134,7 @@ export class LocalRequest implements WritableRequest {
     return { writer: this.#writer, header, progress: this.#progress }
   }
 
-  /** See `LogWriter.append`. Only the current writer calls this. */
+  /** Only the current writer calls this. */
   append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean {
     if (this.#over || this.#ending !== undefined) return true
     const receivedMs = this.#options.setup.clock.nowMs()
@@ -160,20 +145,14 @@ export class LocalRequest implements WritableRequest {
     return !this.mustWait
   }
 
-  /**
-   * Notes that the producer is disconnected: the request gets this end unless the producer returns within the
-   * grace period.
-   */
+  /** See `LogWriter.suspend`. */
   suspend(end: RequestEnd): void {
     this.#suspended = { end, untilMs: this.#options.setup.clock.monotonicMs() + this.entry.graceMs }
     this.#lossIsNew = true
     this.#schedule()
   }
 
-  /**
-   * Ends the request if its producer is disconnected. Resolves with false if the producer is connected, or
-   * has returned meanwhile.
-   */
+  /** Resolves with false if the producer is connected, or has returned meanwhile. */
   async endLost(end: RequestEnd): Promise<boolean> {
     if (this.#suspended === undefined) return false
     const { promise, resolve } = Promise.withResolvers<WriterEnd>()
@@ -183,7 +162,7 @@ export class LocalRequest implements WritableRequest {
     return (await promise).how !== 'continued'
   }
 
-  /** Ends the request. Resolves when Redis has the end; rejects with a `LogRejection` `unavailable`. */
+  /** Resolves when Redis has the end; rejects with a `LogRejection` `unavailable`. */
   async finish(end: RequestEnd): Promise<void> {
     if (this.#ending === undefined) {
       if (this.#over) return
@@ -194,10 +173,7 @@ export class LocalRequest implements WritableRequest {
     await this.#ending.done.promise
   }
 
-  /**
-   * Ends the request for a broker that shuts down, and notifies the producer. Never rejects, even if `close`
-   * comes first.
-   */
+  /** The broker shuts down. Notifies the producer. Never rejects, even if `close` comes first. */
   async shutDown(end: RequestEnd): Promise<void> {
     if (this.#over) return
     const isFirst = this.#ending === undefined
@@ -206,10 +182,7 @@ export class LocalRequest implements WritableRequest {
     await done.catch(() => {})
   }
 
-  /**
-   * Takes the end that Redis has of the request, given by its producer or by others. Returns the bytes that
-   * Redis stores of the request.
-   */
+  /** The end in Redis, given by the producer or by others. Returns the bytes that Redis stores. */
   applyEnd({ end }: StoredEnd): number {
     if (this.#over) return 0
     this.#release(end, end.how !== this.#ending?.end.how)
@@ -217,9 +190,8 @@ export class LocalRequest implements WritableRequest {
   }
 
   /**
-   * Closes a request that has no end in Redis and cannot continue. The end that the producer gave is stored
-   * later only if Redis has all entries, so that no reader of another broker takes a truncated request for a
-   * complete one.
+   * Closes a request that cannot continue and has no end in Redis. An end that the producer gave is stored
+   * later only if Redis has all entries: no reader may take a truncated request for a complete one.
    */
   close(end: RequestEnd): void {
     if (this.#over) return
@@ -228,7 +200,7 @@ export class LocalRequest implements WritableRequest {
     this.#release(end, this.#ending === undefined, problem)
   }
 
-  /** Ends the writer: the producer has continued the request at another broker, which is the new owner. */
+  /** The producer has continued at another broker, the new owner. */
   moved(): void {
     if (this.#over) return
     this.#release({ how: 'continued' }, true, 'the producer has continued in another call')
@@ -259,15 +231,15 @@ export class LocalRequest implements WritableRequest {
     this.#schedule()
   }
 
-  /** The end that Redis must store after the queued entries. */
+  /** Redis must store this end after the queued entries. */
   get #pendingEnd(): RequestEnd | undefined {
     return this.#ending?.end ?? this.#overdue
   }
 
   /**
-   * Releases the producer and stops sending to Redis. The ring may still have readers.
+   * The ring may still have readers.
    *
-   * @param isNew whether the producer is notified of the end: it has not given this end itself
+   * @param isNew whether the producer is notified: it has not given this end itself
    * @param problem why Redis does not have the end that the producer gave
    */
   #release(end: WriterEnd, isNew: boolean, problem?: string): void {
@@ -275,7 +247,7 @@ export class LocalRequest implements WritableRequest {
     this.#command.cancel()
     this.#queue.clear()
     this.readers.clear()
-    // Releases the producer's call, to which the callback refers.
+    // The callback refers to the call of the producer.
     this.ring.onRoom(() => {})
     if (end.how !== 'continued') this.ring.finish(end)
     if (isNew) this.#writer.notifyEnd(end)
@@ -295,12 +267,12 @@ export class LocalRequest implements WritableRequest {
   }
 
   async #run(): Promise<void> {
-    // Collects the entries of this turn of the event loop.
+    // Collects the entries of this turn.
     await new Promise(setImmediate)
     try {
       await this.#sendAll()
     } catch {
-      // The log was closed: nothing more is sent.
+      // The log was closed.
       this.close(logUnavailableEnd)
       return
     }
@@ -308,10 +280,7 @@ export class LocalRequest implements WritableRequest {
     if (this.#queue.length > 0 || this.#lossIsNew || this.#pendingEnd !== undefined) this.#schedule()
   }
 
-  /**
-   * Sends the queued entries and then the end or the loss. The end is sent in the turn in which the queue is
-   * found empty, so that no entry comes after it.
-   */
+  /** The end is sent in the turn in which the queue is found empty, so that no entry comes after it. */
   async #sendAll(): Promise<void> {
     while (this.#queue.length > 0 || this.#trimsNext) if (!(await this.#sendBatch())) return
     const end = this.#pendingEnd
@@ -320,7 +289,7 @@ export class LocalRequest implements WritableRequest {
     if (answer !== undefined) this.#stop(answer)
   }
 
-  /** Stores, behind all entries, that the producer is disconnected, so that other brokers learn it. */
+  /** Stored behind all entries, so that other brokers learn of the disconnected producer. */
   async #sendLoss(): Promise<void> {
     if (!this.#lossIsNew) return
     this.#lossIsNew = false
@@ -331,7 +300,7 @@ export class LocalRequest implements WritableRequest {
     if (String(answer) === 'moved') this.#stop('moved')
   }
 
-  /** Resolves with true if Redis has taken the batch, and the next one may follow. */
+  /** Resolves with true if Redis has taken the batch. */
   async #sendBatch(): Promise<boolean> {
     this.#trimsNext = false
     const answer = await this.#command.send(() => this.#queue.send())
@@ -354,10 +323,10 @@ export class LocalRequest implements WritableRequest {
 
 const retryMs = 100
 
-/** Sends one command at a time, and repeats it until Redis accepts it. */
+/** Repeats one command at a time until Redis accepts it. */
 class RepeatedCommand {
   readonly #setup: RedisLogSetup
-  /** Since when a reply is pending, in monotonic milliseconds; undefined if none is. */
+  /** Since when a reply is pending, in monotonic milliseconds. */
   #pendingSinceMs: number | undefined
   #full = false
   #cancelled = false
@@ -366,12 +335,12 @@ class RepeatedCommand {
     this.#setup = setup
   }
 
-  /** Whether Redis rejected the last command because it is out of memory. */
+  /** Redis was out of memory at the last command. */
   get full(): boolean {
     return this.#full
   }
 
-  /** Whether Redis has not accepted the command within `unavailableMs`. */
+  /** Redis has not accepted the command within `unavailableMs`. */
   get isOverdue(): boolean {
     const { clock, timings } = this.#setup
     return (
@@ -379,7 +348,7 @@ class RepeatedCommand {
     )
   }
 
-  /** Resolves with the reply; with undefined after `cancel`. Rejects if the log is closed. */
+  /** Resolves with undefined after `cancel`. Rejects if the log is closed. */
   async send<T>(command: () => Promise<T>): Promise<T | undefined> {
     const { clock, commands } = this.#setup
     this.#pendingSinceMs = clock.monotonicMs()
@@ -398,7 +367,7 @@ class RepeatedCommand {
     return undefined
   }
 
-  /** Ignores the reply to the current command, and sends no more commands. */
+  /** Ignores the reply to the current command, and sends no more. */
   cancel(): void {
     this.#cancelled = true
   }

@@ -18,7 +18,7 @@ import { type DirectoryEntry, decodeEntry, encodeEntry } from './directory-entry
 import { openScript, resumeScript } from './scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 
-/** Begins a request at this broker; see `StreamLog.open`. */
+/** See `StreamLog.open`. */
 export async function openRequest(
   setup: RedisLogSetup,
   directory: Directory,
@@ -57,16 +57,12 @@ async function storeOpening(
   return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
 }
 
-/**
- * A continuation is tried at most this many times. A try fails if, between its two commands, another call has
- * used the token or the producer has moved.
- */
+/** A try fails if, between its two commands, another call has used the token or the producer has moved. */
 const maxTries = 5
 
 /**
- * Continues a request at this broker; see `StreamLog.resume`. If its producer was at another broker, this
- * broker becomes the owner: Redis rejects later entries from the previous owner, and the request keeps all
- * entries that Redis accepted before.
+ * See `StreamLog.resume`. If the producer was at another broker, this one becomes the owner: Redis rejects
+ * later entries of the previous owner, and keeps all earlier ones.
  */
 export async function resumeRequest(
   setup: RedisLogSetup,
@@ -106,7 +102,7 @@ async function readStored({ keys, commands }: RedisLogSetup, run: string): Promi
   return { entry, header: new Uint8Array(header), owner: owner ?? '', tokens }
 }
 
-/** Resolves with undefined if the request has changed since it was read. */
+/** Undefined if the request has changed since it was read. */
 async function tryResume(
   setup: RedisLogSetup,
   directory: Directory,
@@ -116,7 +112,7 @@ async function tryResume(
   const { entry, header, owner, tokens } = await readStored(setup, resumption.run)
   const { uses } = useToken(tokens, resumption)
   if (entry.ended !== undefined) throw endedRejection(describeEnd(entry.ended.end))
-  // This broker's directory may be older than what was just read.
+  // The directory may be older than what was just read.
   directory.apply(entry)
   const local = directory.get(entry.key)?.running
   const next = local === undefined ? { ...entry, podId, owner: Number(owner) + 1 } : entry
@@ -139,10 +135,7 @@ interface TokenUse {
   readonly isNew: boolean
 }
 
-/**
- * Replaces the token in Redis. Resolves with the progress of the last entry, or with undefined if the request
- * has changed since it was read.
- */
+/** Resolves with the progress of the last entry; undefined if the request has changed since it was read. */
 async function useStoredToken(
   setup: RedisLogSetup,
   { resumption, owner, next, isNew }: TokenUse,

@@ -6,17 +6,17 @@ import type { RedisLogSetup } from './setup.ts'
 /** The readers of one request at this broker. */
 export interface ReportedReaders {
   readonly entry: DirectoryEntry
-  /** The position of the slowest reader that holds messages; undefined if no reader does. */
+  /** The position of the slowest reader that holds messages, if one does. */
   readonly slowestPosition: number | undefined
 }
 
 /**
- * A report in an inbox: the key of a request, and the position of its slowest reader at the sending broker;
- * null if no reader there holds messages.
+ * A report in an inbox: the position of the slowest reader at the sending broker; null if none there holds
+ * messages.
  */
 export type PositionReport = readonly [key: string, position: number | null]
 
-/** Decodes the reports in an inbox message, the field behind the id of the sending broker. */
+/** Decodes the field behind the id of the sending broker. */
 export function decodeReports(text: string): readonly PositionReport[] {
   return text === '' ? [] : JSON.parse(text)
 }
@@ -31,12 +31,12 @@ interface SentReport {
 const repeatShare = 1 / 5
 
 /**
- * Reports the positions of local readers to the brokers whose producers wait for them: soon after `update`,
- * otherwise periodically. A broker that gets no report for `lostMs` stops waiting for the readers.
+ * Reports positions of local readers to the brokers whose producers wait for them: soon after `update`,
+ * otherwise periodically. A broker without reports for `lostMs` stops waiting.
  */
 export class PositionReports {
   readonly #setup: RedisLogSetup
-  /** The readers that hold messages, with the report that was last sent about them. */
+  /** Readers that hold messages, with the last report about them. */
   readonly #last = new Map<ReportedReaders, SentReport | undefined>()
   #scheduled = false
 
@@ -44,10 +44,7 @@ export class PositionReports {
     this.#setup = setup
   }
 
-  /**
-   * Called when the position of the slowest reader has changed enough for a report, and when no reader holds
-   * messages any more.
-   */
+  /** The position has changed enough for a report, or no reader holds messages any more. */
   update(readers: ReportedReaders): void {
     if (readers.slowestPosition === undefined) {
       this.#remove(readers)
@@ -55,12 +52,12 @@ export class PositionReports {
     }
     if (!this.#last.has(readers)) this.#last.set(readers, undefined)
     if (this.#scheduled) return
-    // Waits for other events of this turn, which go into the same reports.
+    // Other events of this turn go into the same reports.
     this.#scheduled = true
     setImmediate(() => this.sendDue())
   }
 
-  /** Sends the reports that are due, one message to each broker. */
+  /** One message to each broker. */
   sendDue(): void {
     this.#scheduled = false
     const nowMs = this.#setup.clock.monotonicMs()
@@ -91,15 +88,15 @@ export class PositionReports {
 
   #send(podId: string, reports: readonly PositionReport[]): void {
     const { keys, commands, podId: from } = this.#setup
-    // NOMKSTREAM: the inbox of a lost broker must not be created again. A report that is lost is repeated.
+    // NOMKSTREAM: the inbox of a lost broker must not be created again. A lost report is repeated.
     const inbox = ['XADD', keys.inbox(podId), 'NOMKSTREAM', 'MAXLEN', '~', 1000, '*'] as const
     commands.call(...inbox, from, JSON.stringify(reports)).catch(() => {})
   }
 }
 
 /**
- * Makes a producer wait for readers at other brokers: for each such broker, its ring has a cursor at the
- * position of the slowest reader there.
+ * Makes a producer wait for readers at other brokers: the ring has a cursor at the position of the slowest
+ * reader of each.
  */
 export class RemoteReaders {
   readonly #setup: RedisLogSetup
@@ -111,9 +108,7 @@ export class RemoteReaders {
     this.#ring = ring
   }
 
-  /**
-   * Takes a report of a broker: the position of its slowest reader, or undefined if no reader holds messages.
-   */
+  /** @param position of the slowest reader; undefined if none holds messages */
   report(podId: string, position: number | undefined): void {
     if (position === undefined || this.#ring.end !== undefined) {
       this.#drop(podId)
@@ -126,14 +121,14 @@ export class RemoteReaders {
     pod.cursor.seek(position)
   }
 
-  /** Removes the brokers that have sent no report for `lostMs`. */
+  /** Removes brokers without a report for `lostMs`. */
   dropSilent(): void {
     const { clock, timings } = this.#setup
     const beforeMs = clock.monotonicMs() - timings.lostMs
     for (const [podId, { reportedMs }] of this.#pods) if (reportedMs < beforeMs) this.#drop(podId)
   }
 
-  /** Starts all timeouts again, because this broker could not read reports. */
+  /** Starts all timeouts again: this broker could not read reports. */
   resetDeadlines(): void {
     for (const pod of this.#pods.values()) pod.reportedMs = this.#setup.clock.monotonicMs()
   }

@@ -5,37 +5,34 @@ import type { RedisLogSetup } from './setup.ts'
 /** A stream in Redis that is read as it grows. */
 export interface FollowedStream {
   readonly streamKey: string
-  /** The id of the last entry that was taken: reading continues after it. */
+  /** Reading continues behind this id. */
   readonly after: string
-  /** False while the stream's reader can take no more entries. */
+  /** False while no more entries can be taken. */
   readonly wanted: boolean
-  /** Called with each entry, in order, once. */
+  /** Called once for each entry, in order. */
   take(id: string, fields: readonly Uint8Array[]): void
 }
 
-/** An id and its fields, as XREAD and XRANGE return them. */
+/** As XREAD and XRANGE return them. */
 export type StreamEntries = readonly (readonly [id: Uint8Array, fields: readonly Uint8Array[]])[]
 
 type XreadReply = readonly (readonly [streamKey: Uint8Array, entries: StreamEntries])[]
 
-/** A reply has at most this many entries of one stream, so that it does not block the process for long. */
+/** The limit of entries of one stream in a reply, so that it does not block the process for long. */
 const maxEntries = 64
 /**
- * Pause between two reads, so that entries that arrive meanwhile are read together: a command that waits for
- * a thousand streams costs Redis much more than the entries.
+ * Entries that arrive between two reads are read together: a command that waits for a thousand streams costs
+ * Redis much more than the entries.
  */
 const gatherMs = 2
 const retryMs = 100
-/** A read blocks at most for this share of `stallMs`, the timeout of a pending reply. */
+/** The share of `stallMs`, the timeout of a pending reply, for which a read blocks. */
 const blockShare = 1 / 2
 
-/**
- * Reads the new entries of all followed streams of this process with one blocking command on one connection.
- * Redis answers as soon as any of the streams has grown.
- */
+/** Reads all followed streams with one blocking command, which Redis answers as soon as any has grown. */
 export class ReadLoop {
   readonly #setup: RedisLogSetup
-  /** Used for nothing else, because a blocking command delays the commands after it. */
+  /** Used for nothing else: a blocking command delays the commands after it. */
   readonly #connection: RedisConnection
   readonly #streams = new Map<string, FollowedStream>()
   #waiting = false
@@ -59,8 +56,8 @@ export class ReadLoop {
 
   /**
    * Ends a blocking read, so that the next one includes a stream that can take entries again: adds an empty
-   * message to the inbox of this broker, which is always followed. If the message is lost, the read ends a
-   * little later by its timeout.
+   * message to the inbox of this broker, which is always followed. If it is lost, the read ends a little
+   * later by its timeout.
    */
   interrupt(): void {
     if (!this.#waiting || this.#interrupted) return

@@ -28,33 +28,26 @@ import { type FollowedStream, ReadLoop } from './read-loop.ts'
 import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './setup.ts'
 
 export interface RedisLogOptions {
-  /** The address, in one of the forms of `RedisConnectionOptions.url`. */
+  /** See `RedisConnectionOptions.url`. */
   readonly url: string
-  /** The TLS options for a `rediss:` URL. */
+  /** TLS options for a `rediss:` URL. */
   readonly tls?: TlsOptions
-  /**
-   * The name of this broker, unique among all processes that ever ran: the keys of its requests begin with
-   * it.
-   */
+  /** Unique among all processes that ever ran: the keys of requests begin with this name. */
   readonly podId: string
   readonly clock: Clock
   readonly repeat: Repeat
-  /** Returns random numbers, uniform in [0, 1). */
+  /** Returns a number uniform in [0, 1). */
   readonly random: () => number
   /** Separates installations that share a Redis. */
   readonly keyPrefix?: string
   readonly timings?: Partial<RedisLogTimings>
-  /**
-   * At most this many bytes are kept in the memory of this broker, and as many in Redis; see `ByteBudget`.
-   */
+  /** The limit of bytes in the memory of this broker, and of those in Redis; see `ByteBudget`. */
   readonly maxKeptBytes?: number
 }
 
-/**
- * Readers of other brokers' requests wait for Redis this many times as long as producers (`unavailableMs`).
- */
+/** Readers of other brokers' requests wait for Redis this many times `unavailableMs`. */
 const readersWaitFactor = 2
-/** A broker that shuts down waits this long for the ends of its requests to reach Redis. */
+/** The time for the ends of requests to reach Redis at a shutdown. */
 const closeMs = 2_000
 
 /** @throws Error for an invalid URL */
@@ -76,15 +69,15 @@ export function createRedisLog(options: RedisLogOptions): StreamLog {
 }
 
 /**
- * A log that brokers share through one Redis, in its streams.
+ * Brokers share this log through the streams of one Redis.
  *
- * Consumers at a producer's own broker read its ring, and never wait for Redis. Consumers at other brokers
- * read a ring that is filled from Redis; after Redis was unavailable they continue at their position. A
- * request's entries and its end reach Redis within `unavailableMs`, or the request ends with an error. If
- * Redis has lost data, its readers get an error or a gap.
+ * Consumers at the broker of a producer read its ring, and never wait for Redis. Others read a ring that is
+ * filled from Redis; after Redis was unavailable they continue at their position. Entries and the end of a
+ * request reach Redis within `unavailableMs`, or the request ends with an error. If Redis has lost data,
+ * readers get an error or a gap.
  *
- * Data goes one way: the read loop passes each entry of a stream in Redis to the directory or to a ring, and
- * the directory passes changes to its requests.
+ * Data goes one way: the read loop passes entries to the directory or to a ring, and the directory passes
+ * changes to its requests.
  */
 class RedisLog implements StreamLog {
   readonly budget: ByteBudget
@@ -100,7 +93,7 @@ class RedisLog implements StreamLog {
   #tickedMs: number
   #closed = false
 
-  /** @param reads the connection of the read loop */
+  /** @param reads for the read loop */
   constructor(setup: RedisLogSetup, reads: RedisConnection) {
     this.budget = setup.budget
     this.#setup = setup
@@ -173,7 +166,7 @@ class RedisLog implements StreamLog {
       pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
     ])
     await this.#heartbeat.close()
-    // Ends the requests whose end has not reached Redis in time, and those that have begun meanwhile.
+    // Requests whose end has not reached Redis in time, and those that have begun meanwhile.
     for (const local of this.#directory.running()) local.close(shutdownEnd)
     this.#reads.close()
     commands.close()
@@ -188,7 +181,7 @@ class RedisLog implements StreamLog {
     this.#reports.sendDue()
   }
 
-  /** Starts all timeouts again after a pause of the process, in which it could not read messages. */
+  /** Starts all timeouts again after a pause, in which the process could not read messages. */
   #extendDeadlinesAfterStall(): void {
     const { clock, timings } = this.#setup
     const nowMs = clock.monotonicMs()
@@ -200,8 +193,8 @@ class RedisLog implements StreamLog {
 }
 
 /**
- * The stream of messages for this broker only: positions of readers at other brokers, and questions whether
- * the producer of a request is connected. This broker's heartbeat creates the stream.
+ * Messages for this broker: positions of readers at other brokers, and questions whether a producer is
+ * connected. The heartbeat creates the stream.
  */
 export class Inbox implements FollowedStream {
   readonly streamKey: string
@@ -210,7 +203,7 @@ export class Inbox implements FollowedStream {
   readonly #answer: () => void
   #after = '0-0'
 
-  /** @param answer called if another broker asks about a request whose producer is connected */
+  /** @param answer called if another broker asks about a producer that is connected */
   constructor({ keys, podId }: RedisLogSetup, directory: Directory, answer: () => void) {
     this.streamKey = keys.inbox(podId)
     this.#directory = directory
@@ -223,7 +216,7 @@ export class Inbox implements FollowedStream {
 
   take(id: string, [from, reports, , asked]: readonly Uint8Array[]): void {
     this.#after = id
-    // Answers later, so that the loss of a connection in the same turn of the event loop is noticed before.
+    // Answers later, so that the loss of a connection in the same turn is noticed before.
     if (asked !== undefined) setImmediate(() => this.#answerIfConnected(String(asked)))
     if (reports === undefined || reports.length === 0) return
     this.#directory.takeReports(String(from), decodeReports(String(reports)))

@@ -19,38 +19,35 @@ export interface RemoteRequestContext {
   readonly setup: RedisLogSetup
   readonly loop: ReadLoop
   readonly reports: PositionReports
-  /** Called with the directory entry that has the end, when the end of a request is read. */
+  /** Called with the end of a request that was read. */
   readonly apply: (entry: DirectoryEntry) => void
 }
 
-/** One reply has at most this many entries. */
+/** The limit of entries in one reply. */
 const loadEntries = 256
-/** Readers report to the producer's broker each time they have read this share of the ring's limit. */
+/** Readers report to the producer's broker each time they have read this share of the limit of the ring. */
 const progressShare = 1 / 4
 
 /**
- * A request whose producer is at another broker: a ring that is loaded from the stream in Redis and then
- * follows that stream. It exists while the ring has readers. After that it is closed, and the next reader
- * needs a new one.
+ * The producer is at another broker: a ring is loaded from the stream in Redis and follows that. When the
+ * ring has no readers any more, this is closed, and the next reader needs a new one.
  */
 export class RemoteRequest implements FollowedStream, ReportedReaders {
   readonly streamKey: string
   readonly #context: RemoteRequestContext
   readonly #loaded: Promise<void>
   #entry: DirectoryEntry
-  /** Undefined until the first entries are loaded, and after `closed`. */
+  /** Undefined until entries are loaded, and after `closed`. */
   #ring: Ring | undefined
-  /**
-   * The number of readers that wait until the ring is loaded, and of those among them that will hold entries.
-   */
+  /** Readers that wait for the ring, and those of them that will hold entries. */
   #expected = 0
   #expectedHolders = 0
   #readsToEnd = false
   #closed = false
-  /** Thrown to readers that come after the request was closed; undefined while it is open. */
+  /** The error for readers that come after the request was closed. */
   #rejection: LogRejection | undefined
 
-  /** @param ring the ring of a producer that was at this broker; without it, entries are loaded from Redis */
+  /** @param ring of a producer that was at this broker; else, entries are loaded from Redis */
   constructor(context: RemoteRequestContext, entry: DirectoryEntry, ring?: Ring) {
     this.streamKey = context.setup.keys.entries(entry.key)
     this.#context = context
@@ -70,14 +67,12 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     return this.#closed
   }
 
-  /** Whether readers still wait for entries or the end from Redis. */
+  /** Readers still wait for entries or the end. */
   get isReading(): boolean {
     return !this.#closed && this.#ring?.end === undefined
   }
 
-  /**
-   * The position of the slowest reader that holds entries; undefined if no reader does, and after the end.
-   */
+  /** The position of the slowest reader that holds entries, if one does; undefined after the end. */
   get slowestPosition(): number | undefined {
     if (this.#closed || this.#ring?.end !== undefined) return undefined
     return this.#expectedHolders > 0 ? 0 : this.#ring?.slowestPosition
@@ -101,20 +96,20 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
       ring.finish(stored.end)
       this.#context.apply(endedEntry(this.#entry, stored, this.#context.setup.clock.nowMs()))
     } else if (position >= ring.nextPosition) {
-      // Entries that Redis has lost, or dropped before they were read here, are a gap.
+      // Entries that Redis has lost or dropped are a gap.
       ring.skipTo(position)
       ring.append(value, Number(String(name)))
     }
   }
 
-  /** Rejects with a `LogRejection` as `LoggedRequest.read` does. */
+  /** Rejects as `LoggedRequest.read` does. */
   async read(reader: RingReader): Promise<RingCursor> {
     return await this.#use(reader.waiting === true ? 0 : 1, ring => ring.read(reader))
   }
 
   /**
-   * Returns the ring with all entries, for a producer that continues at this broker, and closes. Rejects as
-   * `read` does, and with a `LogRejection` `ended` if the request has ended.
+   * Returns the ring with all entries, for a producer that continues here, and closes. Rejects as `read`
+   * does, and with a `LogRejection` `ended`.
    */
   async handOver(): Promise<Ring> {
     return await this.#use(0, async ring => {
@@ -129,15 +124,12 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     })
   }
 
-  /** Takes the new entry: the producer has moved to another broker. */
+  /** The producer has moved to another broker. */
   moved(entry: DirectoryEntry): void {
     this.#entry = entry
   }
 
-  /**
-   * Reads all remaining entries even if readers are slow, because the request has ended and Redis will forget
-   * it.
-   */
+  /** The request has ended and Redis will forget it: reads the rest even for slow readers. */
   readToEnd(): void {
     const wasWanted = this.wanted
     this.#readsToEnd = true
@@ -145,8 +137,8 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /**
-   * Closes, because Redis will provide no more entries: for readers with a ring the request gets this end,
-   * and those that still wait for the ring are rejected.
+   * Redis will provide no more entries: readers with a ring get this end, those that wait for the ring are
+   * rejected.
    */
   close(end: RequestEnd, rejection: LogRejection): void {
     this.#rejection = rejection
@@ -154,14 +146,13 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     this.#drop()
   }
 
-  /** Keeps the ring within the budget. */
   sweep(): void {
     this.#ring?.sweep()
   }
 
   /**
-   * Loads the ring. Rejects with a `LogRejection` `expired` if Redis has no header of the request, and with
-   * another error if Redis does not answer.
+   * Rejects with a `LogRejection` `expired` without a header in Redis, and with another error if Redis does
+   * not answer.
    */
   async #load(): Promise<void> {
     const { setup } = this.#context
@@ -181,7 +172,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     if (!this.#closed) this.#follow(ring)
   }
 
-  /** Reads all entries from Redis, even for slow readers. Rejects if Redis does not answer. */
+  /** Reads the remaining entries even for slow readers. Rejects if Redis does not answer. */
   async #readRest(): Promise<void> {
     while (this.#ring !== undefined && this.#ring.end === undefined) {
       const entries = await this.#entriesAfter(this.after)
@@ -209,10 +200,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     }
   }
 
-  /**
-   * Waits until the ring is loaded, and then runs the work with it. In the meantime the request counts as
-   * used.
-   */
+  /** Runs the work when the ring is loaded. Meanwhile the request counts as used. */
   async #use<T>(holders: number, work: (ring: Ring) => T | Promise<T>): Promise<T> {
     this.#expected += 1
     this.#expectedHolders += holders

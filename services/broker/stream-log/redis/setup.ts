@@ -4,9 +4,8 @@ import type { Repeat } from '../repeat.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisKeys } from './keys.ts'
 
-/** What all parts of a log in Redis share. */
 export interface RedisLogSetup {
-  /** The name of this broker, unique among all processes that ever ran. */
+  /** Unique among all processes that ever ran. */
   readonly podId: string
   readonly keys: RedisKeys
   /** The connection for all commands that do not block. */
@@ -14,38 +13,32 @@ export interface RedisLogSetup {
   readonly clock: Clock
   readonly repeat: Repeat
   readonly timings: RedisLogTimings
-  /** The budget for the bytes in this broker's memory, and in Redis for the requests of its producers. */
+  /** The budget for bytes in the memory of this broker, and in Redis for requests of its producers. */
   readonly budget: ByteBudget
 }
 
 export interface RedisLogTimings {
-  /** The interval in which a broker sends its heartbeat and reads those of the others. */
+  /** A broker sends its heartbeat and reads the others in this interval. */
   readonly heartbeatMs: number
-  /**
-   * A broker whose heartbeat has not changed for this time is lost, and so are the requests of its producers.
-   */
+  /** A broker without a changed heartbeat for this time is lost, with the requests of its producers. */
   readonly lostMs: number
   /**
-   * When a producer begins its request again, the broker to which it was connected is asked about it. A
-   * broker that sends neither an answer nor a heartbeat for this time counts as lost. Longer than
-   * `heartbeatMs`, since brokers of earlier versions do not answer.
+   * A producer begins its request again: its broker is asked, and is lost without an answer or heartbeat in
+   * this time. Longer than `heartbeatMs`, since earlier versions do not answer.
    */
   readonly answerMs: number
-  /** The interval in which the whole directory is read, to repair missed changes. */
+  /** The whole directory is read in this interval, to repair missed changes. */
   readonly directoryMs: number
   /**
-   * If Redis does not accept appended entries within this time, their request ends with an error. Readers of
-   * other brokers' requests wait twice as long for Redis.
+   * A request ends with an error if Redis does not accept its entries within this time. Readers of other
+   * brokers' requests wait twice as long.
    */
   readonly unavailableMs: number
-  /**
-   * The interval in which a broker reports the positions of its readers to the brokers of producers that wait
-   * for them.
-   */
+  /** Positions of readers are reported in this interval. */
   readonly positionsMs: number
   /** The timeout to connect, and for a pending reply while Redis sends nothing. */
   readonly stallMs: number
-  /** Redis keeps the requests of a broker without a heartbeat for this time. */
+  /** How long Redis keeps requests of a broker without a heartbeat. */
   readonly orphanMs: number
 }
 
@@ -61,10 +54,10 @@ export const defaultTimings: RedisLogTimings = {
 }
 
 /**
- * The directory and the epoch expire when they are not used for this time. They outlive requests, so that
- * later requests get a greater epoch.
+ * The expiry of the directory and the epoch without use. They outlive requests, so that later requests get a
+ * greater epoch.
  */
 export const directoryExpiryMs = 3_600_000
 
-/** Redis keeps an ended request this much longer than `keepMs`, for brokers that are still reading it. */
+/** Redis keeps an ended request this much longer than `keepMs`, for brokers that still read it. */
 export const endGraceMs = 2_000

@@ -14,49 +14,39 @@ import { dataLostEnd, LocalRequest, logUnavailableEnd } from './local-request.ts
 import { RemoteRequest, type RemoteRequestContext } from './remote-request.ts'
 import { endGraceMs } from './setup.ts'
 
-/** What is needed to begin or continue a request whose producer is at this broker. */
 export interface Hosted {
   readonly header: Uint8Array
   readonly progress: StoredProgress
-  /** How often the request was continued. */
   readonly uses: number
 }
 
-/** The end of a request, as this broker has learned it. */
+/** As this broker has learned it. */
 interface AppliedEnd {
   readonly end: RequestEnd
-  /** The progress after the last entry; undefined if the producer was not at this broker. */
+  /** The progress after the last entry; undefined if the producer was not here. */
   readonly progress: StoredProgress | undefined
-  /** The bytes that Redis stores of the request; 0 if the producer was not at this broker. */
+  /** The bytes in Redis; 0 if the producer was not here. */
   readonly storedBytes: number
 }
 
 /**
- * A request of the directory in Redis. Its messages are in a ring while its producer is at this broker
- * (`LocalRequest`), or while it has readers at this broker (`RemoteRequest`).
+ * A request of the directory. Its messages are in a ring while its producer is here (`LocalRequest`), or
+ * while it has readers here (`RemoteRequest`).
  *
- * The directory passes each change of the directory entry to the request, which passes it to these parts. A
- * part that reads the end in Redis reports it to the directory, and never calls the request.
+ * The directory passes changes to the request, which passes them to these parts. A part that reads the end in
+ * Redis reports it to the directory, and never calls the request.
  */
 export class SharedRequest implements LoggedRequest {
   readonly #context: RemoteRequestContext
   #entry: DirectoryEntry
-  /**
-   * Set while the producer is at this broker and the request has not ended. After the end, Redis has all
-   * messages.
-   */
+  /** While the producer is here and the request runs. After the end, Redis has all messages. */
   #local: LocalRequest | undefined
   #remote: RemoteRequest | undefined
-  /**
-   * The ring of a producer that was at this broker, after the end of the request, while the ring has readers.
-   */
+  /** The ring of a producer that was here, after the end, while it has readers. */
   #endedRing: Ring | undefined
   #forgetAtMs: number
   #forgotten = false
-  /**
-   * Since when this broker has been the owner in Redis although the producer is not here, by the monotonic
-   * clock.
-   */
+  /** Since when this broker is the owner in Redis without the producer, in monotonic milliseconds. */
   #unhostedSinceMs: number | undefined
 
   constructor(context: RemoteRequestContext, entry: DirectoryEntry) {
@@ -102,14 +92,14 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * When the request, after its end, is to be forgotten, in milliseconds since the epoch. Readers that still
-   * wait for messages from Redis get `endGraceMs` more, as long as Redis keeps them.
+   * When an ended request is forgotten, in milliseconds since the epoch. Readers that wait for Redis get
+   * `endGraceMs` more, as long as Redis keeps the messages.
    */
   get forgetAtMs(): number {
     return this.#forgetAtMs + (this.#remote?.isReading === true ? endGraceMs : 0)
   }
 
-  /** The part with the producer, while the producer is at this broker and the request is running. */
+  /** Set while the producer is here and the request runs. */
   get running(): LocalRequest | undefined {
     return this.#local?.over === false ? this.#local : undefined
   }
@@ -119,7 +109,7 @@ export class SharedRequest implements LoggedRequest {
     return this.#local?.ring.read(reader) ?? (await this.#openRemote().read(reader))
   }
 
-  /** Begins or continues the request at this broker. Returns the new writer. */
+  /** Begins or continues the request here. */
   host(entry: DirectoryEntry, hosted: Hosted & { readonly ring?: Ring }): LogWriter {
     const { setup, apply } = this.#context
     this.#entry = entry
@@ -129,19 +119,13 @@ export class SharedRequest implements LoggedRequest {
     return this.#local.writer
   }
 
-  /**
-   * Continues the request at this broker, which is the owner in `entry`. Rejects with a `LogRejection` as
-   * `StreamLog.resume` does.
-   */
+  /** This broker is the owner in `entry`. Rejects as `StreamLog.resume` does. */
   async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<LogWriter> {
     const ring = await this.#openRemote().handOver()
     return this.host(entry, { ...hosted, ring })
   }
 
-  /**
-   * Takes a newer entry of the directory: it has another owner, or the end. Returns the end if no earlier
-   * entry had it.
-   */
+  /** The newer entry has another owner, or the end, which is returned if no earlier entry had it. */
   update(entry: DirectoryEntry): AppliedEnd | undefined {
     if (this.#entry.ended !== undefined) return undefined
     if (entry.owner > this.#entry.owner) this.#move(entry)
@@ -149,9 +133,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Returns the end to store in Redis for a request that is running there, with this broker as its owner, but
-   * is no longer running here. Undefined if it is running here. Also undefined for the grace period if it is
-   * not: Redis may have stored a continuation here whose reply was lost, and the producer may try again.
+   * See `Directory.findUnstoredEnd`. Undefined for the grace period after a continuation whose reply may be
+   * lost: the producer may try again.
    */
   findUnstoredEnd(): RequestEnd | undefined {
     if (this.#local !== undefined) return this.#local.unstoredEnd
@@ -160,7 +143,7 @@ export class SharedRequest implements LoggedRequest {
     return nowMs - this.#unhostedSinceMs < this.#entry.graceMs ? undefined : logUnavailableEnd
   }
 
-  /** Ends and forgets the request, because Redis has lost it. */
+  /** Redis has lost the request. */
   discardLost(): Omit<AppliedEnd, 'storedBytes'> {
     const { unstoredEnd: end = dataLostEnd, progress } = this.#local ?? {}
     this.#local?.close(dataLostEnd)
@@ -169,8 +152,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Releases the messages, except those that readers hold. For a reader that has not received all messages
-   * from Redis, the request ends with an error.
+   * Keeps the messages that readers hold. For a reader that has not received all from Redis, the request ends
+   * with an error.
    */
   forget(): void {
     this.#forgotten = true
@@ -179,13 +162,12 @@ export class SharedRequest implements LoggedRequest {
     this.#remote?.close(dataLostEnd, messagesExpiredRejection())
   }
 
-  /** Checks the timeouts and the budget. */
   tick(): void {
     this.running?.tick()
     this.#remote?.sweep()
   }
 
-  /** Ends the reading of another broker's request, because Redis is unavailable. */
+  /** Redis is unavailable to readers of another broker's request. */
   closeRemote(): void {
     this.#remote?.close(logUnavailableEnd, unreadableRejection())
   }
@@ -208,7 +190,7 @@ export class SharedRequest implements LoggedRequest {
       return
     }
     local.moved()
-    // A ring in which this broker has ended the request cannot take the messages after the continuation.
+    // A ring with an end cannot take the messages after the continuation.
     if (local.ring.cursors === 0 || local.ring.end !== undefined) local.ring.release()
     else this.#remote = new RemoteRequest(this.#context, entry, local.ring)
   }
@@ -227,10 +209,7 @@ export class SharedRequest implements LoggedRequest {
   }
 }
 
-/**
- * Returns when the request is to be forgotten. The clock of the broker that ended it may be ahead: an end in
- * the future counts as now.
- */
+/** The clock of the ending broker may be ahead: an end in the future counts as now. */
 function findForgetTime({ ended, limits }: DirectoryEntry, nowMs: number): number {
   return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
 }

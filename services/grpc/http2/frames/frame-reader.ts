@@ -1,8 +1,8 @@
 import { ConnectionError, defaultMaxFrameBytes, frameHeadBytes, preface } from './frames.ts'
 
 /**
- * Receives a complete frame. Its payload is in the buffer, from `start` to before `end`. The buffer is never
- * overwritten, so views of it may be kept. An exception stops the reading.
+ * The payload is in the buffer from `start` to before `end`. The buffer is never overwritten, so views may be
+ * kept. An exception stops the reading.
  */
 type FrameSink = (
   type: number,
@@ -13,10 +13,7 @@ type FrameSink = (
   end: number,
 ) => void
 
-/**
- * Splits the bytes of a socket into frames. A frame within one chunk is passed on as a view of the chunk; one
- * that spans chunks is copied to a buffer of its own.
- */
+/** A frame within one chunk is passed on as a view of it; one that spans chunks is copied. */
 export class FrameReader {
   readonly #sink: FrameSink
   #prefaceRead = 0
@@ -25,9 +22,7 @@ export class FrameReader {
   #payload: Buffer | undefined
   #payloadRead = 0
 
-  /**
-   * @param preface whether the bytes begin with the HTTP/2 preface, as those of a client do; true by default
-   */
+  /** @param preface whether the bytes begin with the HTTP/2 preface, as those of a client do */
   constructor(sink: FrameSink, { preface: begins = true } = {}) {
     this.#sink = sink
     if (!begins) this.#prefaceRead = preface.length
@@ -38,11 +33,8 @@ export class FrameReader {
   }
 
   /**
-   * Reads the next chunk, and passes each complete frame to the sink.
-   *
-   * @throws ConnectionError PROTOCOL_ERROR when the connection does not begin with the preface (RFC 9113,
-   *   3.4), FRAME_SIZE_ERROR for a frame that is larger than `defaultMaxFrameBytes` (4.2), and exceptions of
-   *   the sink
+   * @throws ConnectionError PROTOCOL_ERROR without the preface (RFC 9113, 3.4), FRAME_SIZE_ERROR for a frame
+   *   larger than `defaultMaxFrameBytes` (4.2), and exceptions of the sink
    */
   read(chunk: Buffer): void {
     let offset = this.prefaceDone ? 0 : this.#readPreface(chunk)
@@ -67,9 +59,7 @@ export class FrameReader {
     return bytes
   }
 
-  /**
-   * Adds bytes to an incomplete frame, or begins one. Returns the offset after the bytes that it has used.
-   */
+  /** Adds bytes to an incomplete frame, or begins one. Returns the offset behind the used bytes. */
   #readSpread(chunk: Buffer, from: number): number {
     let offset = from
     if (this.#payload === undefined) {
@@ -92,7 +82,7 @@ export class FrameReader {
   }
 
   #deliver(head: Buffer, at: number, buffer: Buffer, start: number, end: number): void {
-    // The highest bit of a stream's number is reserved and ignored (RFC 9113, 4.1).
+    // The highest bit is reserved and ignored (RFC 9113, 4.1).
     const streamId = head.readUInt32BE(at + 5) & 0x7fff_ffff
     this.#sink(head.readUInt8(at + 3), head.readUInt8(at + 4), streamId, buffer, start, end)
   }

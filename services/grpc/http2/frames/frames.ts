@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** The types of HTTP/2 frames (RFC 9113, section 6). */
+/** RFC 9113, section 6. */
 export const frameTypes = {
   DATA: 0,
   HEADERS: 1,
@@ -22,7 +22,7 @@ export const frameFlags = {
   PRIORITY: 0x20,
 } as const
 
-/** The error codes of RFC 9113 (section 7) that this code uses. */
+/** Those of RFC 9113 (section 7) that this code uses. */
 export const errorCodes = {
   NO_ERROR: 0x0,
   PROTOCOL_ERROR: 0x1,
@@ -38,7 +38,7 @@ export const errorCodes = {
 
 type ErrorName = keyof typeof errorCodes
 
-/** The numbers of the settings in RFC 9113 (6.5.2). */
+/** RFC 9113, 6.5.2. */
 export const settingIds = {
   HEADER_TABLE_SIZE: 1,
   ENABLE_PUSH: 2,
@@ -51,15 +51,13 @@ export const settingIds = {
 export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 
 export const frameHeadBytes = 9
-/**
- * The largest payload that every endpoint must accept. This server announces no larger one (RFC 9113, 4.2).
- */
+/** Every endpoint must accept this; the server announces no more (RFC 9113, 4.2). */
 export const defaultMaxFrameBytes = 16_384
 export const defaultWindowBytes = 65_535
 export const maxWindowBytes = 2 ** 31 - 1
 export const maxStreamId = 2 ** 31 - 1
 
-/** An error that ends the connection with GOAWAY (RFC 9113, 5.4.1). */
+/** Ends the connection with GOAWAY (RFC 9113, 5.4.1). */
 export class ConnectionError extends ExpectedError {
   readonly code: number
 
@@ -70,7 +68,7 @@ export class ConnectionError extends ExpectedError {
   }
 }
 
-/** An error that ends one stream with RST_STREAM (RFC 9113, 5.4.2). */
+/** Ends one stream with RST_STREAM (RFC 9113, 5.4.2). */
 export class StreamError extends ExpectedError {
   readonly streamId: number
   readonly code: number
@@ -83,10 +81,7 @@ export class StreamError extends ExpectedError {
   }
 }
 
-/**
- * Writes the nine bytes that precede the payload of each frame (RFC 9113, 4.1). Returns the offset after
- * them.
- */
+/** Writes the nine bytes before a payload (RFC 9113, 4.1). Returns the offset behind them. */
 export function writeFrameHead(
   target: Buffer,
   offset: number,
@@ -101,7 +96,7 @@ export function writeFrameHead(
   return offset + frameHeadBytes
 }
 
-/** Writes a number as four bytes, big-endian, without the slow checks of Buffer's methods. */
+/** Big-endian, without the slow checks of Buffer's methods. */
 export function writeWord(target: Uint8Array, offset: number, word: number): void {
   target[offset] = word >>> 24
   target[offset + 1] = word >>> 16
@@ -109,29 +104,21 @@ export function writeWord(target: Uint8Array, offset: number, word: number): voi
   target[offset + 3] = word
 }
 
-/**
- * Returns a complete frame in a buffer of its own. For infrequent frames, since the allocation costs time.
- */
+/** Returns a frame in memory of its own: for infrequent frames, since the allocation costs time. */
 export function frameBytes(type: number, flags: number, streamId: number, payload: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(frameHeadBytes + payload.length)
   frame.set(payload, writeFrameHead(frame, 0, payload.length, type, flags, streamId))
   return frame
 }
 
-/**
- * Returns numbers as four bytes each, big-endian: the payload of RST_STREAM and WINDOW_UPDATE, and the
- * beginning of GOAWAY.
- */
+/** Big-endian: the payload of RST_STREAM and WINDOW_UPDATE, and the beginning of GOAWAY. */
 export function wordBytes(...words: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(words.length * 4)
   for (const [index, word] of words.entries()) writeWord(bytes, index * 4, word)
   return bytes
 }
 
-/**
- * Returns the frames of a header block: HEADERS with at most `maxBytes` of it, and CONTINUATION frames with
- * the rest (RFC 9113, 6.10).
- */
+/** HEADERS with at most `maxBytes`, and CONTINUATION with the rest (RFC 9113, 6.10). */
 export function headersFrames(
   streamId: number,
   block: Uint8Array,

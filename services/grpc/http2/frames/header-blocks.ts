@@ -1,33 +1,30 @@
 import { type HeaderBlock, HpackDecoder } from '../hpack/hpack-decoder.ts'
 
-/** At most this many blocks of a connection are cached; a full cache is cleared. */
+/** A full cache is cleared. */
 const maxRemembered = 64
-/** Blocks of more bytes are not cached, since frequent blocks are short. */
+/** Frequent blocks are short. */
 const maxRememberedBytes = 512
 
 /**
- * Decodes the header blocks of a connection, and caches the result of `parse` by the bytes of the block,
- * since callers send the same few blocks repeatedly. The bytes have the same meaning only while HPACK's
- * dynamic table is unchanged, so every change of the table clears the cache.
+ * Decodes header blocks, and caches the result of `parse` by their bytes, since callers repeat the same few.
+ * The bytes mean the same only while HPACK's dynamic table is unchanged, so every change clears the cache.
  *
- * Most blocks equal the previous one. Comparing their bytes takes a tenth of the time of creating a string
- * and looking it up.
+ * Most blocks equal the previous one. Comparing bytes takes a tenth of the time of a string and a lookup.
  */
 export class HeaderBlocks<Meaning> {
   readonly #decoder: HpackDecoder
   readonly #parse: (block: HeaderBlock) => Meaning
   readonly #onTruncated: (bytes: number) => void
   readonly #remembered = new Map<string, Meaning>()
-  /** The meaning of the last block that was found in the cache; undefined if there is none. */
+  /** The meaning of the last block that the cache had. */
   #last: Meaning | undefined
   #lastBytes: Uint8Array = noBytes
   #lastLength = 0
 
   /**
-   * Decodes blocks with the limit `maxListBytes` for their header lists. `parse` computes the meaning of a
-   * block.
-   *
-   * @param onTruncated called with the encoded length of each block whose header list exceeds the limit
+   * @param maxListBytes the limit of a header list
+   * @param parse computes the meaning of a block
+   * @param onTruncated called with the encoded length of a block whose header list exceeds the limit
    */
   constructor(
     maxListBytes: number,
@@ -39,11 +36,7 @@ export class HeaderBlocks<Meaning> {
     this.#onTruncated = onTruncated
   }
 
-  /**
-   * Returns the meaning of a block, from the cache if possible.
-   *
-   * @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated`
-   */
+  /** @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated` */
   meaning(source: Buffer, start: number, end: number): Meaning {
     if (end - start > maxRememberedBytes) return this.#parse(this.decode(source, start, end))
     if (this.#last !== undefined && this.#isLast(source, start, end)) return this.#last
@@ -63,8 +56,8 @@ export class HeaderBlocks<Meaning> {
   }
 
   /**
-   * Decodes a block without the cache. Every block must be decoded, even if nobody needs it, since it may
-   * change the dynamic table.
+   * Decodes without the cache. Every block must be decoded, even if nobody needs it, since it may change the
+   * dynamic table.
    */
   decode(source: Buffer, start: number, end: number): HeaderBlock {
     const block = this.#decoder.decode(source, start, end)

@@ -2,22 +2,17 @@ import { ConnectionError, frameFlags } from './frames.ts'
 import { dependsOnItself, priorityBytes, withoutPadding } from './payload-checks.ts'
 
 /**
- * The smallest limit of an encoded header block. A block beyond the limit ends its connection: no
- * well-behaved peer sends one.
+ * The smallest limit of an encoded block. A longer one ends its connection: no well-behaved peer sends it.
  */
 const minBlockBytes = 64 * 1024
-/**
- * CONTINUATION frames with fewer bytes count as control frames, since they carry little data for their cost.
- */
+/** Shorter CONTINUATION frames count as control frames, since they carry little data for their cost. */
 const smallContinuationBytes = 64
 
-/** Receives complete header blocks. */
 export interface HeaderBlockSink {
   /**
-   * Receives a block, which is in the buffer from `start` to before `end`.
+   * The block is in the buffer from `start` to before `end`.
    *
-   * @param ownParent whether the priority makes the stream depend on itself: an error, but only after the
-   *   block was decoded
+   * @param ownParent whether the stream depends on itself: an error, but only after the block was decoded
    */
   onHeaderBlock(
     streamId: number,
@@ -27,11 +22,10 @@ export interface HeaderBlockSink {
     start: number,
     end: number,
   ): void
-  /** Called for a CONTINUATION frame with few bytes. */
   onSmallContinuation(): void
 }
 
-/** A header block whose last CONTINUATION frame has not arrived. */
+/** The last CONTINUATION frame has not arrived. */
 interface OpenBlock {
   readonly streamId: number
   readonly endStream: boolean
@@ -40,34 +34,29 @@ interface OpenBlock {
   bytes: number
 }
 
-/** Assembles header blocks from HEADERS and CONTINUATION frames (RFC 9113, 6.2 and 6.10). */
+/** RFC 9113, 6.2 and 6.10. */
 export class HeaderFrames {
   readonly #sink: HeaderBlockSink
   readonly #maxBytes: number
   #open: OpenBlock | undefined
 
-  /** @param maxListBytes the limit of a decoded header list; an encoded block may have twice as many bytes */
+  /** @param maxListBytes of a decoded list; an encoded block may have twice as many bytes */
   constructor(maxListBytes: number, sink: HeaderBlockSink) {
     this.#sink = sink
     this.#maxBytes = Math.max(minBlockBytes, 2 * maxListBytes)
   }
 
-  /** The received bytes of the incomplete block; 0 if there is none. */
+  /** 0 without an incomplete block. */
   get openBytes(): number {
     return this.#open?.bytes ?? 0
   }
 
-  /**
-   * The stream of the incomplete block, which allows no frames but its CONTINUATION; undefined if there is
-   * none.
-   */
+  /** The stream of an incomplete block, which allows no frames but its CONTINUATION. */
   get openStreamId(): number | undefined {
     return this.#open?.streamId
   }
 
   /**
-   * Reads the payload of a HEADERS frame.
-   *
    * @throws ConnectionError PROTOCOL_ERROR, FRAME_SIZE_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink
    */
   onHeaders(flags: number, id: number, buffer: Buffer, from: number, to: number): void {
@@ -89,7 +78,7 @@ export class HeaderFrames {
   }
 
   /**
-   * Reads the payload of a CONTINUATION frame. The caller has checked the number of its stream.
+   * The caller has checked the number of the stream.
    *
    * @throws ConnectionError PROTOCOL_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink
    */

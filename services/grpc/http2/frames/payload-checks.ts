@@ -1,10 +1,10 @@
 import { ConnectionError, frameFlags, maxStreamId, maxWindowBytes, StreamError } from './frames.ts'
 
-/** The size of the priority in HEADERS and PRIORITY frames, a deprecated feature. */
+/** The size of a priority in HEADERS and PRIORITY frames, a deprecated feature. */
 export const priorityBytes = 5
 
 /**
- * Returns the bounds of the payload of a DATA or HEADERS frame without padding (RFC 9113, 6.1 and 6.2).
+ * The bounds without padding (RFC 9113, 6.1 and 6.2).
  *
  * @throws ConnectionError PROTOCOL_ERROR when the padding is longer than the frame
  */
@@ -15,15 +15,12 @@ export function withoutPadding(flags: number, buffer: Buffer, start: number, end
   return { start: start + 1, end: end - padding }
 }
 
-/** Returns whether a priority makes its stream depend on itself, which RFC 7540 (5.3.1) forbids. */
+/** RFC 7540 (5.3.1) forbids that a stream depends on itself. */
 export function dependsOnItself(streamId: number, buffer: Buffer, start: number): boolean {
   return (buffer.readUInt32BE(start) & maxStreamId) === streamId
 }
 
-/**
- * Throws for an invalid PRIORITY frame. A valid one has no effect, since RFC 9113 (5.3) deprecates
- * priorities.
- */
+/** A valid frame has no effect: RFC 9113 (5.3) deprecates priorities. */
 export function checkPriority(id: number, buffer: Buffer, start: number, end: number): void {
   if (id === 0) throw new ConnectionError('PROTOCOL_ERROR', 'PRIORITY of no stream')
   if (end - start !== priorityBytes) throw new StreamError(id, 'FRAME_SIZE_ERROR', 'PRIORITY of a wrong size')
@@ -32,18 +29,13 @@ export function checkPriority(id: number, buffer: Buffer, start: number, end: nu
   }
 }
 
-/**
- * Throws for an invalid GOAWAY frame. A valid one has no effect: streams that the peer has begun continue.
- */
+/** A valid frame has no effect: streams that the peer has begun continue. */
 export function checkGoAway(id: number, bytes: number): void {
   if (id !== 0) throw new ConnectionError('PROTOCOL_ERROR', 'GOAWAY of a stream')
   if (bytes < 8) throw new ConnectionError('FRAME_SIZE_ERROR', `GOAWAY of ${bytes} bytes`)
 }
 
-/**
- * Returns the increment of a WINDOW_UPDATE frame. The caller rejects 0, which is an error of the stream or of
- * the connection (RFC 9113, 6.9).
- */
+/** The caller rejects 0, an error of the stream or of the connection (RFC 9113, 6.9). */
 export function windowIncrement(buffer: Buffer, start: number, end: number): number {
   if (end - start !== 4)
     throw new ConnectionError('FRAME_SIZE_ERROR', `WINDOW_UPDATE of ${end - start} bytes`)

@@ -2,21 +2,17 @@ import { ConnectionError } from '../frames/frames.ts'
 import { staticTable } from './hpack-static-table.ts'
 import { decodeHuffman, maxDecodedBytes } from './huffman.ts'
 
-/**
- * The bytes that count for each entry of the dynamic table in addition to its name and value (RFC 7541, 4.1).
- */
+/** Each entry counts this in addition to its name and value (RFC 7541, 4.1). */
 const entryOverheadBytes = 32
-/**
- * The size limit of the dynamic table, the default of RFC 9113 (6.5.2), which this server does not change.
- */
+/** The default of RFC 9113 (6.5.2), which this server does not change. */
 export const dynamicTableBytes = 4096
 
 export interface HeaderBlock {
-  /** Alternating names and values. Each character stands for one byte as it was sent. */
+  /** Names and values alternate. Each character is one byte as it was sent. */
   readonly fields: readonly string[]
-  /** True if the list exceeds the limit; `fields` then has only its beginning. */
+  /** True if the list exceeds the limit, and only its beginning is here. */
   readonly truncated: boolean
-  /** True if decoding did not change the dynamic table: the same bytes then have the same meaning again. */
+  /** True if the dynamic table did not change: the same bytes then mean the same again. */
   readonly repeatable: boolean
 }
 
@@ -28,12 +24,12 @@ interface Entry {
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => ({ name, value }))
 
 /**
- * Decodes the header blocks of one connection (HPACK, RFC 7541), in the order of their arrival: each block
- * may change the dynamic table.
+ * HPACK (RFC 7541) of one connection. Blocks are decoded in the order of arrival: each may change the dynamic
+ * table.
  */
 export class HpackDecoder {
   readonly #maxListBytes: number
-  /** The dynamic table; the newest entry is the last. */
+  /** The newest entry is the last. */
   readonly #table: Entry[] = []
   #tableBytes = 0
   #maxTableBytes = dynamicTableBytes
@@ -47,13 +43,13 @@ export class HpackDecoder {
   #listBytes = 0
   #repeatable = true
 
-  /** @param maxListBytes a longer header list, as RFC 9113 (6.5.2) counts it, is truncated */
+  /** @param maxListBytes longer lists, as RFC 9113 (6.5.2) counts, are truncated */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes
   }
 
   /**
-   * Decodes the header block from `start` to before `end`.
+   * Decodes from `start` to before `end`.
    *
    * @throws ConnectionError COMPRESSION_ERROR for an invalid header block
    */
@@ -68,7 +64,7 @@ export class HpackDecoder {
     while (this.#offset < end) {
       const byte = this.#byte()
       if ((byte & 0xe0) === 0x20) {
-        // Changes of the table size come before the first field (RFC 7541, 4.2).
+        // RFC 7541 (4.2): these come before the first field.
         if (begun) throw compressionError('a change of the table size follows a field')
         this.#resize(this.#integer(byte, 5))
       } else {
@@ -82,8 +78,8 @@ export class HpackDecoder {
   }
 
   /**
-   * Skips references of one byte to table entries. They have no effect once the list exceeds its limit, but
-   * would cost time: a block of such references is thousands of times shorter than its list.
+   * Skips references of one byte to table entries. Beyond the limit they have no effect but cost time: a
+   * block of them is thousands of times shorter than its list.
    */
   #skipReferences(): void {
     const newest = Math.min(0xfe, 0x80 + staticEntries.length + this.#table.length)
@@ -126,7 +122,7 @@ export class HpackDecoder {
     this.#repeatable = false
     const bytes = entryBytes(entry)
     this.#evictDownTo(this.#maxTableBytes - bytes)
-    // An entry that is larger than the table empties the table, and is no error (RFC 7541, 4.4).
+    // RFC 7541 (4.4): a larger entry empties the table.
     if (bytes > this.#maxTableBytes) return
     this.#table.push(entry)
     this.#tableBytes += bytes
@@ -155,8 +151,8 @@ export class HpackDecoder {
   }
 
   /**
-   * Reads an integer (RFC 7541, 5.1) that begins with `byte`. At most four further bytes are allowed: no
-   * valid length or index needs more.
+   * Reads an integer (RFC 7541, 5.1) that begins with `byte`. No valid length or index needs more than four
+   * further bytes.
    */
   #integer(byte: number, prefixBits: number): number {
     const mask = (1 << prefixBits) - 1
@@ -170,7 +166,7 @@ export class HpackDecoder {
     throw compressionError('an integer is too long')
   }
 
-  /** Reads a text. If it is not wanted, it is checked, and the result is empty. */
+  /** Checks a text that is not wanted, and returns it empty. */
   #text(isWanted: boolean): string {
     const first = this.#byte()
     const length = this.#integer(first, 7)

@@ -1,6 +1,6 @@
 import { staticTable } from './hpack-static-table.ts'
 
-/** The index in the static table of the first field with each name; several fields may have the same name. */
+/** The first index in the static table; several fields may have the same name. */
 const nameIndices = new Map<string, number>()
 const fieldIndices = new Map<string, number>()
 for (const [position, [name, value]] of staticTable.entries()) {
@@ -9,16 +9,14 @@ for (const [position, [name, value]] of staticTable.entries()) {
 }
 
 /**
- * A size update to 0 for the dynamic table (RFC 7541, 4.2). It must begin the first header block if the
- * peer's decoder allows a smaller table than the default. 0 is always right, since this encoder inserts no
- * entries.
+ * A size update to 0 (RFC 7541, 4.2). It must begin the first block if the peer allows a smaller dynamic
+ * table than the default; 0 is always right, since this encoder inserts no entries.
  */
 export const emptyTableUpdate = Buffer.of(0x20)
 
 /**
- * Encodes a header block (RFC 7541, 6). Each character of a name or value is one byte. Only the static table
- * and literals without indexing are used: the result does not depend on earlier blocks, so it can be encoded
- * in advance.
+ * RFC 7541, 6. Each character is one byte. Only the static table and literals without indexing are used: the
+ * result does not depend on earlier blocks, so it can be encoded in advance.
  */
 export function encodeHeaderBlock(fields: readonly (readonly [name: string, value: string])[]): Buffer {
   const bytes: number[] = []

@@ -1,4 +1,4 @@
-/** The static table of RFC 7541 (appendix A): the fields with the indices 1 to 61. */
+/** RFC 7541 (appendix A): the indices 1 to 61. */
 export const staticTable: readonly (readonly [name: string, value: string])[] = [
   [':authority', ''],
   [':method', 'GET'],

@@ -1,6 +1,6 @@
 /**
- * The lengths in bits of the codes in RFC 7541 (appendix B), for the bytes 0 to 255 and the end-of-string
- * symbol. They define the codes: those of one length are consecutive, in the order of their symbols.
+ * The lengths in bits of the codes for the bytes 0 to 255 and the end of a string (RFC 7541, appendix B).
+ * They define the codes: those of one length are consecutive, in the order of their symbols.
  */
 const codeLengths = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28,
@@ -16,7 +16,7 @@ const codeLengths = [
 
 const endOfString = 256
 
-/** A node of the code tree: an inner node has children, a leaf has a symbol. */
+/** An inner node has children, a leaf has a symbol. */
 type Node = { readonly children: [Node | undefined, Node | undefined]; symbol: number | undefined }
 
 function buildTree(): Node {
@@ -46,10 +46,10 @@ function addCode(root: Node, code: number, length: number, symbol: number): void
 }
 
 /**
- * The decoder as a state machine that reads half a byte at a time. A state is an inner node of the code tree.
- * `transitions` has an entry for each state and half byte: `next state << 9 | symbol + 1`, with 0 if no
- * symbol ends. At most one ends, since no code is shorter than five bits. The entry is -1 if the
- * end-of-string symbol ends, which strings must not contain (RFC 7541, 5.2).
+ * A state machine that reads half a byte at a time. A state is an inner node of the code tree. Each state and
+ * half byte has the entry `next state << 9 | symbol + 1`, with 0 if no symbol ends (at most one does: no code
+ * has less than five bits), or -1 if the end-of-string symbol ends, which strings must not contain (RFC 7541,
+ * 5.2).
  */
 const { transitions, isEnd } = buildMachine()
 
@@ -88,10 +88,7 @@ function walk(root: Node, from: Node, nibble: number): { readonly node: Node; re
   return { node, emitted }
 }
 
-/**
- * Returns for each state 1 if a string may end in it, else 0. A string may end after up to seven bits of
- * padding, all of them ones (RFC 7541, 5.2).
- */
+/** 1 if a string may end in the state: after up to seven bits of padding, all ones (RFC 7541, 5.2). */
 function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   const ends = new Uint8Array(stateOf.size)
   let node: Node | undefined = root
@@ -103,14 +100,12 @@ function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   return ends
 }
 
-/**
- * The largest number of decoded bytes for this many bytes of Huffman code: the shortest code has five bits.
- */
+/** The shortest code has five bits. */
 export const maxDecodedBytes = (bytes: number) => Math.ceil((bytes * 8) / 5)
 
 /**
- * Decodes a Huffman-coded string (RFC 7541, 5.2) into `target`, which must have room for `maxDecodedBytes`.
- * Returns the number of decoded bytes, or -1 for an invalid string.
+ * `target` must have room for `maxDecodedBytes`. Returns the number of decoded bytes, or -1 for an invalid
+ * string (RFC 7541, 5.2).
  */
 export function decodeHuffman(source: Uint8Array, start: number, end: number, target: Uint8Array): number {
   let state = 0

@@ -1,20 +1,19 @@
-/** How a stream ended, which decides how its later frames are handled. */
+/** Decides how later frames of a stream are handled. */
 export const endings = {
   /**
-   * The stream ended too long ago to be remembered, or was skipped: when a stream begins, all lower numbers
-   * that were not used are closed (RFC 9113, 5.1.1).
+   * The stream ended too long ago, or was skipped: when a stream begins, all lower numbers are closed (RFC
+   * 9113, 5.1.1).
    */
   UNKNOWN: 0,
-  /** The peer has ended or reset the stream: DATA and HEADERS that follow are an error. */
+  /** DATA and HEADERS that follow are an error. */
   BY_PEER: 1,
-  /** The server has ended the stream. Frames that the peer had already sent may follow, and are ignored. */
+  /** Frames that the peer had already sent may follow, and are ignored. */
   BY_US: 2,
 } as const
 
-/** The number of latest streams of a connection whose endings are remembered. */
 const remembered = 1024
 
-/** The endings of a connection's latest `remembered` streams, in a fixed amount of memory. */
+/** The latest `remembered` streams, in a fixed amount of memory. */
 export class ClosedStreams {
   readonly #ids = new Uint32Array(remembered)
   readonly #endings = new Uint8Array(remembered)

@@ -1,7 +1,6 @@
 /**
- * A receive window (RFC 9113, 5.2): the bytes that the peer may still send. Used bytes are given back, but
- * announced to the peer only when they are half of the window: otherwise each small message would cause a
- * frame.
+ * The bytes that the peer may still send (RFC 9113, 5.2). Used bytes are announced to the peer only when they
+ * are half of the window: otherwise each small message would cause a frame.
  */
 export class ReceiveWindow {
   readonly #size: number
@@ -13,13 +12,13 @@ export class ReceiveWindow {
     this.#available = size
   }
 
-  /** Subtracts received bytes; returns false when the peer has exceeded the window. */
+  /** Returns false when the peer has exceeded the window. */
   take(bytes: number): boolean {
     this.#available -= bytes
     return this.#available >= 0
   }
 
-  /** Gives back used bytes. Returns the increment of the WINDOW_UPDATE to send now; 0 for none. */
+  /** Returns the increment of the WINDOW_UPDATE to send now; 0 for none. */
   giveBack(bytes: number): number {
     this.#used += bytes
     if (this.#used < this.#size / 2) return 0
@@ -30,19 +29,19 @@ export class ReceiveWindow {
   }
 }
 
-/** The bytes of a stream that wait for an open window: chunks in order, which may be consumed in parts. */
+/** Chunks in order, which wait for an open window and may be consumed in parts. */
 export class SendQueue {
   #chunks: Uint8Array[] = []
   #offset = 0
   bytes = 0
 
-  /** Adds a chunk. The caller must not change it until `moveTo` has consumed it. */
+  /** The caller must not change the chunk until `moveTo` has consumed it. */
   push(chunk: Uint8Array): void {
     this.#chunks.push(chunk)
     this.bytes += chunk.length
   }
 
-  /** Moves `bytes` bytes to the target; at least that many must be queued. */
+  /** Moves queued bytes to the target. At least `bytes` must be queued. */
   moveTo(target: Uint8Array, offset: number, bytes: number): void {
     let moved = 0
     while (moved < bytes) {

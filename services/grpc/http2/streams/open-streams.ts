@@ -4,13 +4,12 @@ const initialPlaces = 16
 const maxPlaces = 1024
 
 /**
- * The open streams of a connection by their numbers. The latest streams are in a ring, which suffices for
- * most since the numbers increase by two, and which grows with the number of open streams up to `maxPlaces`.
- * A stream that is still open when its place is needed moves to a map.
+ * The open streams by their numbers. The latest are in a ring, which suffices for most since numbers increase
+ * by two, and grows up to `maxPlaces`. A stream that is still open when its place is needed moves to a map.
  *
- * A map alone costs 17 MiB under load. When entries come and go, it is rehashed every few hundred calls, and
- * V8 links the old table to the new one: once one table is in the old generation, all later ones stay alive,
- * with every call that was in them, until the next full collection.
+ * A map alone costs 17 MiB under load: it is rehashed every few hundred calls, and V8 links the old table to
+ * the new one. Once one table is in the old generation, all later ones stay alive, with every call that was
+ * in them, until the next full collection.
  */
 export class OpenStreams {
   #latest: (Stream | undefined)[] = Array(initialPlaces).fill(undefined)
@@ -21,7 +20,7 @@ export class OpenStreams {
     return this.#size
   }
 
-  /** Returns a copy of the list of open streams, in the order of their numbers. */
+  /** A copy, in the order of the numbers. */
   all(): readonly Stream[] {
     const latest = this.#latest.filter(stream => stream !== undefined)
     return [...this.#older.values(), ...latest].sort((a, b) => a.id - b.id)

@@ -4,8 +4,7 @@ import { OpenStreams } from './open-streams.ts'
 import type { Stream } from './stream.ts'
 
 /**
- * The open streams of a connection, and how its closed streams ended, which determines the treatment of late
- * frames (RFC 9113, 5.1).
+ * The open streams, and how closed ones ended, which determines the treatment of late frames (RFC 9113, 5.1).
  */
 export class ConnectionStreams {
   readonly #open = new OpenStreams()
@@ -14,15 +13,12 @@ export class ConnectionStreams {
   #lastId = 0
   #lastAcceptedId = maxStreamId
 
-  /** The number of the newest stream that the peer has begun; 0 before the first. */
+  /** 0 before the peer has begun the first stream. */
   get lastId(): number {
     return this.#lastId
   }
 
-  /**
-   * The number of streams that count as concurrent: the open ones, and the closed ones whose handler still
-   * runs.
-   */
+  /** The concurrent streams: open ones, and closed ones whose handler still runs. */
   get unreleased(): number {
     return this.#unreleased
   }
@@ -31,7 +27,7 @@ export class ConnectionStreams {
     return this.#open.size === 0
   }
 
-  /** Returns a copy of the list of open streams, which the caller may iterate while streams close. */
+  /** A copy: streams may close while the caller iterates. */
   openStreams(): readonly Stream[] {
     return this.#open.all()
   }
@@ -41,7 +37,7 @@ export class ConnectionStreams {
   }
 
   /**
-   * Ignores streams that the peer begins from now on. GOAWAY tells the peer that it may retry them on another
+   * Ignores streams that begin from now on. GOAWAY tells the peer that it may retry them on another
    * connection (RFC 9113, 6.8).
    */
   acceptNoMore(): void {
@@ -52,7 +48,7 @@ export class ConnectionStreams {
     return id <= this.#lastAcceptedId
   }
 
-  /** Records that the peer begins this stream. The peer cannot begin streams with lower numbers any more. */
+  /** The peer cannot begin streams with lower numbers any more. */
   use(id: number): void {
     this.#lastId = id
   }
@@ -62,23 +58,22 @@ export class ConnectionStreams {
     this.#open.add(stream)
   }
 
-  /** @param ending how the stream ended: one of `endings` */
+  /** @param ending one of `endings` */
   close(id: number, ending: number): void {
     this.#open.delete(id)
     this.#closed.add(id, ending)
   }
 
-  /** Records that the handler of a closed stream has ended. */
+  /** The handler of a closed stream has ended. */
   release(): void {
     this.#unreleased -= 1
   }
 
   /**
-   * Returns the stream of a DATA frame; undefined when the frame is to be ignored, since this side has closed
-   * the stream or does not accept it.
+   * Undefined when the frame is to be ignored, since this side has closed the stream or does not accept it.
    *
    * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun, StreamError STREAM_CLOSED for any
-   *   other stream that is not open
+   *   other that is not open
    */
   forData(id: number): Stream | undefined {
     const stream = this.forControl(id)
@@ -87,11 +82,10 @@ export class ConnectionStreams {
   }
 
   /**
-   * Returns the stream of trailers; undefined when they are to be ignored, since this side has closed the
-   * stream.
+   * Undefined when they are to be ignored, since this side has closed the stream.
    *
    * @throws ConnectionError STREAM_CLOSED for a stream that the peer has ended, PROTOCOL_ERROR for any other
-   *   stream that is not open
+   *   that is not open
    */
   forTrailers(id: number): Stream | undefined {
     const stream = this.#open.get(id)
@@ -102,8 +96,7 @@ export class ConnectionStreams {
   }
 
   /**
-   * Returns the stream of a RST_STREAM or WINDOW_UPDATE frame; undefined for a closed stream and one that is
-   * not accepted.
+   * Undefined for a closed stream and one that is not accepted.
    *
    * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun
    */

@@ -16,86 +16,76 @@ import { endings } from './closed-streams.ts'
 import { ReceiveWindow, SendQueue } from './flow-control.ts'
 import type { SendTurns } from './send-turns.ts'
 
-/** The parts of a connection that its streams use. */
+/** What a stream uses of its connection. */
 export interface StreamHost {
   readonly output: Output
   readonly peer: PeerSettings
-  /** The bytes of DATA that may still be sent on the connection, over all streams. */
+  /** The bytes of DATA that may still be sent on all streams together. */
   readonly sendWindow: number
-  /** The streams whose data waits until a window or the socket has room. */
+  /** Streams with data wait here for room in a window or the socket. */
   readonly turns: SendTurns
-  /** Called when a DATA frame was written, with the size of its payload. */
+  /** Called with the size of a written DATA payload. */
   onDataSent(bytes: number): void
   writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void
   writeHeaders(streamId: number, block: Uint8Array, endStream: boolean): void
-  /** True while headers that were encoded in advance (`AnswerFrames`) may be sent. */
+  /** Whether headers that were encoded in advance (`AnswerFrames`) may be sent. */
   readonly plainHeaders: boolean
   /**
-   * Called when the stream was ended by both sides, was reset, or has lost its connection; `ending` is one of
-   * `endings`.
+   * Both sides have ended the stream, it was reset, or its connection was lost; `ending` is one of `endings`.
    */
   onClosed(stream: Stream, ending: number): void
-  /** Called when the stream is closed and its handler has ended: it no longer counts as concurrent. */
+  /** The handler of a closed stream has ended: the stream no longer counts as concurrent. */
   onReleased(): void
 }
 
 export interface StreamListener {
   /**
-   * Receives the bytes of the body in `buffer` from `start` to before `end`. When the listener has used them,
-   * it calls `credit`.
+   * The bytes of the body are in `buffer` from `start` to before `end`. The listener calls `credit` when it
+   * has used them.
    */
   onData(buffer: Buffer, start: number, end: number): void
-  /** The peer has ended its side: no more data follows. */
+  /** No more data follows. */
   onEnd(): void
-  /**
-   * Some of the queued bytes were sent. Never called from within a method of the stream that the listener
-   * calls.
-   */
+  /** Queued bytes were sent. Never called from within a method of the stream. */
   onTaken(): void
   /**
-   * The stream has ended early: nothing can be sent any more. `isCancelled` is true if the peer has cancelled
-   * the stream or has broken a rule of the protocol, and false if the connection was lost, here or behind a
-   * proxy.
+   * Nothing can be sent any more. `isCancelled` is true if the peer has cancelled the stream or broken a rule
+   * of the protocol, false if the connection was lost, here or behind a proxy.
    */
   onReset(isCancelled: boolean): void
-  /** All frames of the socket's chunk in which the stream began have been processed. */
+  /** All frames of the chunk in which the stream began have been processed. */
   onTurnEnd(): void
 }
 
-/**
- * The frames around an answer with one message, encoded in advance without the number of the stream: HEADERS,
- * and the trailers with END_STREAM.
- */
+/** Encoded in advance without the number of the stream: HEADERS, and the trailers with END_STREAM. */
 export interface AnswerFrames {
   readonly headers: Buffer
   readonly trailers: Buffer
 }
 
-/** The size of the prefix of each gRPC message: a flag, and the length in four bytes. */
+/** The size of the prefix of a gRPC message: a flag, and the length in four bytes. */
 export const messagePrefixBytes = 5
 const streamIdOffset = 5
 
 /**
- * One stream of a connection. Like all objects that are created for each call, it is an instance of a class:
- * methods of a prototype take no memory for each stream, closures do.
+ * Like all objects that are created for each call, an instance of a class: methods of a prototype take no
+ * memory for each stream, closures do.
  */
 export class Stream {
   readonly id: number
   listener: StreamListener = ignoringListener
-  /** True after the peer has sent END_STREAM. */
+  /** The peer has sent END_STREAM. */
   remoteEnded: boolean
-  /** True when nothing can be sent or received any more. */
+  /** Nothing can be sent or received any more. */
   closed = false
   readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
   readonly #host: StreamHost
   #granted = 0
-  /** The bytes of the body that have not arrived yet; undefined without a content-length. */
+  /** The rest of the body; undefined without a content-length. */
   #bodyLeft: number | undefined
   #released = false
   #queue: SendQueue | undefined
-  /**
-   * Set when the stream is to end after the queued bytes. Without trailers it ends with an empty DATA frame.
-   */
+  /** Set when the stream ends after the queued bytes. Without trailers it ends with an empty DATA frame. */
   #ending: { readonly trailers: Uint8Array | undefined } | undefined
 
   constructor(id: number, host: StreamHost, remoteEnded: boolean, contentLength: number | undefined) {
@@ -105,28 +95,20 @@ export class Stream {
     this.#bodyLeft = contentLength
   }
 
-  /**
-   * The bytes of DATA that may still be sent on this stream; negative after the peer has reduced the initial
-   * window.
-   */
+  /** Negative after the peer has reduced the initial window. */
   get sendWindow(): number {
     return this.#host.peer.initialWindowBytes + this.#granted
   }
 
   /**
-   * The bytes that WINDOW_UPDATE frames have granted, minus the sent bytes. The initial window of the peer's
-   * settings is not in it but added by `sendWindow`, so that a change of that setting applies to all streams
-   * at once.
+   * Granted by WINDOW_UPDATE, minus the sent bytes. `sendWindow` adds the initial window, so that a change of
+   * that setting applies to all streams at once.
    */
   get granted(): number {
     return this.#granted
   }
 
-  /**
-   * Adds the bytes of a WINDOW_UPDATE frame to the send window.
-   *
-   * @throws StreamError FLOW_CONTROL_ERROR when the window exceeds the limit of RFC 9113 (6.9.1)
-   */
+  /** @throws StreamError FLOW_CONTROL_ERROR when the window exceeds the limit of RFC 9113 (6.9.1) */
   widen(bytes: number): void {
     this.#granted += bytes
     if (this.sendWindow > maxWindowBytes) {
@@ -136,8 +118,6 @@ export class Stream {
   }
 
   /**
-   * Counts received bytes of the body.
-   *
    * @throws StreamError PROTOCOL_ERROR when the length of the body differs from its content-length (RFC 9113,
    *   8.1.1)
    */
@@ -153,9 +133,7 @@ export class Stream {
     }
   }
 
-  /**
-   * Records that the listener has used `bytes` bytes: the peer may send as many again (see `ReceiveWindow`).
-   */
+  /** The peer may send as many bytes again; see `ReceiveWindow`. */
   credit(bytes: number): void {
     if (this.remoteEnded || this.closed) return
     const increment = this.receiveWindow.giveBack(bytes)
@@ -166,17 +144,17 @@ export class Stream {
     if (!this.closed) this.#host.writeHeaders(this.id, block, false)
   }
 
-  /** The bytes to send that the output of the connection has not taken yet. */
+  /** The bytes that the output of the connection has not taken yet. */
   get queuedBytes(): number {
     return this.#queue?.bytes ?? 0
   }
 
-  /** Sends bytes of the body after the queued ones. The caller must not change them until they are sent. */
+  /** Sends after the queued bytes. The caller must not change them until they are sent. */
   sendData(bytes: Uint8Array): void {
     if (!this.closed) this.#enqueue([bytes])
   }
 
-  /** Sends a gRPC message with its prefix. The caller may change the bytes after the call. */
+  /** The bytes may change after the call. */
   sendMessage(message: Uint8Array): void {
     if (this.closed || this.#sendWhole(message)) return
     const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
@@ -184,10 +162,7 @@ export class Stream {
     this.#enqueue([framed])
   }
 
-  /**
-   * Sends a gRPC message with its prefix. The message consists of the parts in order. The parts are not
-   * copied, so they must never change.
-   */
+  /** One message of these parts, which are not copied, so they must never change. */
   sendParts(parts: readonly Uint8Array[]): void {
     if (this.closed) return
     const prefix = Buffer.alloc(messagePrefixBytes)
@@ -199,28 +174,27 @@ export class Stream {
     this.#enqueue([prefix, ...parts])
   }
 
-  /** Drops the queued bytes. A message that was partly sent stays incomplete. */
+  /** A message that was partly sent stays incomplete. */
   discardQueued(): void {
     this.#queue?.clear()
     this.#host.turns.delete(this)
   }
 
-  /** Ends the stream after the queued bytes, with trailers if there are any. */
   end(trailers: Uint8Array | undefined): void {
     if (this.closed) return
     this.#ending = { trailers }
     if (!this.#queue || this.#queue.bytes === 0) this.#finish()
   }
 
-  /** Drops the queued bytes, and ends the stream now. */
+  /** Ends the stream without the queued bytes. */
   endEarly(trailers: Uint8Array): void {
     this.discardQueued()
     this.end(trailers)
   }
 
   /**
-   * Sends a complete gRPC answer and ends the stream, if the answer fits into one DATA frame, the send
-   * windows and the output. Otherwise returns false and does nothing.
+   * Ends the stream with a complete answer, if it fits into one DATA frame, the send windows and the output.
+   * Otherwise returns false and does nothing.
    */
   sendAnswer(frames: AnswerFrames, message: Uint8Array): boolean {
     const host = this.#host
@@ -244,8 +218,8 @@ export class Stream {
   }
 
   /**
-   * Sends one frame of the queued bytes, if the windows and the output have room. The stream then moves
-   * behind the other waiting streams.
+   * Sends one frame, if the windows and the output have room. The stream then moves behind the other waiting
+   * ones.
    */
   sendQueued(): void {
     const { turns } = this.#host
@@ -256,10 +230,7 @@ export class Stream {
     if (moved) this.listener.onTaken()
   }
 
-  /**
-   * Sends a message as one frame. Returns false and does nothing if earlier bytes are queued, or the windows
-   * or the output have no room for the whole message.
-   */
+  /** Returns false and does nothing if earlier bytes are queued, or the whole message has no room. */
   #sendWhole(message: Uint8Array): boolean {
     const host = this.#host
     const bytes = messagePrefixBytes + message.length
@@ -305,17 +276,14 @@ export class Stream {
     return true
   }
 
-  /**
-   * Resets the stream from this side, and sends RST_STREAM to the peer. The listener is not called; that is
-   * the caller's duty.
-   */
+  /** Sends RST_STREAM. Notifying the listener is the duty of the caller. */
   reset(code: number): void {
     if (this.closed) return
     this.#host.writeFrame(frameTypes.RST_STREAM, 0, this.id, wordBytes(code))
     this.close(endings.BY_US)
   }
 
-  /** Marks the stream as closed and drops the queued bytes. Sends nothing. */
+  /** Drops the queued bytes, and sends nothing. */
   close(ending: number): void {
     if (this.closed) return
     this.closed = true
@@ -325,7 +293,7 @@ export class Stream {
     if (this.#released) this.#host.onReleased()
   }
 
-  /** Records that the handler has ended. The stream counts as concurrent until it is also closed. */
+  /** The handler has ended. The stream counts as concurrent until it is also closed. */
   release(): void {
     if (this.#released) return
     this.#released = true
@@ -339,19 +307,14 @@ export class Stream {
     this.#endSent()
   }
 
-  /**
-   * Closes the stream after its last frame. If the peer still sends, RST_STREAM with NO_ERROR asks it to stop
-   * (RFC 9113, 8.1).
-   */
+  /** Closes the stream. If the peer still sends, RST_STREAM with NO_ERROR asks it to stop (RFC 9113, 8.1). */
   #endSent(): void {
     if (this.remoteEnded) this.close(endings.BY_PEER)
     else this.reset(errorCodes.NO_ERROR)
   }
 }
 
-/**
- * Writes a message with its prefix (not compressed, and the length). Returns the offset after the message.
- */
+/** Writes an uncompressed message. Returns the offset behind it. */
 function writeMessage(target: Buffer, offset: number, message: Uint8Array): number {
   target[offset] = 0
   writeWord(target, offset + 1, message.length)
@@ -359,9 +322,7 @@ function writeMessage(target: Buffer, offset: number, message: Uint8Array): numb
   return offset + messagePrefixBytes + message.length
 }
 
-/**
- * The largest payload of a DATA frame. The limit lets streams take turns, and fits into the output's buffer.
- */
+/** Lets streams take turns, and fits into the buffer of the output. */
 const maxDataBytes = 16_384
 const noBytes = Buffer.alloc(0)
 
