@@ -4,7 +4,6 @@ import type { Metadata } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
-import type { Settings } from '../settings.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import type { KeyedCounter } from './keyed-counter.ts'
 
@@ -36,11 +35,18 @@ export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: L
   return routes.choose({ sourceServiceId, streamId, targetObjectId })
 }
 
-/** Limits of this process, for all routes. */
-export type BrokerLimits = Pick<
-  Settings,
-  'maxPushes' | 'maxPulls' | 'maxWaitingRequests' | 'pullIdleMs' | 'headerWaitMs' | 'resumeGraceMs'
->
+/** The limits of this process for all routes, named as in the settings. */
+export interface BrokerLimits {
+  readonly maxPushes: number
+  readonly maxPulls: number
+  /** The most requests in the queue of one pull. */
+  readonly maxWaitingRequests: number
+  /** The longest wait of a pull for a matching request; 0 for no limit. */
+  readonly pullIdleMs: number
+  readonly headerWaitMs: number
+  /** How long a request waits for a producer whose connection was lost; 0 disables resumption. */
+  readonly resumeGraceMs: number
+}
 
 export interface PullCaller {
   readonly metadata: Metadata
