@@ -10,8 +10,8 @@ import type { HttpAnswer } from './answer.ts'
 /** A request to an endpoint, before the endpoint has validated the input. */
 export interface EndpointCall {
   readonly payments: Payments
-  /** The parameters of the path, not validated. Operations reject text that is not an id as `not_found`. */
-  readonly params: Readonly<Record<string, string>>
+  /** Returns a parameter of the path, not validated. Operations reject text that is no id as `not_found`. */
+  param(name: string): string
   /** The fields of the query, as `parseForm` returns them. */
   readonly query: unknown
   readonly body: unknown

@@ -126,7 +126,8 @@ function parse(
   const fields = parseForm(query)
   if (!fields.ok) return fields
   const { value, encoding } = body
-  const call: EndpointCall = { payments, params, query: fields.value, body: value, encoding, wantsChanged }
+  const param = (name: string) => params[name] ?? ''
+  const call: EndpointCall = { payments, param, query: fields.value, body: value, encoding, wantsChanged }
   return mapResult(endpoint.parse?.(call) ?? accept({}), input => ({ ...call, input }))
 }
 

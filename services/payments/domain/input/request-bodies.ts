@@ -8,7 +8,7 @@ import {
 } from '../merchant/merchant.ts'
 import { accept, type FieldError, type Result, rejectFields } from '../rejections.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
-import type { CaptureInput, RefundInput, VoidInput } from '../transaction/change.ts'
+import type { CaptureInput, VoidInput } from '../transaction/change.ts'
 import { custom } from './custom.ts'
 import {
   amount,
@@ -28,6 +28,7 @@ import {
   optionalField,
   optionalInUpdate,
   parseInput,
+  type Reader,
   record,
   rejectValue,
   requiredField,
@@ -150,11 +151,6 @@ export const bodySchemas = {
   CardInput: card.schema,
 }
 
-/** Parses the body of POST /apps. */
-export function parseApp(body: unknown, encoding: Encoding): Result<AppInput> {
-  return parseInput(app, body, encoding)
-}
-
 /** Parses the body of POST /merchants. The currency of the merchant must be one of `fundingCurrencies`. */
 export function parseMerchant(
   body: unknown,
@@ -163,6 +159,19 @@ export function parseMerchant(
 ): Result<MerchantInput> {
   return parseInput(merchant(fundingCurrencies), body, encoding)
 }
+
+/** Returns a function that parses a body with `read`. */
+function parser<T>(read: Reader<T>): (body: unknown, encoding: Encoding) => Result<T> {
+  return (body, encoding) => parseInput(read, body, encoding)
+}
+
+export const parseApp = parser<AppInput>(app)
+export const parseMember = parser(member)
+export const parseAssociation = parser(association)
+export const parseCapture = parser<CaptureInput>(capture)
+export const parseRefund = parseCapture
+export const parseVoid = parser<VoidInput>(cancellation)
+export const parseCard = parser<SaveCardInput>(card)
 
 /**
  * Parses the body of PUT /merchants/<id>. A missing field keeps its value. Null removes a field that a
@@ -174,16 +183,6 @@ export function parseMerchantUpdate(body: unknown, encoding: Encoding): Result<M
   const isChange = ([name, value]: readonly [string, unknown]) =>
     value !== null || (removable.has(name) && isObject(body) && Object.hasOwn(body, name))
   return accept(Object.fromEntries(Object.entries(parsed.value).filter(isChange)))
-}
-
-/** Parses the body of POST /merchants/<id>/users. */
-export function parseMember(body: unknown, encoding: Encoding): Result<{ readonly email: string }> {
-  return parseInput(member, body, encoding)
-}
-
-/** Parses the body of POST /merchants/<id>/apps. */
-export function parseAssociation(body: unknown, encoding: Encoding): Result<{ readonly appId: string }> {
-  return parseInput(association, body, encoding)
 }
 
 /**
@@ -209,30 +208,6 @@ function findSourceErrors(body: unknown): readonly FieldError[] {
   }
   const message = 'one of transactionId and cardId has to be there'
   return [{ field: 'transactionId', code: 'required', message }]
-}
-
-/** Parses the body of POST /transactions/<id>/captures. */
-export function parseCapture(body: unknown, encoding: Encoding): Result<CaptureInput> {
-  return parseInput(capture, body, encoding)
-}
-
-/**
- * Parses the body of POST /transactions/<id>/refunds. The optional currency must be that of the transaction.
- */
-export function parseRefund(body: unknown, encoding: Encoding): Result<RefundInput> {
-  return parseInput(capture, body, encoding)
-}
-
-/**
- * Parses the body of POST /transactions/<id>/voids. The optional currency must be that of the transaction.
- */
-export function parseVoid(body: unknown, encoding: Encoding): Result<VoidInput> {
-  return parseInput(cancellation, body, encoding)
-}
-
-/** Parses the body of POST /merchants/<id>/cards. */
-export function parseCard(body: unknown, encoding: Encoding): Result<SaveCardInput> {
-  return parseInput(card, body, encoding)
 }
 
 /** Parses the query of a payment link. Unknown parameters are ignored. */

@@ -215,12 +215,7 @@ function convert(
   return before === undefined || after === undefined ? undefined : after - before
 }
 
-export interface RefundInput {
-  readonly amount: bigint
-  /** If not null, must equal the currency of the transaction; otherwise the operation is rejected. */
-  readonly currency: string | null
-  readonly descriptor: string | null
-}
+export type RefundInput = CaptureInput
 
 /**
  * Returns a part of the captured amount to the payer. The amount is taken from the merchant's balance, which
@@ -263,11 +258,7 @@ export function refundTransaction(
   return accept({ transaction: after, ...booked })
 }
 
-export interface VoidInput {
-  readonly amount: bigint
-  /** If not null, must equal the currency of the transaction; otherwise the operation is rejected. */
-  readonly currency: string | null
-}
+export type VoidInput = Omit<CaptureInput, 'descriptor'>
 
 /** Cancels the pending amount or a part of it, which can then not be captured. No money moves. */
 export function voidTransaction(

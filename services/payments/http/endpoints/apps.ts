@@ -7,9 +7,9 @@ import { createApp } from '../../operations/accounts/create-app.ts'
 import { listOwnMerchants } from '../../operations/lists.ts'
 import { jsonAnswer } from '../answer.ts'
 import type { AppEndpoint, PaymentsEndpoint, SignUpEndpoint } from '../endpoint.ts'
-import { listEndpoint } from '../list-endpoint.ts'
+import { listEndpoint } from '../get-endpoints.ts'
 import { appExample, merchantExample, newAppExample } from '../openapi/examples.ts'
-import { ref, wrapped } from '../openapi/schemas.ts'
+import { answerWith, ref } from '../openapi/schemas.ts'
 
 const tag = 'Apps'
 
@@ -25,7 +25,7 @@ const create: SignUpEndpoint<AppInput> = {
       'Needs no API key. The answer has the key of the app, which is not shown again. An Idempotency-Key ' +
       'protects the answer, and therefore needs at least 128 random bits.',
     body: { schema: ref('AppInput'), example: { name: appExample.name }, required: false },
-    answers: { 201: { schema: wrapped('app', ref('NewApp')), example: { app: newAppExample } } },
+    answers: { 201: answerWith('app', { schema: ref('NewApp'), example: newAppExample }) },
   },
   parse: ({ body, encoding }) => parseApp(body, encoding),
   async act(tx, { payments, input }) {
@@ -42,7 +42,7 @@ const me: AppEndpoint = {
     operationId: 'getIdentity',
     tag,
     summary: 'Read the app of the API key',
-    answers: { 200: { schema: wrapped('identity', ref('App')), example: { identity: appExample } } },
+    answers: { 200: answerWith('identity', { schema: ref('App'), example: appExample }) },
   },
   act: async (_, { app }) => accept(jsonAnswer(200, { identity: presentApp(app) })),
 }
@@ -56,7 +56,6 @@ const merchants = listEndpoint({
     test: optionalField(described(booleanFlag, 'Only test accounts (yes), or only live accounts (no).')),
   }),
   item: { schema: ref('Merchant'), example: merchantExample },
-  owner: params => params['appId'] ?? '',
   list: listOwnMerchants,
   present: presentMerchant,
 })

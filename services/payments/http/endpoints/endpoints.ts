@@ -1,6 +1,5 @@
 import type { PaymentsEndpoint } from '../endpoint.ts'
 import { appEndpoints } from './apps.ts'
-import { cardEndpoints } from './cards.ts'
 import { fraudEndpoints } from './frauds-and-disputes.ts'
 import { memberEndpoints } from './members.ts'
 import { merchantEndpoints } from './merchants.ts'
@@ -13,7 +12,6 @@ export const paymentsEndpoints: readonly PaymentsEndpoint[] = [
   ...merchantEndpoints,
   ...memberEndpoints,
   ...transactionEndpoints,
-  ...cardEndpoints,
   ...fraudEndpoints,
   ...webhookEndpoints,
 ]

@@ -2,15 +2,13 @@ import { enumeration, id } from '../../domain/input/fields.ts'
 import { described, optionalField, record, requiredField } from '../../domain/input/record.ts'
 import { transactionId } from '../../domain/input/search.ts'
 import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
-import { mapResult } from '../../domain/rejections.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { ownDispute, ownFraud } from '../../operations/accounts/access.ts'
 import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
-import { jsonAnswer } from '../answer.ts'
-import type { AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
-import { listEndpoint } from '../list-endpoint.ts'
+import type { PaymentsEndpoint } from '../endpoint.ts'
+import { listEndpoint, readEndpoint } from '../get-endpoints.ts'
 import { disputeExample, fraudExample } from '../openapi/examples.ts'
-import { ref, wrapped } from '../openapi/schemas.ts'
+import { ref } from '../openapi/schemas.ts'
 
 const tag = 'Frauds and disputes'
 const merchantId = described(id, 'The id of the merchant.')
@@ -22,27 +20,21 @@ const frauds = listEndpoint({
   summary: 'List the fraud alerts of a merchant',
   filter: record({ merchantId: requiredField(merchantId), transactionId: optionalField(transactionId) }),
   item: { schema: ref('Fraud'), example: fraudExample },
-  owner: (_, { merchantId }) => merchantId,
+  owner: ({ merchantId }) => merchantId,
   list: listOwnFrauds,
   present: presentFraudAlert,
 })
 
-const fraud: AppEndpoint = {
-  kind: 'app',
-  method: 'GET',
+const fraud = readEndpoint({
   path: '/frauds/{fraudId}',
-  document: {
-    operationId: 'getFraud',
-    tag,
-    summary: 'Read a fraud alert',
-    answers: { 200: { schema: wrapped('fraud', ref('Fraud')), example: { fraud: fraudExample } } },
-  },
-  async act(tx, { app, params }) {
-    return mapResult(await ownFraud(tx, app, params['fraudId'] ?? ''), found =>
-      jsonAnswer(200, { fraud: presentFraudAlert(found) }),
-    )
-  },
-}
+  operationId: 'getFraud',
+  tag,
+  summary: 'Read a fraud alert',
+  field: 'fraud',
+  item: { schema: ref('Fraud'), example: fraudExample },
+  find: ownFraud,
+  present: presentFraudAlert,
+})
 
 const disputes = listEndpoint({
   path: '/disputes',
@@ -57,26 +49,20 @@ const disputes = listEndpoint({
     ),
   }),
   item: { schema: ref('Dispute'), example: disputeExample },
-  owner: (_, { merchantId }) => merchantId,
+  owner: ({ merchantId }) => merchantId,
   list: listOwnDisputes,
   present: presentDispute,
 })
 
-const dispute: AppEndpoint = {
-  kind: 'app',
-  method: 'GET',
+const dispute = readEndpoint({
   path: '/disputes/{disputeId}',
-  document: {
-    operationId: 'getDispute',
-    tag,
-    summary: 'Read a dispute',
-    answers: { 200: { schema: wrapped('dispute', ref('Dispute')), example: { dispute: disputeExample } } },
-  },
-  async act(tx, { app, params }) {
-    return mapResult(await ownDispute(tx, app, params['disputeId'] ?? ''), found =>
-      jsonAnswer(200, { dispute: presentDispute(found) }),
-    )
-  },
-}
+  operationId: 'getDispute',
+  tag,
+  summary: 'Read a dispute',
+  field: 'dispute',
+  item: { schema: ref('Dispute'), example: disputeExample },
+  find: ownDispute,
+  present: presentDispute,
+})
 
 export const fraudEndpoints: readonly PaymentsEndpoint[] = [frauds, fraud, disputes, dispute]

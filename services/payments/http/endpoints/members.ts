@@ -5,13 +5,12 @@ import { mapResult } from '../../domain/rejections.ts'
 import { associateApp, dissociateApp, inviteUser, removeUser } from '../../operations/accounts/memberships.ts'
 import { listOwnApps, listOwnUsers } from '../../operations/lists.ts'
 import { jsonAnswer, noContent } from '../answer.ts'
-import type { AppCall, AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
-import { listEndpoint } from '../list-endpoint.ts'
+import type { AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
+import { listEndpoint } from '../get-endpoints.ts'
 import { appExample, userExample } from '../openapi/examples.ts'
-import { ref, wrapped } from '../openapi/schemas.ts'
+import { answerWith, ref } from '../openapi/schemas.ts'
 
 const tag = 'Members'
-const readMerchantId = (params: AppCall['params']) => params['merchantId'] ?? ''
 
 const invite: AppEndpoint<{ readonly email: string }> = {
   kind: 'app',
@@ -23,13 +22,12 @@ const invite: AppEndpoint<{ readonly email: string }> = {
     summary: 'Invite a person',
     description: 'Sends an e-mail to a person who is not a member yet.',
     body: { schema: ref('Invitation'), example: { email: userExample.email }, required: true },
-    answers: { 201: { schema: wrapped('user', ref('User')), example: { user: userExample } } },
+    answers: { 201: answerWith('user', { schema: ref('User'), example: userExample }) },
   },
   parse: ({ body, encoding }) => parseMember(body, encoding),
-  async act(tx, { payments, app, params, input: { email } }) {
-    return mapResult(
-      await inviteUser(tx, payments, { app, merchantId: readMerchantId(params), email }),
-      user => jsonAnswer(201, { user: presentUser(user) }),
+  async act(tx, { payments, app, param, input: { email } }) {
+    return mapResult(await inviteUser(tx, payments, { app, merchantId: param('merchantId'), email }), user =>
+      jsonAnswer(201, { user: presentUser(user) }),
     )
   },
 }
@@ -44,12 +42,9 @@ const revokeUser: AppEndpoint = {
     summary: 'End a person’s membership',
     answers: { 204: null },
   },
-  async act(tx, { app, params }) {
-    const userId = params['userId'] ?? ''
-    return mapResult(
-      await removeUser(tx, { app, merchantId: readMerchantId(params), userId }),
-      () => noContent,
-    )
+  async act(tx, { app, param }) {
+    const userId = param('userId')
+    return mapResult(await removeUser(tx, { app, merchantId: param('merchantId'), userId }), () => noContent)
   },
 }
 
@@ -60,7 +55,6 @@ const users = listEndpoint({
   summary: 'List the members of a merchant',
   filter: record({}),
   item: { schema: ref('User'), example: userExample },
-  owner: readMerchantId,
   list: listOwnUsers,
   present: presentUser,
 })
@@ -74,11 +68,11 @@ const addApp: AppEndpoint<{ readonly appId: string }> = {
     tag,
     summary: 'Give an app full access to a merchant',
     body: { schema: ref('Association'), example: { appId: appExample.id }, required: true },
-    answers: { 201: { schema: wrapped('app', ref('App')), example: { app: appExample } } },
+    answers: { 201: answerWith('app', { schema: ref('App'), example: appExample }) },
   },
   parse: ({ body, encoding }) => parseAssociation(body, encoding),
-  async act(tx, { app, params, input: { appId } }) {
-    return mapResult(await associateApp(tx, { app, merchantId: readMerchantId(params), appId }), added =>
+  async act(tx, { app, param, input: { appId } }) {
+    return mapResult(await associateApp(tx, { app, merchantId: param('merchantId'), appId }), added =>
       jsonAnswer(201, { app: presentApp(added) }),
     )
   },
@@ -94,10 +88,10 @@ const revokeApp: AppEndpoint = {
     summary: 'End an app’s access to a merchant',
     answers: { 204: null },
   },
-  async act(tx, { app, params }) {
-    const appId = params['appId'] ?? ''
+  async act(tx, { app, param }) {
+    const appId = param('appId')
     return mapResult(
-      await dissociateApp(tx, { app, merchantId: readMerchantId(params), appId }),
+      await dissociateApp(tx, { app, merchantId: param('merchantId'), appId }),
       () => noContent,
     )
   },
@@ -110,7 +104,6 @@ const apps = listEndpoint({
   summary: 'List the apps of a merchant',
   filter: record({}),
   item: { schema: ref('App'), example: appExample },
-  owner: readMerchantId,
   list: listOwnApps,
   present: presentApp,
 })

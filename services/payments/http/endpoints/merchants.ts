@@ -14,15 +14,13 @@ import { listOwnLines } from '../../operations/lists.ts'
 import { merchantBalances } from '../../storage/tables/ledger.ts'
 import { jsonAnswer, noContent } from '../answer.ts'
 import type { AppEndpoint, Example, PaymentsEndpoint } from '../endpoint.ts'
-import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
+import { exportEndpoint, listEndpoint, readEndpoint } from '../get-endpoints.ts'
 import { balanceExample, lineExample, merchantExample } from '../openapi/examples.ts'
-import { ref, wrapped } from '../openapi/schemas.ts'
+import { answerWith, ref } from '../openapi/schemas.ts'
 
 const tag = 'Merchants'
-const merchant: Example = {
-  schema: wrapped('merchant', ref('Merchant')),
-  example: { merchant: merchantExample },
-}
+const item: Example = { schema: ref('Merchant'), example: merchantExample }
+const merchant = answerWith('merchant', item)
 
 const create: AppEndpoint<MerchantInput> = {
   kind: 'app',
@@ -46,17 +44,16 @@ const create: AppEndpoint<MerchantInput> = {
   },
 }
 
-const read: AppEndpoint = {
-  kind: 'app',
-  method: 'GET',
+const read = readEndpoint({
   path: '/merchants/{merchantId}',
-  document: { operationId: 'getMerchant', tag, summary: 'Read a merchant', answers: { 200: merchant } },
-  async act(tx, { app, params }) {
-    return mapResult(await ownMerchant(tx, app, params['merchantId'] ?? ''), found =>
-      jsonAnswer(200, { merchant: presentMerchant(found) }),
-    )
-  },
-}
+  operationId: 'getMerchant',
+  tag,
+  summary: 'Read a merchant',
+  field: 'merchant',
+  item,
+  find: ownMerchant,
+  present: presentMerchant,
+})
 
 const update: AppEndpoint<MerchantUpdate> = {
   kind: 'app',
@@ -73,8 +70,8 @@ const update: AppEndpoint<MerchantUpdate> = {
     answers: { 200: merchant, 204: null },
   },
   parse: ({ body, encoding }) => parseMerchantUpdate(body, encoding),
-  async act(tx, { payments, app, params, input, wantsChanged }) {
-    const request = { app, merchantId: params['merchantId'] ?? '', update: input }
+  async act(tx, { payments, app, param, input, wantsChanged }) {
+    const request = { app, merchantId: param('merchantId'), update: input }
     const updated = await updateOwnMerchant(tx, payments, request)
     if (!updated.ok) return updated
     return wantsChanged
@@ -92,10 +89,10 @@ const balance: AppEndpoint = {
     tag,
     summary: 'Read the balance of a merchant',
     description: 'Both parts are from the same moment. The next payout pays the available amount.',
-    answers: { 200: { schema: wrapped('balance', ref('Balance')), example: { balance: balanceExample } } },
+    answers: { 200: answerWith('balance', { schema: ref('Balance'), example: balanceExample }) },
   },
-  async act(tx, { app, params }) {
-    const found = await ownMerchant(tx, app, params['merchantId'] ?? '')
+  async act(tx, { app, param }) {
+    const found = await ownMerchant(tx, app, param('merchantId'))
     if (!found.ok) return found
     return accept(jsonAnswer(200, { balance: presentBalances(await merchantBalances(tx, found.value)) }))
   },
@@ -108,7 +105,6 @@ const lines = listEndpoint({
   summary: 'List the lines of a merchant’s balance',
   filter: lineSearch,
   item: { schema: ref('Line'), example: lineExample },
-  owner: params => params['merchantId'] ?? '',
   list: listOwnLines,
   present: presentLine,
 })
@@ -119,27 +115,20 @@ const exported = exportEndpoint({
   tag,
   summary: 'Export the lines of a merchant as CSV',
   filter: lineSearch,
-  owner: params => params['merchantId'] ?? '',
   list: listOwnLines,
   write: items => exportCsv(lineColumns, items),
 })
 
-const line: AppEndpoint = {
-  kind: 'app',
-  method: 'GET',
+const line = readEndpoint({
   path: '/lines/{lineId}',
-  document: {
-    operationId: 'getLine',
-    tag,
-    summary: 'Read a line',
-    answers: { 200: { schema: wrapped('line', ref('Line')), example: { line: lineExample } } },
-  },
-  async act(tx, { app, params }) {
-    return mapResult(await ownLine(tx, app, params['lineId'] ?? ''), found =>
-      jsonAnswer(200, { line: presentLine(found) }),
-    )
-  },
-}
+  operationId: 'getLine',
+  tag,
+  summary: 'Read a line',
+  field: 'line',
+  item: { schema: ref('Line'), example: lineExample },
+  find: ownLine,
+  present: presentLine,
+})
 
 export const merchantEndpoints: readonly PaymentsEndpoint[] = [
   create,

@@ -3,16 +3,18 @@ import { exportCsv, transactionColumns } from '../../domain/export.ts'
 import { type Encoding, record } from '../../domain/input/record.ts'
 import {
   parseCapture,
+  parseCard,
   parseRefund,
   parseTransaction,
   parseVoid,
+  type SaveCardInput,
   type TransactionInput,
 } from '../../domain/input/request-bodies.ts'
 import { transactionSearch } from '../../domain/input/search.ts'
-import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
+import { presentCard, presentTrailEntry, presentTransaction } from '../../domain/present.ts'
 import { mapResult, type Result, rejectProcessing } from '../../domain/rejections.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { ownTransaction } from '../../operations/accounts/access.ts'
+import { ownCard, ownTransaction } from '../../operations/accounts/access.ts'
 import { exportOwnTransactions, listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
 import type { Payments } from '../../operations/operation.ts'
 import {
@@ -22,18 +24,17 @@ import {
   voidOwnTransaction,
 } from '../../operations/transactions/change-transaction.ts'
 import { createTransaction } from '../../operations/transactions/create-transaction.ts'
+import { saveCard } from '../../operations/transactions/save-card.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { answerRejection, type HttpAnswer, jsonAnswer } from '../answer.ts'
 import type { AppEndpoint, EndpointCall, Example, PaymentsEndpoint, ProcessorEndpoint } from '../endpoint.ts'
-import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
-import { exampleIds, trailEntryExample, transactionExample } from '../openapi/examples.ts'
-import { ref, wrapped } from '../openapi/schemas.ts'
+import { exportEndpoint, listEndpoint, readEndpoint } from '../get-endpoints.ts'
+import { cardExample, exampleIds, trailEntryExample, transactionExample } from '../openapi/examples.ts'
+import { answerWith, ref } from '../openapi/schemas.ts'
 
 const tag = 'Transactions'
-const transaction: Example = {
-  schema: wrapped('transaction', ref('Transaction')),
-  example: { transaction: transactionExample },
-}
+const item: Example = { schema: ref('Transaction'), example: transactionExample }
+const transaction = answerWith('transaction', item)
 
 const create: ProcessorEndpoint<TransactionInput> = {
   kind: 'processor',
@@ -51,20 +52,20 @@ const create: ProcessorEndpoint<TransactionInput> = {
       required: true,
     },
     answers: {
-      201: {
-        schema: wrapped('transaction', {
+      201: answerWith('transaction', {
+        schema: {
           type: 'object',
           required: ['id'],
           properties: { id: { type: 'string', format: 'uuid' } },
-        }),
-        example: { transaction: { id: exampleIds.transaction } },
-      },
+        },
+        example: { id: exampleIds.transaction },
+      }),
     },
     declines: true,
   },
   parse: parseCreation,
-  async act({ payments, app, params, input }, once) {
-    const merchantId = params['merchantId'] ?? ''
+  async act({ payments, app, param, input }, once) {
+    const merchantId = param('merchantId')
     return createTransaction(payments, { app, merchantId, input, once, present: presentCreation })
   },
 }
@@ -86,8 +87,7 @@ const list = listEndpoint({
   tag,
   summary: 'List the transactions of a merchant',
   filter: transactionSearch,
-  item: { schema: ref('Transaction'), example: transactionExample },
-  owner: params => params['merchantId'] ?? '',
+  item,
   list: listOwnTransactions,
   present: transaction => presentTransaction(transaction),
 })
@@ -98,7 +98,6 @@ const exported = exportEndpoint({
   tag,
   summary: 'Export the transactions of a merchant as CSV',
   filter: transactionSearch,
-  owner: params => params['merchantId'] ?? '',
   list: exportOwnTransactions,
   write: items => exportCsv(transactionColumns, items),
 })
@@ -110,27 +109,20 @@ const trail = listEndpoint({
   summary: 'List the captures, refunds, voids and disputes of a transaction',
   filter: record({}),
   item: { schema: ref('TrailEntry'), example: trailEntryExample },
-  owner: params => params['transactionId'] ?? '',
   list: listOwnTrail,
   present: presentTrailEntry,
 })
 
-const read: AppEndpoint = {
-  kind: 'app',
-  method: 'GET',
+const read = readEndpoint({
   path: '/transactions/{transactionId}',
-  document: {
-    operationId: 'getTransaction',
-    tag,
-    summary: 'Read a transaction',
-    answers: { 200: transaction },
-  },
-  async act(tx, { app, params }) {
-    return mapResult(await ownTransaction(tx, app, params['transactionId'] ?? ''), own =>
-      jsonAnswer(200, { transaction: presentTransaction(own) }),
-    )
-  },
-}
+  operationId: 'getTransaction',
+  tag,
+  summary: 'Read a transaction',
+  field: 'transaction',
+  item,
+  find: ownTransaction,
+  present: transaction => presentTransaction(transaction),
+})
 
 interface ChangeEndpoint<Input> {
   readonly path: 'captures' | 'refunds' | 'voids'
@@ -155,15 +147,50 @@ function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): 
       answers: { 201: transaction },
     },
     parse: ({ body, encoding }) => parse(body, encoding),
-    async act(tx, { payments, app, params, input }) {
+    async act(tx, { payments, app, param, input }) {
       return mapResult(
-        await change(tx, payments, { app, transactionId: params['transactionId'] ?? '', input }),
+        await change(tx, payments, { app, transactionId: param('transactionId'), input }),
         changed => jsonAnswer(201, { transaction: presentTransaction(changed) }),
       )
     },
   }
 }
 
+const storeCard: AppEndpoint<SaveCardInput> = {
+  kind: 'app',
+  method: 'POST',
+  path: '/merchants/{merchantId}/cards',
+  document: {
+    operationId: 'saveCard',
+    tag: 'Cards',
+    summary: 'Save the card of an earlier transaction',
+    body: {
+      schema: ref('CardInput'),
+      example: { transactionId: exampleIds.transaction, notes: cardExample.notes },
+      required: true,
+    },
+    answers: { 201: answerWith('card', { schema: ref('Card'), example: cardExample }) },
+  },
+  parse: ({ body, encoding }) => parseCard(body, encoding),
+  async act(tx, { payments, app, param, input }) {
+    return mapResult(await saveCard(tx, payments, { app, merchantId: param('merchantId'), input }), card =>
+      jsonAnswer(201, { card: presentCard(card) }),
+    )
+  },
+}
+
+const readCard = readEndpoint({
+  path: '/cards/{cardId}',
+  operationId: 'getCard',
+  tag: 'Cards',
+  summary: 'Read a saved card',
+  field: 'card',
+  item: { schema: ref('Card'), example: cardExample },
+  find: ownCard,
+  present: presentCard,
+})
+
+/** The endpoints of transactions, and those of cards saved from transactions. */
 export const transactionEndpoints: readonly PaymentsEndpoint[] = [
   create,
   list,
@@ -194,4 +221,6 @@ export const transactionEndpoints: readonly PaymentsEndpoint[] = [
     parse: parseVoid,
     change: voidOwnTransaction,
   }),
+  storeCard,
+  readCard,
 ]

@@ -21,18 +21,19 @@ import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
 import type { WebhookEndpoint, WebhookEvent } from '../../storage/delivery/webhooks.ts'
 import { jsonAnswer, noContent } from '../answer.ts'
 import type { AppCall, AppEndpoint, PaymentsEndpoint } from '../endpoint.ts'
-import { listEndpoint } from '../list-endpoint.ts'
+import { listEndpoint, readEndpoint } from '../get-endpoints.ts'
 import { eventExample, webhookExample, webhookSecretExample } from '../openapi/examples.ts'
-import { ref, wrapped } from '../openapi/schemas.ts'
+import { answerWith, ref } from '../openapi/schemas.ts'
 
 const tag = 'Webhooks and events'
-const ofWebhook = ({ app, params }: AppCall) => ({ app, webhookId: params['webhookId'] ?? '' })
-const webhook = { schema: wrapped('webhook', ref('Webhook')), example: { webhook: webhookExample } }
-const event = { schema: wrapped('event', ref('Event')), example: { event: eventExample } }
-const withSecret = {
-  schema: wrapped('webhook', ref('NewWebhook')),
-  example: { webhook: { ...webhookExample, secret: webhookSecretExample } },
-}
+const ofWebhook = ({ app, param }: AppCall) => ({ app, webhookId: param('webhookId') })
+const webhookItem = { schema: ref('Webhook'), example: webhookExample }
+const eventItem = { schema: ref('Event'), example: eventExample }
+const webhook = answerWith('webhook', webhookItem)
+const withSecret = answerWith('webhook', {
+  schema: ref('NewWebhook'),
+  example: { ...webhookExample, secret: webhookSecretExample },
+})
 
 function presentWebhook({ id: webhookId, merchantId, createdMs, url, events, disabledMs }: WebhookEndpoint) {
   return {
@@ -70,9 +71,9 @@ const create: AppEndpoint<NewWebhookInput> = {
     answers: { 201: withSecret },
   },
   parse: ({ body, encoding, payments }) => parseWebhook(body, encoding, payments.webhookPolicy),
-  async act(tx, { payments, app, params, input }) {
+  async act(tx, { payments, app, param, input }) {
     return mapResult(
-      await createWebhook(tx, payments, { app, merchantId: params['merchantId'] ?? '', input }),
+      await createWebhook(tx, payments, { app, merchantId: param('merchantId'), input }),
       made => jsonAnswer(201, { webhook: presentWithSecret(made) }),
     )
   },
@@ -84,8 +85,7 @@ const webhooks = listEndpoint({
   tag,
   summary: 'List the webhooks of a merchant',
   filter: record({}),
-  item: { schema: ref('Webhook'), example: webhookExample },
-  owner: params => params['merchantId'] ?? '',
+  item: webhookItem,
   list: listOwnWebhooks,
   present: presentWebhook,
 })
@@ -99,10 +99,10 @@ const read: AppEndpoint = {
     tag,
     summary: 'Read a webhook and its pending deliveries',
     answers: {
-      200: {
-        schema: webhook.schema,
-        example: { webhook: { ...webhookExample, waiting: { events: 2, error: 'the answer was 503' } } },
-      },
+      200: answerWith('webhook', {
+        schema: ref('Webhook'),
+        example: { ...webhookExample, waiting: { events: 2, error: 'the answer was 503' } },
+      }),
     },
   },
   async act(tx, call) {
@@ -193,10 +193,10 @@ const deliverOne: AppEndpoint = {
     tag,
     summary: 'Deliver one event, also if it was delivered before',
     description: 'Any event of the log can be delivered.',
-    answers: { 201: event },
+    answers: { 201: answerWith('event', eventItem) },
   },
   async act(tx, call) {
-    const eventId = call.params['eventId'] ?? ''
+    const eventId = call.param('eventId')
     return mapResult(await redeliver(tx, call.payments, { ...ofWebhook(call), eventId }), told =>
       jsonAnswer(201, { event: presentEvent(told) }),
     )
@@ -212,23 +212,21 @@ const events = listEndpoint({
     type: optionalField(described(eventType, 'Only events of this type.')),
     subjectId: optionalField(described(id, 'Only events of this transaction or other record.')),
   }),
-  item: { schema: ref('Event'), example: eventExample },
-  owner: params => params['merchantId'] ?? '',
+  item: eventItem,
   list: listOwnEvents,
   present: presentEvent,
 })
 
-const readEvent: AppEndpoint = {
-  kind: 'app',
-  method: 'GET',
+const readEvent = readEndpoint({
   path: '/events/{eventId}',
-  document: { operationId: 'getEvent', tag, summary: 'Read an event', answers: { 200: event } },
-  async act(tx, { app, params }) {
-    return mapResult(await ownEvent(tx, app, params['eventId'] ?? ''), found =>
-      jsonAnswer(200, { event: presentEvent(found) }),
-    )
-  },
-}
+  operationId: 'getEvent',
+  tag,
+  summary: 'Read an event',
+  field: 'event',
+  item: eventItem,
+  find: ownEvent,
+  present: presentEvent,
+})
 
 export const webhookEndpoints: readonly PaymentsEndpoint[] = [
   create,

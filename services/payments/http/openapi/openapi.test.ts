@@ -85,7 +85,7 @@ function mediaOf({ requestBody, responses }: Operation) {
 }
 
 test('the service accepts the documented examples', () => {
-  const call = { params: {}, query: {}, encoding: 'json' as const, wantsChanged: true }
+  const call = { param: () => '', query: {}, encoding: 'json' as const, wantsChanged: true }
   const payments = { fundingCurrencies: ['DKK'] } as unknown as Payments
   for (const { document, parse } of paymentsEndpoints.filter(
     endpoint => endpoint.document.body !== undefined,

@@ -14,6 +14,7 @@ import { trailKinds } from '../../domain/transaction/trail.ts'
 import { tdsResults } from '../../domain/transaction/transaction.ts'
 import { webhookSchemas } from '../../operations/accounts/webhooks.ts'
 import { eventTypes } from '../../operations/events.ts'
+import type { Example } from '../endpoint.ts'
 
 /** This file has the JSON Schemas (2020-12) of requests and answers in the OpenAPI document. */
 const date = { type: 'string', format: 'date-time' }
@@ -46,9 +47,9 @@ export function ref(schema: string): JsonObject {
   return { $ref: `#/components/schemas/${schema}` }
 }
 
-/** Returns the schema of an object with a single field, such as `{transaction: {…}}`. */
-export function wrapped(field: string, schema: JsonObject): JsonObject {
-  return object({ [field]: schema })
+/** Returns an answer with a record in a single field, such as `{transaction: {…}}`. */
+export function answerWith(field: string, { schema, example }: Example): Example {
+  return { schema: object({ [field]: schema }), example: { [field]: example } }
 }
 
 const card = {

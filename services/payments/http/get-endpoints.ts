@@ -1,11 +1,46 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type PageInput, pageReader, parsePage } from '../domain/input/page.ts'
 import type { Reader } from '../domain/input/record.ts'
+import type { App } from '../domain/merchant/merchant.ts'
 import { accept, mapResult, type Result } from '../domain/rejections.ts'
 import type { OwnListRequest } from '../operations/lists.ts'
 import type { Tx } from '../storage/storage.ts'
-import { answerList } from './answer.ts'
+import { answerList, jsonAnswer } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
+import { answerWith } from './openapi/schemas.ts'
+
+interface ReadEndpoint<Item> {
+  /** The path, whose only parameter is the id of the record. */
+  readonly path: string
+  readonly operationId: string
+  readonly tag: string
+  readonly summary: string
+  /** The field of the answer with the record. */
+  readonly field: string
+  readonly item: Example
+  readonly find: (tx: Tx, app: App, id: string) => Promise<Result<Item>>
+  readonly present: (item: Item) => JsonObject
+}
+
+/** Returns the endpoint that answers with one record. */
+export function readEndpoint<Item>(read: ReadEndpoint<Item>): AppEndpoint {
+  const { path, operationId, tag, summary, field, item, find, present } = read
+  return {
+    kind: 'app',
+    method: 'GET',
+    path,
+    document: { operationId, tag, summary, answers: { 200: answerWith(field, item) } },
+    async act(tx, call) {
+      const found = await find(tx, call.app, idInPath(path, call))
+      return mapResult(found, record => jsonAnswer(200, { [field]: present(record) }))
+    },
+  }
+}
+
+/** Returns the first parameter of the path. */
+function idInPath(path: string, { param }: AppCall): string {
+  return param(/\{(\w+)\}/.exec(path)?.[1] ?? '')
+}
 
 /**
  * The maximum number of records in one export. It bounds the memory, because an export is read as one page.
@@ -52,8 +87,8 @@ interface ListEndpoint<Filter, Item> {
   readonly summary: string
   readonly filter: Reader<Filter>
   readonly item: Example
-  /** Returns the id of the merchant, app or transaction that the list belongs to. */
-  readonly owner: (params: AppCall['params'], filter: Filter) => string
+  /** Returns the id of the record that the list belongs to; by default, the id in the path. */
+  readonly owner?: (filter: Filter) => string
   readonly list: (tx: Tx, request: OwnListRequest<Filter>) => Promise<Result<readonly Item[]>>
   readonly present: (item: Item) => JsonObject
 }
@@ -81,11 +116,12 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
 
 /** Reads the page of the list that the query of the call selects. */
 async function readItems<Filter, Item>(
-  { owner, list }: Pick<ListEndpoint<Filter, Item>, 'owner' | 'list'>,
+  { path, owner, list }: Pick<ListEndpoint<Filter, Item>, 'path' | 'owner' | 'list'>,
   tx: Tx,
-  { app, params, input }: AppCall<PageInput<Filter>>,
+  call: AppCall<PageInput<Filter>>,
 ): Promise<Result<readonly Item[]>> {
-  return await list(tx, { app, owner: owner(params, input.filter), page: input })
+  const { app, input } = call
+  return list(tx, { app, owner: owner?.(input.filter) ?? idInPath(path, call), page: input })
 }
 
 /** The schema of a boolean in a query, where it is one of these words. */
