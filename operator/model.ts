@@ -3,7 +3,7 @@
  * RateLimitConfig becomes a `RateLimitDomain` of the rate limit service, which has the only type of a rule.
  */
 import type { Route } from '@tollway/broker/routes/route.ts'
-import type { MerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
+import type { MerchantInput } from '@tollway/payments/domain/merchant.ts'
 
 /**
  * The content of a valid AnimationStreamRoute: the route for brokers, which names Secrets instead of having

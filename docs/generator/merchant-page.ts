@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { merchantKind } from '@tollway/crds/merchant.ts'
-import { mutableMerchantFields } from '@tollway/payments/domain/merchant/merchant.ts'
+import { mutableMerchantFields } from '@tollway/payments/domain/merchant.ts'
 import { describeResource } from './describe-resource.ts'
 
 /** The example that the page shows, as a path below the repository. */

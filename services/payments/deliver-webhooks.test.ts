@@ -12,7 +12,7 @@ import { missingPostgres, type PostgresServer, startPostgres } from '../../test/
 import { startProgram } from '../../test/support/program.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type DeliveryOutcome, deliveryWaitMs, WebhookDeliverer } from './deliver-webhooks.ts'
-import type { Merchant } from './domain/merchant/merchant.ts'
+import type { Merchant } from './domain/merchant.ts'
 import { waitingAt } from './storage/delivery/webhook-deliveries.ts'
 import {
   findWebhookEndpoint,

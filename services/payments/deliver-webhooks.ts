@@ -49,19 +49,15 @@ const deliveryLeaseMs = 60_000
 /** `deliverDue` looks for new events at least this often while attempts run. */
 const maxIdleMs = 250
 
-const seconds = 1_000
-const hours = 60 * 60 * seconds
 /**
  * The waits after the first, second and each further failed attempt, as the Standard Webhooks specification
- * proposes: about four days in total.
+ * proposes: 5 seconds to 24 hours, about four days in total.
  */
-const waitsMs: readonly number[] = [
-  ...[5 * seconds, 300 * seconds, 1_800 * seconds],
-  ...[2 * hours, 5 * hours, 10 * hours, 14 * hours, 20 * hours, 24 * hours, 24 * hours],
-]
+const waitsSeconds = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400, 86_400]
+const maxRetryAfterSeconds = 86_400
 
 /**
- * Returns the wait after the attempt with the number `attempts` has failed: the wait in `waitsMs`, longer by
+ * Returns the wait after the attempt with the number `attempts` has failed: the wait in `waitsSeconds`, longer by
  * up to a quarter at random, and at least the time that the receiver requests, of which at most 24 hours
  * count. Returns null after the last attempt.
  */
@@ -70,10 +66,10 @@ export function deliveryWaitMs(
   random: () => number,
   retryAfterSeconds: number | null = null,
 ): number | null {
-  const plannedMs = waitsMs[attempts - 1]
-  if (plannedMs === undefined) return null
-  const wishedMs = Math.min((retryAfterSeconds ?? 0) * seconds, 24 * hours)
-  return Math.max(Math.round(plannedMs * (1 + random() / 4)), wishedMs)
+  const planned = waitsSeconds[attempts - 1]
+  if (planned === undefined) return null
+  const requested = Math.min(retryAfterSeconds ?? 0, maxRetryAfterSeconds)
+  return Math.max(Math.round(planned * 1_000 * (1 + random() / 4)), requested * 1_000)
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { MerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
+import type { MerchantInput } from '@tollway/payments/domain/merchant.ts'
 
 /**
  * Creates merchants; implemented by a client of the payments service's provisioning port. A uid always

@@ -1,7 +1,7 @@
 import { type MerchantSpec, merchantKind } from '@tollway/crds/merchant.ts'
 import { validateResource } from '@tollway/crds/validation/validate.ts'
 import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
-import { merchantFieldNames } from '@tollway/payments/domain/merchant/merchant.ts'
+import { merchantFieldNames } from '@tollway/payments/domain/merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
 import type { FieldError } from '@tollway/payments/domain/rejections.ts'
 import type { MerchantAccount } from '../../model.ts'

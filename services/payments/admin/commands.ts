@@ -9,7 +9,7 @@ import type { Payments } from '../operations/operation.ts'
 import { raiseDisputeByHand, resolveDisputeByHand } from '../operations/transactions/disputes.ts'
 import { maxBookFindings, storeResult, type Verification, verifyBooks } from '../operations/verify-books.ts'
 import { listOpenExceptions, type OpenException } from '../storage/delivery/processor-exceptions.ts'
-import { serialiseEvent } from '../storage/delivery/stored-journal.ts'
+import { serialiseEvent } from '../storage/delivery/test-processor-stores.ts'
 import { type Storage, transact } from '../storage/storage.ts'
 import type { AdminRequest } from './command.ts'
 

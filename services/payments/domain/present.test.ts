@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
+  authorise,
+  createHistory,
+  merchantUnderTest,
+  operate,
+  pricingUnderTest,
+} from '../testing/history-under-test.ts'
+import {
   presentCard,
   presentFraudAlert,
   presentLine,
@@ -10,13 +17,6 @@ import {
   presentTransaction,
 } from './present.ts'
 import { reject, rejectField, rejectProcessing } from './rejections.ts'
-import {
-  authorise,
-  createHistory,
-  merchantUnderTest,
-  operate,
-  pricingUnderTest,
-} from './testing/history-under-test.ts'
 
 const pricing = pricingUnderTest({ DKK: { capture: { flat: '25', rate: '0.0135' } } })
 

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import type { Encoding } from '../domain/input/record.ts'
-import type { App } from '../domain/merchant/merchant.ts'
+import type { App } from '../domain/merchant.ts'
 import type { Result } from '../domain/rejections.ts'
 import type { Payments } from '../operations/operation.ts'
 import type { IdempotentRequest, IdempotentResult } from '../storage/idempotency/answers.ts'

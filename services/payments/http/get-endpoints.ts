@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type PageInput, pageReader, parsePage } from '../domain/input/page.ts'
 import type { Reader } from '../domain/input/record.ts'
-import type { App } from '../domain/merchant/merchant.ts'
+import type { App } from '../domain/merchant.ts'
 import { accept, mapResult, type Result } from '../domain/rejections.ts'
 import type { OwnListRequest } from '../operations/lists.ts'
 import type { Tx } from '../storage/storage.ts'

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { hasValidCheckDigit } from '../domain/card.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
-import { hasValidCheckDigit } from '../domain/merchant/card.ts'
 
 const requestIdPattern = /^[A-Za-z0-9._~:+/=@-]{1,128}$/
 const longNumber = /(?:\d-?){13,}/g

@@ -1,5 +1,5 @@
 import { parseForm } from '../domain/input/form.ts'
-import type { App } from '../domain/merchant/merchant.ts'
+import type { App } from '../domain/merchant.ts'
 import { accept, mapResult, type Result, reject } from '../domain/rejections.ts'
 import { authenticate } from '../operations/accounts/access.ts'
 import type { Payments } from '../operations/operation.ts'

@@ -14,15 +14,15 @@ import { migrate, readMigrations } from '../storage/engine/migrate.ts'
 import { openPostgres } from '../storage/engine/postgres.ts'
 import type { Storage } from '../storage/storage.ts'
 import { someId } from '../storage/testing/payments-under-test.ts'
-import { createFolderTransport, type MailTransport } from './mail-transport.ts'
-import { type MailOutcome, mailLeaseMs, mailWaitMs, sendDueMails } from './send-due-mails.ts'
-import { createSmtpTransport, type SmtpOptions } from './smtp-transport.ts'
 import {
   type SmtpFault,
   type SmtpServerUnderTest,
   startSmtpServer,
   startTricklingServer,
-} from './testing/smtp-server-under-test.ts'
+} from '../testing/smtp-server-under-test.ts'
+import { createFolderTransport, type MailTransport } from './mail-transport.ts'
+import { type MailOutcome, mailLeaseMs, mailWaitMs, sendDueMails } from './send-due-mails.ts'
+import { createSmtpTransport, type SmtpOptions } from './smtp-transport.ts'
 
 const from = { name: 'Tollway', address: 'pay@example.com' }
 const hourMs = 60 * 60 * 1000
@@ -172,7 +172,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
   })
 
   function startSender(...args: readonly string[]) {
-    const program = fileURLToPath(new URL('testing/mail-sender.ts', import.meta.url))
+    const program = fileURLToPath(new URL('../testing/mail-sender.ts', import.meta.url))
     return startProgram(process.execPath, [program, postgres.url, String(smtp.port), ...args])
   }
 

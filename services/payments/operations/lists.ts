@@ -1,7 +1,7 @@
 import { isId } from '../domain/ids.ts'
 import type { Cursor, PageInput } from '../domain/input/page.ts'
 import type { Line } from '../domain/ledger/ledger.ts'
-import type { App, Merchant, User } from '../domain/merchant/merchant.ts'
+import type { App, Merchant, User } from '../domain/merchant.ts'
 import { accept, type Result, reject, rejectField } from '../domain/rejections.ts'
 import type { Dispute, DisputeStatus } from '../domain/transaction/dispute.ts'
 import type { FraudAlert } from '../domain/transaction/fraud.ts'

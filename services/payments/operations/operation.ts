@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
-import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Merchant } from '../domain/merchant.ts'
 import type { OperationContext, Pricing } from '../domain/transaction/change.ts'
 import type { TrailLimits } from '../domain/transaction/trail.ts'
 import type { CardProcessor } from '../processor/processor.ts'

@@ -1,5 +1,5 @@
 import type { BookFinding } from '../domain/ledger/verify.ts'
-import type { Balances, Merchant } from '../domain/merchant/merchant.ts'
+import type { Balances, Merchant } from '../domain/merchant.ts'
 import { findLastVerification, type StoredVerification } from '../storage/last-verification.ts'
 import type { Storage } from '../storage/storage.ts'
 import { balancesOfMerchants } from '../storage/tables/ledger.ts'

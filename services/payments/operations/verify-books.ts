@@ -1,6 +1,6 @@
 import type { Posting } from '../domain/ledger/ledger.ts'
 import { type Book, type BookFinding, verify } from '../domain/ledger/verify.ts'
-import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Merchant } from '../domain/merchant.ts'
 import { countBookRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
 import { storeVerification } from '../storage/last-verification.ts'
 import { planFor } from '../storage/query-plan-settings.ts'

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createContext, runInContext } from 'node:vm'
 import fc from 'fast-check'
 import { testCards } from '../processor/test-cards.ts'
-import { browserFunctions } from './browser/browser-script.ts'
+import { browserFunctions } from './browser/assets.ts'
 import * as onServer from './card-fields.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)

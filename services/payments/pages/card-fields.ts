@@ -1,10 +1,10 @@
-import { type CardExpiry, expiryMs, hasValidCheckDigit } from '../domain/merchant/card.ts'
+import { type CardExpiry, expiryMs, hasValidCheckDigit } from '../domain/card.ts'
 import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 
 /**
  * The errors of card fields that need no answer of the processor. The functions that find them run on the
- * server and in the browser; see `browser-script.ts` for what they may use.
+ * server and in the browser; see `assets.ts` for what they may use.
  */
 export const cardFieldErrors = [
   'number-missing',

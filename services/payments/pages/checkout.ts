@@ -1,4 +1,4 @@
-import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Merchant } from '../domain/merchant.ts'
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from '../processor/processor.ts'
 

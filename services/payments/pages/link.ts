@@ -1,6 +1,6 @@
 import { parseForm } from '../domain/input/form.ts'
 import { type LinkInput, type Locale, parseLink, parseLocale } from '../domain/input/request-bodies.ts'
-import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Merchant } from '../domain/merchant.ts'
 import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/rejections.ts'
 import type { Checkout } from './checkout.ts'

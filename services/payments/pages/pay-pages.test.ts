@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import {
+  checkoutUnderTest,
+  pageSecret,
+  pagesUnderTest,
+  someMerchant,
+} from '../testing/checkout-under-test.ts'
 import type { AttemptsPerMinute } from './attempt-limit.ts'
 import { assets } from './browser/assets.ts'
 import { PageTokens } from './page-token.ts'
-import { checkoutUnderTest, pageSecret, pagesUnderTest, someMerchant } from './testing/checkout-under-test.ts'
 
 const cardNumber = '4100000000000100'
 const securityCode = '739'

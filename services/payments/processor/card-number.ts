@@ -4,7 +4,7 @@ import {
   type CardScheme,
   expiryMs,
   hasValidCheckDigit,
-} from '../domain/merchant/card.ts'
+} from '../domain/card.ts'
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from './processor.ts'
 

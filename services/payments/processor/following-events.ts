@@ -1,6 +1,6 @@
-import type { DueEvent } from './event-journal.ts'
 import type { AuthorisationRequest, FollowUpRequest } from './processor.ts'
 import { findReferencedCard, type KeyedHashes } from './test-references.ts'
+import type { DueEvent } from './test-stores.ts'
 
 /** How long a merchant can answer a dispute. */
 const disputeAnswerMs = 14 * 24 * 60 * 60 * 1000

@@ -1,4 +1,4 @@
-import type { CardDetails, CardReference } from '../domain/merchant/card.ts'
+import type { CardDetails, CardReference } from '../domain/card.ts'
 import type { DisputeOutcome } from '../domain/transaction/dispute.ts'
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { Tds } from '../domain/transaction/transaction.ts'

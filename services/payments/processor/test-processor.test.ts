@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { hasValidCheckDigit } from '../domain/merchant/card.ts'
+import { hasValidCheckDigit } from '../domain/card.ts'
+import { createMemoryAnswers, createMemoryJournal } from '../testing/memory-stores.ts'
 import { detectScheme, normaliseNumber, readCard } from './card-number.ts'
 import type { AuthorisationAnswer, CardInput, CardProcessor } from './processor.ts'
 import { testCards } from './test-cards.ts'
 import { createTestProcessor } from './test-processor.ts'
-import { createMemoryJournal } from './testing/memory-journal.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const key = new Uint8Array(32).fill(7)
@@ -14,8 +14,12 @@ const start = Date.UTC(2026, 0, 1)
 
 function processorAt(nowMs = start) {
   const clock = { nowMs }
-  const journal = createMemoryJournal()
-  return { clock, processor: createTestProcessor({ key, journal, now: () => clock.nowMs }) }
+  return { clock, processor: createProcessor({ key, now: () => clock.nowMs }) }
+}
+
+function createProcessor(options: Pick<Parameters<typeof createTestProcessor>[0], 'key' | 'now'>) {
+  const stores = { journal: createMemoryJournal(), answers: createMemoryAnswers() }
+  return createTestProcessor({ ...options, ...stores, eventDelayMs: 1_000 })
 }
 
 function card(number: string, change: Partial<CardInput> = {}): CardInput {
@@ -158,11 +162,7 @@ test('a fingerprint depends on the number and the key alone', async () => {
   const first = await fingerprintOf(processor, '4100 0000 0000 0001')
   assert.equal(await fingerprintOf(processorAt().processor, '4100000000000001'), first)
   assert.equal(await fingerprintOf(processor, '4100 0000 0000 0001', { expiryYear: 2070 }), first)
-  const other = createTestProcessor({
-    key: new Uint8Array(32),
-    journal: createMemoryJournal(),
-    now: () => start,
-  })
+  const other = createProcessor({ key: new Uint8Array(32), now: () => start })
   assert.notEqual(await fingerprintOf(other, '4100 0000 0000 0001'), first)
 })
 

@@ -1,9 +1,7 @@
-import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/merchant/card.ts'
+import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/card.ts'
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { Tds } from '../domain/transaction/transaction.ts'
-import { type AnswerStore, createMemoryAnswers } from './answer-store.ts'
 import { readCard } from './card-number.ts'
-import type { EventJournal } from './event-journal.ts'
 import { FollowingEvents } from './following-events.ts'
 import type {
   Authentication,
@@ -16,23 +14,22 @@ import type {
 } from './processor.ts'
 import { findTestCard, findTestCardByName, type TestCard } from './test-cards.ts'
 import { createReference, KeyedHashes } from './test-references.ts'
+import type { AnswerStore, EventJournal } from './test-stores.ts'
 
 interface TestProcessorOptions {
   /** The secret key of the hashes in tokens, references and fingerprints. At least 16 bytes. */
   readonly key: Uint8Array
   readonly journal: EventJournal
-  /** The store of answers to authorisations. By default, in memory. */
-  readonly answers?: AnswerStore
+  readonly answers: AnswerStore
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /**
    * The time from the authorisation to a fraud alert, from the capture to a dispute, and from the dispute to
    * its end.
    */
-  readonly eventDelayMs?: number
+  readonly eventDelayMs: number
 }
 
-const defaultEventDelayMs = 1000
 const minKeyBytes = 16
 /** Processing error 11, 'Transaction rejected': the error of a cancelled authorisation. */
 const cancelledError = 11
@@ -44,8 +41,7 @@ const cancelledAnswer: AuthorisationAnswer = { approved: false, error: cancelled
  * authorisation is stored for repeated calls. Future events are stored in the journal.
  */
 export function createTestProcessor(options: TestProcessorOptions): CardProcessor {
-  const { key, journal, now, eventDelayMs = defaultEventDelayMs } = options
-  const { answers = createMemoryAnswers() } = options
+  const { key, journal, answers, now, eventDelayMs } = options
   if (key.byteLength < minKeyBytes) {
     throw new RangeError(`key: has ${key.byteLength} bytes; at least ${minKeyBytes} are needed`)
   }

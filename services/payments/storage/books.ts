@@ -1,4 +1,4 @@
-import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Merchant } from '../domain/merchant.ts'
 import { firstId, onlyRow, type Tx } from './storage.ts'
 import type { Row } from './table.ts'
 import { merchantTable } from './tables/merchants.ts'

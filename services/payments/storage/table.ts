@@ -1,4 +1,4 @@
-import { type SqlValue, toDate } from './storage.ts'
+import { type SqlValue, type Tx, toDate } from './storage.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 
@@ -98,6 +98,12 @@ export class Table<Defined extends Fields> {
     const record: Record<string, unknown> = {}
     for (const name in this.#fields) record[name] = this.#fields[name]?.read(row)
     return record as RecordOf<Defined>
+  }
+
+  /** Returns the record with this id; undefined if there is none. */
+  readonly find = async (tx: Tx, id: string): Promise<RecordOf<Defined> | undefined> => {
+    const [row] = await tx.query<Row>(`SELECT ${this.columns} FROM ${this.name} WHERE id = $1`, [id])
+    return row && this.read(row)
   }
 
   /** @param more further columns of the table, whose values the caller passes after those of the record */

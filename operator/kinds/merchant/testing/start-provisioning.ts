@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { hashApiKey } from '@tollway/payments/domain/ids.ts'
-import { exampleMerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
+import { exampleMerchantInput } from '@tollway/payments/domain/merchant.ts'
 import { createProvisionServer } from '../../../../services/payments/http/servers/provision-server.ts'
 import {
   type PaymentsUnderTest,

@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
-import { hasCardNumber } from '../merchant/card.ts'
+import { hasCardNumber } from '../card.ts'
 import { rejectCardNumber } from './fields.ts'
 import { describeInput, type Reader, reader, rejectValue } from './record.ts'
 

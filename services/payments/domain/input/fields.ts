@@ -1,6 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
+import { hasCardNumber } from '../card.ts'
 import { isId } from '../ids.ts'
-import { hasCardNumber } from '../merchant/card.ts'
 import { isCurrency, maxAmount } from '../money/money.ts'
 import {
   described,

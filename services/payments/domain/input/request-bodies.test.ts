@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { merchantFields } from '../merchant/merchant.ts'
+import { merchantFields } from '../merchant.ts'
 import { maxAmount } from '../money/money.ts'
 import type { Result } from '../rejections.ts'
 import { maxCustomBytes, maxCustomDepth } from './custom.ts'

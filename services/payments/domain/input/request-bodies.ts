@@ -5,7 +5,7 @@ import {
   maxNameCharacters,
   merchantFields,
   mutableMerchantFields,
-} from '../merchant/merchant.ts'
+} from '../merchant.ts'
 import { accept, type FieldError, type Result, rejectFields } from '../rejections.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
 import type { CaptureInput, VoidInput } from '../transaction/change.ts'

@@ -1,4 +1,4 @@
-import type { Merchant } from '../merchant/merchant.ts'
+import type { Merchant } from '../merchant.ts'
 import type { Dispute } from '../transaction/dispute.ts'
 import type { TrailEntry } from '../transaction/trail.ts'
 import { remainingAmount, type Transaction } from '../transaction/transaction.ts'

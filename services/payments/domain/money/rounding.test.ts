@@ -8,7 +8,7 @@ import {
   merchantUnderTest,
   operate,
   pricingUnderTest,
-} from '../testing/history-under-test.ts'
+} from '../../testing/history-under-test.ts'
 import { remainingAmount } from '../transaction/transaction.ts'
 import { exchange } from './exchange.ts'
 import { currencyCodes, maxJsonAmount, scale } from './money.ts'

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { accept, rejections } from '../rejections.ts'
 import {
   authorise,
   createHistory,
   merchantUnderTest,
   pricingUnderTest,
-} from '../testing/history-under-test.ts'
+} from '../../testing/history-under-test.ts'
+import { accept, rejections } from '../rejections.ts'
 import { type Authorisation, checkAuthorisation, recordAuthorisation, recurringSource } from './authorise.ts'
 import { processingErrorCodes } from './processing-errors.ts'
 

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import type { CardDetails, CardReference, SavedCard } from '../merchant/card.ts'
-import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
+import type { CardDetails, CardReference, SavedCard } from '../card.ts'
+import { chooseDescriptor, type Merchant } from '../merchant.ts'
 import { canExchange } from '../money/exchange.ts'
 import { accept, type Rejected, type Result, reject, rejectField, rejectProcessing } from '../rejections.ts'
 import type { Pricing } from './change.ts'

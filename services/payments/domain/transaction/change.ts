@@ -8,7 +8,7 @@ import {
   sumAccount,
   transfer,
 } from '../ledger/ledger.ts'
-import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
+import { chooseDescriptor, type Merchant } from '../merchant.ts'
 import { exchange, type RateTable } from '../money/exchange.ts'
 import { calculateFee, type Fee, type FeeTable, noFee } from '../money/fees.ts'
 import { fitsJson, type Money } from '../money/money.ts'

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { verify } from '../ledger/verify.ts'
-import type { Rejected, Result } from '../rejections.ts'
 import {
   authorise,
   balanceOf,
@@ -12,7 +10,9 @@ import {
   operations,
   payOutAll,
   pricingUnderTest,
-} from '../testing/history-under-test.ts'
+} from '../../testing/history-under-test.ts'
+import { verify } from '../ledger/verify.ts'
+import type { Rejected, Result } from '../rejections.ts'
 import { authorisationLifetimeMs } from './authorise.ts'
 
 /**

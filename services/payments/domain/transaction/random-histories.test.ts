@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { imbalances, sumAccount } from '../ledger/ledger.ts'
-import { verify } from '../ledger/verify.ts'
 import {
   authorise,
   balanceOf,
@@ -13,7 +11,9 @@ import {
   operations,
   payOutAll,
   pricingUnderTest,
-} from '../testing/history-under-test.ts'
+} from '../../testing/history-under-test.ts'
+import { imbalances, sumAccount } from '../ledger/ledger.ts'
+import { verify } from '../ledger/verify.ts'
 import { remainingAmount } from './transaction.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import type { CardDetails, CardReference } from '../merchant/card.ts'
+import type { CardDetails, CardReference } from '../card.ts'
 import type { RefundableValue } from '../money/refundable-value.ts'
 import { type Rejected, rejectField } from '../rejections.ts'
 import type { ProcessingErrorCode } from './processing-errors.ts'

@@ -1,11 +1,7 @@
 import { exportCsv, lineColumns } from '../../domain/export.ts'
 import { parseMerchant, parseMerchantUpdate } from '../../domain/input/request-bodies.ts'
 import { lineSearch } from '../../domain/input/search.ts'
-import {
-  exampleMerchantInput,
-  type MerchantInput,
-  type MerchantUpdate,
-} from '../../domain/merchant/merchant.ts'
+import { exampleMerchantInput, type MerchantInput, type MerchantUpdate } from '../../domain/merchant.ts'
 import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
 import { accept, mapResult } from '../../domain/rejections.ts'
 import { ownLine, ownMerchant } from '../../operations/accounts/access.ts'

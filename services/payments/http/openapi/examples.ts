@@ -1,4 +1,4 @@
-import { exampleMerchantInput } from '../../domain/merchant/merchant.ts'
+import { exampleMerchantInput } from '../../domain/merchant.ts'
 
 /** The examples of the OpenAPI document. Tests validate them with the schemas. */
 export const exampleIds = {

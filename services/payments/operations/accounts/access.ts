@@ -1,5 +1,5 @@
 import { hashApiKey, isId } from '../../domain/ids.ts'
-import type { App, Merchant } from '../../domain/merchant/merchant.ts'
+import type { App, Merchant } from '../../domain/merchant.ts'
 import { accept, type Result, reject } from '../../domain/rejections.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import {

@@ -1,6 +1,6 @@
 import { hashApiKey, newApiKey } from '../../domain/ids.ts'
 import type { AppInput } from '../../domain/input/request-bodies.ts'
-import type { App } from '../../domain/merchant/merchant.ts'
+import type { App } from '../../domain/merchant.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { insertApp, insertAppKey } from '../../storage/tables/apps.ts'
 import { generateId, type Payments } from '../operation.ts'

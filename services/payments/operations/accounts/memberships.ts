@@ -1,5 +1,5 @@
 import { isId } from '../../domain/ids.ts'
-import type { App, Merchant, User } from '../../domain/merchant/merchant.ts'
+import type { App, Merchant, User } from '../../domain/merchant.ts'
 import { accept, done, type Result, reject, rejectField, rejectFor } from '../../domain/rejections.ts'
 import { countInvitation, insertMail } from '../../storage/delivery/mails.ts'
 import type { Tx } from '../../storage/storage.ts'

@@ -5,7 +5,7 @@ import {
   type MerchantInput,
   type MerchantUpdate,
   mutableMerchantFields,
-} from '../../domain/merchant/merchant.ts'
+} from '../../domain/merchant.ts'
 import { presentMerchant } from '../../domain/present.ts'
 import { accept, type Result, reject, rejectField } from '../../domain/rejections.ts'
 import type { Tx } from '../../storage/storage.ts'

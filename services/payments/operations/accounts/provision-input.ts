@@ -12,7 +12,7 @@ import {
   withDefault,
 } from '../../domain/input/record.ts'
 import { parseMerchant } from '../../domain/input/request-bodies.ts'
-import { type MerchantInput, maxNameCharacters } from '../../domain/merchant/merchant.ts'
+import { type MerchantInput, maxNameCharacters } from '../../domain/merchant.ts'
 import { accept, type Result, reject, rejectFields } from '../../domain/rejections.ts'
 import { eventTypes } from '../events.ts'
 import { eventType } from './webhooks.ts'

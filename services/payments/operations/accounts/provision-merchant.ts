@@ -5,7 +5,7 @@ import {
   type MerchantInput,
   merchantFieldNames,
   mutableMerchantFields,
-} from '../../domain/merchant/merchant.ts'
+} from '../../domain/merchant.ts'
 import {
   accept,
   done,

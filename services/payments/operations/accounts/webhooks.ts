@@ -22,7 +22,7 @@ import {
   requiredField,
   withDefault,
 } from '../../domain/input/record.ts'
-import type { App } from '../../domain/merchant/merchant.ts'
+import type { App } from '../../domain/merchant.ts'
 import { accept, done, type Result, reject } from '../../domain/rejections.ts'
 import {
   deliverAgain,

@@ -1,5 +1,5 @@
 import { derivedId } from '../../domain/ids.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { Merchant } from '../../domain/merchant.ts'
 import { presentFraudAlert } from '../../domain/present.ts'
 import type { Result } from '../../domain/rejections.ts'
 import {

@@ -9,17 +9,21 @@ import { chooseProcessor, type Payments } from '../operation.ts'
 /** At most this many instructions are claimed in one call. */
 export const maxInstructionsAtOnce = 50
 /**
- * How long claimed instructions are reserved for this process. If the process ends before the instructions
- * are removed, they are due again after this time.
+ * How long claimed calls of the processor are reserved for this process. If the process ends before it stores
+ * the outcome, they are due again after this time.
  */
-const leaseMs = 60_000
+export const processorLeaseMs = 60_000
 const firstWaitMs = 1_000
 const maxWaitMs = 300_000
 
+/** Returns the wait after a failed call of the processor: 1 second, doubled after each try up to 5 minutes. */
+export function processorRetryMs(tries: number): number {
+  return Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 20))
+}
+
 /**
  * Sends due instructions to the processor: each at least once, and those of one transaction in the order of
- * the trail. Retries a failed instruction after 1 second, then after twice the previous wait, up to 5
- * minutes.
+ * the trail. Retries failed instructions.
  *
  * @returns the number of claimed instructions, and the failures
  */
@@ -29,7 +33,7 @@ export async function instructProcessor(
   const { storage, clock } = payments
   const nowMs = clock.nowMs()
   const due = await storage.transaction(tx =>
-    claimDueInstructions(tx, nowMs, nowMs + leaseMs, maxInstructionsAtOnce),
+    claimDueInstructions(tx, nowMs, nowMs + processorLeaseMs, maxInstructionsAtOnce),
   )
   const results = await Promise.all(due.map(instruction => sendInstruction(payments, instruction)))
   const told = due.filter((_, index) => results[index] === undefined)
@@ -57,8 +61,8 @@ async function sendInstruction(
     if (processor === null) throw new Error('no card processor is configured for live merchants')
     await processor[kind]({ operationId, reference, amount, currency })
   } catch (error) {
-    const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 20))
-    await storage.transaction(tx => postponeInstruction(tx, instruction, clock.nowMs() + waitMs))
+    const dueMs = clock.nowMs() + processorRetryMs(attempts)
+    await storage.transaction(tx => postponeInstruction(tx, instruction, dueMs))
     return { transactionId, kind, attempts, reason: (error as Error).message }
   }
   return undefined

@@ -6,13 +6,10 @@ import {
   removeAttempt,
 } from '../../storage/tables/authorisation-attempts.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
+import { processorLeaseMs, processorRetryMs } from './instruct-processor.ts'
 
 /** At most this many attempts are claimed in one call. */
 export const maxSweptAtOnce = 50
-/** How long a claimed attempt is reserved for this process. */
-const leaseMs = 60_000
-const firstWaitMs = 1_000
-const maxWaitMs = 300_000
 
 /**
  * The outcomes of an attempt:
@@ -42,7 +39,9 @@ interface SweptAttempt {
 export async function sweepAuthorisations(payments: Payments): Promise<readonly SweptAttempt[]> {
   const { storage, clock } = payments
   const nowMs = clock.nowMs()
-  const due = await storage.transaction(tx => claimDueAttempts(tx, nowMs, nowMs + leaseMs, maxSweptAtOnce))
+  const due = await storage.transaction(tx =>
+    claimDueAttempts(tx, nowMs, nowMs + processorLeaseMs, maxSweptAtOnce),
+  )
   return Promise.all(due.map(attempt => sweep(payments, attempt)))
 }
 
@@ -50,15 +49,15 @@ async function sweep(payments: Payments, attempt: DueAttempt): Promise<SweptAtte
   const { storage, clock } = payments
   const { reference, tries } = attempt
   const state = await storage.transaction(tx => abandonAttempt(tx, attempt, clock.nowMs()))
-  // The attempt is due again after `leaseMs`.
+  // The attempt is due again after `processorLeaseMs`.
   if (state === 'running') return { attempt, outcome: 'running', reason: '' }
   let outcome: SweepOutcome = 'recorded'
   if (state === 'abandoned') {
     try {
       outcome = await cancel(payments, attempt)
     } catch (error) {
-      const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 20))
-      await storage.transaction(tx => postponeAttempt(tx, reference, clock.nowMs() + waitMs))
+      const dueMs = clock.nowMs() + processorRetryMs(tries)
+      await storage.transaction(tx => postponeAttempt(tx, reference, dueMs))
       return { attempt, outcome: 'failed', reason: (error as Error).message }
     }
   }

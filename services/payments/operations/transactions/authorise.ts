@@ -1,4 +1,4 @@
-import { chooseDescriptor, type Merchant } from '../../domain/merchant/merchant.ts'
+import { chooseDescriptor, type Merchant } from '../../domain/merchant.ts'
 import { accept, type Result, rejectProcessing } from '../../domain/rejections.ts'
 import {
   type AuthorisationInput,

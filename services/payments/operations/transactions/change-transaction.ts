@@ -1,4 +1,4 @@
-import type { App } from '../../domain/merchant/merchant.ts'
+import type { App } from '../../domain/merchant.ts'
 import { presentSnapshot, presentTrailEntry } from '../../domain/present.ts'
 import { accept, type Result } from '../../domain/rejections.ts'
 import {

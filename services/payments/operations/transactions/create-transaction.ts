@@ -1,5 +1,5 @@
 import type { TransactionInput, TransactionSource } from '../../domain/input/request-bodies.ts'
-import type { App } from '../../domain/merchant/merchant.ts'
+import type { App } from '../../domain/merchant.ts'
 import { accept, type Result, rejectField } from '../../domain/rejections.ts'
 import { checkAuthorisation, recurringSource } from '../../domain/transaction/authorise.ts'
 import type { IdempotentResult } from '../../storage/idempotency/answers.ts'

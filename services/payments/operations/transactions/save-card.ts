@@ -1,6 +1,6 @@
+import type { SavedCard } from '../../domain/card.ts'
 import type { SaveCardInput } from '../../domain/input/request-bodies.ts'
-import type { SavedCard } from '../../domain/merchant/card.ts'
-import type { App } from '../../domain/merchant/merchant.ts'
+import type { App } from '../../domain/merchant.ts'
 import { presentCard } from '../../domain/present.ts'
 import { accept, type Result, rejectField } from '../../domain/rejections.ts'
 import { recurringSource } from '../../domain/transaction/authorise.ts'

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { accessibilityFaults, missingChromium, tabTo } from '../../../../test/support/browser.ts'
 import type { Locale } from '../../domain/input/request-bodies.ts'
-import { openPagesInBrowser, type PagesInBrowser } from '../testing/browser-under-test.ts'
+import { openPagesInBrowser, type PagesInBrowser } from '../../testing/browser-under-test.ts'
 import { textsFor } from '../texts/texts.ts'
 
 /** The folder for screenshots of all pages, in both widths and both colour schemes; undefined for none. */

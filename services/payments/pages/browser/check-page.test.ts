@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { checkoutUnderTest, pagesUnderTest, someMerchant } from '../testing/checkout-under-test.ts'
+import { checkoutUnderTest, pagesUnderTest, someMerchant } from '../../testing/checkout-under-test.ts'
 import { checkPage } from './check-page.ts'
 
 interface Tampering {

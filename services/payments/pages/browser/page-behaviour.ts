@@ -2,7 +2,7 @@ import type { PageDocument, PageElement, PageWindow } from '../views/page-elemen
 
 /**
  * Ignores a second submission of a form while the first one runs, and shows that it runs. The token on the
- * server prevents a second payment in any case. Runs in the browser; see `browser-script.ts`.
+ * server prevents a second payment in any case. Runs in the browser; see `assets.ts`.
  */
 export function submitOnce(page: PageDocument, window: PageWindow): void {
   for (const form of page.querySelectorAll('form[data-once]')) {
@@ -28,8 +28,7 @@ export function submitOnce(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Opens the shop after a delay, unless the payer chooses to stay. Runs in the browser; see
- * `browser-script.ts`.
+ * Opens the shop after a delay, unless the payer chooses to stay. Runs in the browser; see `assets.ts`.
  */
 export function continueToShop(page: PageDocument, window: PageWindow): void {
   const place = page.querySelector('[data-go-on]')
@@ -49,7 +48,7 @@ export function continueToShop(page: PageDocument, window: PageWindow): void {
 
 /**
  * Reloads the card form when the payer returns with the back button, so that the form is empty and has a new
- * token. Runs in the browser; see `browser-script.ts`.
+ * token. Runs in the browser; see `assets.ts`.
  */
 export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
   if (page.querySelector('form[data-card]') === null) return
@@ -62,8 +61,7 @@ export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
 }
 
 /**
- * Shows times in the payer's time zone. The server writes them in UTC. Runs in the browser; see
- * `browser-script.ts`.
+ * Shows times in the payer's time zone. The server writes them in UTC. Runs in the browser; see `assets.ts`.
  */
 export function showLocalTimes(page: PageDocument): void {
   for (const time of page.querySelectorAll('time[data-locale]')) {

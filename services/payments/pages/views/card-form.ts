@@ -13,7 +13,7 @@ import type { PageDocument, PageElement } from './page-elements.ts'
 
 /**
  * Helps the payer to fill in the card form: groups the digits, shows the scheme, shows the error of a field
- * when the payer leaves it, and submits only a valid form. Runs in the browser; see `browser-script.ts`.
+ * when the payer leaves it, and submits only a valid form. Runs in the browser; see `assets.ts`.
  */
 export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')

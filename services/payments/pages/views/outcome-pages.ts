@@ -1,5 +1,5 @@
+import type { CardScheme } from '../../domain/card.ts'
 import type { Locale } from '../../domain/input/request-bodies.ts'
-import type { CardScheme } from '../../domain/merchant/card.ts'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
 import { detectScheme } from '../../processor/card-number.ts'
 import type { CardInput } from '../../processor/processor.ts'

@@ -2,7 +2,7 @@ import type { MalformedEvent } from '../../processor/check-event.ts'
 import type { ProcessorEvent } from '../../processor/processor.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
-import { parseStoredEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
+import { parseStoredEvent, type StoredEvent, serialiseEvent } from './test-processor-stores.ts'
 
 /** An event of the processor that was not booked. */
 export interface ProcessorException {

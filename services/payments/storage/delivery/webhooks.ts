@@ -139,12 +139,7 @@ const insertEvent = events.insertAtNextPositionWith(`
   WHERE endpoint.merchant_id = $1 AND endpoint.disabled IS NULL
     AND (cardinality(endpoint.events) = 0 OR inserted.type = ANY (endpoint.events))`)
 
-const findEvent = `SELECT ${events.columns} FROM webhook_events WHERE id = $1`
-
-export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent | undefined> {
-  const [row] = await tx.query<Row>(findEvent, [id])
-  return row === undefined ? undefined : events.read(row)
-}
+export const findWebhookEvent: (tx: Tx, id: string) => Promise<WebhookEvent | undefined> = events.find
 
 /**
  * Adds an event to the log, and a delivery that is due at once for each endpoint that subscribes to its type.

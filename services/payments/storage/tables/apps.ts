@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { type App, type AppKey, isInForce } from '../../domain/merchant/merchant.ts'
+import { type App, type AppKey, isInForce } from '../../domain/merchant.ts'
 import { type Tx, toDate } from '../storage.ts'
 
 export async function insertApp(tx: Tx, app: App): Promise<void> {

@@ -1,6 +1,6 @@
-import type { CardDetails, CardReference, CardScheme, SavedCard } from '../../domain/merchant/card.ts'
+import type { CardDetails, CardReference, CardScheme, SavedCard } from '../../domain/card.ts'
 import type { Tx } from '../storage.ts'
-import { columnGroup, instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
+import { columnGroup, instantColumn, Table, type TableField, valueColumn } from '../table.ts'
 
 /** The field of a table with the details of a card, without the whole number. */
 export const card: TableField<CardDetails> = columnGroup({
@@ -34,7 +34,4 @@ export async function insertCard(tx: Tx, card: SavedCard): Promise<void> {
   await tx.query(insert.sql, insert.values(card))
 }
 
-export async function findCard(tx: Tx, id: string): Promise<SavedCard | undefined> {
-  const [row] = await tx.query<Row>(`SELECT ${cards.columns} FROM cards WHERE id = $1`, [id])
-  return row === undefined ? undefined : cards.read(row)
-}
+export const findCard: (tx: Tx, id: string) => Promise<SavedCard | undefined> = cards.find

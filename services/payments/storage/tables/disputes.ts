@@ -40,10 +40,7 @@ export async function updateDispute(tx: Tx, dispute: Dispute): Promise<void> {
  * Returns a dispute, without a lock. Before resolving a dispute, lock the transaction with `lockTransaction`
  * and read the dispute again.
  */
-export async function findDispute(tx: Tx, id: string): Promise<Dispute | undefined> {
-  const [row] = await tx.query<Row>(`SELECT ${disputes.columns} FROM disputes WHERE id = $1`, [id])
-  return row === undefined ? undefined : disputes.read(row)
-}
+export const findDispute: (tx: Tx, id: string) => Promise<Dispute | undefined> = disputes.find
 
 export async function disputesOfTransactions(tx: Tx, ids: readonly string[]): Promise<readonly Dispute[]> {
   const sql = `SELECT ${disputes.columns} FROM disputes WHERE transaction_id = ANY ($1::uuid[])`

@@ -1,7 +1,7 @@
 import type { FraudAlert } from '../../domain/transaction/fraud.ts'
 import { type ListPage, listOfMerchant, listPage, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
-import { instantColumn, nullableInstantColumn, type Row, Table, valueColumn } from '../table.ts'
+import { instantColumn, nullableInstantColumn, Table, valueColumn } from '../table.ts'
 
 const frauds = new Table('frauds', {
   merchantId: valueColumn<string>('merchant_id'),
@@ -19,10 +19,7 @@ export async function insertFraud(tx: Tx, fraud: FraudAlert): Promise<void> {
   await tx.query(insert.sql, insert.values(fraud))
 }
 
-export async function findFraud(tx: Tx, id: string): Promise<FraudAlert | undefined> {
-  const [row] = await tx.query<Row>(`SELECT ${frauds.columns} FROM frauds WHERE id = $1`, [id])
-  return row === undefined ? undefined : frauds.read(row)
-}
+export const findFraud: (tx: Tx, id: string) => Promise<FraudAlert | undefined> = frauds.find
 
 const ofMerchant = listOfMerchant(frauds)
 

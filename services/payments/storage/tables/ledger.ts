@@ -1,5 +1,5 @@
 import type { Account, EntryKind, LedgerEntry, Posting } from '../../domain/ledger/ledger.ts'
-import type { Balances, Merchant } from '../../domain/merchant/merchant.ts'
+import type { Balances, Merchant } from '../../domain/merchant.ts'
 import { planFor } from '../query-plan-settings.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 import { instantColumn, type Row, Table, valueColumn } from '../table.ts'

@@ -38,10 +38,7 @@ export function insertLine(tx: Tx, line: Line): void {
   tx.send(insert.sql, insert.values(line))
 }
 
-export async function findLine(tx: Tx, id: string): Promise<Line | undefined> {
-  const [row] = await tx.query<Row>(`${select} WHERE id = $1`, [id])
-  return row === undefined ? undefined : lines.read(row)
-}
+export const findLine: (tx: Tx, id: string) => Promise<Line | undefined> = lines.find
 
 const select = `SELECT ${lines.columns} FROM lines`
 

@@ -1,4 +1,4 @@
-import type { App, User } from '../../domain/merchant/merchant.ts'
+import type { App, User } from '../../domain/merchant.ts'
 import { type ListPage, type ListSource, listPage, type PageQuery } from '../list-page.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { appColumns, insertIdentity, toApp } from './apps.ts'

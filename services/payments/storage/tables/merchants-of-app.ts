@@ -1,4 +1,4 @@
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { Merchant } from '../../domain/merchant.ts'
 import { type ListPage, type ListSource, listPage, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
 import type { Row } from '../table.ts'

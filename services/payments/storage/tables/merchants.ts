@@ -1,4 +1,4 @@
-import { type Merchant, mutableMerchantFields } from '../../domain/merchant/merchant.ts'
+import { type Merchant, mutableMerchantFields } from '../../domain/merchant.ts'
 import type { Tx } from '../storage.ts'
 import {
   columnGroup,
@@ -56,9 +56,7 @@ export async function insertMerchant(
   return true
 }
 
-export function findMerchant(tx: Tx, id: string): Promise<Merchant | undefined> {
-  return find(tx, 'id = $1', id)
-}
+export const findMerchant: (tx: Tx, id: string) => Promise<Merchant | undefined> = merchantTable.find
 
 /** Returns the merchant with this public key, which payment links contain. */
 export function findMerchantByKey(tx: Tx, key: string): Promise<Merchant | undefined> {

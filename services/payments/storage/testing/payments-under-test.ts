@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { newId, newPublicKey } from '../../domain/ids.ts'
-import { type App, exampleMerchantInput, type Merchant } from '../../domain/merchant/merchant.ts'
+import { type App, exampleMerchantInput, type Merchant } from '../../domain/merchant.ts'
 import type { FeeTable } from '../../domain/money/fees.ts'
 import type { OperationContext } from '../../domain/transaction/change.ts'
 import { noTrail } from '../../domain/transaction/trail.ts'

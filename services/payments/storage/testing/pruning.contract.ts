@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { newId } from '../../domain/ids.ts'
 import { insertMail, markMailSent } from '../delivery/mails.ts'
-import { createStoredJournal } from '../delivery/stored-journal.ts'
+import { createStoredJournal } from '../delivery/test-processor-stores.ts'
 import {
   claimDueDeliveries,
   deliverAgain,

@@ -1,11 +1,11 @@
-import { newId } from '../ids.ts'
-import type { LedgerEntry, Line } from '../ledger/ledger.ts'
-import { payOut } from '../ledger/payout.ts'
-import { exampleMerchantInput, type Merchant } from '../merchant/merchant.ts'
-import { parseRateTable } from '../money/exchange.ts'
-import { parseFeeTable } from '../money/fees.ts'
-import { accept, type Rejected, type Result } from '../rejections.ts'
-import { recordAuthorisation } from '../transaction/authorise.ts'
+import { newId } from '../domain/ids.ts'
+import type { LedgerEntry, Line } from '../domain/ledger/ledger.ts'
+import { payOut } from '../domain/ledger/payout.ts'
+import { exampleMerchantInput, type Merchant } from '../domain/merchant.ts'
+import { parseRateTable } from '../domain/money/exchange.ts'
+import { parseFeeTable } from '../domain/money/fees.ts'
+import { accept, type Rejected, type Result } from '../domain/rejections.ts'
+import { recordAuthorisation } from '../domain/transaction/authorise.ts'
 import {
   captureTransaction,
   expireTransaction,
@@ -14,16 +14,16 @@ import {
   refundTransaction,
   type TransactionChange,
   voidTransaction,
-} from '../transaction/change.ts'
+} from '../domain/transaction/change.ts'
 import {
   type Dispute,
   type DisputeChange,
   type DisputeOutcome,
   raiseDispute,
   resolveDispute,
-} from '../transaction/dispute.ts'
-import { processingErrorCodes } from '../transaction/processing-errors.ts'
-import type { Transaction } from '../transaction/transaction.ts'
+} from '../domain/transaction/dispute.ts'
+import { processingErrorCodes } from '../domain/transaction/processing-errors.ts'
+import type { Transaction } from '../domain/transaction/transaction.ts'
 
 /** A merchant's whole book in memory, for tests. Only operations of the domain change it. */
 export interface History {

@@ -1,4 +1,4 @@
-import type { DueEvent, EventJournal } from '../event-journal.ts'
+import type { AnswerStore, DueEvent, EventJournal, KeptAnswer } from '../processor/test-stores.ts'
 
 /**
  * At most this many removed ids are remembered, so that a repeated call does not append their events again.
@@ -34,5 +34,18 @@ export function createMemoryJournal(): EventJournal {
       }
       return Promise.resolve()
     },
+  }
+}
+
+export function createMemoryAnswers(): AnswerStore {
+  const answers = new Map<string, KeptAnswer>()
+  const put = (operationId: string, kept: KeptAnswer) => {
+    answers.set(operationId, kept)
+    return Promise.resolve(kept)
+  }
+  return {
+    keep: (operationId, answer) => put(operationId, answers.get(operationId) ?? { answer, cancelled: false }),
+    cancel: (operationId, answer) =>
+      put(operationId, { answer: answers.get(operationId)?.answer ?? answer, cancelled: true }),
   }
 }

@@ -7,7 +7,7 @@ import {
   email,
   iban,
   webAddress,
-} from '../input/fields.ts'
+} from './input/fields.ts'
 import {
   invalidValue,
   optionalField,
@@ -17,8 +17,8 @@ import {
   record,
   requiredField,
   withDefault,
-} from '../input/record.ts'
-import type { Money } from '../money/money.ts'
+} from './input/record.ts'
+import type { Money } from './money/money.ts'
 
 /** The maximum length of the name of an app or a merchant, and of a company number, in characters. */
 export const maxNameCharacters = 100

@@ -1,12 +1,12 @@
 import type { MalformedEvent } from '../../processor/check-event.ts'
-import type { EventJournal } from '../../processor/event-journal.ts'
-import type { ProcessorEvent } from '../../processor/processor.ts'
-import { type Storage, toDate } from '../storage.ts'
+import type { AuthorisationAnswer, ProcessorEvent } from '../../processor/processor.ts'
+import type { AnswerStore, EventJournal, KeptAnswer } from '../../processor/test-stores.ts'
+import { onlyRow, type Storage, type Tx, toDate } from '../storage.ts'
 
 /** An event as it is stored in JSON: `amount` is text, because JSON has no bigint. */
 export type StoredEvent = Omit<ProcessorEvent | MalformedEvent, 'amount'> & { readonly amount?: string }
 
-const insert = `INSERT INTO test_processor_events (id, due, event)
+const insertEvents = `INSERT INTO test_processor_events (id, due, event)
   SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
   ON CONFLICT (id) DO NOTHING`
 
@@ -23,7 +23,7 @@ export function createStoredJournal(storage: Storage): EventJournal {
         events.map(({ dueMs }) => toDate(dueMs).toISOString()),
         events.map(({ event }) => serialiseEvent(event)),
       ]
-      await storage.transaction(tx => tx.query(insert, params))
+      await storage.transaction(tx => tx.query(insertEvents, params))
     },
 
     async due(nowMs, limit) {
@@ -50,4 +50,33 @@ export function serialiseEvent(event: ProcessorEvent | MalformedEvent): string {
 
 export function parseStoredEvent({ amount, ...event }: StoredEvent): ProcessorEvent | MalformedEvent {
   return (amount === undefined ? event : { ...event, amount: BigInt(amount) }) as ProcessorEvent
+}
+
+const insertAnswer = `INSERT INTO test_processor_answers AS a (operation_id, approved, answer, created, cancelled)
+  VALUES ($1, $2, $3, $4, $5) ON CONFLICT (operation_id) DO UPDATE
+  SET cancelled = coalesce(a.cancelled, excluded.cancelled)
+  RETURNING a.answer, a.cancelled IS NOT NULL AS cancelled`
+
+async function put(
+  tx: Tx,
+  operationId: string,
+  answer: AuthorisationAnswer,
+  { nowMs, cancelled }: { readonly nowMs: number; readonly cancelled: boolean },
+): Promise<KeptAnswer> {
+  const now = toDate(nowMs)
+  const values = [operationId, answer.approved, JSON.stringify(answer), now, cancelled ? now : null]
+  return onlyRow(await tx.query<KeptAnswer>(insertAnswer, values))
+}
+
+/**
+ * Creates a store of the test processor's answers in the payments database. The answers contain no card
+ * number and no verification code.
+ */
+export function createStoredAnswers(storage: Storage): AnswerStore {
+  return {
+    keep: (operationId, answer, nowMs) =>
+      storage.transaction(tx => put(tx, operationId, answer, { nowMs, cancelled: false })),
+    cancel: (operationId, declined, nowMs) =>
+      storage.transaction(tx => put(tx, operationId, declined, { nowMs, cancelled: true })),
+  }
 }

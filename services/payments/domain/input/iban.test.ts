@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { countryCodes, isIban, normaliseIban } from '../input/fields.ts'
+import { countryCodes, isIban, normaliseIban } from './fields.ts'
 
 test('IBANs of several countries are valid', () => {
   const ibans = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { accepts, chooseRequestId, readApiKey } from '../request-headers.ts'
-import { basic } from '../testing/api-under-test.ts'
+import { accepts, chooseRequestId, readApiKey } from './request-headers.ts'
+import { basic } from './testing/api-under-test.ts'
 
 test('an Accept header accepts JSON or not', () => {
   const takes = [

@@ -5,20 +5,20 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { BrowserContextOptions, Page } from 'playwright-core'
-import { launchChromium, newPage } from '../../../../test/support/browser.ts'
-import { newPgliteFolder } from '../../../../test/support/pglite-folder.ts'
-import { authorisationLifetimeMs } from '../../domain/transaction/authorise.ts'
-import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { createTestProcessor } from '../../processor/test-processor.ts'
-import { createMemoryJournal } from '../../processor/testing/memory-journal.ts'
-import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
-import { openPglite } from '../../storage/engine/pglite.ts'
-import { Idempotency } from '../../storage/idempotency/idempotency.ts'
-import type { Storage } from '../../storage/storage.ts'
-import { insertMerchant } from '../../storage/tables/merchants.ts'
-import { listTransactions } from '../../storage/tables/transactions.ts'
-import { paymentsCheckout } from '../payments-checkout.ts'
+import { launchChromium, newPage } from '../../../test/support/browser.ts'
+import { newPgliteFolder } from '../../../test/support/pglite-folder.ts'
+import { authorisationLifetimeMs } from '../domain/transaction/authorise.ts'
+import type { Transaction } from '../domain/transaction/transaction.ts'
+import { paymentsCheckout } from '../pages/payments-checkout.ts'
+import { createTestProcessor } from '../processor/test-processor.ts'
+import { migrate, readMigrations } from '../storage/engine/migrate.ts'
+import { openPglite } from '../storage/engine/pglite.ts'
+import { Idempotency } from '../storage/idempotency/idempotency.ts'
+import type { Storage } from '../storage/storage.ts'
+import { insertMerchant } from '../storage/tables/merchants.ts'
+import { listTransactions } from '../storage/tables/transactions.ts'
 import { pagesUnderTest, someMerchant } from './checkout-under-test.ts'
+import { createMemoryAnswers, createMemoryJournal } from './memory-stores.ts'
 
 export interface PagesInBrowser {
   /** The origin of the shop to which payers continue. */
@@ -87,6 +87,8 @@ function checkoutOn(storage: Storage) {
   const test = createTestProcessor({
     key: new Uint8Array(32).fill(7),
     journal: createMemoryJournal(),
+    answers: createMemoryAnswers(),
+    eventDelayMs: 1_000,
     now: () => clock.nowMs(),
   })
   const euro = { numerator: 1n, denominator: 1n }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { fastify } from 'fastify'
-import { newId, newPublicKey } from '../../domain/ids.ts'
-import { exampleMerchantInput, type Merchant } from '../../domain/merchant/merchant.ts'
-import { createTestProcessor } from '../../processor/test-processor.ts'
-import { createMemoryJournal } from '../../processor/testing/memory-journal.ts'
-import { AttemptLimit, type AttemptsPerMinute } from '../attempt-limit.ts'
-import type { Checkout, AttemptDetails as PaidRequest, PaymentOutcome } from '../checkout.ts'
-import { payPages } from '../pay-pages.ts'
+import { newId, newPublicKey } from '../domain/ids.ts'
+import { exampleMerchantInput, type Merchant } from '../domain/merchant.ts'
+import { AttemptLimit, type AttemptsPerMinute } from '../pages/attempt-limit.ts'
+import type { Checkout, AttemptDetails as PaidRequest, PaymentOutcome } from '../pages/checkout.ts'
+import { payPages } from '../pages/pay-pages.ts'
+import { createTestProcessor } from '../processor/test-processor.ts'
+import { createMemoryAnswers, createMemoryJournal } from './memory-stores.ts'
 
 export function someMerchant(change: Partial<Merchant> = {}): Merchant {
   return {
@@ -42,6 +42,8 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
   const processor = createTestProcessor({
     key: new Uint8Array(32).fill(7),
     journal: createMemoryJournal(),
+    answers: createMemoryAnswers(),
+    eventDelayMs: 1_000,
     now: () => Date.now(),
   })
   const paid: { id: string; request: PaidRequest }[] = []

@@ -5,9 +5,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { openPostgres } from '../../storage/engine/postgres.ts'
-import { sendDueMails } from '../send-due-mails.ts'
-import { createSmtpTransport } from '../smtp-transport.ts'
+import { sendDueMails } from '../mail/send-due-mails.ts'
+import { createSmtpTransport } from '../mail/smtp-transport.ts'
+import { openPostgres } from '../storage/engine/postgres.ts'
 
 const [url = '', port = '', stopsAfterSend] = process.argv.slice(2)
 const storage = openPostgres({ url, clock: systemClock, random: Math.random, maxConnections: 4 })

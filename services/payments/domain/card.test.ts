@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseCapture, parseCard, parseMerchant, parseTransaction } from '../input/request-bodies.ts'
 import { hasCardNumber } from './card.ts'
+import { parseCapture, parseCard, parseMerchant, parseTransaction } from './input/request-bodies.ts'
 
 const number = '4111 1111 1111 1111'
 
