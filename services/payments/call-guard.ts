@@ -13,7 +13,6 @@ const maxUnprovenAtOnce = 8
 const maxProven = 10_000
 const nameCharacters = 32
 
-/** The calls of one address with keys that this process has not authenticated. */
 interface UnprovenCalls {
   running: number
   readonly waiting: (() => void)[]
@@ -40,11 +39,7 @@ export class CallGuard {
     this.#blocked = new KeyedRateLimiter(1, clock)
   }
 
-  /**
-   * Counts a call before its key is looked up. Resolves with null if the call may run.
-   *
-   * @param apiKey null if there is none
-   */
+  /** Counts a call before its key, null for none, is looked up. Resolves with null if the call may run. */
   async admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null> {
     const value = addressKey(address)
     const waitMs = this.#blocked.waitMs(value)
@@ -128,10 +123,7 @@ export class CallGuard {
   }
 }
 
-/**
- * Returns the name of a key in counters and in the rate limit service. It is a hash, but not the one that
- * authenticates the key.
- */
+/** Names a key in counters and in the rate limit service. The hash is not that which authenticates it. */
 function nameOfKey(apiKey: string): string {
   return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
 }

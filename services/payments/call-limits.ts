@@ -13,13 +13,10 @@ export type CallsPerMinute = Readonly<Record<CallRule, number>>
 
 export interface CallHit {
   readonly rule: CallRule
-  /**
-   * The address, or the name of the API key, never the key itself. Calls with the same value count together.
-   */
+  /** The address, or the name of the API key, never the key itself. */
   readonly value: string
 }
 
-/** A rejected call: the rule, and the wait until the next call is possible. */
 export interface CallLimitExceeded {
   readonly rule: CallRule
   /** Always above zero. */

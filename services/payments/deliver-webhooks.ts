@@ -27,11 +27,9 @@ interface WebhookDelivererOptions {
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
   readonly log: Log
-  /** The timeout of one attempt; by default 15 seconds. */
   readonly timeoutMs?: number
   /** The certificates, in PEM, of additional trusted authorities, for tests. */
   readonly ca?: string
-  /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: DeliveryOutcome) => void
 }
 
@@ -41,10 +39,7 @@ export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled
 const maxInFlight = 32
 const maxPerEndpoint = 4
 const defaultTimeoutMs = 15_000
-/**
- * How long a claimed delivery is reserved for this process. Longer than an attempt takes until its outcome is
- * stored, so that no other process makes the same attempt.
- */
+/** How long a claimed delivery is reserved for this process: longer than an attempt takes. */
 const deliveryLeaseMs = 60_000
 /** `deliverDue` looks for new events at least this often while attempts run. */
 const maxIdleMs = 250
@@ -115,7 +110,6 @@ export class WebhookDeliverer {
     return true
   }
 
-  /** Resolves when all running attempts have ended. */
   async drain(): Promise<void> {
     await Promise.all(this.#running.keys())
   }
@@ -137,10 +131,7 @@ export class WebhookDeliverer {
   }
 }
 
-/**
- * @throws StorageError if the outcome cannot be stored; the delivery is then due again after
- *   `deliveryLeaseMs`
- */
+/** @throws StorageError if the outcome cannot be stored; the delivery is due again after `deliveryLeaseMs` */
 async function deliver(options: WebhookDelivererOptions, delivery: WebhookDelivery): Promise<void> {
   const { storage, clock, onOutcome, log } = options
   const { endpointId, eventId, attempts } = delivery

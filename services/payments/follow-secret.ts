@@ -6,16 +6,10 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 const maxSecretBytes = 4_096
 
 interface FollowSecretOptions {
-  /** The secret at the start. */
   readonly first: string
-  /**
-   * The file of the secret, whose last line break is ignored; undefined for a secret that does not change.
-   */
+  /** The file of the secret; undefined for a secret that does not change. */
   readonly path: string | undefined
-  /**
-   * Called with the reason why a changed file is not used, once until the reason changes. The text does not
-   * contain the secret.
-   */
+  /** Called once with each reason why a changed file is not used. The text does not contain the secret. */
   readonly onWarning: (text: string) => void
 }
 

@@ -7,7 +7,6 @@ import {
   sampleName,
 } from '@tollway/chassis/metrics/exposition-format.ts'
 
-/** The metrics of this process, which `/metrics` and `/stats` show. */
 export interface Metrics {
   /**
    * Registers a counter and returns the function that increases it, by 1 by default. Use few combinations of
@@ -24,18 +23,13 @@ export interface Metrics {
     outcomes: readonly Outcome[],
   ): (outcome: Outcome, by?: number) => void
   /**
-   * Registers a gauge. `read` is called for each report, and returns one value, or one for each set of
-   * labels.
+   * Registers a gauge. `read` is called for each report, and returns a value, or one for each set of labels.
    */
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
-  /**
-   * Registers a histogram of durations, and returns the function that records one. Reports seconds, the base
-   * unit of Prometheus.
-   */
+  /** Registers a histogram of durations, reported in seconds, and returns the function that records one. */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void
   /** Returns all metrics in the text format of Prometheus. */
   expose(): string
-  /** Returns all samples, sorted by name. */
   entries(): readonly (readonly [name: string, value: number])[]
 }
 

@@ -6,10 +6,7 @@ import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 
 const intervalMs = 15_000
 
-/**
- * Returns a task that reads the outboxes every 15 seconds and reports them as metrics, and whether the
- * database answers. All processes report the same numbers, because they read the same database.
- */
+/** All processes report the same numbers, because they read the same database. */
 export function reportOutboxes(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,
   metrics: Metrics,

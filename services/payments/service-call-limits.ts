@@ -13,15 +13,10 @@ import {
 import type { CallHit, CallLimitExceeded, CallLimits } from './call-limits.ts'
 
 export interface ServiceCallLimitsOptions {
-  /** The gRPC address of a rate limit service, `host:port`. */
   readonly address: string
   readonly domain: string
-  /** The maximum wait for an answer of the service. */
   readonly timeoutMs: number
-  /**
-   * The limits of this process. They apply while the service does not answer, and to rules for which the
-   * service has no limit.
-   */
+  /** Applies while the service does not answer, and to rules for which the service has no limit. */
   readonly local: CallLimits
   readonly clock: Clock
   /** Called for each failed call of the service. After a failure, no call begins for `retryMs`. */

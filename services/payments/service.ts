@@ -48,9 +48,7 @@ interface Service {
 /** The timeout of the statement with which `watchDatabase` probes the database. */
 const probeTimeoutMs = 2_000
 
-/**
- * The files of secrets, which are read again when they change; undefined for a secret that is not in a file.
- */
+/** Read again when they change; undefined for a secret that is not in a file. */
 interface SecretFiles {
   readonly provisionTokenFile?: string | undefined
   readonly payPageSecretFile?: string | undefined
@@ -192,10 +190,7 @@ function createPages(settings: Settings, payments: Payments, log: Log, secrets: 
   })
 }
 
-/**
- * Starts the admin server if the embedded database is used, because no other process can open it. With
- * PostgreSQL, returns undefined, because commands connect to the database themselves.
- */
+/** Needed only for the embedded database, which no other process can open. */
 function startAdmin(
   settings: Settings,
   shared: JsonServerOptions & { readonly payments: Payments },
@@ -287,10 +282,7 @@ function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {
   }
 }
 
-/**
- * Probes PostgreSQL regularly, and reports failures to the parent process and in the log. Does nothing for
- * the embedded database.
- */
+/** Reports failures of PostgreSQL to the parent process and in the log. */
 function watchDatabase(
   { databaseUrl }: Settings,
   { transaction }: Storage,

@@ -79,7 +79,6 @@ const sampleRates =
   '"HUF":"395","ISK":"150","JPY":"162","KWD":"0.33","NOK":"11.6","NZD":"1.82","PLN":"4.3","SEK":"11.3",' +
   '"USD":"1.08"}}'
 
-/** All settings of the payments service. */
 export const settings = settingsTable({
   host: {
     name: 'HOST',

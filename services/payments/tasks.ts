@@ -34,7 +34,6 @@ interface TaskContext {
 
 const dayMs = 86_400_000
 
-/** Creates all background tasks. */
 export function createTasks(context: TaskContext) {
   const { settings, payments, metrics } = context
   const webhooks = createDeliverer(context)
@@ -56,7 +55,6 @@ export function createTasks(context: TaskContext) {
         eventMs: settings.eventRetentionDays * dayMs,
       }),
     } satisfies Readonly<Record<string, Task>>,
-    /** Resolves when all running deliveries of webhooks have ended. */
     drain: () => webhooks.drain(),
   }
 }

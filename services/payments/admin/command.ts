@@ -9,7 +9,6 @@ import { parseWithSource, requireOption } from '@tollway/chassis/command-line/pa
 import { quote } from '@tollway/chassis/text.ts'
 import { maxAmount } from '../domain/money/money.ts'
 
-/** What an administrator asks for, with the parsed arguments. */
 export type AdminRequest =
   | { readonly action: 'verify' | 'list exceptions' }
   | { readonly action: 'pay out'; readonly period: string | undefined; readonly merchant: string | undefined }
@@ -133,10 +132,7 @@ const closeOptions = { note: value('TEXT', 'exception close: how the exception w
 
 type Texts<Name extends string> = Readonly<Record<Name, string | undefined>>
 
-/**
- * Returns a subcommand that parses its options and its operand to a request, and passes the request to
- * `perform`.
- */
+/** Returns a subcommand that parses its options and its operand to a request for `perform`. */
 function action<const Own extends Readonly<Record<string, ReturnType<typeof optionalText>>>>(
   { options, perform }: AdminPerformer,
   path: readonly string[],

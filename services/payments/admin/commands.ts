@@ -141,7 +141,6 @@ function printOutcome<T>(outcome: Result<T>, output: CommandOutput, describe: (d
   return exitCodes.wrong
 }
 
-/** Returns the report of a verification as text, with amounts in minor units. */
 function describeVerification({ counts, balances, findings }: Verification): string {
   const replayed = Object.entries(counts).map(([kind, count]) => [kind, String(count)])
   const sums = balances.map(({ account, currency, amount }) => [account, currency, String(amount)])
@@ -164,9 +163,7 @@ function describePayouts(lines: readonly Line[]): string {
     .join('')
 }
 
-/**
- * Formats rows as a table with aligned columns. The last column, which has numbers, is aligned to the right.
- */
+/** Aligns the columns. The last column, which has numbers, is aligned to the right. */
 function table(rows: readonly (readonly string[])[]): string {
   const columns = rows[0]?.length ?? 0
   const widths = Array.from({ length: columns }, (_, i) => Math.max(...rows.map(row => row[i]?.length ?? 0)))
@@ -180,7 +177,6 @@ function table(rows: readonly (readonly string[])[]): string {
     .join('')
 }
 
-/** Returns two lines for each exception: the id and the reason, then the event as JSON. */
 function describeExceptions(exceptions: readonly OpenException[]): string {
   if (exceptions.length === 0) return 'there are no open exceptions\n'
   const lines = exceptions.map(({ id, test, createdMs, outcome, reason, event }) => {

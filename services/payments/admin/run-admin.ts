@@ -41,15 +41,11 @@ async function perform(
   }
 }
 
-/**
- * Reports whether the error may mean that another process, usually the service, has the embedded database
- * open.
- */
+/** Reports whether another process, usually the service, may have the embedded database open. */
 function isInUse(error: unknown, { databaseUrl }: Settings): boolean {
   return error instanceof StorageError && error.code === 'unavailable' && databaseUrl === ''
 }
 
-/** Returns the advice for the case that the process with the open database does not accept commands. */
 function adviceFor(read: Settings): string {
   return `Only one process can open the embedded database in ${dataFolder(read)}, and the one that has it takes
 no commands: stop the service, run this again, and start it. With PostgreSQL (DATABASE_URL) both work

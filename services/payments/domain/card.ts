@@ -16,10 +16,7 @@ export interface CardExpiry {
   readonly month: number
 }
 
-/**
- * The processor's reference of a card. Its token authorises further payments and does not contain the card
- * number.
- */
+/** The processor's reference of a card. It authorises further payments and does not contain the number. */
 export interface CardReference {
   readonly token: string
   /** A keyed hash of the card number: the same card has the same fingerprint. */
@@ -30,7 +27,6 @@ export interface CardReference {
 export interface SavedCard {
   readonly id: string
   readonly merchantId: string
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   readonly card: CardDetails
   readonly reference: CardReference
@@ -42,9 +38,7 @@ export function expiryMs({ year, month }: CardExpiry): number {
   return Date.UTC(year, month, 1) - 1
 }
 
-/**
- * Reports whether the last digit is the check digit of ISO/IEC 7812-1, annex B. Any single wrong digit fails.
- */
+/** Reports whether the last digit is the check digit of ISO/IEC 7812-1, annex B. */
 export function hasValidCheckDigit(number: string): boolean {
   let sum = 0
   for (let index = 0; index < number.length; index++) {
@@ -55,15 +49,9 @@ export function hasValidCheckDigit(number: string): boolean {
   return sum % 10 === 0
 }
 
-/**
- * Matches 14 to 19 digits, the lengths of card numbers, with at most one space, dash or dot between two
- * digits.
- */
+/** Matches 14 to 19 digits, the lengths of card numbers, also with a space, dash or dot between two. */
 const runs = /(?<!\d)\d(?:[ .-]?\d){13,18}(?!\d)/g
-/**
- * The prefixes and lengths of the card numbers that are issued. They keep most other numbers, such as those
- * of articles, from matching.
- */
+/** The prefixes and lengths of card numbers. Most other numbers, such as of articles, do not have them. */
 const issued = [
   // Visa
   /^4(?:\d{15}|\d{18})$/,
@@ -76,8 +64,7 @@ const issued = [
 ]
 
 /**
- * Reports whether a text contains a number that could be a card's. Fields that are stored and shown must not
- * contain one (PCI DSS 4.0.1, 3.5.1).
+ * Texts that are stored and shown must not contain a number that could be a card's (PCI DSS 4.0.1, 3.5.1).
  */
 export function hasCardNumber(text: string): boolean {
   return [...text.matchAll(runs)].some(([run]) => {

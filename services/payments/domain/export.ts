@@ -52,10 +52,7 @@ export function exportCsv<Item>(columns: Columns<Item>, items: readonly Item[]):
   return csvRecord(Object.keys(columns)) + records.join('')
 }
 
-/**
- * The value of a cell; null is an empty cell. Only text can come from a merchant or a payer, so only text is
- * made safe for spreadsheet programs.
- */
+/** Null is an empty cell. Only text, which can come from a payer, is made safe for spreadsheet programs. */
 type Cell = string | bigint | number | boolean | null
 
 /**

@@ -29,10 +29,7 @@ export function derivedId(kind: string, name: string): string {
   return uuid(hash.subarray(0, idBytes), 8)
 }
 
-/**
- * Returns a new key of a merchant: a random UUID of version 4. Unlike an id, it contains no time, because it
- * is public.
- */
+/** Returns a random UUID of version 4. Unlike an id, it contains no time, because it is public. */
 export function newPublicKey(random: RandomBytes): string {
   return uuid(Buffer.from(random(idBytes)), 4)
 }
@@ -44,17 +41,12 @@ export function isId(text: string): boolean {
 
 const apiKeyBytes = 32
 
-/**
- * Returns a new API key: 256 random bits in base64url after a prefix, by which scanners can find leaked keys.
- */
+/** Returns 256 random bits in base64url after a prefix, by which scanners can find leaked keys. */
 export function newApiKey(random: RandomBytes): string {
   return `tollway_${Buffer.from(random(apiKeyBytes)).toString('base64url')}`
 }
 
-/**
- * Returns the stored form of an API key: the SHA-256 in hex. A key of 256 random bits cannot be guessed, so
- * it needs neither a salt nor a slow hash.
- */
+/** A key of 256 random bits cannot be guessed, so its hash needs neither a salt nor a slow function. */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
 }

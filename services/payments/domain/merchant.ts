@@ -85,26 +85,18 @@ export interface Merchant extends MerchantInput {
   readonly id: string
   /** Names the merchant in payment links and on the payment page. It is public and gives no access. */
   readonly key: string
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
-  /**
-   * When the merchant was closed; null for an open merchant. A closed merchant accepts no payments and no
-   * captures, and its records stay readable.
-   */
+  /** Null for an open merchant. A closed one accepts no payments and captures, and stays readable. */
   readonly closedMs: number | null
 }
 
-/** The balances of a merchant, in minor units. */
 export interface Balances {
   /**
    * The sum of the merchant's lines, in the funding currency: captures and won disputes, less refunds,
    * disputes, fees and payouts. The next payout takes all of it. Negative when the merchant owes money.
    */
   readonly available: Money
-  /**
-   * The total that can still be captured or voided, for each currency of the transactions in which it is not
-   * zero.
-   */
+  /** The total that can still be captured or voided, for each currency in which it is not zero. */
   readonly pending: readonly Money[]
 }
 
@@ -112,7 +104,6 @@ export interface Balances {
 export interface App {
   readonly id: string
   readonly name: string | null
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
 }
 
@@ -130,10 +121,7 @@ export function isInForce(key: AppKey, nowMs: number): boolean {
   return key.expiresMs === null || nowMs < key.expiresMs
 }
 
-/**
- * Returns the first candidate that is not empty. Callers pass the descriptors of the operation, of the
- * transaction and of the merchant, in this order.
- */
+/** Returns the first text that is not empty, of the operation, the transaction or the merchant. */
 export function chooseDescriptor(...candidates: readonly (string | null)[]): string {
   return candidates.find(candidate => candidate !== null && candidate !== '') ?? ''
 }
@@ -142,6 +130,5 @@ export function chooseDescriptor(...candidates: readonly (string | null)[]): str
 export interface User {
   readonly id: string
   readonly email: string
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
 }

@@ -47,10 +47,7 @@ export function presentUser({ id, email, createdMs }: User): JsonObject {
   return { id, email, created: isoDate(createdMs) }
 }
 
-/**
- * At most this many trail entries, the newest, are in the answer with a transaction. GET
- * /transactions/<id>/trail has all of them.
- */
+/** At most this many entries, the newest, are in an answer. GET /transactions/<id>/trail has all of them. */
 export const maxShownTrail = 100
 /** At most this many trail entries, the newest, are in an event. */
 const maxToldTrail = 10
@@ -81,10 +78,7 @@ export function presentTransaction(transaction: Transaction, shownTrail = maxSho
   }
 }
 
-/**
- * Returns the transaction for an event. Has at most `maxToldTrail` trail entries, so that the size is
- * bounded.
- */
+/** Returns the transaction for an event, with a trail of limited length. */
 export function presentSnapshot(transaction: Transaction): JsonObject {
   return presentTransaction(transaction, maxToldTrail)
 }
@@ -174,10 +168,7 @@ function presentProcessingError(code: ProcessingErrorCode): JsonObject {
   return { code, message, client, merchant, retry }
 }
 
-/**
- * Returns the body of the answer to a rejected request. For `invalid_request` it is a list of field errors,
- * as the public client expects.
- */
+/** Returns the body of a rejection. It is a list for `invalid_request`, as the public client expects. */
 export function presentRejection({ code, message, fields, processingError: declined }: Rejection): Json {
   if (code === 'invalid_request') return fields.map(({ field, code, message }) => ({ field, code, message }))
   if (declined === null) return { code, message }

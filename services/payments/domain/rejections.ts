@@ -4,10 +4,7 @@ import {
   processingError,
 } from './transaction/processing-errors.ts'
 
-/**
- * The errors of the API by code, each with the HTTP status and the default message of the answer. Codes and
- * statuses are those of the public API.
- */
+/** The errors of the API. Codes and statuses are those of the public API. */
 export const rejections = {
   invalid_request: { status: 400, message: 'Some fields are missing or not valid.' },
   malformed_body: { status: 400, message: 'The body does not match its content type.' },
@@ -49,7 +46,6 @@ export const rejections = {
 
 type RejectionCode = keyof typeof rejections
 
-/** Why a request is rejected, and the HTTP status of the answer. */
 export interface Rejection {
   readonly code: RejectionCode
   readonly status: number
@@ -62,7 +58,6 @@ export interface Rejection {
   readonly retryAfterMs?: number
 }
 
-/** The result of a function that can reject its input: a value or a rejection. */
 export type Result<T> = Accepted<T> | Rejected
 
 interface Accepted<T> {
@@ -79,10 +74,8 @@ export function accept<T>(value: T): Accepted<T> {
   return { ok: true, value }
 }
 
-/** The accepted result of a function that returns no value. */
 export const done: Result<void> = accept(undefined)
 
-/** Converts the value of an accepted result. Returns a rejection unchanged. */
 export function mapResult<T, U>(result: Result<T>, convert: (value: T) => U): Result<U> {
   return result.ok ? accept(convert(result.value)) : result
 }
@@ -114,7 +107,6 @@ export const fieldErrorCodes = [
   'immutable',
   /** The value does not fit the record that it concerns, such as a currency that is not the transaction's. */
   'mismatch',
-  /** The authorisation has expired. */
   'expired',
   /** The text could contain a card number, which must not be stored. */
   'card_number',
@@ -133,7 +125,6 @@ export function reject(
   return { ok: false, rejection: { code, status, message, fields: [], processingError: null, ...details } }
 }
 
-/** Rejects a request over a limit. Another one can succeed after `retryAfterMs`. */
 export function rejectFor(retryAfterMs: number, message?: string): Rejected {
   return reject('too_many_requests', message, { retryAfterMs })
 }

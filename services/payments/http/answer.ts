@@ -2,7 +2,6 @@ import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { presentRejection } from '../domain/present.ts'
 import type { Rejected } from '../domain/rejections.ts'
 
-/** An answer of the API: the status and the body. */
 export interface HttpAnswer {
   readonly status: number
   /** JSON, or a document of `type`. Empty for an answer without a body. */

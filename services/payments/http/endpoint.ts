@@ -33,10 +33,7 @@ interface Documented<Input extends object> {
   /** The path in the notation of OpenAPI: `/merchants/{merchantId}`. */
   readonly path: string
   readonly document: EndpointDocument
-  /**
-   * Parses the input, before a transaction begins. `runEndpoint` shows the errors only to authenticated
-   * callers, except for a sign-up.
-   */
+  /** Runs before a transaction begins. Only authenticated callers and sign-ups see the errors. */
   parse?(call: EndpointCall): Result<Input>
 }
 
@@ -49,10 +46,7 @@ export interface AppEndpoint<Input extends object = object> extends Documented<I
   act(tx: Tx, call: AppCall<Input>): Promise<Result<HttpAnswer>>
 }
 
-/**
- * An endpoint for apps that calls the processor. `act` opens transactions itself, because none may be open
- * during the call.
- */
+/** `act` opens transactions itself, because none may be open while the processor is called. */
 export interface ProcessorEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'processor'
   act(call: AppCall<Input>, once: IdempotentRequest): Promise<Result<IdempotentResult>>
@@ -66,7 +60,6 @@ export interface SignUpEndpoint<Input extends object = object> extends Documente
 
 export type PaymentsEndpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
-/** What the OpenAPI document states of an endpoint besides method, path and errors. */
 interface EndpointDocument {
   /** A unique id, which generated clients use as the name of the operation. */
   readonly operationId: string

@@ -10,19 +10,16 @@ import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.t
 import { answerWith } from './openapi/schemas.ts'
 
 interface ReadEndpoint<Item> {
-  /** The path, whose only parameter is the id of the record. */
   readonly path: string
   readonly operationId: string
   readonly tag: string
   readonly summary: string
-  /** The field of the answer with the record. */
   readonly field: string
   readonly item: Example
   readonly find: (tx: Tx, app: App, id: string) => Promise<Result<Item>>
   readonly present: (item: Item) => JsonObject
 }
 
-/** Returns the endpoint that answers with one record. */
 export function readEndpoint<Item>(read: ReadEndpoint<Item>): AppEndpoint {
   const { path, operationId, tag, summary, field, item, find, present } = read
   return {
@@ -37,22 +34,17 @@ export function readEndpoint<Item>(read: ReadEndpoint<Item>): AppEndpoint {
   }
 }
 
-/** Returns the first parameter of the path. */
 function idInPath(path: string, { param }: AppCall): string {
   return param(/\{(\w+)\}/.exec(path)?.[1] ?? '')
 }
 
-/**
- * The maximum number of records in one export. It bounds the memory, because an export is read as one page.
- */
+/** Bounds the memory of an export, which is read as one page. */
 const maxExportItems = 1000n
 
 type ExportEndpoint<Filter, Item> = Omit<ListEndpoint<Filter, Item>, 'item' | 'present'> & {
-  /** Returns a CSV document with these records. */
   readonly write: (items: readonly Item[]) => string
 }
 
-/** Returns the endpoint that exports a page of a list as CSV. */
 export function exportEndpoint<Filter, Item>(
   list: ExportEndpoint<Filter, Item>,
 ): AppEndpoint<PageInput<Filter>> {
@@ -93,7 +85,6 @@ interface ListEndpoint<Filter, Item> {
   readonly present: (item: Item) => JsonObject
 }
 
-/** Returns the endpoint that answers with a page of a list as JSON. */
 export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): AppEndpoint<PageInput<Filter>> {
   const { path, operationId, tag, summary, filter, item } = list
   return {
@@ -114,7 +105,6 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
   }
 }
 
-/** Reads the page of the list that the query of the call selects. */
 async function readItems<Filter, Item>(
   { path, owner, list }: Pick<ListEndpoint<Filter, Item>, 'path' | 'owner' | 'list'>,
   tx: Tx,
@@ -127,10 +117,7 @@ async function readItems<Filter, Item>(
 /** The schema of a boolean in a query, where it is one of these words. */
 const flagSchema = { enum: ['yes', 'no', 'y', 'n', 'true', 'false', '1', '0'] }
 
-/**
- * Converts the schema of a query to OpenAPI parameters. Nested fields become names with brackets, such as
- * `filter[created][from]`.
- */
+/** Nested fields become parameters with brackets, such as `filter[created][from]`. */
 function listParameters(schema: JsonObject, name = '', isRequired = false): readonly QueryParameter[] {
   const { properties, required = [], description = '', ...own } = schema as QuerySchema
   if (properties === undefined) {

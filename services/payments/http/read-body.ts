@@ -7,9 +7,7 @@ export const maxRequestBytes = 1024 * 1024
 
 export interface Body {
   readonly encoding: Encoding
-  /** The parsed body; undefined if there is none. */
   readonly value: unknown
-  /** The body as it was received. */
   readonly text: string
 }
 
@@ -113,7 +111,6 @@ function findFault(text: string): string | undefined {
   return undefined
 }
 
-/** Returns the index of the closing quote of the string whose opening quote is at `at`. */
 function endOfString(text: string, at: number): number {
   let end = at + 1
   while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1

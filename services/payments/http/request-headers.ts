@@ -23,10 +23,7 @@ function hasCardNumber(text: string): boolean {
 
 const maxRanges = 50
 
-/**
- * Reports whether an Accept header (RFC 9110, section 12.5.1) accepts the media type `type`. A missing header
- * accepts all types.
- */
+/** Reads an Accept header (RFC 9110, section 12.5.1). A missing header accepts all types. */
 export function accepts(type: string, accept: string | undefined): boolean {
   if (accept === undefined || accept.trim() === '') return true
   return accept
@@ -43,10 +40,7 @@ function isZeroWeight(parameter: string): boolean {
   return /^q=0(\.0{0,3})?$/.test(parameter)
 }
 
-/**
- * Reports whether an Authorization header has this bearer token (RFC 6750). Compares hashes in constant time,
- * so that response times reveal nothing about the token.
- */
+/** Compares hashes in constant time, so that response times reveal nothing about the token (RFC 6750). */
 export function hasBearerToken(authorization: string | undefined, token: string): boolean {
   const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []
   const hash = (text: string) => createHash('sha256').update(text).digest()
@@ -55,10 +49,7 @@ export function hasBearerToken(authorization: string | undefined, token: string)
 
 const pattern = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i
 
-/**
- * Returns the API key of a request: the password of basic authorization (RFC 7617) with an empty user name.
- * Returns null if there is no key, or if there is a user name.
- */
+/** Returns the password of basic authorization (RFC 7617); null without one, or with a user name. */
 export function readApiKey(authorization: string | undefined): string | null {
   const [, encoded] = pattern.exec(authorization ?? '') ?? []
   if (encoded === undefined) return null

@@ -21,7 +21,6 @@ import type { Body } from './read-body.ts'
 /** A request to an endpoint. Only the body is parsed; nothing else is validated yet. */
 export interface EndpointRequest {
   readonly apiKey: string | null
-  /** The Idempotency-Key header; null if there is none. */
   readonly idempotencyKey: string | null
   readonly params: Readonly<Record<string, string>>
   /** The query without the question mark. */
@@ -30,7 +29,6 @@ export interface EndpointRequest {
   readonly wantsChanged: boolean
 }
 
-/** The answer or rejection of a request. */
 export interface EndpointReply {
   readonly outcome: Result<HttpAnswer>
   /** True if the answer is the stored answer to an earlier request with the same Idempotency-Key. */
@@ -38,10 +36,7 @@ export interface EndpointReply {
 }
 
 const idempotencyKeyPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
-/**
- * The number of random bytes in the key that `runWithProcessor` creates for a request without an
- * Idempotency-Key.
- */
+/** The random bytes of the key that `runWithProcessor` creates for a request without an Idempotency-Key. */
 const ownKeyBytes = 24
 
 /**
@@ -85,10 +80,7 @@ async function runForApp(
   return { outcome: endpoint.method === 'GET' ? await storage.read(act) : await transact(storage, act) }
 }
 
-/**
- * A request without an Idempotency-Key gets a random one, so that the service can find the outcome of a
- * commit whose confirmation was lost.
- */
+/** Without an Idempotency-Key, creates one, so that the outcome of a lost commit can be found. */
 async function runWithProcessor(
   endpoint: ProcessorEndpoint,
   request: EndpointRequest,
@@ -117,7 +109,6 @@ async function runSignUp(
   return toReply(await idempotency.runOnce({ ...identified, secret: true }, act))
 }
 
-/** Parses the query as a form, then the input with the endpoint's `parse`. */
 function parse(
   payments: Payments,
   endpoint: PaymentsEndpoint,

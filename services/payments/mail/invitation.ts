@@ -1,6 +1,5 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 
-/** The subject and the text of a mail. */
 export interface MailText {
   /** A single line. */
   readonly subject: string

@@ -1,7 +1,6 @@
 import { mkdir, open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SettingKind } from '@tollway/chassis/settings.ts'
-/** A complete mail, ready to be sent. */
 export interface ComposedMail {
   /** The id of the stored mail, which is the same for each attempt. */
   readonly id: string
@@ -13,7 +12,6 @@ export interface ComposedMail {
   readonly bytes: Uint8Array
 }
 
-/** A way to send mail: an SMTP server or a folder. */
 export interface MailTransport {
   /**
    * Resolves when the server has accepted the mail, or the file is written. Settles within `sendDeadlineMs`.
@@ -26,14 +24,10 @@ export interface MailTransport {
 /** The maximum time to send one mail, from the connection to the answer. */
 export const sendDeadlineMs = 60_000
 
-/**
- * Sending a mail failed. The server may have accepted the mail nevertheless. The message contains no secret.
- */
+/** The server may have accepted the mail nevertheless. The message contains no secret. */
 export class MailError extends Error {
   override readonly name = 'MailError'
-  /**
-   * Whether the server rejected the mail permanently, with a reply code from 500 (RFC 5321, section 4.2.1).
-   */
+  /** Whether the server rejected the mail with a reply code from 500 (RFC 5321, section 4.2.1). */
   readonly permanent: boolean
 
   constructor(message: string, permanent: boolean, options: ErrorOptions = {}) {
@@ -76,7 +70,6 @@ async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** An e-mail address with a display name, for the sender of mails. */
 export interface Mailbox {
   /** The display name; empty for none. */
   readonly name: string
@@ -85,10 +78,7 @@ export interface Mailbox {
 
 const maxAddressCharacters = 254
 const maxNameCharacters = 100
-/**
- * Matches addresses without quotes, comments, lists and spaces, with which a text could add to a header or an
- * SMTP command.
- */
+/** Allows no quotes, comments, lists and spaces, with which text could add to a header or a command. */
 const addressPattern = /^[\w.!#$%&'*+/=?^{|}~-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i
 
 /** Reports whether text is a plain address. Other texts are never sent to a mail server. */
@@ -96,7 +86,6 @@ export function isPlainAddress(text: string): boolean {
   return text.length <= maxAddressCharacters && addressPattern.test(text)
 }
 
-/** A setting with a mailbox: `pay@example.com` or `Name <pay@example.com>`. */
 export const mailbox: SettingKind<Mailbox> = {
   allowed: 'an address such as pay@example.com, or Name <pay@example.com>',
   parse: value => {
@@ -107,7 +96,6 @@ export const mailbox: SettingKind<Mailbox> = {
   },
 }
 
-/** Returns the domain of an address, which is also the domain of Message-IDs. */
 export function parseDomain({ address }: Mailbox): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }

@@ -22,7 +22,6 @@ import {
   sendDeadlineMs,
 } from './mail-transport.ts'
 
-/** What `sendDueMails` depends on. */
 interface Mailing {
   readonly storage: Storage
   readonly clock: Clock
@@ -31,32 +30,21 @@ interface Mailing {
   readonly transport: MailTransport
   readonly from: Mailbox
   readonly log: Log
-  /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: MailOutcome) => void
 }
 
 export const mailOutcomes = ['sent', 'postponed', 'given-up'] as const
 export type MailOutcome = (typeof mailOutcomes)[number]
 
-/** At most this many mails are sent at the same time. */
 const maxMailsAtOnce = 8
-/**
- * How long a claimed mail is reserved for this process. Longer than an attempt can take, so that no other
- * process sends the same mail meanwhile.
- */
+/** How long a claimed mail is reserved for this process: longer than an attempt takes. */
 export const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000
-/**
- * A mail that the server rejects permanently is given up only after this many attempts, because a server can
- * be misconfigured for some time.
- */
+/** A mail is given up only after this many rejections, because a server can be misconfigured for a time. */
 const maxRejections = 3
-/**
- * A mail of this age is given up after its next failed attempt, as mail servers do (RFC 5321, section
- * 4.5.4.1).
- */
+/** A mail of this age is given up after its next failed attempt (RFC 5321, section 4.5.4.1). */
 const maxAgeMs = 5 * 24 * 60 * 60 * 1000
 
 /**
@@ -118,7 +106,6 @@ export function mailWaitMs(attempts: number, random: () => number): number {
   return Math.round(waitMs * (1 - random() / 2))
 }
 
-/** The functions that write the text of a mail, by the stored name of the template. */
 const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = { invitation }
 
 /**

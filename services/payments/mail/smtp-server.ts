@@ -1,6 +1,5 @@
 import type { SettingKind } from '@tollway/chassis/settings.ts'
 
-/** How to reach the SMTP server that sends the service's mail. */
 export interface SmtpServer {
   readonly host: string
   readonly port: number
@@ -12,10 +11,7 @@ export interface SmtpServer {
 
 const ports: Readonly<Record<string, number>> = { 'smtp:': 587, 'smtps:': 465 }
 
-/**
- * A setting with an SMTP server: empty, `smtp://user:password@host:port` or `smtps://…`, with user and
- * password in percent encoding.
- */
+/** User and password are in percent encoding. */
 export const smtpServer: SettingKind<SmtpServer | null> = {
   allowed:
     'smtp://user:password@host:port, or smtps:// for TLS from the start; user and password are optional',

@@ -6,16 +6,12 @@ import type { SmtpServer } from './smtp-server.ts'
 export interface SmtpOptions {
   /** The maximum wait for the connection, for the greeting and for each answer. */
   readonly stepTimeoutMs?: number
-  /** The maximum time to send one mail. */
   readonly deadlineMs?: number
 }
 
 const defaultStepTimeoutMs = 20_000
 
-/**
- * Creates a transport that opens a connection for each mail. There are few mails, and a connection that is
- * kept open may break unnoticed.
- */
+/** Opens a connection for each mail, because one that is kept open may break unnoticed. */
 export function createSmtpTransport(server: SmtpServer, options: SmtpOptions = {}): MailTransport {
   const { stepTimeoutMs = defaultStepTimeoutMs, deadlineMs = sendDeadlineMs } = options
   return {

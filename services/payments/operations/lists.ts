@@ -89,7 +89,6 @@ export const listOwnEvents = ofMerchant<EventFilter, WebhookEvent>('events', lis
 export const listOwnUsers = ofMerchant<NoFilter, User>('users', listMerchantUsers)
 export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
 
-/** Returns a page of the trail of a transaction. `owner` is the id of the transaction. */
 export async function listOwnTrail(
   tx: Tx,
   { app, owner, page }: OwnListRequest<NoFilter>,

@@ -35,10 +35,7 @@ export interface Payments {
 interface InvitationLimits {
   readonly perApp: number
   readonly perMerchant: number
-  /**
-   * The e-mails to one recipient from all merchants. Above this limit, a person becomes a member without an
-   * e-mail.
-   */
+  /** Above this limit for the mails of all merchants, a person becomes a member without a mail. */
   readonly perRecipient: number
 }
 
@@ -48,7 +45,6 @@ interface Processors {
   readonly live: CardProcessor | null
 }
 
-/** Returns a new id at the current time; see `newId`. */
 export function generateId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomBytes'>): string {
   return newId(clock.nowMs(), randomBytes)
 }
@@ -59,7 +55,7 @@ export function operationContext(payments: Payments, merchant: Merchant): Operat
   return { merchant, pricing, trailLimits, nowMs: clock.nowMs(), nextId: () => generateId(payments) }
 }
 
-/** Returns the processor for a test or a live merchant. Null if live payments are not configured. */
+/** Returns null if live payments are not configured. */
 export function chooseProcessor({ processors }: Payments, { test }: { readonly test: boolean }) {
   return test ? processors.test : processors.live
 }

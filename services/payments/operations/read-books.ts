@@ -5,10 +5,6 @@ import type { Storage } from '../storage/storage.ts'
 import { balancesOfMerchants } from '../storage/tables/ledger.ts'
 import { findMerchantsByProvisionUids, findProvisionUids } from '../storage/tables/merchants.ts'
 
-/**
- * The balances of the merchants of Kubernetes resources, and the result of the last verification of the
- * books.
- */
 export interface BooksReport {
   /** The merchants by the uid of the resource. Resources without a merchant are missing. */
   readonly merchants: ReadonlyMap<string, BookOfMerchant>
@@ -29,10 +25,6 @@ interface FindingOfResource extends BookFinding {
   readonly uid: string | null
 }
 
-/**
- * Reads the balances of the merchants of these resources, and the result of the last verification of the
- * books.
- */
 export function readBooks(storage: Storage, uids: readonly string[]): Promise<BooksReport> {
   return storage.read(async tx => {
     const merchants = await findMerchantsByProvisionUids(tx, uids)

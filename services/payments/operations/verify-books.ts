@@ -17,7 +17,6 @@ import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts
 import { listTransactionsInOrder } from '../storage/tables/transactions.ts'
 
 export interface Verification {
-  /** The number of all records, by kind. */
   readonly counts: RecordCounts
   /** The sum of each account in each currency, over all merchants, in minor units. */
   readonly balances: readonly Posting[]
@@ -25,10 +24,7 @@ export interface Verification {
   readonly findings: readonly BookFinding[]
 }
 
-/**
- * After this many findings, `verify` is not called for further books. The other checks can still add
- * findings.
- */
+/** After this many findings, further books are not verified. The other checks can still add some. */
 export const maxBookFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
@@ -48,7 +44,6 @@ export function verifyBooks(storage: Storage): Promise<Verification> {
 const maxStored = 100
 const maxStoredCharacters = 300
 
-/** Stores the result of a verification, with the first findings; see `storeVerification`. */
 export async function storeResult(
   storage: Storage,
   { counts, findings }: Pick<Verification, 'counts' | 'findings'>,
@@ -97,10 +92,7 @@ function nameMerchant({ merchantId, record, message }: BookFinding): BookFinding
   return { merchantId, record: `${record} of merchant ${merchantId}`, message }
 }
 
-/**
- * Yields a merchant's book in parts that can be verified separately: first transactions with all their
- * records, then payouts.
- */
+/** Yields parts that can be verified separately: transactions with all their records, then payouts. */
 async function* readBookParts(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
   for await (const transactions of parts(after =>
     listTransactionsInOrder(tx, merchant.id, after, partSize),

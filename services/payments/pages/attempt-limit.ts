@@ -15,10 +15,7 @@ export interface AttemptsPerMinute {
   readonly perMerchant: number
 }
 
-/**
- * Limits the attempts to pay on the payment page, because criminals test stolen card numbers there with many
- * small payments.
- */
+/** Limits attempts to pay, because criminals test stolen card numbers with many small payments. */
 export class AttemptLimit {
   readonly #addresses: KeyedRateLimiter
   readonly #merchants: KeyedRateLimiter

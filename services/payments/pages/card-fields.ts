@@ -2,10 +2,7 @@ import { type CardExpiry, expiryMs, hasValidCheckDigit } from '../domain/card.ts
 import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 
-/**
- * The errors of card fields that need no answer of the processor. The functions that find them run on the
- * server and in the browser; see `assets.ts` for what they may use.
- */
+/** These errors need no answer of the processor. The checks run in the browser too; see `assets.ts`. */
 export const cardFieldErrors = [
   'number-missing',
   'number-incomplete',
@@ -25,12 +22,7 @@ export type CardField = (typeof cardFields)[number]
 
 export type CardErrors = Readonly<Partial<Record<CardField, CardFieldError>>>
 
-/**
- * Returns the error of a card number; undefined for a valid one.
- *
- * @param isTest whether the merchant is a test account, which accepts only test cards, so that nobody enters
- *   a real card where no money moves
- */
+/** @param isTest whether only test cards are valid, so that nobody enters a real one where no money moves */
 export function checkNumber(text: string, isTest: boolean): CardFieldError | undefined {
   const number = normaliseNumber(text.trim())
   if (number === '') return 'number-missing'
@@ -46,10 +38,7 @@ export function checkNumber(text: string, isTest: boolean): CardFieldError | und
   return isTest && !testPrefixes.includes(number.slice(0, 8)) ? 'number-real' : undefined
 }
 
-/**
- * Parses an expiry date: `12 / 30`, `12/2030`, `1-30`, `1230` and the like. Returns undefined for other
- * texts.
- */
+/** Parses `12 / 30`, `12/2030`, `1-30`, `1230` and the like. */
 export function readExpiry(text: string): CardExpiry | undefined {
   const parts = /^(\d{1,2})\s*[/.-]?\s*(20\d\d|\d\d)$/.exec(text.trim())
   if (parts === null) return undefined
@@ -107,7 +96,6 @@ export function groupExpiry(text: string, caret: number, isDeletion: boolean): T
   return { text: `${month} / ${digits.slice(2)}`, caret: isPast ? position + 3 : position }
 }
 
-/** Returns the card in a submitted form, or the errors by field. */
 export function readCardFields(
   body: Readonly<Record<string, unknown>>,
   options: { readonly isTest: boolean; readonly nowMs: number },

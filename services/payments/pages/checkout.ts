@@ -6,16 +6,12 @@ import type { CardInput } from '../processor/processor.ts'
 export interface Checkout {
   /** Resolves with the merchant with this public key, even if the merchant is closed. */
   findMerchant(key: string): Promise<Merchant | undefined>
-  /**
-   * Returns whether a card processor is configured for the merchant. If not, the page does not ask for a
-   * card.
-   */
+  /** Returns whether a card processor is configured for the merchant. If not, the page asks for no card. */
   takesPayments(merchant: Merchant): boolean
   /** Returns whether a capture can exchange this currency to the merchant's currency. */
   acceptsCurrency(merchant: Merchant, currency: string): boolean
   /** Sends the card to the processor; the service does not store it. Authorises nothing. */
   authenticate(request: PaymentDetails & { readonly card: CardInput }): Promise<AuthenticationOutcome>
-  /** Tells the processor whether the payer confirmed the challenge. Resolves with the result. */
   answerChallenge(answer: ChallengeAnswer): Promise<AuthenticationOutcome>
   /**
    * Makes a payment. Requests with the same idempotency key make at most one payment, and all get its
@@ -29,7 +25,6 @@ export interface Checkout {
 export interface PaymentDetails {
   readonly merchant: Merchant
   readonly currency: string
-  /** The amount in minor units. */
   readonly amount: bigint
 }
 

@@ -8,9 +8,7 @@ import { formatPayment } from './texts/money-text.ts'
 import { textsFor } from './texts/texts.ts'
 import { html, type Markup } from './views/html.ts'
 
-/**
- * A valid payment link or point-of-sale link: the merchant exists and is open, and the currency is accepted.
- */
+/** A valid link: the merchant exists and is open, and the currency is accepted. */
 export interface Link {
   readonly merchant: Merchant
   readonly locale: Locale
@@ -32,7 +30,6 @@ export interface PaymentLink extends Link, Money {
   readonly amount: bigint
 }
 
-/** The faults of a link for which the page has a text. */
 const linkFaults = [
   'incomplete',
   'unknown-merchant',
@@ -55,17 +52,10 @@ export interface FaultyLink {
   readonly details: readonly FieldError[]
 }
 
-/**
- * The parameter that the service adds to a link after the payer has chosen the amount. The public API does
- * not define it.
- */
+/** Added to a link after the payer has chosen the amount. The public API does not define it. */
 const pointOfSaleParameter = 'pos'
 
-/**
- * Reads and checks a link.
- *
- * @param query the query of the address, without the question mark
- */
+/** @param query without the question mark */
 export async function readLink(query: string, checkout: Checkout): Promise<Link | FaultyLink> {
   const fields = parseForm(query)
   if (!fields.ok) return faulty('malformed', 'en')
@@ -111,7 +101,6 @@ function chooseFault([first]: readonly FieldError[]): LinkFault {
   return faultsByField[first?.field ?? ''] ?? 'malformed'
 }
 
-/** The parameters to replace in the address of a link. */
 interface LinkChange {
   readonly locale?: Locale
   readonly currency?: string | null
@@ -121,10 +110,7 @@ interface LinkChange {
   readonly outcome?: string
 }
 
-/**
- * Returns the query of a link, with the question mark, after `change`. Parameters that the service does not
- * know are omitted.
- */
+/** Returns the query after `change`, with the question mark. Omits unknown parameters. */
 export function toQuery(link: Link, change: LinkChange = {}): string {
   const { merchant, currency, amount, reference, text, redirect, locale, isPointOfSale } = {
     ...link,
@@ -153,14 +139,12 @@ export function bindToPayment({ merchant, currency, amount, reference, text, red
   return JSON.stringify([merchant.id, currency, String(amount), reference, text, redirect?.href ?? null])
 }
 
-/** Returns the address of the shop, with the id of the transaction as a parameter. */
 export function shopReturnUrl(redirect: URL, transactionId: string): string {
   const address = new URL(redirect)
   address.searchParams.set('transactionId', transactionId)
   return address.href
 }
 
-/** Returns the name of the merchant on the pages: the name, else the host of the website. */
 export function merchantName(merchant: Merchant): string {
   return merchant.name ?? websiteHost(merchant)
 }
@@ -178,7 +162,6 @@ function renderAmount(text: string): Markup {
     : html`<p class="amount">${text}</p>`
 }
 
-/** Renders the part of a page with the merchant, the amount, the text and the reference of a link. */
 export function linkSummary(link: Link): Markup {
   const texts = textsFor(link.locale)
   const { merchant, text, reference } = link

@@ -46,14 +46,11 @@ interface RejectedAmount {
   readonly currency: string | null
 }
 
-/** The number of random bytes in an idempotency key. */
 const idempotencyKeyBytes = 18
 
 export type PageAnswers = ReturnType<typeof createPageAnswers>
 
-/**
- * Creates the functions that answer with a page of a link. The pages contain their state in encrypted tokens.
- */
+/** The pages contain their state in encrypted tokens. */
 export function createPageAnswers({ checkout, tokens, clock, randomBytes }: PageAnswersOptions) {
   /** Redirects to the page of the outcome, so that a reload of that page does not submit a form again. */
   function redirectToOutcome(link: PaymentLink, outcome: PageOutcome): PageAnswer {
@@ -69,7 +66,6 @@ export function createPageAnswers({ checkout, tokens, clock, randomBytes }: Page
       return { status, page: cardPage(link, { token, ...more }) }
     },
 
-    /** Shows the form in which the payer enters the amount, and chooses the currency if the link has none. */
     askAmount(link: Link, status: number, rejected?: RejectedAmount): PageAnswer {
       const currencies = currencyCodes.filter(code => checkout.acceptsCurrency(link.merchant, code))
       return {
@@ -111,7 +107,6 @@ export function faultyLinkAnswer({ fault, status, locale, details }: FaultyLink)
   return { status, page: problemPage(fault, { locale, details }) }
 }
 
-/** Redirects to the first page of the link. */
 export function startOver(link: Link): PageAnswer {
   return { location: toQuery(link) }
 }

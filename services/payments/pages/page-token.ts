@@ -2,10 +2,7 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import type { RandomBytes } from '../domain/ids.ts'
 import type { PageOutcome } from './views/outcome-pages.ts'
 
-/**
- * What a token is for, and how long it is valid. A token is not valid for another purpose. `T` is the type of
- * the value, which must be JSON.
- */
+/** A token is not valid for another purpose. `T` is the type of the value, which must be JSON. */
 export interface TokenPurpose<T> {
   readonly name: string
   readonly maxAgeMs: number
@@ -19,7 +16,6 @@ export interface PageTokensOptions {
    * ones. The first one encrypts; all of them decrypt, so that tokens from before a rotation stay valid.
    */
   readonly secrets: () => readonly Uint8Array[]
-  /** Milliseconds since the epoch. */
   readonly nowMs: () => number
   readonly randomBytes: RandomBytes
 }
@@ -74,10 +70,7 @@ export class PageTokens {
   }
 }
 
-/**
- * Returns a function that returns the encryption keys of the present secrets. Derives the keys again only
- * after the secrets have changed.
- */
+/** Derives the keys again only after the secrets have changed. */
 function createKeys(secrets: () => readonly Uint8Array[]): () => readonly [Buffer, ...Buffer[]] {
   let known: readonly Uint8Array[] = []
   let keys: readonly Buffer[] = []
@@ -114,10 +107,7 @@ function additionalData({ name }: { readonly name: string }, binding: string): B
   return Buffer.from(JSON.stringify([name, binding]))
 }
 
-/**
- * The state of an attempt to pay. The page contains it in a token, which the browser sends with the next
- * form.
- */
+/** The page contains the state in a token, which the browser sends with the next form. */
 export interface AttemptState {
   readonly idempotencyKey: string
   /** The processor's reference of the authentication, which stands for the card. Empty if there is none. */
@@ -133,12 +123,8 @@ export const formToken: TokenPurpose<{ readonly idempotencyKey: string }> = {
   name: 'form',
   maxAgeMs: 60 * minuteMs,
 }
-/** The token of the page of a challenge, valid for 15 minutes. */
 export const challengeToken: TokenPurpose<AttemptState> = { name: 'challenge', maxAgeMs: 15 * minuteMs }
-/**
- * The token with which the payer asks for the outcome of a payment: valid for 24 hours, as long as
- * idempotency keys are stored.
- */
+/** With it the payer asks for the outcome. Valid for 24 hours, as long as idempotency keys are stored. */
 export const inquiryToken: TokenPurpose<AttemptState> = { name: 'look', maxAgeMs: 24 * 60 * minuteMs }
 /** The token that pages of the previous version contain. It serves only to find the payment. */
 export const previousVersionToken: TokenPurpose<{ readonly idempotencyKey: string }> = {

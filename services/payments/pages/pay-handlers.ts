@@ -33,22 +33,16 @@ export type FormFields = Readonly<Record<string, unknown>>
 export interface PayHandlersOptions {
   readonly checkout: Checkout
   readonly attempts: AttemptLimit
-  /** Returns the secrets of tokens, as in `PageTokensOptions`. */
   readonly secrets: PageTokensOptions['secrets']
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  /**
-   * How long a request waits for the outcome of another request that makes the same payment. By default 15 s.
-   */
+  /** How long a request waits for another one that makes the same payment. By default 15 s. */
   readonly settleTimeoutMs?: number
 }
 
 const defaultSettleTimeoutMs = 15_000
 
-/**
- * Creates the functions that answer the requests of the payment page, independent of the HTTP server. `query`
- * is the query of the address, without the question mark.
- */
+/** Answers the requests of the payment page, independent of the HTTP server. `query` has no question mark. */
 export function createPayHandlers(options: PayHandlersOptions) {
   const { checkout, clock, randomBytes, settleTimeoutMs = defaultSettleTimeoutMs } = options
   const tokens = new PageTokens({ secrets: options.secrets, nowMs: () => clock.nowMs(), randomBytes })
@@ -74,7 +68,6 @@ export function createPayHandlers(options: PayHandlersOptions) {
     open: (query: string) =>
       withLink(query, link => (hasAmount(link) ? askCard(link, 200) : askAmount(link, 200))),
 
-    /** Handles the form for the amount. */
     chooseAmount: (query: string, body: FormFields) =>
       withLink(query, link => {
         const { amount, typed, currency } = readAmount(link, body, checkout)
@@ -117,7 +110,6 @@ export function createPayHandlers(options: PayHandlersOptions) {
         return formExpired(link)
       }),
 
-    /** Shows the receipt or the decline. */
     showOutcome: (query: string, token: string | null) =>
       withPayment(query, link => {
         const outcome = tokens.decrypt(outcomeToken, bindToPayment(link), token)

@@ -14,9 +14,7 @@ interface PayPagesOptions extends PayHandlersOptions {
   readonly onError: (error: unknown, request: FastifyRequest) => void
 }
 
-/**
- * The maximum size of a submitted form in bytes. A form has a card and a token of a few thousand characters.
- */
+/** A form has a card and a token of a few thousand characters. */
 const maxBodyBytes = 32 * 1024
 
 /**

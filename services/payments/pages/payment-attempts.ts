@@ -15,10 +15,7 @@ interface PaymentAttemptsOptions {
   readonly settleTimeoutMs: number
 }
 
-/**
- * Creates the steps of an attempt to pay. Each step may be repeated, because an attempt authorises at most
- * once.
- */
+/** Each step may be repeated, because an attempt authorises at most once. */
 export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   const { checkout, answers, clock, settleTimeoutMs } = options
 
@@ -55,10 +52,7 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   }
 
   return {
-    /**
-     * Begins an attempt with the card that the payer entered. The card stays in memory until the processor
-     * has answered.
-     */
+    /** The card stays in memory until the processor has answered. */
     begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer> {
       const state = { idempotencyKey, authentication: '', card: cardLabel(card) }
       return proceed(link, state, () => checkout.authenticate({ ...attemptDetails(link, state), card }))
@@ -69,9 +63,7 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
       return proceed(link, state, () => checkout.answerChallenge(answer))
     },
 
-    /**
-     * Answers with the outcome of the attempt. Continues a payment that was interrupted before it was stored.
-     */
+    /** Continues a payment that was interrupted before it was stored. */
     async inquire(link: PaymentLink, state: AttemptState): Promise<PageAnswer> {
       const { card } = state
       try {
@@ -87,10 +79,7 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   }
 }
 
-/**
- * Authorises the payment with the authentication in `state`. After an error, answers that the outcome is
- * unknown.
- */
+/** After an error, answers that the outcome is unknown. */
 async function authorise(
   { checkout, answers, clock, settleTimeoutMs }: PaymentAttemptsOptions,
   link: PaymentLink,

@@ -8,10 +8,7 @@ import {
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from './processor.ts'
 
-/**
- * The test card of the public service. `readCard` makes exceptions for it, because it has the prefix of no
- * scheme and a wrong check digit.
- */
+/** The test card of the public service, with the prefix of no scheme and a wrong check digit. */
 export const publicTestCard = '1000000000000000'
 
 /** The prefixes of the test cards. A number with another prefix may be a real card. */
@@ -20,7 +17,6 @@ export const testPrefixes = ['41000000', '55000000', '22210000']
 const numberPattern = /^\d{12,19}$/
 const codePattern = /^\d{3}$/
 
-/** Returns a card's number without the spaces and dashes of the input. */
 export function normaliseNumber(text: string): string {
   return text.replace(/[ -]/g, '')
 }
@@ -36,16 +32,12 @@ export function detectScheme(number: string): CardScheme | undefined {
 
 const lengths: Readonly<Record<CardScheme, readonly number[]>> = { visa: [13, 16, 19], mastercard: [16] }
 
-/** A card that passed all checks of `readCard`. */
 interface ReadCard {
   readonly number: string
   readonly details: CardDetails
 }
 
-/**
- * Checks the card details, first for missing fields. Returns the card, or the processing error of the first
- * problem.
- */
+/** Checks for missing fields first. Returns the processing error of the first problem. */
 export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly error: ProcessingErrorCode } {
   const missing = missingIn(card)
   if (missing !== undefined) return { error: missing }

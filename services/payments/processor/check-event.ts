@@ -109,10 +109,7 @@ function textProblem(value: unknown, maxCharacters: number): string | undefined 
   return undefined
 }
 
-/**
- * Describes a value for a message: text is cut, and quoted without control characters, which logs and
- * terminals could interpret.
- */
+/** Cuts and quotes text, without control characters, which logs and terminals could interpret. */
 function describeValue(value: unknown): string {
   if (value === null || typeof value === 'number' || typeof value === 'undefined') return `${value}`
   if (typeof value === 'bigint') return `${value}`.slice(0, maxQuotedCharacters)

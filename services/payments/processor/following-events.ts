@@ -13,21 +13,14 @@ export class FollowingEvents {
   readonly #now: () => number
   readonly #delayMs: number
 
-  /**
-   * @param now milliseconds since the epoch
-   * @param delayMs the time from the cause to the event
-   */
+  /** @param delayMs the time from the cause to the event */
   constructor(hashes: KeyedHashes, now: () => number, delayMs: number) {
     this.#hashes = hashes
     this.#now = now
     this.#delayMs = delayMs
   }
 
-  /**
-   * Returns the fraud alert that follows, if the test card defines one.
-   *
-   * @param reference the reference of the approved authorisation
-   */
+  /** Returns the fraud alert that follows, if the test card defines one. */
   afterAuthorisation({ operationId }: AuthorisationRequest, reference: string): readonly DueEvent[] {
     if (findReferencedCard(reference)?.later !== 'fraud') return []
     const dueMs = this.#now() + this.#delayMs

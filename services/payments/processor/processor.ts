@@ -17,10 +17,7 @@ export interface CardProcessor {
    * The processor keeps the card; later calls name it by the reference in the answer. Authorises nothing.
    */
   authenticate(request: AuthenticationRequest): Promise<Authentication>
-  /**
-   * Tells the processor whether the payer confirmed the challenge of `authenticate`. Resolves with the
-   * result.
-   */
+  /** Tells the processor whether the payer confirmed the challenge of `authenticate`. */
   answerChallenge(authentication: string, confirmed: boolean): Promise<ChallengeResult>
   /** Reserves an amount on a card. Resolves with an answer whether the payment is approved or declined. */
   authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
@@ -29,9 +26,7 @@ export interface CardProcessor {
    * approved, and ensures that no later call with this id is approved.
    */
   cancelAuthorisation(request: CancelRequest): Promise<CancelAnswer>
-  /** Captures a reserved amount or a part of it. */
   capture(request: FollowUpRequest): Promise<void>
-  /** Refunds a captured amount or a part of it. */
   refund(request: FollowUpRequest): Promise<void>
   /** Releases a reserved amount or a part of it, which can then not be captured. */
   void(request: FollowUpRequest): Promise<void>
@@ -41,9 +36,7 @@ export interface CardProcessor {
    * caller validates the fields.
    */
   pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
-  /**
-   * Confirms that these events are stored, so that `pullEvents` no longer returns them. Ignores unknown ids.
-   */
+  /** Confirms that these events are stored, so that they are not returned again. Ignores unknown ids. */
   acknowledge(eventIds: readonly string[]): Promise<void>
 }
 
@@ -63,7 +56,6 @@ export interface CardInput {
 }
 
 interface Amount {
-  /** The amount in minor units. */
   readonly amount: bigint
   readonly currency: string
 }
@@ -80,9 +72,7 @@ export type Authentication =
   | { readonly result: 'ready' | 'challenge'; readonly authentication: string }
   | { readonly result: 'declined'; readonly error: ProcessingErrorCode }
 
-/**
- * After a confirmed challenge, `authentication` is a new reference, with which the payment can be authorised.
- */
+/** `authentication` is a new reference, with which the payment can be authorised. */
 export type ChallengeResult =
   | { readonly result: 'ready'; readonly authentication: string }
   | { readonly result: 'failed'; readonly error: ProcessingErrorCode }
@@ -93,10 +83,7 @@ export interface AuthorisationRequest extends Amount {
   readonly source: AuthorisationSource
 }
 
-/**
- * The card to charge: the reference of the payer's authentication, or the token of a card for a recurring
- * payment.
- */
+/** The reference of the payer's authentication, or the token of a card for a recurring payment. */
 export type AuthorisationSource = { readonly authentication: string } | { readonly token: string }
 
 export type AuthorisationAnswer =
@@ -145,7 +132,6 @@ export type ProcessorEvent =
       readonly kind: 'fraud'
       readonly id: string
       readonly reference: string
-      /** Milliseconds since the epoch. */
       readonly occurredMs: number
       readonly reason: number | null
     }

@@ -1,8 +1,6 @@
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 
-/**
- * A card number with a defined outcome. Any future date of expiry and any code of 3 digits are valid for it.
- */
+/** Any future date of expiry and any code of 3 digits are valid for a test card. */
 export interface TestCard {
   /** The number in groups of four digits, as people type it. */
   readonly number: string
@@ -25,10 +23,7 @@ export interface TestCard {
  */
 type TestTds = 'attempt' | 'full' | 'required' | 'failed'
 
-/**
- * `fraud`: a fraud alert after the authorisation. Others: a dispute after each capture, which stays open, is
- * won or is lost.
- */
+/** `fraud`: a fraud alert after the authorisation. Others: a dispute of each capture, with this outcome. */
 type LaterEvent = 'fraud' | 'dispute-open' | 'dispute-won' | 'dispute-lost'
 
 function declined(code: ProcessingErrorCode, number: string, means: string): TestCard {
@@ -124,11 +119,7 @@ const byName: ReadonlyMap<string, TestCard> = new Map(
   [...testCards, otherCard].map(card => [card.name, card]),
 )
 
-/**
- * Returns the test card with this number; for other numbers, one that is always approved.
- *
- * @param number digits only
- */
+/** Returns a card that is always approved for other numbers. `number` has only digits. */
 export function findTestCard(number: string): TestCard {
   return byNumber.get(number) ?? otherCard
 }

@@ -23,10 +23,7 @@ interface TestProcessorOptions {
   readonly answers: AnswerStore
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /**
-   * The time from the authorisation to a fraud alert, from the capture to a dispute, and from the dispute to
-   * its end.
-   */
+  /** The delay of a fraud alert, of a dispute after a capture, and of the end of a dispute. */
   readonly eventDelayMs: number
 }
 

@@ -10,10 +10,7 @@ export function findReferencedCard(reference: string): TestCard | undefined {
   return findTestCardByName(reference.split('_')[1] ?? '')
 }
 
-/**
- * Keyed hashes of texts. With them, the test processor recognises the tokens and authentications that it
- * issued.
- */
+/** The test processor recognises the tokens and authentications that it issued by these hashes. */
 export class KeyedHashes {
   readonly #key: Uint8Array
 

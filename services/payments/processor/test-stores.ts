@@ -1,6 +1,5 @@
 import type { AuthorisationAnswer, ProcessorEvent } from './processor.ts'
 
-/** The stored answer to an authorisation, and whether the authorisation was cancelled. */
 export interface KeptAnswer {
   readonly answer: AuthorisationAnswer
   readonly cancelled: boolean
@@ -10,16 +9,12 @@ export interface KeptAnswer {
 export interface AnswerStore {
   /** Stores the answer, unless the operation has one already. Resolves with the stored answer. */
   keep(operationId: string, answer: AuthorisationAnswer, nowMs: number): Promise<KeptAnswer>
-  /**
-   * Marks the operation as cancelled. If it has no answer yet, stores `declined`, so that no approval can
-   * follow. Resolves with the stored answer.
-   */
+  /** Stores `declined` if the operation has no answer yet, so that no approval can follow. */
   cancel(operationId: string, declined: AuthorisationAnswer, nowMs: number): Promise<KeptAnswer>
 }
 
 /** An event that the test processor reports from `dueMs` on. */
 export interface DueEvent {
-  /** Milliseconds since the epoch. */
   readonly dueMs: number
   readonly event: ProcessorEvent
 }

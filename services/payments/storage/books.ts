@@ -3,11 +3,7 @@ import { firstId, onlyRow, type Tx } from './storage.ts'
 import type { Row } from './table.ts'
 import { merchantTable } from './tables/merchants.ts'
 
-/**
- * Returns the next `limit` merchants, by id, for the verification of the books part by part.
- *
- * @param afterId the last id of the previous part; null for the first part
- */
+/** @param afterId the last id of the previous part; null for the first part */
 export async function listAllMerchants(
   tx: Tx,
   afterId: string | null,
@@ -21,7 +17,6 @@ export async function listAllMerchants(
 }
 
 const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const
-/** The number of records of each kind, for all merchants together. */
 export type RecordCounts = Readonly<Record<(typeof counted)[number], bigint>>
 
 export async function countBookRecords(tx: Tx): Promise<RecordCounts> {

@@ -1,19 +1,16 @@
 import type { BookFinding } from '../domain/ledger/verify.ts'
 import { type Tx, toDate } from './storage.ts'
 
-/** The result of the last verification of the books. */
 export interface StoredVerification {
   readonly beganMs: number
   readonly endedMs: number
-  /** The number of verified records of each kind. */
   readonly records: Readonly<Record<string, number>>
-  /** The number of all inconsistencies found. */
   readonly findings: number
   /** The first inconsistencies, for display. */
   readonly shown: readonly BookFinding[]
 }
 
-/** Stores a result instead of the previous one, unless the previous verification ended later. */
+/** Replaces the previous result, unless that verification ended later. */
 export async function storeVerification(tx: Tx, result: StoredVerification): Promise<void> {
   await tx.query(
     `INSERT INTO last_verification (began, ended, records, findings, shown) VALUES ($1, $2, $3, $4, $5)
@@ -38,7 +35,6 @@ interface VerificationRow {
   readonly shown: StoredVerification['shown']
 }
 
-/** Returns the stored result; undefined if no verification has ended yet. */
 export async function findLastVerification(tx: Tx): Promise<StoredVerification | undefined> {
   const [row] = await tx.query<VerificationRow>(
     'SELECT began, ended, records, findings, shown FROM last_verification',

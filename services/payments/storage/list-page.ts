@@ -8,7 +8,6 @@ import type { RecordOf, Row, Table } from './table.ts'
  * first. With both, the elements between the two are selected.
  */
 export interface PageQuery {
-  /** The maximum number of elements on the page. */
   readonly limit: number
   readonly after?: string | null
   readonly before?: string | null
@@ -25,9 +24,7 @@ export type ListPage<Item> =
 
 /** The parts of the SQL that reads a list of one kind, and the conversion of a row. */
 export interface ListSource<Row, Item> {
-  /** The columns to select, separated by commas. */
   readonly columns: string
-  /** The table or join of the FROM clause. */
   readonly from: string
   /** The column with the id of the list's owner; `id` is the column with the ids that cursors name. */
   readonly owner: string
@@ -39,7 +36,6 @@ export interface ListSource<Row, Item> {
   readonly item: (row: Row) => Item
 }
 
-/** Returns the source for lists of a merchant's records in `table`. */
 export function listOfMerchant<Defined extends ConstructorParameters<typeof Table>[1]>(
   table: Table<Defined>,
 ): ListSource<Row, RecordOf<Defined>> {
@@ -53,13 +49,9 @@ export function listOfMerchant<Defined extends ConstructorParameters<typeof Tabl
   }
 }
 
-/**
- * Returns a condition in SQL. `parameter` adds a value to the statement and returns its placeholder, such as
- * `$3`.
- */
+/** `parameter` adds a value to the statement and returns its placeholder, such as `$3`. */
 export type SqlCondition = (parameter: (value: SqlValue) => string) => string
 
-/** Returns the conditions that the time in `column` is in the range. */
 export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly SqlCondition[] {
   return [
     ...(fromMs === null ? [] : [(of: Parameter) => `${column} >= ${of(toDate(fromMs))}`]),
@@ -125,7 +117,6 @@ function positionColumns({ position }: Pick<CursorSource, 'position'>): readonly
   return [position].flat()
 }
 
-/** Returns the SQL that selects the position of the owner's element with the id in `parameter`. */
 function selectPosition(place: CursorSource, parameter: string): string {
   const { from, owner, id } = place
   return `SELECT ${positionColumns(place).join(', ')} FROM ${from} WHERE ${owner} = $1 AND ${id} = ${parameter}`

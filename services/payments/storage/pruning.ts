@@ -50,9 +50,7 @@ const statements = {
       SELECT subject FROM invitation_counts WHERE since <= $1::timestamptz - interval '1 day'
       ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /**
-   * Events without deliveries. Selects by id, which begins with the time, so that no further index is needed.
-   */
+  /** Selects by id, which begins with the time, so that no further index is needed. */
   events: `DELETE FROM webhook_events WHERE id IN (
       SELECT id FROM webhook_events e WHERE id < ${firstIdAfter('$1')} AND created <= $1
         AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id ${byIndex})
@@ -78,10 +76,7 @@ interface PruneOptions {
   readonly limit: number
 }
 
-/**
- * @returns the number of deleted rows: fewer than `limit` if there are no more, and 0 while another process
- *   prunes
- */
+/** @returns fewer than `limit` if there are no more rows, and 0 while another process prunes */
 export async function prune(tx: Tx, what: Prunable, { untilMs, limit }: PruneOptions): Promise<number> {
   const [row] = await tx.query<{ locked: boolean }>(lock)
   if (row?.locked !== true) return 0

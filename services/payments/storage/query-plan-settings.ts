@@ -6,11 +6,9 @@ import type { Tx } from './storage.ts'
  * of rows.
  */
 const excluded = {
-  /**
-   * For statements that read whole tables: hash joins and merge joins, which read each table once, remain.
-   */
+  /** Hash joins and merge joins, which read each table once, remain. */
   'whole tables': ['enable_nestloop'],
-  /** For statements that read a part of a table: scans of an index from the start of the part remain. */
+  /** Scans of an index from the start of the part remain. */
   'parts of tables': ['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin'],
 } as const
 

@@ -38,10 +38,7 @@ class RollbackWithRejection extends Error {
   }
 }
 
-/**
- * Runs `work` in one transaction. If the result of `work` is a rejection, rolls back and returns the
- * rejection.
- */
+/** Rolls back if the result of `work` is a rejection. */
 export async function transact<T>(
   storage: Pick<Storage, 'transaction'>,
   work: (tx: Tx) => Promise<Result<T>>,
@@ -103,14 +100,9 @@ type StorageErrorCode = 'unavailable' | 'contention' | 'timeout' | 'commit-unkno
 export class StorageError extends Error {
   override readonly name = 'StorageError'
   readonly code: StorageErrorCode
-  /**
-   * The name of the violated constraint, or of the rule that a trigger reports. Undefined for other codes.
-   */
+  /** The violated constraint, or the rule that a trigger reports; undefined for other codes. */
   readonly constraint: string | undefined
-  /**
-   * The error code of PostgreSQL (Appendix A of the PostgreSQL manual); undefined if the database did not
-   * report the error.
-   */
+  /** The error code of PostgreSQL; undefined if the database did not report the error. */
   readonly sqlState: string | undefined
 
   constructor(code: StorageErrorCode, message: string, details: StorageErrorDetails = {}) {
@@ -127,15 +119,11 @@ interface StorageErrorDetails {
   readonly cause?: unknown
 }
 
-/** Reports whether the error is a violation of the constraint with this name. */
 export function violates(error: unknown, constraint: string): boolean {
   return error instanceof StorageError && error.code === 'constraint' && error.constraint === constraint
 }
 
-/**
- * Returns the row of a result that has exactly one. @throws Error for more or fewer rows, which is a defect
- * of the program
- */
+/** @throws Error for more or fewer rows, which is a defect of the program */
 export function onlyRow<Row>(rows: readonly Row[]): Row {
   const [row] = rows
   if (row === undefined || rows.length > 1) throw new Error(`expected one row, got ${rows.length}`)

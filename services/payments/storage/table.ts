@@ -12,7 +12,6 @@ export interface TableField<Value> {
 
 type Fields = Readonly<Record<string, TableField<unknown>>>
 
-/** The type of the record that a table with these fields stores. */
 export type RecordOf<Defined extends Fields> = {
   readonly [Name in keyof Defined]: Defined[Name] extends TableField<infer Value> ? Value : never
 }
@@ -39,7 +38,6 @@ export function nullableInstantColumn(name: string): TableField<number | null> {
   }
 }
 
-/** A field with any JSON value, in a JSON column. */
 export function jsonColumn<Value>(name: string): TableField<Value> {
   return {
     columns: [name],
@@ -67,10 +65,7 @@ interface RecordStatement<Shape> {
   values(record: Shape): readonly SqlValue[]
 }
 
-/**
- * Maps the rows of a database table to records. Statements take the names of columns from the map, so that a
- * new field needs only a line in the map and one in a migration.
- */
+/** Maps rows to records. A new field needs only a line in the map and one in a migration. */
 export class Table<Defined extends Fields> {
   readonly name: string
   /** The names of all columns, separated by commas, for SELECT and RETURNING. */
@@ -78,9 +73,7 @@ export class Table<Defined extends Fields> {
   readonly #fields: Defined
   readonly #names: readonly string[]
 
-  /**
-   * @param fields the fields by name. For `insertAtNextPosition`, the first one must be the id of the owner
-   */
+  /** @param fields for `insertAtNextPosition`, the first one must be the id of the owner */
   constructor(name: string, fields: Defined) {
     this.name = name
     this.#fields = fields
@@ -88,19 +81,16 @@ export class Table<Defined extends Fields> {
     this.columns = this.#names.join(', ')
   }
 
-  /** Returns the names of all columns with `alias` in front, for a statement that joins tables. */
   columnsWithAlias(alias: string): string {
     return this.#names.map(name => `${alias}.${name}`).join(', ')
   }
 
-  /** Converts a row, with at least the columns of this table, to a record. */
   readonly read = (row: Row): RecordOf<Defined> => {
     const record: Record<string, unknown> = {}
     for (const name in this.#fields) record[name] = this.#fields[name]?.read(row)
     return record as RecordOf<Defined>
   }
 
-  /** Returns the record with this id; undefined if there is none. */
   readonly find = async (tx: Tx, id: string): Promise<RecordOf<Defined> | undefined> => {
     const [row] = await tx.query<Row>(`SELECT ${this.columns} FROM ${this.name} WHERE id = $1`, [id])
     return row && this.read(row)
@@ -116,10 +106,7 @@ export class Table<Defined extends Fields> {
     }
   }
 
-  /**
-   * Returns the statement that inserts a record at the next position of its owner's list. The statement locks
-   * the list until the end of the transaction, so run it last. The statement fails if the owner has no list.
-   */
+  /** Locks the owner's list until the transaction ends, so run it last. Fails if the owner has no list. */
   insertAtNextPosition(): RecordStatement<RecordOf<Defined>> {
     return this.#insertAtNextPosition('', '')
   }
@@ -139,7 +126,6 @@ export class Table<Defined extends Fields> {
     }
   }
 
-  /** Returns the statement that updates the fields `names` of the row with the record's id. */
   update<Name extends keyof Defined & string>(
     ...names: readonly Name[]
   ): RecordStatement<Pick<RecordOf<Defined>, Name | 'id'>> {
@@ -152,7 +138,6 @@ export class Table<Defined extends Fields> {
     }
   }
 
-  /** Returns the values of all columns of the table, in the order of `columns`. */
   values(record: RecordOf<Defined>): readonly SqlValue[] {
     return this.#write(record, Object.keys(this.#fields))
   }

@@ -52,18 +52,12 @@ export const timedLists = {
   },
 } as const satisfies Readonly<Record<string, TimedList>>
 
-/**
- * Returns the id of the newest element created at `timeMs` or before, as the cursor `after`; null if there is
- * none.
- */
+/** Returns the newest element created at `timeMs` or before, as the cursor `after`; null for none. */
 export function lastUntil(tx: Tx, list: TimedList, owner: string, timeMs: number): Promise<string | null> {
   return find(tx, list, { owner, condition: `${list.created} <= $2`, order: 'DESC', timeMs })
 }
 
-/**
- * Returns the id of the oldest element created at `timeMs` or later, as the cursor `before`; null if there is
- * none.
- */
+/** Returns the oldest element created at `timeMs` or later, as the cursor `before`; null for none. */
 export function firstFrom(tx: Tx, list: TimedList, owner: string, timeMs: number): Promise<string | null> {
   return find(tx, list, { owner, condition: `${list.created} >= $2`, order: 'ASC', timeMs })
 }

@@ -31,15 +31,11 @@ export function isCountry(code: string): boolean {
 
 const pattern = /^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/
 
-/** Converts an IBAN to its stored form: without spaces, in capital letters. */
 export function normaliseIban(text: string): string {
   return text.replaceAll(' ', '').toUpperCase()
 }
 
-/**
- * Reports whether a text is an IBAN: the form of ISO 13616 with correct check digits (ISO 7064, mod 97-10).
- * The text must come from `normaliseIban`.
- */
+/** Verifies the form of ISO 13616 and the check digits (ISO 7064, mod 97-10) of a normalised IBAN. */
 export function isIban(iban: string): boolean {
   if (!pattern.test(iban)) return false
   const rearranged = iban.slice(4) + iban.slice(0, 4)
@@ -48,10 +44,7 @@ export function isIban(iban: string): boolean {
   return BigInt(digits) % 97n === 1n
 }
 
-/**
- * Reads a list of `min` to `max` elements with `read`. Reports the errors of all elements, not only the
- * first.
- */
+/** Reads a list of `min` to `max` elements. Reports the errors of all elements, not only the first. */
 export function list<T extends object | string>(
   read: Reader<T>,
   max: number,
@@ -73,9 +66,7 @@ export function list<T extends object | string>(
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048
 
-/**
- * Matches control characters and line separators, which could harm a terminal, a mail header or a database.
- */
+/** Control characters and line separators could harm a terminal, a mail header or a database. */
 const controls = /[\p{Cc}\u2028\u2029]/u
 
 /**
@@ -109,7 +100,7 @@ export function textField(maxCharacters: number): Reader<string> {
   })
 }
 
-/** Reads text that is shown to people. Text that could contain a card number is rejected. */
+/** Reads text for people. Rejects text that could contain a card number. */
 export function displayText(maxCharacters: number): Reader<string> {
   const read = textField(maxCharacters)
   return reader(read.schema, (value, place) => {
@@ -126,17 +117,12 @@ export function rejectCardNumber(place: FieldContext): InvalidInput {
   return rejectValue(place, 'card_number', 'could contain a card number, which must not be stored')
 }
 
-/** Reports whether text can be stored and shown: it has no control characters and no unpaired surrogates. */
+/** Reports whether text has no control characters and no unpaired surrogates. */
 export function isStorable(value: string): boolean {
   return value.isWellFormed() && !controls.test(value)
 }
 
-/**
- * Creates a reader of text for which `matches` returns true. Other text is reported as "<text> is
- * <expected>".
- *
- * @param schema the JSON Schema of the text, without `type`
- */
+/** Reads text for which `matches` returns true. Other text is reported as "<text> is <expected>". */
 function matching(
   schema: JsonObject,
   maxCharacters: number,
@@ -171,7 +157,6 @@ function fromNumber(value: unknown): bigint | undefined {
   return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : undefined
 }
 
-/** Reads an amount in minor units: a whole number from 1 to `maxAmount`. */
 export const amount = described(integerBetween(1n, maxAmount), 'The amount in minor units of the currency')
 
 const booleanWords: ReadonlyMap<unknown, boolean> = new Map([
@@ -194,7 +179,6 @@ export const currency = matching(
   'not a currency of ISO 4217, such as DKK',
 )
 
-/** Reads the currency in which a merchant is paid out, one of `codes`. */
 export function fundingCurrency(codes: readonly string[]): Reader<string> {
   const description = 'The funding currency, one of the configured currencies'
   return reader({ ...currency.schema, description }, (value, place) => {
@@ -268,7 +252,6 @@ export const iban: Reader<string> = reader({ type: 'string' }, (value, place) =>
     : rejectValue(place, 'format', 'is not an IBAN, or has a wrong digit')
 })
 
-/** Reads one of `values`. Any other input is reported with `code`. */
 export function enumeration<T extends string>(
   values: readonly T[],
   code: 'format' | 'unsupported' = 'unsupported',

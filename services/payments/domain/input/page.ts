@@ -14,33 +14,23 @@ import {
   requiredField,
 } from './record.ts'
 
-/** The maximum `limit` of lists that set no other maximum. */
 const maxPageItems = 100n
 
-/** Which page of a list a request asks for. */
 export interface PageInput<Filter> {
   readonly limit: number
   readonly after: Cursor | null
   readonly before: Cursor | null
-  /**
-   * Null for the order that follows from the cursors: the oldest first with `after`, else the newest first.
-   */
+  /** Null for the order of the cursors: the oldest first with `after`, else the newest first. */
   readonly order: Order | null
   readonly filter: Filter
 }
 
 type Order = 'newest' | 'oldest'
 
-/**
- * A position in a list: the id of an element, or a time. The public client sends a time for `since` and
- * `until`.
- */
+/** A position in a list: the id of an element, or a time, which the public client sends. */
 export type Cursor = { readonly id: string } | { readonly timeMs: number }
 
-/**
- * Matches a time that is written as an id of the public API: seconds since the epoch in 8 hex digits, the
- * rest zeros.
- */
+/** Matches a time written as an id of the public API: seconds since the epoch in 8 hex digits, then zeros. */
 const timePattern = /^([0-9a-f]{8})0{16}$/
 
 const cursorForm = 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros.'
@@ -83,9 +73,6 @@ const sort = record({
   id: optionalField(described(order, 'The same as sort[created].')),
 })
 
-/**
- * Reads the query of a list: `limit` (required, at most `maxItems`), `before`, `after`, `sort` and `filter`.
- */
 export function pageReader<Filter>(filter: Reader<Filter>, maxItems: bigint = maxPageItems) {
   return record({
     limit: requiredField(described(integerBetween(1n, maxItems), 'The most elements that come.')),

@@ -16,15 +16,11 @@ export interface FieldContext {
 export const invalidValue = Symbol('invalid')
 export type InvalidInput = typeof invalidValue
 
-/**
- * Converts an input to a value. For an invalid input, adds an error to the context and returns
- * `invalidValue`.
- */
+/** For an invalid input, adds an error to the context and returns `invalidValue`. */
 type Read<T> = (value: unknown, place: FieldContext) => T | InvalidInput
 
 /** The JSON Schemas (2020-12) of a value in the OpenAPI document. */
 interface Schemas {
-  /** The schema of the value in the body or query of a request. */
   readonly schema: JsonObject
   /** The schema of the value in an answer, which differs if reading converts the value or adds a default. */
   readonly answerSchema: JsonObject
@@ -36,7 +32,6 @@ export function reader<T>(schema: JsonObject, read: Read<T>, answerSchema = sche
   return Object.assign((value: unknown, place: FieldContext) => read(value, place), { schema, answerSchema })
 }
 
-/** Returns a reader that reads the same, with the description in both schemas. */
 export function described<T>(read: Reader<T>, description: string): Reader<T> {
   return reader({ ...read.schema, description }, read, { ...read.answerSchema, description })
 }
@@ -82,10 +77,7 @@ export function rejectValue(place: FieldContext, code: FieldErrorCode, message: 
   return invalidValue
 }
 
-/**
- * Matches 12 digits or more, with or without single spaces or dashes between them: they could be the number
- * of a card or an account.
- */
+/** Matches 12 digits or more, also with spaces or dashes: a card or an account could have this number. */
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
 /**
@@ -106,22 +98,16 @@ function withoutLongNumbers(text: string): string {
 }
 
 type Shape = Readonly<Record<string, RecordField<unknown>>>
-/** The type of the values that `record` reads for this shape. */
 export type RecordValues<S extends Shape> = {
   readonly [K in keyof S]: S[K] extends RecordField<infer T> ? T : never
 }
 
 interface RecordOptions {
-  /**
-   * Called for each input field that is not in the shape. By default, such a field is rejected as `unknown`.
-   */
+  /** Called for each field that is not in the shape. By default, such a field is rejected as `unknown`. */
   readonly onUnknownField?: (place: FieldContext) => void
 }
 
-/**
- * Reads an object with the fields of `shape`. A field that is not in the shape is rejected, not ignored: it
- * may be misspelt, or be one that only the service sets.
- */
+/** Rejects a field that is not in `shape`: it may be misspelt, or be one that only the service sets. */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<RecordValues<S>> {
   const { onUnknownField = place => rejectUnknown(place, Object.keys(shape)) } = options
   const read: Read<RecordValues<S>> = (value, place) => {

@@ -42,7 +42,6 @@ export interface AppInput {
   readonly name: string | null
 }
 
-/** The source of a recurring transaction: exactly one of the two fields is present. */
 export type TransactionSource = { readonly transactionId: string } | { readonly cardId: string }
 
 export interface TransactionInput extends AuthorisationInput {
@@ -70,7 +69,6 @@ export type Locale = (typeof locales)[number]
 
 const app = record({ name: optionalField(displayText(maxNameCharacters)) })
 
-/** The fields of a merchant that an update can change, all of them optional. */
 const mutableFields = Object.fromEntries(
   mutableMerchantFields.map(name => [name, optionalInUpdate<string>(merchantFields[name])]),
 )
@@ -151,7 +149,7 @@ export const bodySchemas = {
   CardInput: card.schema,
 }
 
-/** Parses the body of POST /merchants. The currency of the merchant must be one of `fundingCurrencies`. */
+/** Parses the body of POST /merchants. The currency must be one of `fundingCurrencies`. */
 export function parseMerchant(
   body: unknown,
   encoding: Encoding,
@@ -160,7 +158,6 @@ export function parseMerchant(
   return parseInput(merchant(fundingCurrencies), body, encoding)
 }
 
-/** Returns a function that parses a body with `read`. */
 function parser<T>(read: Reader<T>): (body: unknown, encoding: Encoding) => Result<T> {
   return (body, encoding) => parseInput(read, body, encoding)
 }
@@ -173,10 +170,7 @@ export const parseRefund = parseCapture
 export const parseVoid = parser<VoidInput>(cancellation)
 export const parseCard = parser<SaveCardInput>(card)
 
-/**
- * Parses the body of PUT /merchants/<id>. A missing field keeps its value. Null removes a field that a
- * merchant may be without, and is ignored for others.
- */
+/** Parses the body of PUT /merchants/<id>. Null removes an optional field, and is ignored for others. */
 export function parseMerchantUpdate(body: unknown, encoding: Encoding): Result<MerchantUpdate> {
   const parsed = parseInput(merchantUpdate, body, encoding)
   if (!parsed.ok) return parsed
@@ -185,10 +179,7 @@ export function parseMerchantUpdate(body: unknown, encoding: Encoding): Result<M
   return accept(Object.fromEntries(Object.entries(parsed.value).filter(isChange)))
 }
 
-/**
- * Parses the body of POST /merchants/<id>/transactions. Rejects it unless it has exactly one of
- * `transactionId` and `cardId`.
- */
+/** Rejects a body unless it has exactly one of `transactionId` and `cardId`. */
 export function parseTransaction(body: unknown, encoding: Encoding): Result<TransactionInput> {
   const parsed = parseInput(transaction, body, encoding)
   const faults = findSourceErrors(body)

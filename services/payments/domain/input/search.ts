@@ -49,12 +49,9 @@ const instant: Reader<number> = reader(instantSchema, (value, place) => {
   )
 })
 
-/**
- * Reads a name or a value to search for. Text that cannot be stored is rejected, because it cannot be found.
- */
+/** Rejects text that cannot be stored, because it cannot be found. */
 const searched = textField(maxCustomCharacters)
 
-/** The JSON Schema of the searched fields of `custom`: each field with the value that it must have. */
 const customSchema = {
   type: 'object',
   maxProperties: maxCustomFields,
@@ -125,10 +122,7 @@ const searchFields = record({
   created: optionalField(created),
 })
 
-/**
- * The filter of a list of transactions. A search by `custom` or `status` needs `created.from`, because no
- * index serves it alone.
- */
+/** A search by `custom` or `status` needs `created.from`, because no index serves it alone. */
 export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.schema, (value, place) => {
   const found = searchFields(value, place)
   if (found === invalidValue) return invalidValue
@@ -137,7 +131,6 @@ export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.
   return bounded === invalidValue ? invalidValue : { reference, custom, status, ...bounded }
 })
 
-/** The filter by transaction, for lists whose elements can belong to one. */
 export const transactionId = described(id, 'Only records of this transaction.')
 
 const lineFields = record({ transactionId: optionalField(transactionId), created: optionalField(created) })

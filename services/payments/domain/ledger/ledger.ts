@@ -36,17 +36,13 @@ export interface LedgerEntry {
   readonly id: string
   readonly merchantId: string
   readonly test: boolean
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   readonly kind: EntryKind
   /** Null for a payout. */
   readonly transactionId: string | null
   /** Null if the entry belongs to no dispute. */
   readonly disputeId: string | null
-  /**
-   * The line with the effect of this entry on the merchant's balance; null for a lost dispute, which has no
-   * effect.
-   */
+  /** The line with the effect on the merchant's balance; null for a lost dispute, which has none. */
   readonly lineId: string | null
   readonly postings: readonly Posting[]
 }
@@ -83,7 +79,6 @@ function post(account: Account, currency: string, amount: bigint): readonly Post
   return amount === 0n ? [] : [{ account, currency, amount }]
 }
 
-/** Returns the sum of the postings to an account, by currency. */
 export function sumAccount(postings: Iterable<Posting>, account: Account): ReadonlyMap<string, bigint> {
   return sumByCurrency([...postings].filter(posting => posting.account === account))
 }
@@ -110,21 +105,14 @@ export interface Line {
   readonly id: string
   readonly merchantId: string
   readonly test: boolean
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   readonly kind: LineKind
-  /**
-   * The effect on the merchant's balance, in minor units of the merchant's currency: the sum of the postings
-   * to the account `merchant`.
-   */
+  /** The sum of the postings to the account `merchant`, in minor units of the merchant's currency. */
   readonly balance: bigint
   readonly fee: Fee
   readonly description: string
   /** Null for a payout. */
   readonly transactionId: string | null
-  /**
-   * The captured, refunded or disputed amount in the transaction's currency, or the amount paid out. Never
-   * negative.
-   */
+  /** In the transaction's currency; for a payout, in the merchant's. Never negative. */
   readonly amount: Money
 }

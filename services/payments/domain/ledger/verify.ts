@@ -4,7 +4,6 @@ import type { TrailEntry } from '../transaction/trail.ts'
 import { remainingAmount, type Transaction } from '../transaction/transaction.ts'
 import { type Account, imbalances, type LedgerEntry, type Line, sumAccount } from './ledger.ts'
 
-/** An inconsistency of the books. */
 export interface BookFinding {
   /** Null if the record belongs to no known merchant. */
   readonly merchantId: string | null
@@ -72,10 +71,7 @@ function verifyEntries({ merchant, entries }: Book, report: Report): void {
   }
 }
 
-/**
- * Verifies that each line has exactly one entry with the same amounts, and that each entry that changes the
- * merchant's balance has a line.
- */
+/** Each line has exactly one entry with the same amounts; each entry that changes the balance has a line. */
 function verifyLines({ merchant, lines, entries }: Book, report: Report): void {
   const entriesOf = Map.groupBy(entries, entry => entry.lineId)
   const known = new Set<string | null>(lines.map(line => line.id))
@@ -208,10 +204,7 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, report:
   verifyTrailLines(trail, lines, report)
 }
 
-/**
- * Verifies that the line of each trail entry exists, and that the amounts of a capture or refund are those of
- * its line.
- */
+/** The line of each trail entry exists, and that of a capture or refund has the same amounts. */
 function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], report: ReportOne): void {
   const byId = new Map(lines.map(line => [line.id, line]))
   for (const { kind, lineId, amount, balance } of trail) {

@@ -1,10 +1,7 @@
 import { quote } from '@tollway/chassis/text.ts'
 import { findExponent, isCurrency, type Money, parseDecimal, type Ratio, scale } from './money.ts'
 
-/**
- * For each currency, `rates` has the number of major units that one major unit of `base` is worth. The rate
- * of `base` is 1.
- */
+/** `rates` states how many major units of each currency one major unit of `base` is worth; 1 for `base`. */
 export interface RateTable {
   readonly base: string
   readonly rates: ReadonlyMap<string, Ratio>
@@ -34,10 +31,7 @@ function minorUnits(currency: string): bigint {
   return 10n ** BigInt(findExponent(currency))
 }
 
-/**
- * Parses the rate table of the configuration: `{"base": "EUR", "rates": {"DKK": "7.4604"}}`. Rates are
- * decimal numbers as text, because a JSON number is not exact. Returns all problems, not only the first.
- */
+/** Parses `{"base": "EUR", "rates": {"DKK": "7.4604"}}`. Text, unlike a JSON number, is exact. */
 export function parseRateTable(
   base: string,
   rates: Readonly<Record<string, string>>,

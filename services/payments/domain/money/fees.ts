@@ -6,7 +6,6 @@ export interface Fee {
   readonly flat: bigint
   /** The part of the fee that is proportional to the amount. */
   readonly rate: bigint
-  /** The sum of `flat` and `rate`. */
   readonly total: bigint
 }
 
@@ -52,10 +51,7 @@ export interface FeeRuleText {
   readonly rate?: string
 }
 
-/**
- * Parses the fee table of the configuration: `{"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}`.
- * Returns all problems, not only the first.
- */
+/** Parses `{"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}`. Returns all problems. */
 export function parseFeeTable(
   configured: Readonly<Record<string, Readonly<Partial<Record<string, FeeRuleText>>>>>,
 ): { readonly table: FeeTable } | { readonly problems: readonly string[] } {

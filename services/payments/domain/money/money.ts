@@ -40,10 +40,7 @@ export interface Ratio {
 
 const decimalPattern = /^(\d{1,12})(?:\.(\d{1,12}))?$/
 
-/**
- * Parses a decimal number such as `7.4604` exactly. Returns undefined for other texts, and for more than 12
- * digits before or after the point.
- */
+/** Parses a decimal number exactly. Returns undefined for more than 12 digits before or after the point. */
 export function parseDecimal(text: string): Ratio | undefined {
   const [, whole, fraction = ''] = decimalPattern.exec(text) ?? []
   if (whole === undefined) return undefined
@@ -68,16 +65,12 @@ export interface Money {
   readonly amount: bigint
 }
 
-/**
- * The largest amount of one operation, in minor units. It leaves room for a larger value in another currency;
- * operations check that value with `fitsJson`.
- */
+/** The largest amount of one operation. In another currency its value can be larger; see `fitsJson`. */
 export const maxAmount = 1_000_000_000_000n
 
 /** The largest amount that every JSON parser reads exactly. */
 export const maxJsonAmount = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** Reports whether every JSON parser reads this number exactly. */
 export function fitsJson(amount: bigint): boolean {
   return amount <= maxJsonAmount && amount >= -maxJsonAmount
 }

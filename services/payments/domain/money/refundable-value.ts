@@ -5,12 +5,8 @@ import { remainingAmount, type Transaction } from '../transaction/transaction.ts
  * fraction that rounding leaves is stored as well, so that rounding errors do not accumulate.
  */
 export interface RefundableValue {
-  /** The value in whole minor units of the merchant's currency. */
   readonly refundableValue: bigint
-  /**
-   * The exact value less `refundableValue`, in units of 10⁻¹⁸ of a minor unit: at most half a minor unit up
-   * or down.
-   */
+  /** The exact value less `refundableValue`, at most a half up or down, in 10⁻¹⁸ of a minor unit. */
   readonly refundableRest: bigint
 }
 

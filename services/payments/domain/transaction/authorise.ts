@@ -24,7 +24,6 @@ export interface CardSource {
   readonly cardReference: CardReference
 }
 
-/** The processor's answer to an authorisation. */
 export interface AuthorisationResult {
   readonly error: ProcessingErrorCode | null
   readonly processorReference: string | null
@@ -38,10 +37,7 @@ export interface Authorisation {
   readonly input: AuthorisationInput
   readonly source: CardSource
   readonly result: AuthorisationResult
-  /**
-   * True if an app created the transaction from an earlier transaction or a saved card, without the payer.
-   * Such a transaction cannot have 3-D Secure.
-   */
+  /** Whether an app created it without the payer, so that it cannot have 3-D Secure. */
   readonly recurring: boolean
   /** The reference in the payment link; null for a transaction without one. */
   readonly reference: string | null
@@ -76,10 +72,7 @@ export function recurringSource(merchant: Merchant, earlier: Transaction | Saved
   return accept({ card: earlier.card, cardReference: earlier.cardReference })
 }
 
-/**
- * Returns the transaction of an authorisation. A declined transaction has its whole amount voided, so that
- * nothing of it can be captured.
- */
+/** A declined transaction has its whole amount voided, so that nothing of it can be captured. */
 export function recordAuthorisation(authorisation: Authorisation): Transaction {
   const { id, nowMs, merchant, input, source, result, recurring, reference } = authorisation
   const { lifetimeMs = authorisationLifetimeMs } = authorisation

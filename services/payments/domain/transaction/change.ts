@@ -24,14 +24,11 @@ import {
   withEntry,
 } from './transaction.ts'
 
-/** What an operation needs besides the transaction and the input. */
 export interface OperationContext {
   readonly merchant: Merchant
   readonly pricing: Pricing
   readonly trailLimits: TrailLimits
-  /** Milliseconds since the epoch. */
   readonly nowMs: number
-  /** Returns a new id at each call. */
   readonly nextId: () => string
 }
 
@@ -42,7 +39,6 @@ export interface Pricing {
 
 /** The result of an operation on a transaction. All its records are stored in one database transaction. */
 export interface TransactionChange {
-  /** The transaction after the operation, with the new entry in its trail. */
   readonly transaction: Transaction
   /** Null for a dispute that is raised: the trail gets an entry only when the dispute is resolved. */
   readonly trailEntry: TrailEntry | null
@@ -52,7 +48,6 @@ export interface TransactionChange {
   readonly ledgerEntry: LedgerEntry | null
 }
 
-/** An operation that moves money to or from the merchant's balance: the input of `book`. */
 export interface Movement {
   readonly kind: EntryKind & LineKind
   readonly postings: readonly Posting[]
@@ -63,10 +58,7 @@ export interface Movement {
   readonly disputeId: string | null
 }
 
-/**
- * Returns a new ledger entry with its line. `balance` of the line is the sum that the entry posts to the
- * merchant.
- */
+/** `balance` of the line is the sum that the entry posts to the merchant. */
 export function book(
   movement: Movement,
   transactionId: string | null,
@@ -91,7 +83,6 @@ export function book(
   return { line, ledgerEntry: { id: nextId(), ...shared, disputeId, lineId: line.id, postings } }
 }
 
-/** Books a movement of a transaction, and returns the trail entry for it too. */
 function bookInTrail(
   transaction: Transaction,
   movement: Movement & { readonly kind: TrailKind },
@@ -200,10 +191,7 @@ export function captureTransaction(
   return accept({ transaction: after, ...booked })
 }
 
-/**
- * Converts `amount` to the merchant's currency, as the difference that it makes to the value of all captures.
- * Returns undefined without an exchange rate.
- */
+/** Returns the difference that `amount` makes to the value of all captures; undefined without a rate. */
 function convert(
   { currency, capturedAmount }: Transaction,
   amount: bigint,
@@ -277,10 +265,7 @@ function hasExpired(transaction: Transaction, nowMs: number): boolean {
   return transaction.pendingAmount > 0n && nowMs >= transaction.expiresMs
 }
 
-/**
- * Voids the pending amount of an expired authorisation. Returns undefined if the authorisation has not
- * expired, or if no amount is pending.
- */
+/** Returns undefined if the authorisation has not expired, or if no amount is pending. */
 export function expireTransaction(
   transaction: Transaction,
   context: OperationContext,

@@ -18,7 +18,6 @@ export interface Dispute {
   readonly id: string
   readonly merchantId: string
   readonly transactionId: string
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   /** The amount in minor units of the transaction's currency. */
   readonly amount: bigint
@@ -27,10 +26,7 @@ export interface Dispute {
   readonly reason: string | null
   /** The end of the time in which the merchant can answer; null if that time is not known. */
   readonly dueMs: number | null
-  /**
-   * The amount taken from the merchant's balance until the dispute is resolved, without the fee, in minor
-   * units of the merchant's currency.
-   */
+  /** The amount taken from the balance until the dispute is resolved, without the fee, in its currency. */
   readonly held: bigint
   /** The part of `amount` above the remaining amount at the time when the dispute was raised. */
   readonly excess: bigint
@@ -55,10 +51,7 @@ interface DisputeInput {
   readonly amount: bigint
   readonly reason: string | null
   readonly dueMs: number | null
-  /**
-   * All earlier disputes of the transaction. The fees and the amounts held are rounded for all disputes
-   * together.
-   */
+  /** All earlier disputes of the transaction, because fees and held amounts are rounded for all together. */
   readonly earlier: readonly Dispute[]
 }
 
@@ -141,10 +134,7 @@ export function raiseDispute(
   return accept({ transaction: after, trailEntry: null, line, ledgerEntry, dispute })
 }
 
-/**
- * Returns the amount to hold for `part`, the excess of a new dispute, in minor units of the merchant's
- * currency. Returns undefined if nothing was captured and there is no exchange rate.
- */
+/** Returns undefined if nothing was captured and there is no exchange rate. */
 function calculateExcessHeld(
   transaction: Transaction,
   part: bigint,
@@ -224,10 +214,7 @@ function release({ id, amount, currency, held, transactionId }: Dispute, context
   return book(movement, transactionId, context)
 }
 
-/**
- * Returns the entry of a lost dispute. It does not change the merchant's balance, which paid when the dispute
- * was raised.
- */
+/** A lost dispute does not change the balance, which paid when the dispute was raised. */
 function surrender(dispute: Dispute, { merchant, nowMs, nextId }: OperationContext): LedgerEntry {
   const money = { currency: dispute.currency, amount: dispute.amount }
   return {

@@ -3,7 +3,6 @@ export interface FraudAlert {
   readonly id: string
   readonly merchantId: string
   readonly transactionId: string
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   /** When the payer's bank reported the fraud; null if that is not known. */
   readonly reportedMs: number | null

@@ -37,10 +37,7 @@ function misused(message: string, merchant: string): Texts {
   return { message, client: shopError, merchant, retry: false }
 }
 
-/**
- * The texts of the processing errors, by code. The codes are those of the public API; the texts are this
- * service's own.
- */
+/** The codes are those of the public API; the texts are this service's own. */
 const texts = {
   1: misused('Invalid currency', 'The currency does not exist, or there is no rate for it.'),
   2: mistyped('Invalid card details', 'The card details are not those of a card.'),

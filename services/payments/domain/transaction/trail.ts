@@ -4,23 +4,17 @@ import type { DisputeOutcome } from './dispute.ts'
 export const trailKinds = ['capture', 'refund', 'void', 'dispute'] as const
 export type TrailKind = (typeof trailKinds)[number]
 
-/**
- * A record of one operation on a transaction. The trail of a transaction is all its entries in the order of
- * time. An entry never changes.
- */
+/** One operation on a transaction. An entry never changes. */
 export interface TrailEntry {
   readonly id: string
   readonly transactionId: string
   readonly kind: TrailKind
   /** The dispute of an entry of kind `dispute`; null for other kinds. */
   readonly dispute: TrailDispute | null
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   /** The amount in minor units of the transaction's currency. */
   readonly amount: bigint
-  /**
-   * The effect on the merchant's balance after fees and exchange, in minor units of the merchant's currency.
-   */
+  /** The effect on the merchant's balance after fees and exchange, in the merchant's currency. */
   readonly balance: bigint
   readonly fee: Fee
   readonly descriptor: string
@@ -38,10 +32,7 @@ export interface TrailTotals {
 
 interface KindTotal {
   readonly count: number
-  /**
-   * The sum by which these entries changed the merchant's balance before fees, as a positive number, in minor
-   * units of the merchant's currency.
-   */
+  /** The sum by which the entries changed the balance before fees, as a positive number. */
   readonly value: bigint
 }
 

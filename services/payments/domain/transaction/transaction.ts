@@ -13,7 +13,6 @@ export interface Transaction extends RefundableValue {
   readonly id: string
   readonly merchantId: string
   readonly test: boolean
-  /** Milliseconds since the epoch. */
   readonly createdMs: number
   readonly currency: string
   readonly amount: bigint
@@ -23,9 +22,7 @@ export interface Transaction extends RefundableValue {
   /** The sum of all captures. Refunds do not lower it. */
   readonly capturedAmount: bigint
   readonly refundedAmount: bigint
-  /**
-   * The amount that was cancelled and can never be captured. For a declined transaction, the whole amount.
-   */
+  /** The cancelled amount, which can never be captured: for a declined transaction, the whole amount. */
   readonly voidedAmount: bigint
   /** The sum of the open and the lost disputes, without the won ones. */
   readonly disputedAmount: bigint
@@ -38,9 +35,7 @@ export interface Transaction extends RefundableValue {
   /** The reference in the payment link, shown in the dashboard; null for a transaction without one. */
   readonly reference: string | null
   readonly tds: Tds | null
-  /**
-   * Whether an app created the transaction from a saved card or an earlier transaction, without the payer.
-   */
+  /** Whether an app created it from a saved card or an earlier transaction, without the payer. */
   readonly recurring: boolean
   /** Why the transaction was declined; null for a successful one. */
   readonly error: ProcessingErrorCode | null
@@ -66,7 +61,6 @@ export function remainingAmount(transaction: Transaction): bigint {
   return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
 }
 
-/** Returns the trail and its totals with `entry` added. */
 export function withEntry(
   { trail, totals }: Transaction,
   entry: TrailEntry,
@@ -74,7 +68,6 @@ export function withEntry(
   return { trail: [...trail, entry], totals: addToTotals(totals, entry) }
 }
 
-/** Rejects an operation if the trail has reached the limit of entries of its kind. */
 export function checkTrail(
   { totals }: Transaction,
   kind: keyof TrailLimits,
@@ -98,9 +91,7 @@ export function checkCurrency(transaction: Transaction, currency: string | null)
   return rejectField('currency', 'mismatch', message)
 }
 
-/**
- * Rejects an amount below 1 or above the pending amount, and any amount after the authorisation has expired.
- */
+/** Rejects an amount below 1 or above the pending one, and any amount after the authorisation expired. */
 export function checkPending(
   transaction: Transaction,
   amount: bigint,
@@ -134,10 +125,7 @@ function checkAtMost(amount: bigint, available: bigint, verb: string): Rejected 
 /** The longest range of time that one search covers, in days. */
 export const maxSearchDays = 366
 
-/**
- * The states of parts of a transaction's amount. A transaction can have several: after a partial capture it
- * is both `pending` and `captured`.
- */
+/** A transaction can have several: after a partial capture it is both `pending` and `captured`. */
 export const transactionStatuses = [
   'pending',
   'captured',
@@ -165,7 +153,6 @@ export interface TransactionSearch extends TimeRange {
   readonly status: TransactionStatus | null
 }
 
-/** The filters of a search for lines. A filter that is null matches all. */
 export interface LineSearch extends TimeRange {
   readonly transactionId: string | null
 }

@@ -51,7 +51,6 @@ function presentWithSecret(endpoint: WebhookEndpoint): JsonObject {
   return { ...presentWebhook(endpoint), secret: endpoint.secrets[0] ?? '' }
 }
 
-/** Returns an event as webhooks deliver it. */
 function presentEvent({ body }: WebhookEvent): JsonObject {
   return JSON.parse(body) as JsonObject
 }

@@ -7,7 +7,6 @@ import { ref, schemas } from './schemas.ts'
 /** The version of the API in the OpenAPI document. It is not the version of the service. */
 const apiVersion = '1.0.0'
 
-/** The path at which the server returns the OpenAPI document. */
 export const openapiPath = '/openapi.json'
 
 /** Creates the OpenAPI 3.1 document from `paymentsEndpoints`, as the routes of the server. */

@@ -28,10 +28,7 @@ const { schema: website } = fields.webAddress
 const minorUnits = { type: 'integer', description: 'The amount in minor units' }
 const money = object({ currency, amount: minorUnits })
 
-/**
- * Returns the schema of an object with these fields and no others. A field is optional if its name ends
- * with `?`.
- */
+/** Returns the schema of an object with only these fields. A field is optional if its name ends with `?`. */
 function object(properties: Readonly<Record<string, JsonObject>>): JsonObject {
   const names = Object.keys(properties)
   return {
@@ -42,7 +39,6 @@ function object(properties: Readonly<Record<string, JsonObject>>): JsonObject {
   }
 }
 
-/** Returns a reference to the schema with this name in `schemas`. */
 export function ref(schema: string): JsonObject {
   return { $ref: `#/components/schemas/${schema}` }
 }

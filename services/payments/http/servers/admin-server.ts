@@ -16,14 +16,10 @@ import {
   sendRejection,
 } from './server.ts'
 
-/**
- * The name of the file with the port and the token of the admin server. It is in the folder of the embedded
- * database, and only its owner can read it.
- */
+/** The file with the port and the token of the admin server. Only its owner can read it. */
 export const adminFile = 'admin.json'
 export const adminPath = '/commands'
 
-/** The content of `adminFile`. */
 export interface AdminAddress {
   readonly port: number
   readonly token: string

@@ -40,7 +40,6 @@ interface ApiServerOptions extends JsonServerOptions {
   readonly extend?: (app: FastifyInstance) => void
 }
 
-/** Creates the server of the API, with all endpoints, the OpenAPI document, `/healthz` and `/readyz`. */
 export function createApiServer(options: ApiServerOptions): JsonServer {
   const server = createJsonServer(options)
   const { app } = server
@@ -70,14 +69,11 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
   return server
 }
 
-/** Converts a path of OpenAPI, `/merchants/{merchantId}`, to Fastify's notation, `/merchants/:merchantId`. */
 function toRoute(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
-/**
- * Checks the limits of calls, the Accept header and the presence of an API key, before the body is received.
- */
+/** Runs before the body is received. */
 async function authorizeRequest(
   { kind, document }: PaymentsEndpoint,
   request: FastifyRequest,

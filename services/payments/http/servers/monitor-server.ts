@@ -18,10 +18,6 @@ type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: 
 
 const requestTimeoutMs = 10_000
 
-/**
- * Creates the server with the pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`,
- * `/readyz` (`?draining=ok`) and `/backend`.
- */
 export function createMonitorServer(options: MonitorServerOptions) {
   const { metrics, ready, accepts, backendProblem } = options
   const pages: Readonly<Record<string, Page>> = {

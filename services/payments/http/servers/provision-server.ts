@@ -22,23 +22,15 @@ import {
 
 interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments
-  /**
-   * Returns the bearer token (RFC 6750) that callers must send. Called for each request. Null if callers need
-   * no token, because they need a client certificate.
-   */
+  /** Returns the bearer token for each request. Null if callers need only a client certificate. */
   readonly token: (() => string) | null
-  /**
-   * The DNS name that the client certificate of a caller must have. If empty or missing, no name is required.
-   */
+  /** The DNS name that the client certificate of a caller must have; empty for any. */
   readonly clientName?: string
 }
 
 const path = '/provision/merchants/:uid'
 
-/**
- * Creates the server through which the Kubernetes operator provisions merchants. It has its own port, and
- * requires a token, a client certificate or both.
- */
+/** Creates the server for the Kubernetes operator. It requires a token, a client certificate or both. */
 export function createProvisionServer(options: ProvisionServerOptions): JsonServer {
   const { payments, token, clientName = '' } = options
   const server = createJsonServer(options)
@@ -100,9 +92,8 @@ function isFor(socket: Socket, name: string): boolean {
 }
 
 /**
- * Presents the answer of POST /provision/books. Amounts are text in minor units, because the sum of many
- * payments can exceed the integers that a JSON number represents exactly. `exponent` is the number of decimal
- * places of the currency.
+ * Amounts are text, because the sum of many payments can exceed the exact integers of JSON. `exponent` is the
+ * number of decimal places.
  */
 function presentBooks({ merchants, verification }: BooksReport): JsonObject {
   const shown = [...merchants].map(([uid, { merchantId, available, pending }]) => {

@@ -14,18 +14,14 @@ import { RejectedError, toRejection } from '../failure.ts'
 import { type Body, maxRequestBytes, noBody, parseBody } from '../read-body.ts'
 import { chooseRequestId } from '../request-headers.ts'
 
-/**
- * The options of `createJsonServer`. All JSON servers have the same request ids, limits, errors and shutdown.
- */
+/** All JSON servers have the same request ids, limits, errors and shutdown. */
 export interface JsonServerOptions {
   readonly log: Log
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   /** Called after each answer. `route` is the pattern of the path, such as `/merchants/:merchantId`. */
   readonly onAnswer: (answer: AnsweredRequest) => void
-  /**
-   * The certificate files, which are read again when they change. Without them, the server uses plain HTTP.
-   */
+  /** The certificate files, read again when they change. Without them, the server uses plain HTTP. */
   readonly tls?: TlsFiles | undefined
   readonly timeouts?: Timeouts
   /** The proxies whose `X-Forwarded-For` header is used. In requests of others, the header is ignored. */
@@ -42,9 +38,7 @@ interface Timeouts {
   readonly lookMs: number
 }
 
-/**
- * The connection of an incomplete request is closed after at most 25 s: `requestMs` and `lookMs` together.
- */
+/** The connection of an incomplete request is closed after at most 25 s. */
 const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
 
 interface AnsweredRequest {
@@ -55,16 +49,11 @@ interface AnsweredRequest {
 }
 
 export interface JsonServer {
-  /**
-   * The Fastify application. Add routes before `listen`. Handlers throw `RejectedError`, or use `sendAnswer`
-   * or `sendRejection`.
-   */
+  /** Add routes before `listen`. Handlers throw `RejectedError`, or use `sendAnswer` or `sendRejection`. */
   readonly app: FastifyInstance
   /** @throws Error of the operating system if the server cannot listen on the address */
   listen(address: { readonly host: string; readonly port: number }): Promise<number>
-  /**
-   * Accepts no more connections, and waits for running requests. Closes their connections after `timeoutMs`.
-   */
+  /** Waits for running requests, and closes their connections after `timeoutMs`. */
   close(timeoutMs: number): Promise<void>
 }
 
@@ -192,7 +181,6 @@ function followCertificates(server: Server, tls: TlsFiles | undefined): () => vo
   })
 }
 
-/** Returns the parsed body of a request; `noBody` if there is none. */
 export function readParsedBody(request: FastifyRequest): Body {
   return (request.body as Body | undefined) ?? noBody
 }
@@ -203,10 +191,7 @@ export function sendAnswer(reply: FastifyReply, { status, body, type }: HttpAnsw
   return reply.header('content-type', `${type ?? 'application/json'}; charset=utf-8`).send(body)
 }
 
-/**
- * The value of Strict-Transport-Security (RFC 6797): one year, without subdomains, which can have other
- * owners.
- */
+/** Strict-Transport-Security (RFC 6797) for a year, without subdomains, which can have other owners. */
 const hsts = `max-age=${365 * 24 * 60 * 60}`
 
 /** The Retry-After of a 429 or 503 whose wait is not known. */

@@ -20,11 +20,7 @@ import type { Payments } from '../operation.ts'
 /** A longer API key, in characters, is rejected without a query. */
 const maxKeyCharacters = 256
 
-/**
- * Returns the app with this API key. Rejects a missing, unknown or expired key as `unauthorized`.
- *
- * @param key null if the request has none
- */
+/** Rejects a missing, unknown or expired key as `unauthorized`. */
 export async function authenticate(
   tx: Tx,
   { clock }: Pick<Payments, 'clock'>,
@@ -45,7 +41,6 @@ export async function ownMerchant(tx: Tx, app: App, merchantId: string): Promise
   return merchant === undefined ? reject('not_found') : accept(merchant)
 }
 
-/** Returns the merchant as `ownMerchant` does, but rejects a closed one. */
 export async function ownOpenMerchant(tx: Tx, app: App, merchantId: string): Promise<Result<Merchant>> {
   const merchant = await ownMerchant(tx, app, merchantId)
   if (!merchant.ok) return merchant
@@ -77,10 +72,7 @@ export async function ownTransaction(tx: Tx, app: App, id: string): Promise<Resu
 
 type Find<T> = (tx: Tx, id: string) => Promise<T | undefined>
 
-/**
- * Returns a function that finds a record by id, and rejects it if the app has no access to the record's
- * merchant.
- */
+/** Returns a function that finds a record, and rejects it if the app has no access to its merchant. */
 function own<T extends { readonly merchantId: string }>(find: Find<T>) {
   return async (tx: Tx, app: App, id: string): Promise<Result<T>> => {
     const found = isId(id) ? await find(tx, id) : undefined

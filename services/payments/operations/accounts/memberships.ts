@@ -73,7 +73,6 @@ async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, em
   })
 }
 
-/** Ends a person's membership of the merchant. */
 export async function removeUser(
   tx: Tx,
   { app, merchantId, userId }: OfMerchant & { readonly userId: string },
@@ -97,10 +96,7 @@ export async function associateApp(
   return accept(found)
 }
 
-/**
- * Ends the access of an app, which can be the caller. Rejects the removal of the last app, because nobody
- * could reach the merchant afterwards.
- */
+/** Rejects the removal of the last app, because nobody could reach the merchant afterwards. */
 export async function dissociateApp(
   tx: Tx,
   { app, merchantId, appId }: OfMerchant & { readonly appId: string },

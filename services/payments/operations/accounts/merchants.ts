@@ -21,7 +21,6 @@ interface MerchantUpdateRequest {
   readonly update: MerchantUpdate
 }
 
-/** Changes the fields of `update` in a merchant. Rejects a closed merchant. */
 export async function updateOwnMerchant(
   tx: Tx,
   payments: Payments,
@@ -35,11 +34,7 @@ export async function updateOwnMerchant(
   return accept(await saveUpdate(tx, payments, locked, update))
 }
 
-/**
- * Stores an update and emits `merchant.updated`, unless nothing changes.
- *
- * @param merchant the current merchant, locked by the caller
- */
+/** Stores an update of a locked merchant and emits `merchant.updated`, unless nothing changes. */
 export async function saveUpdate(
   tx: Tx,
   payments: Payments,
@@ -54,10 +49,6 @@ export async function saveUpdate(
   return updated
 }
 
-/**
- * Creates a merchant, and gives the app access to it. Rejects a live merchant if no live card processor is
- * configured.
- */
 export async function createMerchant(
   tx: Tx,
   payments: Payments,
@@ -71,12 +62,7 @@ export async function createMerchant(
   return accept(merchant.value)
 }
 
-/**
- * Returns a new merchant, which is not stored yet. Rejects a live merchant if no live card processor is
- * configured.
- *
- * @param path the prefix of the merchant's fields in error messages, such as `merchant.`
- */
+/** Rejects a live merchant without a live card processor. `path` is the prefix of fields in errors. */
 export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Result<Merchant> {
   if (chooseProcessor(payments, input) === null) {
     const message = 'no card processor is configured here, so only test accounts (true) can be created'

@@ -17,10 +17,7 @@ import { accept, type Result, reject, rejectFields } from '../../domain/rejectio
 import { eventTypes } from '../events.ts'
 import { eventType } from './webhooks.ts'
 
-/**
- * The desired state of a Merchant resource of Kubernetes: a merchant, an app with full access to the
- * merchant, members and webhooks.
- */
+/** The desired state of a Merchant resource of Kubernetes. */
 export interface ProvisionInput {
   readonly merchant: MerchantInput
   readonly app: { readonly name: string | null }
@@ -30,10 +27,7 @@ export interface ProvisionInput {
   readonly otherKeysExpireInMs: number | null
   /** The e-mail addresses of people to invite. Members who are not in the list keep their membership. */
   readonly users: readonly string[]
-  /**
-   * All webhooks of the resource. Webhooks that were in an earlier state and are not in this list are
-   * disabled.
-   */
+  /** All webhooks of the resource. Those of an earlier state that are not in this list are disabled. */
   readonly webhooks: readonly WebhookInput[]
   /** An existing merchant to use for the resource. Null creates a merchant. */
   readonly adopt: Adoption | null
@@ -110,20 +104,15 @@ export function parseProvision(body: unknown, fundingCurrencies: readonly string
 
 const uidPattern = /^[\w.:-]{1,128}$/
 
-/** The maximum number of resources in one request for books. */
 const maxBooks = 100
 
 const books = record({ uids: requiredField(list(textField(128), maxBooks)) })
 
-/** Parses the body of POST /provision/books. A rejection has all errors, not only the first. */
 export function parseBooks(body: unknown): Result<{ readonly uids: readonly string[] }> {
   return parseInput(books, body, 'json')
 }
 
-/**
- * Parses the uid of a resource: 1 to 128 letters, digits, `.`, `_`, `:` and `-`. Rejects others as
- * `not_found`.
- */
+/** Rejects a uid of another form as `not_found`. */
 export function parseUid(text: string): Result<string> {
   return uidPattern.test(text) ? accept(text) : reject('not_found')
 }

@@ -87,9 +87,7 @@ export async function provisionMerchant(
   return accept({ merchantId: merchant.id, publicKey: merchant.key, appId })
 }
 
-/**
- * Returns the id of the resource's app, which is derived from the uid, so that each call gives the same id.
- */
+/** Derives the id from the uid, so that each call gives the same id. */
 function deriveAppId(uid: string): string {
   return derivedId('provisioned app', uid)
 }
@@ -160,10 +158,7 @@ function immutableChanges(merchant: Merchant, input: MerchantInput): readonly Fi
     .map(field => ({ field, code: 'immutable', message }))
 }
 
-/**
- * Returns the paths of the values that differ. Compares null with an object as if it were an object without
- * fields.
- */
+/** Compares null with an object as if null were an object without fields. */
 function changedPaths(before: unknown, after: unknown, path: string): readonly string[] {
   if (before === after) return []
   if (!isObject(before) && !isObject(after)) return [path]

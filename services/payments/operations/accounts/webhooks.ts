@@ -44,7 +44,7 @@ import { type EventType, eventTypes } from '../events.ts'
 import { generateId, type Payments } from '../operation.ts'
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 
-/** The maximum number of webhooks of a merchant. The maximum bounds the deliveries of an event. */
+/** Bounds the deliveries of an event. */
 const maxWebhooks = 20
 /** The newest secret and the previous one, which both sign events until the next rotation. */
 const maxSecrets = 2
@@ -54,7 +54,6 @@ interface OfWebhook {
   readonly webhookId: string
 }
 
-/** Creates an endpoint with a new secret. Rejects it if the merchant has `maxWebhooks` already. */
 export async function createWebhook(
   tx: Tx,
   payments: Payments,
@@ -89,7 +88,6 @@ interface WebhookState {
   readonly waiting: Waiting
 }
 
-/** Returns a webhook, with the number of events that wait for delivery and the error of the oldest one. */
 export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promise<Result<WebhookState>> {
   const endpoint = await ownWebhook(tx, app, webhookId)
   return endpoint.ok
@@ -97,9 +95,7 @@ export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promis
     : endpoint
 }
 
-/**
- * Updates the fields of a webhook that are not null. After `disabled: false`, waiting events are delivered.
- */
+/** Null fields are not changed. After `disabled: false`, waiting events are delivered. */
 export async function updateWebhook(
   tx: Tx,
   { clock }: Payments,
@@ -127,10 +123,7 @@ export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebh
   return done
 }
 
-/**
- * Adds a new secret. The previous one signs as well until the next rotation, so that the receiver has time to
- * switch.
- */
+/** The previous secret signs as well until the next rotation, so that the receiver has time to switch. */
 export async function rotateSecret(
   tx: Tx,
   { randomBytes }: Payments,
@@ -224,13 +217,11 @@ const updateBody = (policy: AddressPolicy) =>
     disabled: optionalField(booleanFlag),
   })
 
-/** The JSON Schemas of the bodies, by name in the OpenAPI document. */
 export const webhookSchemas = {
   WebhookInput: webhookBody(strictPolicy).schema,
   WebhookUpdate: updateBody(strictPolicy).schema,
 }
 
-/** Parses the body of POST /merchants/<id>/webhooks. The URL must comply with the policy. */
 export function parseWebhook(
   body: unknown,
   encoding: Encoding,
@@ -239,7 +230,6 @@ export function parseWebhook(
   return parseInput(webhookBody(policy), body, encoding)
 }
 
-/** Parses the body of PUT /webhooks/<id>. The URL must comply with the policy. */
 export function parseWebhookUpdate(
   body: unknown,
   encoding: Encoding,

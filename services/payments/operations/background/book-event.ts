@@ -22,10 +22,7 @@ import { emitEvent } from '../events.ts'
 import { operationContext, type Payments } from '../operation.ts'
 import { saveDispute } from '../transactions/disputes.ts'
 
-/**
- * How long an event waits for the transaction or dispute that it names. After this time, the outcome is
- * `unknown`.
- */
+/** How long an event waits for the record that it names. After this time, the outcome is `unknown`. */
 const maxUnknownMs = 60 * 60 * 1000
 
 /**

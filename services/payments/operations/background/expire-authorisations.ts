@@ -4,14 +4,9 @@ import { listExpiredTransactions, lockTransaction } from '../../storage/tables/t
 import { operationContext, type Payments } from '../operation.ts'
 import { storeChange } from '../transactions/change-transaction.ts'
 
-/** At most this many expired authorisations are handled in one call. */
 export const maxExpiredAtOnce = 100
 
-/**
- * Voids the pending amounts of expired authorisations, each in a separate transaction.
- *
- * @returns the number of expired authorisations; with `maxExpiredAtOnce`, there may be more
- */
+/** @returns the number of expired authorisations; with `maxExpiredAtOnce`, there may be more */
 export async function expireAuthorisations(payments: Payments): Promise<number> {
   const { storage, clock } = payments
   const ids = await storage.transaction(tx => listExpiredTransactions(tx, clock.nowMs(), maxExpiredAtOnce))

@@ -6,7 +6,6 @@ import {
 } from '../../storage/delivery/processor-instructions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 
-/** At most this many instructions are claimed in one call. */
 export const maxInstructionsAtOnce = 50
 /**
  * How long claimed calls of the processor are reserved for this process. If the process ends before it stores

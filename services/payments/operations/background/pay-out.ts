@@ -10,7 +10,6 @@ import { hasPayout, insertPayout, listMerchantsToPay } from '../../storage/table
 import { emitEvent } from '../events.ts'
 import { generateId, type Payments } from '../operation.ts'
 
-/** The maximum number of merchants that one query returns. */
 const maxMerchantsAtOnce = 100
 
 /**
@@ -79,11 +78,7 @@ export function payoutPeriod(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 10)
 }
 
-/**
- * Returns whether the daily time of payouts has come on the day of `nowMs`.
- *
- * @param minuteOfDay the time of payouts in UTC; null disables payouts
- */
+/** @param minuteOfDay the time of payouts in UTC; null disables payouts */
 export function isPayoutTime(nowMs: number, minuteOfDay: number | null): boolean {
   return minuteOfDay !== null && nowMs % dayMs >= minuteOfDay * 60_000
 }

@@ -10,10 +10,7 @@ async function lockException(tx: Tx, id: string) {
   return found === undefined ? reject('not_found', 'No open exception has this id.') : accept(found)
 }
 
-/**
- * Tries again to book the event of an exception, after an operator has removed the cause, such as a missing
- * exchange rate. Closes the exception if the event is booked.
- */
+/** Tries again to book an event after an operator has removed the cause. Closes a booked one. */
 export async function retryException(tx: Tx, payments: Payments, id: string): Promise<Result<BookingResult>> {
   const exception = await lockException(tx, id)
   if (!exception.ok) return exception

@@ -11,7 +11,6 @@ import { StorageError, type Tx } from '../../storage/storage.ts'
 import { generateId, type Payments } from '../operation.ts'
 import { type BookingResult, bookEvent, type ReceivedEvent, unbooked } from './book-event.ts'
 
-/** At most this many new events and this many waiting events are handled in one call. */
 export const maxEventsAtOnce = 100
 
 type RecordedEvent = BookingResult & {

@@ -8,7 +8,6 @@ import {
 import { chooseProcessor, type Payments } from '../operation.ts'
 import { processorLeaseMs, processorRetryMs } from './instruct-processor.ts'
 
-/** At most this many attempts are claimed in one call. */
 export const maxSweptAtOnce = 50
 
 /**

@@ -20,7 +20,6 @@ import { insertTransaction } from '../../storage/tables/transactions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 import { emitTransactionEvent } from './change-transaction.ts'
 
-/** The data of a request to the processor, and of the transaction that records the answer. */
 export interface AuthorisationPlan {
   readonly merchant: Merchant
   readonly input: AuthorisationInput
@@ -34,10 +33,7 @@ export interface AuthorisationPlan {
 
 export interface AuthorisationWork {
   readonly once: IdempotentRequest
-  /**
-   * Returns the plan, in the database transaction that stores the attempt. After a rejection, the processor
-   * is not called.
-   */
+  /** Runs in the transaction that stores the attempt. After a rejection, the processor is not called. */
   readonly plan: (tx: Tx) => Promise<Result<AuthorisationPlan>>
   /** Returns the answer that is stored for the request, for an approved or a declined transaction. */
   readonly present: (transaction: Transaction) => AnswerRecord

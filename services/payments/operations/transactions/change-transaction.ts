@@ -50,19 +50,13 @@ function changing<Input>(decide: Decide<Input>, type: EventType) {
   }
 }
 
-/** Captures the pending amount or a part of it, and adds it to the merchant's balance. */
 export const captureOwnTransaction = changing<CaptureInput>(captureTransaction, 'transaction.captured')
 
-/** Returns the captured amount or a part of it to the payer. */
 export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'transaction.refunded')
 
-/** Releases the pending amount or a part of it. */
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
-/**
- * Stores a change, the event and the instruction for the processor in `tx`. The caller must have locked the
- * transaction.
- */
+/** Stores a change, its event and its instruction. The caller must have locked the transaction. */
 export function storeChange(
   tx: Tx,
   payments: Payments,

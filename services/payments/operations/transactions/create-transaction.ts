@@ -16,10 +16,7 @@ interface TransactionRequest extends Pick<AuthorisationWork, 'once' | 'present'>
   readonly input: TransactionInput
 }
 
-/**
- * Authorises a recurring payment with the card of an earlier transaction or a saved card. The payer takes no
- * part, so there is no 3-D Secure.
- */
+/** The payer takes no part, so there is no 3-D Secure. */
 export function createTransaction(
   payments: Payments,
   request: TransactionRequest,

@@ -62,10 +62,7 @@ async function lockCause(tx: Tx, transactionId: string) {
   return transaction && merchant && { transaction, merchant }
 }
 
-/**
- * Stores a raised or resolved dispute and the event. Returns a rejection unchanged. The caller must have
- * locked the transaction.
- */
+/** Stores a dispute and its event. The caller must have locked the transaction. */
 export async function saveDispute(
   tx: Tx,
   payments: Payments,

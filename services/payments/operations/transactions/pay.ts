@@ -12,7 +12,6 @@ import { findTransaction } from '../../storage/tables/transactions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
-/** A payment that the payer makes on the payment page. */
 export interface PayerPayment {
   /** The public key of the merchant, from the payment link. */
   readonly merchantKey: string
@@ -64,10 +63,7 @@ interface ChallengeAnswer {
   readonly confirmed: boolean
 }
 
-/**
- * Tells the processor whether the payer confirmed the challenge. Resolves with the reference for `pay`, or
- * with the processing error of a failed challenge.
- */
+/** Resolves with the reference for `pay`, or with the processing error of a failed challenge. */
 export async function answerChallenge(
   payments: Payments,
   { merchantKey, authentication, confirmed }: ChallengeAnswer,

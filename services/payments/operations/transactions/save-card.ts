@@ -17,7 +17,6 @@ interface SaveCardRequest {
   readonly input: SaveCardInput
 }
 
-/** Saves the card of an earlier transaction of the merchant, with the processor's reference. */
 export async function saveCard(
   tx: Tx,
   payments: Payments,

@@ -50,12 +50,8 @@ ${showLocalTimes.name}(document)
 })()
 `
 
-/**
- * A file that the pages load. The path contains a hash of the content, so that browsers can cache the file
- * for ever.
- */
+/** The path has a hash of the content, so that browsers can cache the file for ever. */
 export interface Asset {
-  /** The path below the folder of the pages. */
   readonly path: string
   readonly type: string
   readonly content: string
@@ -85,7 +81,6 @@ function asset({ name, ending, type, content, purpose }: Source): Asset {
   }
 }
 
-/** All files that the pages load. */
 export const assets = {
   style: asset({
     name: 'pay',

@@ -37,9 +37,7 @@ function compareHeaders(headers: Headers): readonly string[] {
   })
 }
 
-/**
- * Matches elements that can load or run something or send a form. Those in a page must be in the inventory.
- */
+/** Elements that can load or run something or send a form must be in the inventory. */
 const loading = /<(script|link|iframe|frame|object|embed|base|img|meta http-equiv|form)\b[^>]*>/gi
 const handler = /<[^>]+\son[a-z]+\s*=/i
 

@@ -1,9 +1,6 @@
 import type { PageDocument, PageElement, PageWindow } from '../views/page-elements.ts'
 
-/**
- * Ignores a second submission of a form while the first one runs, and shows that it runs. The token on the
- * server prevents a second payment in any case. Runs in the browser; see `assets.ts`.
- */
+/** Ignores a second submission while the first one runs. A second payment is prevented by the token too. */
 export function submitOnce(page: PageDocument, window: PageWindow): void {
   for (const form of page.querySelectorAll('form[data-once]')) {
     let used: { readonly button: PageElement; readonly label: string | null } | undefined
@@ -27,9 +24,7 @@ export function submitOnce(page: PageDocument, window: PageWindow): void {
   }
 }
 
-/**
- * Opens the shop after a delay, unless the payer chooses to stay. Runs in the browser; see `assets.ts`.
- */
+/** Opens the shop after a delay, unless the payer chooses to stay. */
 export function continueToShop(page: PageDocument, window: PageWindow): void {
   const place = page.querySelector('[data-go-on]')
   const link = place?.querySelector('a') ?? null
@@ -46,10 +41,7 @@ export function continueToShop(page: PageDocument, window: PageWindow): void {
   })
 }
 
-/**
- * Reloads the card form when the payer returns with the back button, so that the form is empty and has a new
- * token. Runs in the browser; see `assets.ts`.
- */
+/** Reloads the form when the payer returns with the back button, for an empty form and a new token. */
 export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
   if (page.querySelector('form[data-card]') === null) return
   window.addEventListener('pageshow', event => {
@@ -60,9 +52,7 @@ export function reloadOnReturn(page: PageDocument, window: PageWindow): void {
   })
 }
 
-/**
- * Shows times in the payer's time zone. The server writes them in UTC. Runs in the browser; see `assets.ts`.
- */
+/** Shows times, which the server writes in UTC, in the payer's time zone. */
 export function showLocalTimes(page: PageDocument): void {
   for (const time of page.querySelectorAll('time[data-locale]')) {
     const format = new Intl.DateTimeFormat(time.getAttribute('data-locale') ?? 'en', {

@@ -1,7 +1,4 @@
-/**
- * The style sheet of all pages. Sizes are relative to the browser's font size. Below 48rem, the summary is
- * above the form, not beside it.
- */
+/** Sizes are relative to the browser's font size. Below 48rem, the summary is above the form. */
 export const styles = `
 :root {
   color-scheme: light dark;
@@ -188,7 +185,6 @@ dd { font-weight: 550; text-align: end; margin-left: auto; }
 }
 `
 
-/** The icon in the browser tab, which shows a card. */
 export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
 <rect y="5" width="32" height="22" rx="4" fill="#1f4fd8"/>
 <path fill="#fff" fill-opacity=".9" d="M0 10h32v5H0z"/><path fill="#fff" d="M4 20h8v3H4z"/></svg>`

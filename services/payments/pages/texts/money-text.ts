@@ -9,9 +9,7 @@ export function formatPayment({ amount, currency }: Money, locale: Locale): stri
   return format.format(toDecimal(amount, exponent))
 }
 
-/**
- * Converts minor units to a decimal number as text, because a number of JavaScript would round large amounts.
- */
+/** Returns text, because a number of JavaScript would round large amounts. */
 function toDecimal(amount: bigint, exponent: number): Intl.StringNumericLiteral {
   const digits = String(amount).padStart(exponent + 1, '0')
   const fraction = exponent === 0 ? '' : `.${digits.slice(-exponent)}`

@@ -5,7 +5,6 @@ import type { LinkFault } from '../link.ts'
 import { danish } from './texts-da.ts'
 import { english } from './texts-en.ts'
 
-/** All texts of the pages in one language. */
 export interface Texts {
   /** The name of the language in the language itself. */
   readonly language: string

@@ -13,10 +13,7 @@ interface AmountPage {
   readonly rejected?: { readonly amount: string; readonly currency: string | null }
 }
 
-/**
- * Renders the first page of a point-of-sale link, which asks for the amount, and for the currency if the link
- * has none.
- */
+/** Asks for the amount, and for the currency if the link has none. */
 export function amountPage(link: Link, { currencies, rejected }: AmountPage): string {
   const { amount: texts } = textsFor(link.locale)
   const { merchant, locale } = link
@@ -55,7 +52,6 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
   })
 }
 
-/** Returns the error message for a rejected amount, with an example of a valid one. */
 function describeAmountError(typed: string, currency: string, locale: Locale): string {
   const { amount: texts } = textsFor(locale)
   const example = formatExample(currency, locale)

@@ -12,8 +12,8 @@ import {
 import type { PageDocument, PageElement } from './page-elements.ts'
 
 /**
- * Helps the payer to fill in the card form: groups the digits, shows the scheme, shows the error of a field
- * when the payer leaves it, and submits only a valid form. Runs in the browser; see `assets.ts`.
+ * Groups digits, shows the scheme and the error of a field that the payer leaves, and submits only a valid
+ * form.
  */
 export function enhanceCardForm(page: PageDocument, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')

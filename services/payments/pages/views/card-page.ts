@@ -82,10 +82,7 @@ ${code.error}
 </div>`
 }
 
-/**
- * Returns the attributes of an input and the element with its error. The first input with an error gets the
- * focus.
- */
+/** The first input with an error gets the focus. */
 function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
   const isWrong = error !== undefined
   const focus = isFirst && html` autofocus`
@@ -96,10 +93,7 @@ function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: C
   }
 }
 
-/**
- * The icons of the schemes. When the script knows the scheme of the entered number, only the icon of that
- * scheme is shown.
- */
+/** When the script knows the scheme of the number, only the icon of that scheme is shown. */
 const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
 <svg class="visa" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
 <text x="19" y="16.5">VISA</text></svg>

@@ -16,10 +16,7 @@ const escapes: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/**
- * Escapes text for the content of an element or for an attribute in quotes. The result is not safe in
- * scripts, styles and URLs.
- */
+/** Escapes text for elements and quoted attributes. The result is not safe in scripts, styles and URLs. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => escapes[character] ?? character)
 }

@@ -9,17 +9,13 @@ interface Layout {
   readonly title: string
   readonly shop?: string
   readonly isTest?: boolean
-  /**
-   * Returns the address of the same page in another language. Missing for answers to a form, which have no
-   * address.
-   */
+  /** Returns the address of the page in a language. Missing for answers to a form, which have no address. */
   readonly languageLink?: (locale: Locale) => string
   /** The relative path from this page to the folder of the pages; by default `./`. */
   readonly base?: string
   readonly main: Markup
 }
 
-/** Renders a complete HTML document around `main`. */
 export function layOut({ locale, title, shop, isTest = false, base = './', ...rest }: Layout): string {
   const texts = textsFor(locale)
   const document = html`<!doctype html>

@@ -69,10 +69,7 @@ ${next(link, transactionId)}
 </div>`
 }
 
-/**
- * Renders the payer's next step: a link to the shop, a link to the next payment of a point of sale, or the
- * note that the page can be closed.
- */
+/** Renders a link to the shop or to the next payment, or the note that the page can be closed. */
 function next(link: PaymentLink, transactionId: string): Markup {
   const { receipt: texts } = textsFor(link.locale)
   const { redirect, isPointOfSale } = link
@@ -89,10 +86,7 @@ function next(link: PaymentLink, transactionId: string): Markup {
   return html`<a class="secondary" href="./${again}">${texts.newPayment}</a>`
 }
 
-/**
- * The locales of dates. English dates are British, with the name of the month, because no reader mistakes
- * them.
- */
+/** English dates are British, with the name of the month, because no reader mistakes them. */
 const dateLocales: Readonly<Record<Locale, string>> = { en: 'en-GB', da: 'da' }
 
 function dateText(atMs: number, locale: Locale): Markup {

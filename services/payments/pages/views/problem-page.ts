@@ -14,7 +14,6 @@ export interface ProblemPage {
   readonly base?: string
 }
 
-/** Renders the page that explains a problem and what the payer can do. */
 export function problemPage(
   problem: PageProblem,
   { locale, details = [], startOver, base = './' }: ProblemPage,
@@ -37,10 +36,7 @@ function forShop(title: string, details: readonly FieldError[]): Markup {
   return html`<details><summary>${title}</summary><ul lang="en">${items}</ul></details>`
 }
 
-/**
- * Renders the page of a payment whose outcome is unknown. The button asks again with the same token, which
- * never makes a second payment.
- */
+/** The button asks again with the same token, which never makes a second payment. */
 export function unknownOutcomePage(link: PaymentLink, token: string): string {
   const { problems, reloadOutcome, challenge } = textsFor(link.locale)
   const { title, text } = problems['outcome-unknown']

@@ -3,9 +3,7 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { instantColumn, jsonColumn, type Row, Table, valueColumn } from '../table.ts'
 
-/**
- * A mail to send at least once. It is stored in the database transaction of its cause, such as an invitation.
- */
+/** A mail is sent at least once, and stored in the transaction of its cause, such as an invitation. */
 export interface Mail {
   readonly id: string
   readonly createdMs: number
@@ -31,10 +29,7 @@ export async function insertMail(tx: Tx, mail: Omit<Mail, 'attempts'>): Promise<
   await tx.query(insert.sql, [...insert.values(mail), toDate(mail.createdMs)])
 }
 
-/**
- * Claims due mails: no other process gets them before `leaseUntilMs`. A claimed mail is due again then,
- * unless it was sent or given up, because this process may have ended.
- */
+/** No other process gets the mails before `leaseUntilMs`, when those without an outcome are due again. */
 export async function claimDueMails(
   tx: Tx,
   nowMs: number,
@@ -64,10 +59,7 @@ export async function giveUpMail(tx: Tx, id: string, atMs: number): Promise<void
   await tx.query('UPDATE mails SET given_up = $2 WHERE id = $1', [id, toDate(atMs)])
 }
 
-/**
- * What the limits of invitations count by: the inviting app, the merchant or the recipient. All processes
- * count together.
- */
+/** What the limits of invitations count by, for all processes together. */
 type InvitationSubject =
   | { readonly app: string }
   | { readonly merchant: string }

@@ -44,12 +44,7 @@ const exceptions = new Table('processor_exceptions', {
 const insert = exceptions.insert(['event_id', 'due'])
 const insertNew = `${insert.sql} ON CONFLICT (test, event_id) DO NOTHING RETURNING id`
 
-/**
- * Stores an event that could not be booked. A `waiting` event is due at once. An event that is stored already
- * is not changed.
- *
- * @returns true if the event was stored, false if it was stored already
- */
+/** A `waiting` event is due at once. @returns false, and changes nothing, if the event was stored before */
 export async function insertException(
   tx: Tx,
   exception: ProcessorException,
@@ -74,7 +69,6 @@ export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonl
   return (await tx.query<Row>(sql, [limit])).map(exceptions.read)
 }
 
-/** A processor event that depends on a record that is not booked yet. */
 interface WaitingEvent {
   readonly id: string
   readonly event: ProcessorEvent
@@ -98,10 +92,6 @@ interface WaitingRow {
   readonly created: Date
 }
 
-/**
- * Claims waiting events that are due. Each is due again after 1 second to 1 minute, unless it is closed or
- * becomes an exception before.
- */
 export async function claimWaitingEvents(
   tx: Tx,
   test: boolean,
@@ -117,10 +107,7 @@ export async function claimWaitingEvents(
   }))
 }
 
-/**
- * Turns a waiting event into an exception: stores the outcome and the reason, and ends the attempts to book
- * the event.
- */
+/** Turns a waiting event into an exception, which ends the attempts to book the event. */
 export async function updateOutcome(
   tx: Tx,
   id: string,
@@ -130,10 +117,7 @@ export async function updateOutcome(
   await tx.query(sql, [id, outcome, withoutNul(reason)])
 }
 
-/**
- * Returns an exception, locked until the end of this database transaction. Returns undefined if it is closed
- * or does not exist.
- */
+/** Locks the exception until this transaction ends; undefined if it is closed or does not exist. */
 export async function lockOpenException(tx: Tx, id: string): Promise<OpenException | undefined> {
   const [row] = await tx.query<Row>(`${select} AND id = $1 FOR UPDATE`, [id])
   return row && exceptions.read(row)

@@ -8,10 +8,7 @@ export interface ProcessorInstruction {
   readonly transactionId: string
   /** The position of the operation's entry in the trail of the transaction, from 0. */
   readonly number: number
-  /**
-   * The id of the trail entry, which is the same for each attempt, so that the processor recognises a
-   * repetition.
-   */
+  /** The id of the trail entry, by which the processor recognises a repeated attempt. */
   readonly operationId: string
   readonly kind: 'capture' | 'refund' | 'void'
   readonly test: boolean
@@ -86,7 +83,6 @@ export async function claimDueInstructions(
 
 type InstructionId = Pick<ProcessorInstruction, 'transactionId' | 'number'>
 
-/** Removes instructions that the processor has acknowledged. */
 export async function removeInstructions(tx: Tx, told: readonly InstructionId[]): Promise<void> {
   await tx.query(
     `DELETE FROM processor_instructions
@@ -108,7 +104,6 @@ export async function postponeInstruction(
   ])
 }
 
-/** Returns the id of the transaction with this reference of the processor. */
 export async function findTransactionId(
   tx: Tx,
   reference: string,

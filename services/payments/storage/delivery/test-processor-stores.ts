@@ -10,10 +10,7 @@ const insertEvents = `INSERT INTO test_processor_events (id, due, event)
   SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
   ON CONFLICT (id) DO NOTHING`
 
-/**
- * Creates a journal in the payments database, in which the future events of the test processor survive a
- * restart.
- */
+/** Stores future events of the test processor, so that they survive a restart. */
 export function createStoredJournal(storage: Storage): EventJournal {
   return {
     async append(events) {
@@ -68,10 +65,7 @@ async function put(
   return onlyRow(await tx.query<KeptAnswer>(insertAnswer, values))
 }
 
-/**
- * Creates a store of the test processor's answers in the payments database. The answers contain no card
- * number and no verification code.
- */
+/** The answers contain no card number and no verification code. */
 export function createStoredAnswers(storage: Storage): AnswerStore {
   return {
     keep: (operationId, answer, nowMs) =>

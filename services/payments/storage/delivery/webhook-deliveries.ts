@@ -1,6 +1,5 @@
 import { byIndex, type Tx, toDate } from '../storage.ts'
 
-/** An event that is to be delivered to an endpoint. */
 export interface WebhookDelivery {
   readonly endpointId: string
   readonly eventId: string
@@ -54,10 +53,7 @@ const claimDue = `WITH due AS (
 
 export interface ClaimOptions {
   readonly nowMs: number
-  /**
-   * The time at which a claimed delivery is due again if no outcome was recorded, for example because the
-   * process ended.
-   */
+  /** When a claimed delivery is due again if no outcome is recorded, for example after a crash. */
   readonly leaseUntilMs: number
   readonly limit: number
   /** The maximum number of claimed deliveries for one endpoint. */
@@ -112,10 +108,7 @@ export async function postponeDelivery(
   ])
 }
 
-/**
- * Gives up a delivery. The event stays in the log of events, and the next event of its subject can be
- * claimed.
- */
+/** The event stays in the log, and the next event of its subject can be claimed. */
 export async function giveUpDelivery(
   tx: Tx,
   tried: Try,
@@ -130,10 +123,7 @@ export async function giveUpDelivery(
   ])
 }
 
-/**
- * Makes all undelivered events of an endpoint due now, also those that were given up. Their attempts count
- * from 0 again.
- */
+/** Includes deliveries that were given up. Their attempts count from 0 again. */
 export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE webhook_deliveries SET due = $2, given_up = NULL, attempts = 0
@@ -142,10 +132,7 @@ export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number
   )
 }
 
-/**
- * Makes one event due at the endpoint now, even if it was delivered or given up before, and even if the
- * endpoint does not subscribe to its type.
- */
+/** Delivers the event even if it was delivered before, or if the endpoint does not subscribe to its type. */
 export async function deliverAgain(
   tx: Tx,
   endpointId: string,

@@ -21,10 +21,7 @@ export interface WebhookEvent {
   readonly merchantId: string
   readonly createdMs: number
   readonly type: string
-  /**
-   * The id of the record that changed, such as a transaction. An endpoint gets the events of one subject in
-   * order.
-   */
+  /** The id of the record that changed. An endpoint gets the events of one subject in order. */
   readonly subjectId: string
   /** The body of the request to the endpoint, which is signed. */
   readonly body: string
@@ -53,10 +50,7 @@ const insertEndpoint = endpoints.insertAtNextPosition()
 const restoreEndpoint = `ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events,
   secrets = excluded.secrets, disabled = excluded.disabled, deleted = NULL`
 
-/**
- * Inserts an endpoint. If a deleted endpoint has the same id, restores that one with the new values, at its
- * previous position in the list.
- */
+/** Restores a deleted endpoint with the same id, with the new values, at its previous position. */
 export async function insertWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
   await tx.query(`${insertEndpoint.sql} ${restoreEndpoint}`, insertEndpoint.values(endpoint))
 }
@@ -68,10 +62,7 @@ export async function updateWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): 
   await tx.query(updateEndpoint.sql, updateEndpoint.values(endpoint))
 }
 
-/**
- * Marks an endpoint as deleted and disabled. Lists omit a deleted endpoint, and it gets no more events, not
- * even waiting ones.
- */
+/** Lists omit a deleted endpoint, and it gets no more events, not even waiting ones. */
 export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
   await tx.query(
     'UPDATE webhook_endpoints SET deleted = $2, disabled = coalesce(disabled, $2) WHERE id = $1',
@@ -87,9 +78,7 @@ export async function disableWebhookEndpoint(tx: Tx, id: string, atMs: number): 
   ])
 }
 
-/**
- * Returns an endpoint, locked until the end of this database transaction. Returns undefined if it is deleted.
- */
+/** Locks the endpoint until this transaction ends. Returns undefined if it is deleted. */
 export async function lockWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
   return find(tx, `${findEndpoint} FOR NO KEY UPDATE`, id)
 }

@@ -26,10 +26,7 @@ const sqlStatePattern = /^[0-9A-Z]{5}$/
 
 /** The codes of a serialisation failure, a deadlock, and a lock that was not available in time. */
 const retried = new Set(['40001', '40P01', '55P03'])
-/**
- * The code of a write on a read-only server, such as one that has become a standby. The next connection may
- * reach the new primary.
- */
+/** A write on a read-only server, such as a new standby. The next connection may reach the primary. */
 const readOnlyServer = '25006'
 const queryCanceled = '57014'
 
@@ -58,10 +55,7 @@ export function classifyDatabaseError(cause: unknown): DatabaseFailure {
   return failure('fail', 'refused', text, details)
 }
 
-/**
- * Reports whether the error comes from the operating system. Its code, such as `EPIPE`, can look like a code
- * of PostgreSQL, but only errors of the operating system have `errno`.
- */
+/** Codes of the operating system, such as `EPIPE`, can look like those of PostgreSQL, but have `errno`. */
 function isSystemCode(cause: unknown): boolean {
   return typeof (cause as { errno?: unknown }).errno === 'number'
 }

@@ -6,29 +6,19 @@ import { fileURLToPath } from 'node:url'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Storage, Tx } from '../storage.ts'
 
-/**
- * A file `NNNN_name.sql` that changes the schema. It is applied once, and never changed or undone afterwards.
- */
+/** A file `NNNN_name.sql` that changes the schema. Applied once, and never changed or undone afterwards. */
 export interface Migration {
   readonly name: string
   readonly sql: string
-  /** The SHA-256 of the file, in hexadecimal. */
   readonly checksum: string
 }
 
 interface MigrationReport {
-  /** The migrations that this call applied, in order. */
   readonly applied: readonly string[]
-  /**
-   * Migrations that the database has and this program does not: a newer version of the program applied them.
-   */
+  /** Migrations that a newer version of the program has applied. */
   readonly unknown: readonly string[]
 }
 
-/**
- * The migrations cannot be applied: the files or the applied migrations are inconsistent, or another process
- * takes too long.
- */
 class MigrationError extends Error {
   override readonly name = 'MigrationError'
 }
@@ -36,18 +26,12 @@ class MigrationError extends Error {
 const filePattern = /^\d{4}_[a-z0-9_]+\.sql$/
 const ownFolder = fileURLToPath(new URL('migrations/', import.meta.url))
 
-/**
- * The key of the advisory lock of migrations: the bytes of "tollway". No other lock in the database may have
- * this key.
- */
+/** The key of the advisory lock of migrations: the bytes of "tollway". */
 const lockKey = 0x746f6c6c776179n
 const migrationTimeoutMs = 600_000
 const lockLookMs = 100
 
-/**
- * Returns the migrations of the folder in order. @throws MigrationError if a number is missing or occurs
- * twice
- */
+/** @throws MigrationError if a number is missing or occurs twice */
 export function readMigrations(folder: string = ownFolder): readonly Migration[] {
   const names = readdirSync(folder).filter(name => filePattern.test(name))
   names.sort()

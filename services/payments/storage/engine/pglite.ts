@@ -85,7 +85,6 @@ function createSession(database: PGlite, release: () => void): DatabaseSession {
   }
 }
 
-/** Queues transactions for the only connection, first come, first served. */
 function createConnectionQueue(maxWaiting: number, timeoutMs: number) {
   const waiting: (() => void)[] = []
   let taken = false

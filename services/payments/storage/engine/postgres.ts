@@ -19,7 +19,6 @@ export interface PostgresOptions {
   readonly clock: Clock
   /** Returns a random number in [0, 1), which spreads the waits between attempts. */
   readonly random: () => number
-  /** The maximum number of open connections. */
   readonly maxConnections?: number
   /** At most this many transactions wait for a connection; further ones fail at once. */
   readonly maxWaiting?: number
@@ -45,15 +44,9 @@ const defaults = {
   lockTimeoutMs: 2_000,
 }
 
-/**
- * How much longer than the server this process waits for a statement. The server's own timeout thus comes
- * first, and a connection is closed only if the server does not answer.
- */
+/** How much longer this process waits than the server, so that the timeout of the server comes first. */
 const graceMs = 500
-/**
- * The server ends a transaction that gets no statement for this long, so that a stopped process does not keep
- * locks.
- */
+/** The server ends a transaction without statements, so that a stopped process does not keep locks. */
 const idleInTransactionTimeoutMs = 30_000
 const idleTimeoutMs = 60_000
 /** Connections are replaced at this age, so that they reach the present servers behind the host name. */
@@ -160,10 +153,7 @@ function runQuery(client: pg.PoolClient, config: pg.QueryConfig): Promise<readon
   })
 }
 
-/**
- * Closes the connection if statements wait and none is answered for `timeoutMs`. The waiting statements then
- * fail.
- */
+/** Closes the connection, and so fails the waiting statements, if none is answered for `timeoutMs`. */
 function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   let waiting = 0
   const timer = setTimeout(() => {
@@ -199,10 +189,7 @@ function holdWrites(socket: Socket): void {
   process.nextTick(() => socket.uncork())
 }
 
-/**
- * Returns a session that sets the statement timeout after its first statement, BEGIN. The setting ends with
- * the transaction.
- */
+/** Sets the statement timeout after the first statement, BEGIN. The setting ends with the transaction. */
 function withStatementTimeout(session: DatabaseSession, timeoutMs: number): DatabaseSession {
   let begun = false
   return {
@@ -218,16 +205,10 @@ function withStatementTimeout(session: DatabaseSession, timeoutMs: number): Data
   }
 }
 
-/**
- * Matches statements that begin, end or configure a transaction. They have no plan, so preparing them gains
- * nothing.
- */
+/** Statements that begin, end or configure a transaction have no plan, so preparing them gains nothing. */
 const framing = /^(BEGIN|COMMIT|ROLLBACK|SET LOCAL)\b/
 
-/**
- * Returns a function that names prepared statements by a hash of the text, so that a statement has the same
- * name on every connection and in every process. It returns undefined for statements that are not prepared.
- */
+/** Names statements by a hash of the text, the same in every process; undefined for unprepared ones. */
 function createStatementNames(): (sql: string) => string | undefined {
   const names = new Map<string, string>()
   return sql => {

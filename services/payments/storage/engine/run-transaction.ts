@@ -12,10 +12,7 @@ import {
 } from '../storage.ts'
 import { classifyDatabaseError, type DatabaseFailure } from './database-error.ts'
 
-/**
- * A connection of a driver, in use by one transaction or read. The methods reject with the driver's own
- * errors.
- */
+/** A connection in use by one transaction or read. The methods reject with the driver's own errors. */
 export interface DatabaseSession {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
@@ -24,11 +21,7 @@ export interface DatabaseSession {
    * all statements have been answered, because the database would commit without the failed one.
    */
   readonly commitWaits: boolean
-  /**
-   * Ends the use of the connection.
-   *
-   * @param broken whether the connection must not be used again
-   */
+  /** @param broken whether the connection must not be used again */
   release(broken: boolean): void
 }
 
@@ -57,10 +50,7 @@ export const defaultRetryLimits: RetryLimits = {
   maxWaitMs: 250,
 }
 
-/**
- * Creates the functions that run transactions and reads on any database: they retry after failures that
- * permit it, wait between attempts, and report a commit whose outcome is unknown.
- */
+/** Creates functions that retry after failures that permit it, and report a commit of unknown outcome. */
 export function createTransactionRunner(
   options: TransactionRunnerOptions,
 ): Pick<Storage, 'transaction' | 'read'> {
@@ -133,10 +123,7 @@ async function transactOnce<T>(
   return commit(session, opened, value)
 }
 
-/**
- * Makes one attempt to run `work` without BEGIN and COMMIT, so that each statement is a transaction of its
- * own. Always releases the session.
- */
+/** Without BEGIN and COMMIT, each statement is a transaction of its own. Always releases the session. */
 async function readOnce<T>(session: DatabaseSession, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
   const { tx, failed, settled, end } = createTx(readingOnly(session), { begun: undefined, holdsAll: false })
   let outcome: Outcome<T>
@@ -175,15 +162,9 @@ function readingOnly(session: DatabaseSession): DatabaseSession {
 
 const maxQuotedCharacters = 60
 const reads = /^\s*(?:SELECT|WITH)\b/
-/**
- * Matches statements that change rows, and those with `FOR UPDATE` or `FOR SHARE`, whose locks would end with
- * the statement.
- */
+/** Includes `FOR UPDATE` and `FOR SHARE`, whose locks would end with the statement. */
 const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
-/**
- * Whether a statement only reads, by its text. The program has a limited number of texts, so the map stays
- * small.
- */
+/** The program has a limited number of texts, so the map stays small. */
 const known = new Map<string, boolean>()
 
 function isReading(sql: string): boolean {
@@ -209,11 +190,7 @@ class BeginFailure extends Error {
   }
 }
 
-/**
- * Sends BEGIN, and resolves when it is answered.
- *
- * @throws BeginFailure
- */
+/** Resolves when BEGIN is answered. @throws BeginFailure */
 async function begin(session: DatabaseSession, isolation: Isolation): Promise<void> {
   try {
     await session.query(`BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`, [])
@@ -231,10 +208,7 @@ interface Opening {
 
 type OpenTx = ReturnType<typeof createTx>
 
-/**
- * Creates the `Tx` that `work` gets. Stores the first failure; after it, all statements fail and nothing can
- * be committed.
- */
+/** After the first failure, all statements fail and nothing can be committed. */
 function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   let failure: DatabaseFailure | undefined
   let ended = false
@@ -327,10 +301,7 @@ async function rollBack(session: DatabaseSession, error: unknown): Promise<Outco
   return { kind: 'thrown', error }
 }
 
-/**
- * Sends COMMIT without waiting for the answers to earlier statements. If one of them fails, the database
- * rolls back instead.
- */
+/** COMMIT does not wait for the answers to earlier statements. If one fails, the database rolls back. */
 async function commit<T>(
   session: DatabaseSession,
   { settled, failed }: OpenTx,

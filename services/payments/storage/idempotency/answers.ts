@@ -8,18 +8,12 @@ import { hashIdempotencyKey, openAnswer, sealAnswer } from './sealed-answer.ts'
 export interface IdempotentRequest {
   /** The owner of the key, for example `app:ID`. Equal keys in different scopes are different keys. */
   readonly scope: string
-  /** The value of the request's Idempotency-Key header. */
   readonly key: string
   /** The result of `requestFingerprint`, which identifies the content of the request. */
   readonly fingerprint: string
-  /**
-   * The fingerprint that the previous version of the service computes for the request, if it is different.
-   */
+  /** The fingerprint that the previous version of the service computes, if it is different. */
   readonly earlierFingerprint?: string
-  /**
-   * If true, the answer contains a secret, and is stored encrypted with a key derived from the
-   * Idempotency-Key.
-   */
+  /** Whether the answer has a secret, and is encrypted with a key derived from the Idempotency-Key. */
   readonly secret?: boolean
 }
 
@@ -47,10 +41,7 @@ interface SaveOptions {
   readonly owner: string | null
 }
 
-/**
- * Stores the answer to a request in the caller's transaction. See `saveAnswer` for when that transaction
- * fails.
- */
+/** See `saveAnswer` for when the caller's transaction fails. */
 export function storeAnswer(
   tx: Tx,
   request: IdempotentRequest,
@@ -67,10 +58,7 @@ export function storeAnswer(
   return { kind: 'answered', answer: { status, body }, replayed: false }
 }
 
-/**
- * Returns what the stored row means for a request with the same key: its answer, `key-reused` or
- * `in-progress`.
- */
+/** Returns what the row means for the request: its answer, `key-reused` or `in-progress`. */
 export function replayAnswer(request: IdempotentRequest, row: KeyRow): IdempotentResult {
   const fingerprint = toFingerprints(request).find(one => one.equals(row.fingerprint))
   if (fingerprint === undefined) return { kind: 'key-reused' }
@@ -102,10 +90,7 @@ export function toFingerprints({
   return earlierFingerprint === undefined ? [first] : [first, Buffer.from(earlierFingerprint, 'hex')]
 }
 
-/**
- * Returns the id of the key's advisory lock, 64 bits of a hash. If two keys get the same id by chance, only
- * one of them is in use at a time.
- */
+/** Returns 64 bits of a hash. If two keys have the same id, only one of them is in use at a time. */
 export function toLockId({ scope, hash }: KeyId): bigint {
   return createHash('sha256').update(hash).update(scope).digest().readBigInt64BE()
 }

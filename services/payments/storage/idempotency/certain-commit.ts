@@ -54,10 +54,7 @@ function repeatable(error: unknown, unknown: StorageError | undefined): StorageE
   throw error
 }
 
-/**
- * Runs `step`, and runs it once more after a commit of unknown outcome. The step must be harmless if it takes
- * effect twice.
- */
+/** Repeats `step` once after a commit of unknown outcome. It must be harmless if it takes effect twice. */
 export async function retryUnknownCommit<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step()

@@ -1,9 +1,6 @@
 import { byIndex, onlyRow, type Tx, toDate, violates } from '../storage.ts'
 
-/**
- * A row of the table of idempotency keys, one for each scope and key: the answer of a request, or the marker
- * of a request in progress.
- */
+/** The answer of a request, or the marker of a request in progress. */
 export interface KeyRow {
   readonly fingerprint: Uint8Array
   readonly state: 'in-progress' | 'done'
@@ -100,7 +97,6 @@ export function saveAnswer(
   ])
 }
 
-/** Reports whether `saveAnswer` failed because of another answer or marker. */
 export function isOvertaken(error: unknown): boolean {
   return violates(error, overtaken)
 }
@@ -170,10 +166,7 @@ export async function lockMarkedKey(tx: Tx, { scope, hash }: KeyId): Promise<Key
   return row
 }
 
-/**
- * Ends the lease of a marker now, so that a repetition of the request can continue at once with the same
- * reference.
- */
+/** Lets a repetition of the request continue at once with the same reference. */
 export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE idempotency_keys SET lease_until = $4

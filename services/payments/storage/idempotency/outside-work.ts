@@ -23,20 +23,11 @@ import { canProtectSecret } from './sealed-answer.ts'
 
 /** Work with an effect in another system, which recognises a repetition by the reference. */
 export interface OutsideWork<P extends object, T> {
-  /**
-   * Runs before the effect, in the transaction that stores the marker. A rejection rolls that transaction
-   * back.
-   */
+  /** Runs in the transaction that stores the marker. A rejection rolls that transaction back. */
   readonly prepare: (tx: Tx, reference: string) => Promise<Result<P>>
-  /**
-   * Performs the effect. May run several times with the same reference. Must end before the lease of the
-   * marker.
-   */
+  /** May run several times with the same reference. Must end before the lease of the marker. */
   readonly perform: (reference: string, prepared: P) => Promise<T>
-  /**
-   * Stores the outcome, in the transaction that saves the answer. After a rejection, no answer is saved and
-   * the key is freed.
-   */
+  /** Runs in the transaction that saves the answer. After a rejection, the key is freed instead. */
   readonly store: (tx: Tx, outcome: T) => Promise<Result<AnswerRecord>>
   /** Removes what `prepare` stored, in the transaction that frees the key after a rejection of `store`. */
   readonly discard: (tx: Tx, reference: string) => Promise<void>
@@ -45,13 +36,10 @@ export interface OutsideWork<P extends object, T> {
 interface OutsideWorkOptions extends CommitSearch {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  /** How long an answer is stored. */
   readonly lifetimeMs: number
-  /** How long a marker reserves the key for one process. */
   readonly leaseMs: number
 }
 
-/** Implements `Idempotency.runOnceOutside`. */
 export async function runOutside<P extends object, T>(
   options: OutsideWorkOptions,
   request: IdempotentRequest,

@@ -10,22 +10,15 @@ const nonceBytes = 12
 const tagBytes = 16
 const cipher = 'aes-256-gcm'
 const minSecretBits = 128
-/** Matches a UUID of version 4 (RFC 9562, section 5.4). */
 const randomUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
-/**
- * The minimum number of different characters in a key that protects a secret. Only one in 10¹⁰ texts of 30
- * random hexadecimal digits has fewer.
- */
+/** Only one in 10¹⁰ texts of 30 random hexadecimal digits has fewer different characters. */
 const minDistinctCharacters = 7
 
 export function hashIdempotencyKey(key: string): Buffer {
   return createHash('sha256').update('tollway idempotency key\0').update(key).digest()
 }
 
-/**
- * Returns a fingerprint that is equal for equal requests with the same key. The parts identify a request:
- * method, path, body and others.
- */
+/** Equal requests with the same key have equal fingerprints. */
 export function requestFingerprint(key: string, parts: readonly string[]): string {
   const hmac = createHmac('sha256', key)
   // The lengths separate the parts: without them, ['a', 'bc'] and ['ab', 'c'] would have the same

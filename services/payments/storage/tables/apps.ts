@@ -32,10 +32,7 @@ export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
   ])
 }
 
-/**
- * Makes the app's keys expire at `atMs`, except the key with `keepHash`. A key that expires earlier is not
- * changed.
- */
+/** Keeps the key with `keepHash`. A key that expires earlier is not changed. */
 export async function expireAppKeys(tx: Tx, appId: string, atMs: number, keepHash?: string): Promise<void> {
   await tx.query(
     `UPDATE app_keys SET expires = least(expires, $2)

@@ -6,11 +6,9 @@ import { columnGroup, type Row, Table, valueColumn } from '../table.ts'
 interface AuthorisationAttempt {
   /** The operation id of the call to the processor. The resulting transaction has the same id. */
   readonly reference: string
-  /** The idempotency key of the request. */
   readonly keyId: KeyId
   readonly merchantId: string
   readonly test: boolean
-  /** The amount in minor units. */
   readonly amount: bigint
   readonly currency: string
 }
@@ -25,12 +23,7 @@ const attempts = new Table('authorisation_attempts', {
 })
 const insert = attempts.insert(['created', 'due'])
 
-/**
- * Stores an attempt before the call to the processor. A repeated attempt with the same reference changes
- * nothing.
- *
- * @param times.dueMs when the sweep of authorisations checks the attempt
- */
+/** Ignores a repeated attempt with the same reference. `dueMs` is when the sweep checks the attempt. */
 export async function insertAttempt(
   tx: Tx,
   attempt: AuthorisationAttempt,

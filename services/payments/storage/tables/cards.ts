@@ -2,7 +2,6 @@ import type { CardDetails, CardReference, CardScheme, SavedCard } from '../../do
 import type { Tx } from '../storage.ts'
 import { columnGroup, instantColumn, Table, type TableField, valueColumn } from '../table.ts'
 
-/** The field of a table with the details of a card, without the whole number. */
 export const card: TableField<CardDetails> = columnGroup({
   bin: valueColumn<string>('card_bin'),
   last4: valueColumn<string>('card_last4'),

@@ -36,10 +36,7 @@ export async function updateDispute(tx: Tx, dispute: Dispute): Promise<void> {
   await tx.query(update.sql, update.values(dispute))
 }
 
-/**
- * Returns a dispute, without a lock. Before resolving a dispute, lock the transaction with `lockTransaction`
- * and read the dispute again.
- */
+/** Before resolving a dispute, lock the transaction with `lockTransaction` and read the dispute again. */
 export const findDispute: (tx: Tx, id: string) => Promise<Dispute | undefined> = disputes.find
 
 export async function disputesOfTransactions(tx: Tx, ids: readonly string[]): Promise<readonly Dispute[]> {

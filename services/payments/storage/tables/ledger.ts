@@ -37,10 +37,7 @@ export function postLedger(tx: Tx, entry: LedgerEntry): void {
   ])
 }
 
-/**
- * Returns the sum of the postings to the merchant's account, in minor units. It cannot change while the
- * caller has the merchant locked.
- */
+/** The balance cannot change while the caller has the merchant locked. */
 export async function readBalance(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
   const rows = await tx.query<{ balance: bigint }>(
     `SELECT coalesce(sum(amount), 0)::bigint AS balance FROM ledger_postings
@@ -89,7 +86,6 @@ function toBalances(rows: readonly BalanceRow[]): Balances {
   }
 }
 
-/** Returns both balances of a merchant, from the same moment. */
 export async function merchantBalances(
   tx: Tx,
   merchant: Pick<Merchant, 'id' | 'currency'>,
@@ -97,10 +93,7 @@ export async function merchantBalances(
   return onlyRow([...(await balancesOfMerchants(tx, [merchant])).values()])
 }
 
-/**
- * Returns the sums of a merchant's accounts, or of all merchants' accounts for null, one for each account and
- * currency.
- */
+/** Returns one sum for each account and currency, of one merchant, or of all for null. */
 export async function accountBalances(tx: Tx, merchantId: string | null): Promise<readonly Posting[]> {
   return tx.query<Posting>(
     `SELECT account, currency, sum(amount)::bigint AS amount FROM ledger_postings
@@ -121,7 +114,6 @@ const selectEntries = `SELECT ${entries.columnsWithAlias('e')},
     array_agg(p.amount::text ORDER BY p.number) AS amounts
   FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id`
 
-/** Returns the ledger entries that belong to these lines. */
 export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
   const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
   return (await tx.query<EntryRow>(sql, [lineIds])).map(toEntry)
@@ -145,7 +137,6 @@ function toEntry(row: EntryRow): LedgerEntry {
   return { ...entries.read(row), postings }
 }
 
-/** A row that breaks a rule of the books: the rule, the id of the row, and details. */
 interface LedgerProblem {
   readonly rule: string
   readonly id: string

@@ -31,9 +31,7 @@ const lines = new Table('lines', {
 
 const insert = lines.insertAtNextPosition()
 
-/**
- * Inserts a line. Locks the merchant's lists, and so the balance, until the end of this database transaction.
- */
+/** Locks the merchant's lists, and so the balance, until this transaction ends. */
 export function insertLine(tx: Tx, line: Line): void {
   tx.send(insert.sql, insert.values(line))
 }
@@ -47,12 +45,7 @@ export async function linesOfTransactions(tx: Tx, ids: readonly string[]): Promi
   return rows.map(lines.read)
 }
 
-/**
- * Returns a merchant's lines of payouts, which belong to no transaction, part by part in the order of the
- * list.
- *
- * @param afterId the last id of the previous part; null for the first part
- */
+/** @param afterId the last id of the previous part; null for the first part */
 export async function listPayoutLines(
   tx: Tx,
   merchantId: string,
@@ -69,10 +62,7 @@ export async function listPayoutLines(
 
 const ofMerchant = listOfMerchant(lines)
 
-/**
- * Returns a page of a merchant's lines. With a range of time, the lines are ordered by the time of creation,
- * for which there is an index; otherwise by the position in the list.
- */
+/** A range of time orders the lines by creation, for which there is an index. */
 export function listLines(
   tx: Tx,
   merchantId: string,

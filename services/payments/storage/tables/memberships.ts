@@ -3,10 +3,6 @@ import { type ListPage, type ListSource, listPage, type PageQuery } from '../lis
 import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { appColumns, insertIdentity, toApp } from './apps.ts'
 
-/**
- * A row of a user, or of a user as a member of a merchant. An app gets access to a merchant by association, a
- * user by invitation.
- */
 interface UserRow {
   readonly id: string
   readonly email: string
@@ -23,11 +19,7 @@ function toUser({ id, email, created }: UserRow): User {
   return { id, email, createdMs: created.getTime() }
 }
 
-/**
- * Returns the user with the e-mail address of `user`, ignoring case, or inserts `user`.
- *
- * @returns the stored user, and whether it was inserted
- */
+/** Ignores case. Inserts `user` if no user has the address. */
 export async function findOrInsertUser(
   tx: Tx,
   user: User,
@@ -45,10 +37,7 @@ export async function findOrInsertUser(
   return { user, isNew: true }
 }
 
-/**
- * Returns the statement that inserts a membership at the next position of two lists: that of the merchant
- * ($1) and that of the app or user ($2).
- */
+/** Inserts at the next position of two lists: that of the merchant ($1) and that of the app or user ($2). */
 function insertMembership(table: string, identityColumn: string, more: string, moreValues: string): string {
   return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
       identity_place AS (UPDATE positions SET last = last + 1 WHERE owner = $2 RETURNING last)
@@ -76,12 +65,7 @@ export async function removeMerchantApp(tx: Tx, merchantId: string, appId: strin
   return (await tx.query(sql, [merchantId, appId])).length > 0
 }
 
-/**
- * Makes a user a member of the merchant, unless the user is one already.
- *
- * @param member how the merchant sees the user; the id is only for this membership
- * @returns the stored member, and whether it is new
- */
+/** @param member how the merchant sees the user; the id is only for this membership */
 export async function addMerchantUser(
   tx: Tx,
   merchantId: string,

@@ -36,12 +36,7 @@ export const merchantTable = new Table('merchants', {
 
 const insert = merchantTable.insert(['provision_uid'])
 
-/**
- * Inserts a merchant with empty lists.
- *
- * @param provisionUid the uid of the Kubernetes resource that describes the merchant; null if there is none
- * @returns false if the resource has a merchant already; nothing is stored then
- */
+/** @returns false, and stores nothing, if the Kubernetes resource `provisionUid` has a merchant already */
 export async function insertMerchant(
   tx: Tx,
   merchant: Merchant,
@@ -58,7 +53,6 @@ export async function insertMerchant(
 
 export const findMerchant: (tx: Tx, id: string) => Promise<Merchant | undefined> = merchantTable.find
 
-/** Returns the merchant with this public key, which payment links contain. */
 export function findMerchantByKey(tx: Tx, key: string): Promise<Merchant | undefined> {
   return find(tx, 'key = $1', key)
 }
@@ -67,10 +61,7 @@ export function findMerchantByProvisionUid(tx: Tx, uid: string): Promise<Merchan
   return find(tx, 'provision_uid = $1', uid)
 }
 
-/**
- * Returns the merchants of Kubernetes resources, by the uid of the resource. Omits resources without a
- * merchant.
- */
+/** Returns the merchants by the uid of their Kubernetes resource. Omits resources without a merchant. */
 export async function findMerchantsByProvisionUids(
   tx: Tx,
   uids: readonly string[],
@@ -82,10 +73,7 @@ export async function findMerchantsByProvisionUids(
   return new Map(rows.map(row => [row.provision_uid, merchantTable.read(row)]))
 }
 
-/**
- * Returns the uids of the merchants' Kubernetes resources, by merchant id. Omits merchants without a
- * resource.
- */
+/** Returns the uids of Kubernetes resources by merchant id. Omits merchants without a resource. */
 export async function findProvisionUids(
   tx: Tx,
   merchantIds: readonly string[],

@@ -14,10 +14,7 @@ export async function insertPayout(tx: Tx, { merchantId, period, lineId }: Payou
   await tx.query(insert, [merchantId, period, lineId])
 }
 
-/**
- * Returns whether the merchant was paid out for the period. The result cannot change while the caller has the
- * merchant locked.
- */
+/** The result cannot change while the caller has the merchant locked. */
 export async function hasPayout(tx: Tx, merchantId: string, period: string): Promise<boolean> {
   const rows = await tx.query<{ known: boolean }>(
     'SELECT EXISTS (SELECT FROM payouts WHERE merchant_id = $1 AND period = $2) AS known',
@@ -26,12 +23,7 @@ export async function hasPayout(tx: Tx, merchantId: string, period: string): Pro
   return onlyRow(rows).known
 }
 
-/**
- * Returns the next ids of merchants to pay out for the period: those with a bank account, a balance above
- * zero and no payout for the period yet.
- *
- * @param afterId the last id of the previous part; null for the first part
- */
+/** Returns ids after `afterId` of merchants with a bank account, a balance above zero and no payout yet. */
 export async function listMerchantsToPay(
   tx: Tx,
   period: string,

@@ -1,9 +1,6 @@
 import { type Tx, toDate } from '../storage.ts'
 
-/**
- * Locks the uid of a Kubernetes resource until the end of the transaction. Other requests for the same
- * resource wait.
- */
+/** Other requests for the same Kubernetes resource wait until the transaction ends. */
 export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [uid])
 }
@@ -17,10 +14,7 @@ const insertKey =
   'INSERT INTO app_keys (hash, app_id, created) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING'
 const findKey = 'SELECT app_id, expires FROM app_keys WHERE hash = $1'
 
-/**
- * Inserts an API key of the app, unless the key exists. Returns the app that has the key, which can be
- * another one, and the time of expiry.
- */
+/** Inserts the key unless it exists. Returns the app that has the key, which can be another one. */
 export async function addAppKey(
   tx: Tx,
   { appId, hash, nowMs }: { readonly appId: string; readonly hash: string; readonly nowMs: number },
@@ -32,10 +26,7 @@ export async function addAppKey(
   return { appId: row.app_id, expiresMs: row.expires?.getTime() ?? null }
 }
 
-/**
- * Assigns an existing merchant to a Kubernetes resource. Records the previous resource of the merchant, if
- * any, so that `isHandedOver` recognises it.
- */
+/** Records the previous resource of the merchant, if any, for `isHandedOver`. */
 export async function claimMerchant(
   tx: Tx,
   { merchantId, uid, nowMs }: { readonly merchantId: string; readonly uid: string; readonly nowMs: number },

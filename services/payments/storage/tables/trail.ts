@@ -35,7 +35,6 @@ interface EntryJson {
   readonly lineId: string | null
 }
 
-/** The SQL of a trail entry as one JSON value. */
 const entryJson = `json_build_object(
       'id', e.id, 'kind', e.kind, 'disputeId', e.dispute_id, 'outcome', e.dispute_outcome,
       'createdMs', round(extract(epoch FROM e.created) * 1000)::bigint,
@@ -47,12 +46,7 @@ function valueMoved(kind: 'capture' | 'refund'): string {
   return `coalesce(abs(sum(e.balance + e.fee_flat + e.fee_rate) FILTER (WHERE e.kind = '${kind}')), 0)::text`
 }
 
-/**
- * Returns the SQL of the query for a trail, which yields a `TrailJson`.
- *
- * @param transactionId the column or the parameter with the id of the transaction
- * @param newest the number of entries, the newest ones; null for all. The totals always cover the whole trail
- */
+/** @param newest the number of entries, the newest ones; null for all. The totals cover the whole trail */
 export function selectTrail(transactionId: string, newest: number | null): string {
   return `SELECT json_build_object('entries', count(*),
       'captures', count(*) FILTER (WHERE e.kind = 'capture'), 'captured', ${valueMoved('capture')},
@@ -139,12 +133,7 @@ const trailEntries = new Table('trail_entries', {
 
 const insert = trailEntries.insert()
 
-/**
- * Appends an entry to a trail. The database transaction fails with the constraint `trail_entries_order` if
- * another entry was added since the trail was read.
- *
- * @param number the number of earlier entries in the trail
- */
+/** Fails with the constraint `trail_entries_order` if another entry was added since the trail was read. */
 export function appendTrail(tx: Tx, entry: TrailEntry, number: number): void {
   tx.send(insert.sql, insert.values({ ...entry, number }))
 }

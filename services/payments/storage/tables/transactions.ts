@@ -60,10 +60,7 @@ function toTransaction(row: TransactionRowWithTrail): Transaction {
 
 const insert = transactions.insertAtNextPosition()
 
-/**
- * Inserts a transaction without a trail. Locks the merchant's lists until the end of this database
- * transaction.
- */
+/** Locks the merchant's lists until this transaction ends. */
 export async function insertTransaction(tx: Tx, transaction: Transaction): Promise<void> {
   await tx.query(insert.sql, insert.values(transaction))
 }
@@ -130,10 +127,7 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
   item: toTransaction,
 }
 
-/**
- * Returns a page of a merchant's transactions. With a range of time, the transactions are ordered by the time
- * of creation, for which there is an index; otherwise by the position in the list.
- */
+/** A range of time orders the transactions by creation, for which there is an index. */
 export function listTransactions(
   tx: Tx,
   merchantId: string,
@@ -188,12 +182,7 @@ function searchConditions({ status, custom, ...range }: TransactionSearch): read
 
 type Parameter = Parameters<SqlCondition>[0]
 
-/**
- * Returns a merchant's transactions with whole trails, part by part in the order of the list, for the
- * verification of the books.
- *
- * @param afterId the last id of the previous part; null for the first part
- */
+/** @param afterId the last id of the previous part; null for the first part */
 export async function listTransactionsInOrder(
   tx: Tx,
   merchantId: string,
@@ -209,9 +198,7 @@ export async function listTransactionsInOrder(
   return rows.map(toTransaction)
 }
 
-/**
- * Returns ids of transactions with a pending amount whose authorisation has expired, the first expired first.
- */
+/** Returns ids of transactions with a pending amount whose authorisation expired, in this order. */
 export async function listExpiredTransactions(
   tx: Tx,
   nowMs: number,
