@@ -200,6 +200,10 @@ function backendSettings({ backend, envoyTimeoutMs }: RateLimitWorkloadOptions):
 export const rateLimitInCluster: ClusterService = {
   field: 'rateLimit',
   workload,
+  problems: ({ rateLimit: { env } }) =>
+    settingsWithoutMetricsPort(env).map(
+      name => `${name}: "${env[name]}" is not allowed: false, since probes use the port of the metrics`,
+    ),
   addresses: ({ rateLimit: { grpcPort, httpPort } }, hostOf) => ({
     grpc: `${hostOf()}:${grpcPort}`,
     http: `http://${hostOf('http')}:${httpPort}`,

@@ -21,12 +21,24 @@ goldenTests(join(import.meta.dirname, 'testdata/workloads'), text =>
 
 test('settings that are wrong, or reserved, are reported with their field', () => {
   const config = configOf({
-    rateLimit: { backend: { type: 'memory' }, replicas: 1, env: { GRPC_PORT: '1', NEAR_LIMIT_RATIO: '7' } },
+    rateLimit: {
+      backend: { type: 'memory' },
+      replicas: 1,
+      env: {
+        GRPC_PORT: '1',
+        NEAR_LIMIT_RATIO: '7',
+        USE_STATSD: 'true',
+        USE_AGENTSTATS: 'false',
+        DISABLE_STATS: '1',
+      },
+    },
     broker: { env: { REDIS_URL: 'a', MAX_PULLS: 'many', DEBUG_HOST: '::', OTEL_SERVICE_NAME: 'a' } },
   })
   const patterns = [
     /^rateLimit\.env: GRPC_PORT: the operator decides it; set rateLimit\.grpcPort instead$/,
     /^rateLimit\.env: NEAR_LIMIT_RATIO: "7" is not allowed: /,
+    /^rateLimit\.env: USE_STATSD: "true" is not allowed: false, since probes use the port of the metrics$/,
+    /^rateLimit\.env: DISABLE_STATS: "1" is not allowed: false, since probes use the port of the metrics$/,
     /^broker\.env: REDIS_URL: the operator decides it; set broker\.streamLog instead$/,
     /^broker\.env: DEBUG_HOST: the operator decides it$/,
     /^broker\.env: MAX_PULLS: "many" is not allowed: /,
