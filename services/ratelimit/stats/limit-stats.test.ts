@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createLimitStats, defaultNameLimits, type NameLimits } from './limit-stats.ts'
+import { createLimitStats, defaultNameLimits } from './limit-stats.ts'
 import { createStats } from './stats.ts'
 
-function open(limits: Partial<Record<keyof typeof defaultNameLimits, NameLimits>> = {}) {
+function open(limits: NonNullable<Partial<Parameters<typeof createLimitStats>[2]>> = {}) {
   const stats = createStats()
   const overflows: string[] = []
   const table = createLimitStats(stats, what => overflows.push(what), { ...defaultNameLimits, ...limits })

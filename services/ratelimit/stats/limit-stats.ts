@@ -1,5 +1,5 @@
 import { sanitizeStatName } from '../rules/names.ts'
-import type { StatCounter, Stats } from './stats.ts'
+import type { Stats } from './stats.ts'
 
 /** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
 export interface LimitStats {
@@ -38,30 +38,14 @@ const zeros = (): LimitStats => ({
   calls: 0,
 })
 
-/**
- * The statistics of limits by name. Each kind of names has its own `NameLimits`, so that callers cannot use
- * up the names of configured limits.
- */
-export interface LimitStatsTable {
-  /**
-   * Returns the counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each
-   * call.
-   */
-  attach(name: string): LimitStats
-  /**
-   * Returns the counters of a limit that is named after a request: by `detailed_metric`, by
-   * `value_to_metric`, or because the request brings the limit with it.
-   */
-  attachRequested(name: string): LimitStats
-  /** Returns the counter of descriptors in requests for a domain without a configuration. */
-  domainNotFound(domain: string): StatCounter
-}
+/** The statistics of limits by name. */
+export type LimitStatsTable = ReturnType<typeof createLimitStats>
 
 /**
  * How many names of one kind have statistics of their own. All further names share the statistics `overflow`.
  * Lengths are in UTF-16 code units.
  */
-export interface NameLimits {
+interface NameLimits {
   readonly names: number
   /** The length of all names together. */
   readonly characters: number
@@ -74,18 +58,31 @@ export const defaultNameLimits = {
   unknownDomains: { names: 1_000, characters: 100_000, charactersOfOne: 1_000 },
 } as const satisfies Record<string, NameLimits>
 
-/** @param onOverflow called once for each kind of names, with the description of the kind */
+/**
+ * Each kind of names has its own `NameLimits`, so that callers cannot use up the names of configured limits.
+ *
+ * @param onOverflow called once for each kind of names, with the description of the kind
+ */
 export function createLimitStats(
   stats: Stats,
   onOverflow: (what: string) => void,
   limits: Readonly<Record<keyof typeof defaultNameLimits, NameLimits>> = defaultNameLimits,
-): LimitStatsTable {
-  const counters = stats.family(prefix, suffixes, zeros)
+) {
+  const countersOf = stats.family(prefix, suffixes, zeros)
   return {
-    attach: boundedTable(limits.configured, counters.of, () => onOverflow('configured limits')),
-    attachRequested: boundedTable(limits.requested, counters.of, () =>
+    /**
+     * Returns the counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each
+     * call.
+     */
+    attach: boundedTable(limits.configured, countersOf, () => onOverflow('configured limits')),
+    /**
+     * Returns the counters of a limit that is named after a request: by `detailed_metric`, by
+     * `value_to_metric`, or because the request brings the limit with it.
+     */
+    attachRequested: boundedTable(limits.requested, countersOf, () =>
       onOverflow('limits that are named after requests'),
     ),
+    /** Returns the counter of descriptors in requests for a domain without a configuration. */
     domainNotFound: boundedTable(
       limits.unknownDomains,
       domain => stats.counter(`${prefix}${sanitizeStatName(domain)}.domain_not_found`),

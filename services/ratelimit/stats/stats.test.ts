@@ -58,10 +58,10 @@ test('the counters of a family are fields of an object, and regular counters for
   const zeros = () => ({ hits: 0, misses: 0 })
   const family = stats.family('f.', { hits: 'all_hits', misses: 'all_misses' }, zeros)
   stats.counter('first')
-  const counts = family.of('a.b')
+  const counts = family('a.b')
   stats.counter('last')
   counts.hits += 2
-  assert.equal(family.of('a.b'), counts)
+  assert.equal(family('a.b'), counts)
   stats.counter('f.a.b.all_hits').value += 1
   assert.equal(counts.hits, 3)
   assert.deepEqual(

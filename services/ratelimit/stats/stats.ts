@@ -14,12 +14,14 @@ export interface Stats {
    * take 10 MiB less than with an object and a name for each counter.
    *
    * @param zeros creates the fields of a member, all 0; a field without a suffix is no statistic
+   * @returns the counters of the member with a name; the first call creates them, later ones return the same
+   * object
    */
   family<Counts extends Record<Field, number>, Field extends string>(
     prefix: string,
     suffixes: Readonly<Record<Field, string>>,
     zeros: () => Counts,
-  ): CounterFamily<Counts>
+  ): (name: string) => Counts
   /** Registers a value that is read on demand. A second gauge with the same name replaces the first. */
   gauge(name: string, read: () => number): void
   /** Returns the distribution of durations in milliseconds with this name; the first call creates it. */
@@ -33,27 +35,13 @@ export interface Stats {
    * All series of a kind in the order of creation, for sinks. These lists only grow, so that a sink may store
    * the last reported value of a series by its index.
    */
-  readonly counters: CounterList
+  readonly counters: Pick<Counters, 'length' | 'at' | typeof Symbol.iterator>
   readonly gauges: readonly Gauge[]
   readonly histograms: readonly NamedHistogram[]
 }
 
 export interface StatCounter {
   value: number
-}
-
-interface CounterFamily<Counts> {
-  /**
-   * Returns the counters of the member with this name. The first call creates them, later ones return the
-   * same object.
-   */
-  of(name: string): Counts
-}
-
-/** The list of counters. Those of a family are created on demand, as views of the fields of a member. */
-interface CounterList extends Iterable<NamedCounter> {
-  readonly length: number
-  at(position: number): NamedCounter | undefined
 }
 
 export interface NamedCounter extends StatCounter {
@@ -81,25 +69,25 @@ interface Stat {
 }
 
 export function createStats(): Stats {
-  const counters = createCounters()
+  const counters = new Counters()
   const gauges = createRegister<{ readonly name: string; read: () => number }>(name => ({
     name,
     read: () => 0,
   }))
   const histograms = createRegister(name => new NamedHistogram(name))
   return {
-    counter: counters.get,
-    family: counters.family,
+    counter: name => counters.get(name),
+    family: (prefix, suffixes, zeros) => counters.openFamily(prefix, suffixes, zeros),
     gauge(name, read) {
       gauges.get(name).read = read
     },
     histogram: histograms.get,
     entries() {
       const all: Stat[] = gauges.all.map(({ name, read }): Stat => ({ name, kind: 'gauge', value: read() }))
-      for (const { name, value } of counters.all) all.push({ name, kind: 'counter', value })
+      for (const { name, value } of counters) all.push({ name, kind: 'counter', value })
       return all.sort((a, b) => (a.name < b.name ? -1 : 1))
     },
-    counters: counters.all,
+    counters,
     gauges: gauges.all,
     histograms: histograms.all,
   }
@@ -121,20 +109,62 @@ interface Family {
   readonly members: Pick<ReadonlyMap<string, Member>, 'get'>
 }
 
-function createCounters() {
-  const families: Family[] = []
-  const byName = createShardedMap<NamedCounter>()
-  /** All counters by position. A member occurs once for each of its fields. */
-  const positions: (NamedCounter | Member)[] = []
+/** All counters by position. Those of a family are created on demand, as views of the fields of a member. */
+class Counters implements Iterable<NamedCounter> {
+  readonly #families: Family[] = []
+  readonly #byName = new ShardedMap<NamedCounter>()
+  /** A member occurs once for each of its fields. */
+  readonly #positions: (NamedCounter | Member)[] = []
 
-  function at(position: number): NamedCounter | undefined {
-    const found = positions[position]
+  get length(): number {
+    return this.#positions.length
+  }
+
+  at(position: number): NamedCounter | undefined {
+    const found = this.#positions[position]
     if (found === undefined || 'value' in found) return found
     return new MemberCounter(found, position - found.position)
   }
 
-  function findInFamilies(name: string): NamedCounter | undefined {
-    for (const { prefix, suffixes, members } of families) {
+  *[Symbol.iterator](): Generator<NamedCounter, undefined> {
+    for (let position = 0, next = this.at(0); next !== undefined; next = this.at(position)) {
+      yield next
+      position += 1
+    }
+    return undefined
+  }
+
+  get(name: string): NamedCounter {
+    const found = this.#byName.get(name) ?? this.#findInFamilies(name)
+    if (found !== undefined) return found
+    const made = { name, value: 0 }
+    this.#byName.set(name, made)
+    this.#positions.push(made)
+    return made
+  }
+
+  /** See `Stats.family`. */
+  openFamily<Counts extends Record<Field, number>, Field extends string>(
+    prefix: string,
+    suffixes: Readonly<Record<Field, string>>,
+    zeros: () => Counts,
+  ): (name: string) => Counts {
+    const members = new ShardedMap<Member & { readonly counts: Counts }>()
+    const fields = Object.keys(suffixes)
+    const family: Family = { prefix, fields, suffixes: Object.values(suffixes), members }
+    this.#families.push(family)
+    return name => {
+      const found = members.get(name)
+      if (found !== undefined) return found.counts
+      const member = { family, name, counts: zeros(), position: this.#positions.length }
+      members.set(name, member)
+      for (const _ of fields) this.#positions.push(member)
+      return member.counts
+    }
+  }
+
+  #findInFamilies(name: string): NamedCounter | undefined {
+    for (const { prefix, suffixes, members } of this.#families) {
       const dot = name.lastIndexOf('.')
       const member = name.startsWith(prefix) ? members.get(name.slice(prefix.length, dot)) : undefined
       const index = suffixes.indexOf(name.slice(dot + 1))
@@ -142,55 +172,9 @@ function createCounters() {
     }
     return undefined
   }
-
-  function make(name: string): NamedCounter {
-    const made = { name, value: 0 }
-    byName.set(name, made)
-    positions.push(made)
-    return made
-  }
-
-  return {
-    all: {
-      get length() {
-        return positions.length
-      },
-      at,
-      *[Symbol.iterator]() {
-        for (let position = 0, next = at(0); next !== undefined; next = at(position)) {
-          yield next
-          position += 1
-        }
-      },
-    } satisfies CounterList,
-    get: (name: string) => byName.get(name) ?? findInFamilies(name) ?? make(name),
-    family<Counts extends Record<Field, number>, Field extends string>(
-      prefix: string,
-      suffixes: Readonly<Record<Field, string>>,
-      zeros: () => Counts,
-    ): CounterFamily<Counts> {
-      const members = createShardedMap<Member & { readonly counts: Counts }>()
-      const fields = Object.keys(suffixes)
-      const family: Family = { prefix, fields, suffixes: Object.values(suffixes), members }
-      families.push(family)
-      return {
-        of(name) {
-          const found = members.get(name)
-          if (found !== undefined) return found.counts
-          const member = { family, name, counts: zeros(), position: positions.length }
-          members.set(name, member)
-          for (const _ of fields) positions.push(member)
-          return member.counts
-        },
-      }
-    },
-  }
 }
 
-/**
- * A counter of a member, as a view of one field. A class, since sinks iterate over all counters repeatedly,
- * and objects with accessors are slow to create.
- */
+/** A counter of a member, as a view of one field. */
 class MemberCounter implements NamedCounter {
   readonly #member: Member
   readonly #index: number
@@ -216,17 +200,13 @@ class MemberCounter implements NamedCounter {
   }
 }
 
-interface Register<T> {
-  readonly all: readonly T[]
-  get(name: string): T
-}
-
-function createRegister<T>(make: (name: string) => T): Register<T> {
-  const byName = createShardedMap<T>()
+/** Keeps what `make` has made for each name, also in the order of creation. */
+function createRegister<T>(make: (name: string) => T) {
+  const byName = new ShardedMap<T>()
   const all: T[] = []
   return {
     all,
-    get(name) {
+    get(name: string): T {
       let found = byName.get(name)
       if (found === undefined) {
         found = make(name)
@@ -238,28 +218,27 @@ function createRegister<T>(make: (name: string) => T): Register<T> {
   }
 }
 
-/** The part of a `Map` with string keys that is needed here. */
-interface ShardedMap<T> {
-  get(key: string): T | undefined
-  set(key: string, value: T): void
-}
-
 /**
  * A map without long pauses for growth. A `Map` rehashes all entries when it is full: at half a million
  * entries that stops the process for 60 ms. Here each of 64 shards grows separately.
  */
-export function createShardedMap<T>(): ShardedMap<T> {
-  const shards = Array.from({ length: shardCount }, () => new Map<string, T>())
-  const pickShard = (key: string) => shards[hashText(key) & (shardCount - 1)]
-  return {
-    get: key => pickShard(key)?.get(key),
-    set(key, value) {
-      pickShard(key)?.set(key, value)
-    },
+export class ShardedMap<T> {
+  readonly #shards = Array.from({ length: shardCount }, () => new Map<string, T>())
+
+  get(key: string): T | undefined {
+    return this.#pickShard(key)?.get(key)
+  }
+
+  set(key: string, value: T): void {
+    this.#pickShard(key)?.set(key, value)
+  }
+
+  #pickShard(key: string): Map<string, T> | undefined {
+    return this.#shards[hashText(key) & (shardCount - 1)]
   }
 }
 
-/** A power of 2, because `pickShard` selects a shard by the lower bits of a hash. */
+/** A power of 2, because `#pickShard` selects a shard by the lower bits of a hash. */
 const shardCount = 64
 
 function hashText(key: string): number {

@@ -12,7 +12,7 @@ import type { Sink } from './sink.ts'
 import { type Dialect, dogstatsdDialect, statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
 import { openTcpTransport, type StatsTransportOptions } from './transport.ts'
-import { openUdpTransport } from './udp-transport.ts'
+import { UdpTransport } from './udp-transport.ts'
 
 /** The settings of sinks, as `settings.ts` parses them. */
 export interface SinkSettings {
@@ -97,14 +97,13 @@ function statsd(
   protocol: 'tcp' | 'udp',
   dialect: Dialect,
 ): Sink {
-  const open = protocol === 'tcp' ? openTcpTransport : openUdpTransport
   return createStatsdSink({
     stats,
     dialect,
     openTransport(onWritable) {
       const dropped = stats.counter(droppedLinesName)
       const options: StatsTransportOptions = { host, port, dropped, log, random, onWritable }
-      return open(options)
+      return protocol === 'tcp' ? openTcpTransport(options) : new UdpTransport(options)
     },
   })
 }

@@ -8,7 +8,7 @@ import { dogstatsdDialect, statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
 import { countersOf, listenTcp, listenUdp, type Receiver, until } from './testing/receivers.ts'
 import { openTcpTransport } from './transport.ts'
-import { openUdpTransport } from './udp-transport.ts'
+import { UdpTransport } from './udp-transport.ts'
 
 /** A sink, and the values that its receiver counted under each name. */
 interface Opened {
@@ -19,9 +19,15 @@ interface Opened {
 
 const sinks: Readonly<Record<string, (stats: Stats) => Promise<Opened>>> = {
   'statsd over TCP': async stats => overNetwork(stats, await listenTcp(), openTcpTransport),
-  'statsd over UDP': async stats => overNetwork(stats, await listenUdp(), openUdpTransport),
+  'statsd over UDP': async stats =>
+    overNetwork(stats, await listenUdp(), options => new UdpTransport(options)),
   dogstatsd: async stats =>
-    overNetwork(stats, await listenUdp(), openUdpTransport, dogstatsdDialect(new Map([['a', 'b']]), [])),
+    overNetwork(
+      stats,
+      await listenUdp(),
+      options => new UdpTransport(options),
+      dogstatsdDialect(new Map([['a', 'b']]), []),
+    ),
   log: async stats => {
     const texts: string[] = []
     const sink = createLogSink(stats, text => texts.push(text))

@@ -6,14 +6,20 @@ import { statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
 import { counted, listenTcp, listenUdp, type Receiver, until } from './testing/receivers.ts'
 import { openTcpTransport } from './transport.ts'
-import { openUdpTransport, type UdpTransportOptions } from './udp-transport.ts'
+import { UdpTransport } from './udp-transport.ts'
+
+const openUdp = (options: ConstructorParameters<typeof UdpTransport>[0]) => new UdpTransport(options)
 
 const protocols = {
   tcp: { listen: listenTcp as (port?: number) => Promise<Receiver>, open: openTcpTransport },
-  udp: { listen: listenUdp as (port?: number) => Promise<Receiver>, open: openUdpTransport },
+  udp: { listen: listenUdp as (port?: number) => Promise<Receiver>, open: openUdp },
 }
 
-function openSink(protocol: keyof typeof protocols, port: number, more: Partial<UdpTransportOptions> = {}) {
+function openSink(
+  protocol: keyof typeof protocols,
+  port: number,
+  more: Partial<Parameters<typeof openUdp>[0]> = {},
+) {
   const stats = createStats()
   const messages: string[] = []
   const log = { ...silentLog, warn: () => messages.push('lost'), info: () => messages.push('back') }
@@ -25,7 +31,7 @@ function openSink(protocol: keyof typeof protocols, port: number, more: Partial<
     openTransport(onWritable) {
       const options = { host: '127.0.0.1', port, dropped, log, random: () => 0.99, onWritable, ...more }
       const transport = protocols[protocol].open(options)
-      writable = transport.writable
+      writable = () => transport.writable()
       return transport
     },
   })

@@ -1,5 +1,5 @@
 import { createConnection, type Socket } from 'node:net'
-import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { StatCounter } from '../stats.ts'
 import type { Packet } from './statsd-lines.ts'
@@ -38,47 +38,49 @@ const waits = { initialMs: 500, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
  */
 const settledMs = 300
 
-export interface Reconnect {
-  /** Records that the connection is lost, or could not be established: `connect` is called after a delay. */
-  lost(reason: string): void
-  /** Records a sent packet. If no loss follows within `settledMs`, the receiver is considered back. */
-  sent(): void
-  stop(): void
-}
-
 /**
  * Calls `connect` after each loss, with growing delays, and logs the beginning and the end of an outage once.
  */
-export function createReconnect(
-  { host, port, log, random }: StatsTransportOptions,
-  connect: () => void,
-): Reconnect {
-  const backoff = createBackoff({ ...waits, random })
-  let away = false
-  let retry: NodeJS.Timeout | undefined
-  let settled: NodeJS.Timeout | undefined
-  const stop = () => {
-    clearTimeout(retry)
-    clearTimeout(settled)
-    settled = undefined
+export class Reconnect {
+  readonly #options: StatsTransportOptions
+  readonly #connect: () => void
+  readonly #backoff: Backoff
+  #away = false
+  #retry: NodeJS.Timeout | undefined
+  #settled: NodeJS.Timeout | undefined
+
+  constructor(options: StatsTransportOptions, connect: () => void) {
+    this.#options = options
+    this.#connect = connect
+    this.#backoff = createBackoff({ ...waits, random: options.random })
   }
-  return {
-    lost(reason) {
-      stop()
-      if (!away) log.warn('send statistics failed', { host, port, reason })
-      away = true
-      retry = setTimeout(connect, backoff.nextMs())
-    },
-    sent() {
-      if (!away) return
-      settled ??= setTimeout(() => {
-        away = false
-        settled = undefined
-        backoff.reset()
-        log.info('resume sending statistics', { host, port })
-      }, settledMs)
-    },
-    stop,
+
+  /** Records that the connection is lost, or could not be established: `connect` is called after a delay. */
+  lost(reason: string): void {
+    this.stop()
+    const { host, port, log } = this.#options
+    if (!this.#away) log.warn('send statistics failed', { host, port, reason })
+    this.#away = true
+    this.#retry = setTimeout(this.#connect, this.#backoff.nextMs())
+  }
+
+  /** Records a sent packet. If no loss follows within `settledMs`, the receiver is considered back. */
+  sent(): void {
+    if (this.#away) this.#settled ??= setTimeout(() => this.#resume(), settledMs)
+  }
+
+  stop(): void {
+    clearTimeout(this.#retry)
+    clearTimeout(this.#settled)
+    this.#settled = undefined
+  }
+
+  #resume(): void {
+    const { host, port, log } = this.#options
+    this.#away = false
+    this.#settled = undefined
+    this.#backoff.reset()
+    log.info('resume sending statistics', { host, port })
   }
 }
 
@@ -99,7 +101,7 @@ export function openTcpTransport(options: StatsTransportOptions): StatsTransport
     openSocket(options, reason => {
       if (!closing) reconnect.lost(reason)
     })
-  const reconnect = createReconnect(options, () => {
+  const reconnect: Reconnect = new Reconnect(options, () => {
     socket = connect()
   })
   let socket = connect()

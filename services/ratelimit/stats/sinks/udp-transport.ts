@@ -2,12 +2,7 @@ import { createSocket, type Socket } from 'node:dgram'
 import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import type { Packet } from './statsd-lines.ts'
-import {
-  createReconnect,
-  type Reconnect,
-  type StatsTransport,
-  type StatsTransportOptions,
-} from './transport.ts'
+import { Reconnect, type StatsTransport, type StatsTransportOptions } from './transport.ts'
 
 /** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
@@ -18,20 +13,16 @@ const maxQueuedBytes = 64 * 1024
  */
 const maxSocketAgeMs = 60_000
 
-/**
- * Sends packets as datagrams. A sent datagram may not have been received; the system reports a missing
- * receiver on this machine.
- */
-export function openUdpTransport(options: UdpTransportOptions): StatsTransport {
-  return new UdpTransport(options)
-}
-
-export interface UdpTransportOptions extends StatsTransportOptions {
+interface UdpTransportOptions extends StatsTransportOptions {
   /** Resolves with the addresses of the host. If left out, the system resolves the host. */
   readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>
 }
 
-class UdpTransport implements StatsTransport {
+/**
+ * Sends packets as datagrams. A sent datagram may not have been received; the system reports a missing
+ * receiver on this machine.
+ */
+export class UdpTransport implements StatsTransport {
   readonly packetBytes = packetBytes
   readonly #options: UdpTransportOptions
   readonly #reconnect: Reconnect
@@ -50,7 +41,7 @@ class UdpTransport implements StatsTransport {
 
   constructor(options: UdpTransportOptions) {
     this.#options = options
-    this.#reconnect = createReconnect(options, () => this.#open())
+    this.#reconnect = new Reconnect(options, () => this.#open())
     this.#open()
   }
 
