@@ -11,7 +11,7 @@ import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/stats.ts'
 import { hideValues } from './hide-values.ts'
 import { createPartCipher, noEncryption } from './recording/call-parts.ts'
-import { createCallRecording } from './recording/call-recording.ts'
+import { CallRecording } from './recording/call-recording.ts'
 import { createReportSession, type ProcessIdentity } from './report-session.ts'
 
 export interface ReportsParts {
@@ -45,7 +45,7 @@ export function openReports(settings: Settings, parts: ReportsParts): Reconnecti
     allowTap: settings.decisionTap,
     maxTapped: maxTappedOfPod,
     worker: { index: identity.worker, of: Math.max(1, identity.workers) },
-    recording: bytes === 0 ? undefined : createCallRecording(bytes, Math.floor(systemClock.nowMs() / 1000)),
+    recording: bytes === 0 ? undefined : new CallRecording(bytes, Math.floor(systemClock.nowMs() / 1000)),
     replaySettings: settings,
     show: hashReportedKeys ? hideValues(settings.reportedKeysSalt) : entries => entries,
     seal: hashReportedKeys ? createPartCipher(settings.reportedKeysSalt) : noEncryption,

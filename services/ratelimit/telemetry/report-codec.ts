@@ -95,12 +95,10 @@ export function toWatchMessage(report: WatchReport): ProcessReport {
   const decisions = report.decisions.map(({ atMs, hits, limit, remaining, entries, ...same }) => ({
     ...same,
     entries: [...entries],
-    ...{
-      atMs: toWholeNumber(atMs),
-      hits: toWholeNumber(hits),
-      limit: toWholeNumber(limit),
-      remaining: toWholeNumber(remaining),
-    },
+    atMs: toWholeNumber(atMs),
+    hits: toWholeNumber(hits),
+    limit: toWholeNumber(limit),
+    remaining: toWholeNumber(remaining),
   }))
   return { case: 'tap', value: { id, decisions, skipped: toWholeNumber(report.skipped) } }
 }
@@ -163,13 +161,11 @@ export function toCounterMessage(id: bigint, result: CounterResult): ProcessRepo
       outcome: outcomes[result.outcome],
       problem: 'problem' in result ? result.problem : '',
       counters: counters.map(({ rule, key, value, limit, resetSeconds }) => ({
-        ...{
-          rule,
-          key,
-          value: BigInt(value),
-          limit: toWholeNumber(limit),
-          resetSeconds: toWholeNumber(resetSeconds),
-        },
+        rule,
+        key,
+        value: BigInt(value),
+        limit: toWholeNumber(limit),
+        resetSeconds: toWholeNumber(resetSeconds),
       })),
     },
   }
@@ -199,11 +195,9 @@ export function toReplayMessage(
       proposed: rules(proposed),
       keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
         entries: [...show(entries)],
-        ...{
-          hits: toWholeNumber(hits),
-          refusedNow: toWholeNumber(refusedNow),
-          refusedProposed: toWholeNumber(refusedProposed),
-        },
+        hits: toWholeNumber(hits),
+        refusedNow: toWholeNumber(refusedNow),
+        refusedProposed: toWholeNumber(refusedProposed),
       })),
       recordedCalls: toWholeNumber(recorded),
       earlierCalls: toWholeNumber(earlier),

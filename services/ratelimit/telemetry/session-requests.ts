@@ -22,35 +22,24 @@ export interface RequestParts
   readonly slot: ObserverSlot
 }
 
-/** Answers the requests of one session. */
-interface RequestHandler {
-  /** Never throws: a failure is answered. */
-  handle(request: OperatorRequest): void
-  /** Ends the subscriptions and a replay. Calls are still recorded. */
-  close(): void
-}
-
 const maxTtlMs = 60_000
 /** At most this many requests for counters run at once; further ones are answered with a problem. */
 const maxCounterCalls = 100
 
-/** @param send sends a report. The operator may miss an `isOptional` one if it does not read in time. */
+/**
+ * Answers the requests of one session.
+ *
+ * @param send sends a report. The operator may miss an `isOptional` one if it does not read in time.
+ */
 export function createRequestHandler(
   parts: RequestParts,
   send: (report: ProcessReport, isOptional: boolean) => void,
-): RequestHandler {
-  const { limiter, recording, rules, clock, show, slot, allowTap, maxTapped, worker, random } = parts
+) {
+  const { limiter, recording } = parts
   const whatIfs = createWhatIfHandler(parts, send)
   let counterCalls = 0
   const subscriptions = createSubscriptions({
-    rules,
-    clock,
-    show,
-    slot,
-    allowTap,
-    maxTapped,
-    worker,
-    random,
+    ...parts,
     always: recording && toObserver(recording),
     onReport: report => send(toWatchMessage(report), true),
   })
@@ -75,7 +64,8 @@ export function createRequestHandler(
   }
 
   return {
-    handle(request) {
+    /** Never throws: a failure is answered. */
+    handle(request: OperatorRequest): void {
       if (whatIfs.handle(request)) return
       if (request.case === 'subscribe') {
         const watch = toWatch(request.value)
@@ -88,7 +78,8 @@ export function createRequestHandler(
         send({ case: 'forgotten', value: { id } }, false)
       }
     },
-    close() {
+    /** Ends the subscriptions and a replay. Calls are still recorded. */
+    close(): void {
       subscriptions.clear()
       whatIfs.close()
     },

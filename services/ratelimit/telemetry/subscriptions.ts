@@ -8,14 +8,6 @@ import {
   type WatchReport,
 } from './watches.ts'
 
-/** The running subscriptions of the operator. Each ends after its `ttlMs` unless it is renewed. */
-interface Subscriptions {
-  /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
-  subscribe(request: SubscriptionRequest, ttlMs: number): boolean
-  unsubscribe(id: bigint): void
-  clear(): void
-}
-
 /** At most this many subscriptions run at once. */
 const maxSubscriptions = 200
 const reportIntervalMs = 1_000
@@ -37,8 +29,11 @@ export interface SubscriptionOptions extends WatchParts {
   readonly allowTap: boolean
 }
 
-/** Without a subscription no timer runs, and only the observer `always` is set. */
-export function createSubscriptions(options: SubscriptionOptions): Subscriptions {
+/**
+ * The running subscriptions of the operator. Each ends after its `ttlMs` unless it is renewed. Without a
+ * subscription no timer runs, and only the observer `always` is set.
+ */
+export function createSubscriptions(options: SubscriptionOptions) {
   const { slot, always, onReport, allowTap, clock, maxTapped, worker } = options
   const running = new Map<bigint, Running>()
   let timer: NodeJS.Timeout | undefined
@@ -66,7 +61,8 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
   }
 
   return {
-    subscribe(request, ttlMs) {
+    /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
+    subscribe(request: SubscriptionRequest, ttlMs: number): boolean {
       const endMs = clock.monotonicMs() + ttlMs
       const known = running.get(request.id)
       if (known !== undefined) {
@@ -86,10 +82,10 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
       observe()
       return true
     },
-    unsubscribe(id) {
+    unsubscribe(id: bigint): void {
       if (running.delete(id)) observe()
     },
-    clear() {
+    clear(): void {
       running.clear()
       observe()
     },

@@ -20,14 +20,6 @@ export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
   readonly clock: { nowMs(): number }
 }
 
-/** Answers the requests for what-ifs in one session. */
-interface WhatIfHandler {
-  /** Returns false for a request of another kind. Never throws. */
-  handle(request: OperatorRequest): boolean
-  /** Closes the recording that is open, if any. */
-  close(): void
-}
-
 /** The configuration of a what-if may have at most this many bytes, uncompressed. */
 const maxResourceBytes = 10 * 1024 * 1024
 const progressStep = 0.05
@@ -51,11 +43,15 @@ interface Opened {
 
 type Value<Case> = (OperatorRequest & { case: Case })['value']
 
-/** @param send sends a report. The operator may miss an `isOptional` one if it does not read in time. */
+/**
+ * Answers the requests for what-ifs in one session.
+ *
+ * @param send sends a report. The operator may miss an `isOptional` one if it does not read in time.
+ */
 export function createWhatIfHandler(
   parts: WhatIfParts,
   send: (report: ProcessReport, isOptional: boolean) => void,
-): WhatIfHandler {
+) {
   const { recording, seal, clock, show, rules, replaySettings } = parts
   let opened: Opened | undefined
 
@@ -188,7 +184,8 @@ export function createWhatIfHandler(
   }
 
   return {
-    handle(request) {
+    /** Returns false for a request of another kind. Never throws. */
+    handle(request: OperatorRequest): boolean {
       const { case: kind, value } = request
       if (kind === 'openRecording') open(value)
       else if (kind === 'readPart') void answer(value.id, 'part', () => readNext(value))
@@ -198,7 +195,8 @@ export function createWhatIfHandler(
       else return false
       return true
     },
-    close() {
+    /** Closes the recording that is open, if any. */
+    close(): void {
       if (opened !== undefined) close(opened.name)
     },
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { DecisionRequest } from '../../limiter/decision.ts'
-import { type CallRecording, createCallRecording, type RecordingLimits } from './call-recording.ts'
+import { CallRecording } from './call-recording.ts'
 import type { ReadStep, RecordedCall } from './generation.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 200)
@@ -19,8 +19,8 @@ const call: fc.Arbitrary<DecisionRequest> = fc.record({
 })
 
 /** Opens a recording, and a function that records calls at whole seconds. */
-function openRecording(bytes: number, limits?: RecordingLimits) {
-  const recording = createCallRecording(bytes, 0, limits)
+function openRecording(bytes: number, limits?: ConstructorParameters<typeof CallRecording>[2]) {
+  const recording = new CallRecording(bytes, 0, limits)
   return Object.assign(recording, {
     at: (request: DecisionRequest, second: number) => recording.record(request, second * 1000),
   })
@@ -100,7 +100,7 @@ test('a busy key takes one record a second', () => {
 })
 
 test('beyond the memory, times become whole seconds before keys are halved, and exact again later', () => {
-  const recording = createCallRecording(256 * 1024, 0, { callsPerSecond: 100_000, seconds: 10 })
+  const recording = new CallRecording(256 * 1024, 0, { callsPerSecond: 100_000, seconds: 10 })
   let second = 0
   const each = (calls: number) => {
     for (let call = 0; call < calls; call++) {
@@ -119,7 +119,7 @@ test('beyond the memory, times become whole seconds before keys are halved, and 
 })
 
 test('a recording is whole until calls are overwritten, and begins with the process', () => {
-  const recording = createCallRecording(64 * 1024, 7)
+  const recording = new CallRecording(64 * 1024, 7)
   recording.record(request('alice'), 9_500)
   assert.deepEqual([recording.of('shop').fromSeconds, recording.of('shop').isWhole], [7, true])
   for (let call = 0; call < 50_000; call++) recording.record(request(`user ${call}`), 10_000 + call * 1000)

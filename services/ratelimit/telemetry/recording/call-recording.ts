@@ -2,32 +2,6 @@ import type { DecisionRequest } from '../../limiter/decision.ts'
 import { countRecords, Generation, maxGenerationSeconds, type ReadStep } from './generation.ts'
 import { hasSampled } from './sampling.ts'
 
-/**
- * The latest calls, in fixed memory. Equal calls of one millisecond are one record of 12 bytes, and the text
- * of a call is stored once in each half of the memory. When one half is full, the other half, which has older
- * calls, is overwritten.
- *
- * If there are more calls than fit, their times are rounded down to whole seconds, so that a busy key takes
- * one record a second. If that does not suffice, or if there are more calls than the process has time to
- * record, half of the recorded keys are dropped, as often as necessary. A key is a descriptor with its
- * values. A hash chooses the keys, so that all calls of a key are recorded or none, in every process, and a
- * replay of a recorded key counts what the limiter counted.
- */
-export interface CallRecording {
-  /**
-   * @param nowMs the time by the clock of the process, which chooses the windows
-   * @param atMicros the time by the clock of the backend, if the backend decided about the call by its own
-   * clock
-   */
-  record(request: DecisionRequest, nowMs: number, atMicros?: number): void
-  /** The number of calls since the start of the process, recorded or not. */
-  readonly calls: number
-  /** The size of the recording's memory in bytes. */
-  readonly bytes: number
-  /** Returns the recorded calls of a domain. Calls that are recorded later are not among them. */
-  of(domain: string): RecordedCalls
-}
-
 export interface RecordedCalls {
   /** Unix time in whole seconds. Every call since then is recorded unless its key is not sampled. */
   readonly fromSeconds: number
@@ -52,7 +26,7 @@ export interface RecordedCalls {
   readonly ofDomain: number
 }
 
-export interface RecordingLimits {
+interface RecordingLimits {
   /** Half of the keys are dropped when one second has more recorded calls than this. */
   readonly callsPerSecond: number
   /** Less is recorded when one half of the memory would be full in fewer seconds than this. */
@@ -61,32 +35,42 @@ export interface RecordingLimits {
 
 const defaultLimits: RecordingLimits = { callsPerSecond: 20_000, seconds: 60 }
 
-/** @param startSeconds the start of the process, as Unix time */
-export function createCallRecording(
-  bytes: number,
-  startSeconds: number,
-  limits = defaultLimits,
-): CallRecording {
-  return new Recording(bytes, startSeconds, limits)
-}
-
-class Recording implements CallRecording {
+/**
+ * The latest calls, in fixed memory. Equal calls of one millisecond are one record of 12 bytes, and the text
+ * of a call is stored once in each half of the memory. When one half is full, the other half, which has older
+ * calls, is overwritten.
+ *
+ * If there are more calls than fit, their times are rounded down to whole seconds, so that a busy key takes
+ * one record a second. If that does not suffice, or if there are more calls than the process has time to
+ * record, half of the recorded keys are dropped, as often as necessary. A key is a descriptor with its
+ * values. A hash chooses the keys, so that all calls of a key are recorded or none, in every process, and a
+ * replay of a recorded key counts what the limiter counted.
+ */
+export class CallRecording {
+  /** The size of the recording's memory in bytes. */
   readonly bytes: number
   readonly #startSeconds: number
   readonly #limits: RecordingLimits
   #newer: Generation | undefined
   #older: Generation | undefined
   #generations = 0
+  /** The number of calls since the start of the process, recorded or not. */
   calls = 0
   #second = 0
   #recordedInSecond = 0
 
-  constructor(bytes: number, startSeconds: number, limits: RecordingLimits) {
+  /** @param startSeconds the start of the process, as Unix time */
+  constructor(bytes: number, startSeconds: number, limits: RecordingLimits = defaultLimits) {
     this.bytes = bytes
     this.#startSeconds = startSeconds
     this.#limits = limits
   }
 
+  /**
+   * @param nowMs the time by the clock of the process, which chooses the windows
+   * @param atMicros the time by the clock of the backend, if the backend decided about the call by its own
+   * clock
+   */
   record(request: DecisionRequest, nowMs: number, atMicros?: number): void {
     this.calls += 1
     const nowSeconds = Math.floor(nowMs / 1000)
@@ -104,6 +88,7 @@ class Recording implements CallRecording {
     this.#replaceFull(current, nowSeconds).record(request, nowMs, aheadMicros)
   }
 
+  /** Returns the recorded calls of a domain. Calls that are recorded later are not among them. */
   of(domain: string): RecordedCalls {
     const generations = this.#readable()
     for (const generation of generations) generation.freeze()

@@ -13,7 +13,7 @@ import { parseConfig, parseEntries } from '../../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../../stats/limit-stats.ts'
 import { createStats } from '../../stats/stats.ts'
 import { createPartCipher, readPart, takePart } from './call-parts.ts'
-import { type CallRecording, createCallRecording, type RecordingLimits } from './call-recording.ts'
+import { CallRecording } from './call-recording.ts'
 import { MergedCalls, type ReplayedCalls } from './merged-calls.ts'
 import { replay } from './replay.ts'
 import { type CountedHits, RuleHits, type RuleHitsEstimate } from './rule-hits.ts'
@@ -37,7 +37,7 @@ interface Load {
 }
 
 interface Recorder {
-  readonly limits?: RecordingLimits
+  readonly limits?: ConstructorParameters<typeof CallRecording>[2]
   /** Returns the number of the process that decides a call; undefined for a call that is not recorded. */
   readonly processOf?: (call: number) => number | undefined
 }
@@ -62,7 +62,7 @@ async function decideAll(
   const descriptors = [{ ...rule, rateLimit: { ...rule.rateLimit, algorithm, countRejected } }]
   const { attach } = limitStats
   const rules = compile([{ ...config, descriptors }], { mergeDomainConfigs: false, attach })
-  const recordings = [0, 1, 2].map(() => createCallRecording(16 * 1024 * 1024, startMs / 1000, limits))
+  const recordings = [0, 1, 2].map(() => new CallRecording(16 * 1024 * 1024, startMs / 1000, limits))
   const byKey = new Map<string, { allowed: number; refused: number }>()
   const observer: DecisionObserver = {
     decided(request, _, statuses, decidedMs) {
