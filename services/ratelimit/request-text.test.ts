@@ -19,12 +19,14 @@ const cases: readonly (readonly [DecisionRequest, string])[] = [
       descriptors: [
         { entries: [user], hitsAddend: 0, limit: { requestsPerUnit: 5, unit: 'minute' } },
         { entries: [], limit: { requestsPerUnit: 1, unit: undefined } },
+        { entries: [], hitsAddend: 3, givesBack: true },
       ],
       hitsAddend: 0,
     },
     'domain:"d" descriptors:{entries:{key:"user" value:"al\\"ice"} ' +
       'limit:{requests_per_unit:5 unit:MINUTE} hits_addend:{value:0}} ' +
-      'descriptors:{limit:{requests_per_unit:1 unit:UNKNOWN}}',
+      'descriptors:{limit:{requests_per_unit:1 unit:UNKNOWN}} ' +
+      'descriptors:{hits_addend:{value:3} is_negative_hits:true}',
   ],
 ]
 

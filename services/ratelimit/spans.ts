@@ -76,7 +76,7 @@ function* formatParts({ domain, descriptors, hitsAddend }: DecisionRequest): Gen
   if (hitsAddend !== 0) yield ` hits_addend:${hitsAddend}`
 }
 
-function* formatDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): Generator<string> {
+function* formatDescriptor({ entries, limit, hitsAddend, givesBack }: DescriptorRequest): Generator<string> {
   let space = ''
   for (const { key, value } of entries) {
     yield `${space}entries:{key:${quote(key, maxTextChars)} value:${quote(value, maxTextChars)}}`
@@ -87,5 +87,9 @@ function* formatDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): G
     yield `${space}limit:{requests_per_unit:${limit.requestsPerUnit} unit:${unit}}`
     space = ' '
   }
-  if (hitsAddend !== undefined) yield `${space}hits_addend:{value:${hitsAddend}}`
+  if (hitsAddend !== undefined) {
+    yield `${space}hits_addend:{value:${hitsAddend}}`
+    space = ' '
+  }
+  if (givesBack) yield `${space}is_negative_hits:true`
 }

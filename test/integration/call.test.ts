@@ -38,6 +38,7 @@ test('tollway call reports the decision and the health of a running service', as
     const over = await ask('-e', 'user=alice', '--hits', '3')
     assert.equal(over.code, 1)
     assert.match(over.out, /user=alice +OVER_LIMIT +3\/year +0 +\d+s\n\nOVER_LIMIT\n$/)
+    assert.match((await ask('-e', 'user=alice', '--hits', '9', '--give-back')).out, /3\/year +3 /)
     assert.match((await ask('-e', 'user=bob', '-o', 'yaml')).out, /^overallCode: OK$/m)
   })
 

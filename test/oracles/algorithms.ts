@@ -3,7 +3,10 @@
  * window that ever was.
  */
 export interface Oracle {
-  /** Returns whether the hits are admitted. Adds them if `adds`, also rejected ones if `countRejected`. */
+  /**
+   * Returns whether the hits are admitted. Adds them if `adds`, also rejected ones if `countRejected`. Negative
+   * hits are given back.
+   */
   call(call: OracleCall, adds: boolean): boolean
   clone(): Oracle
 }
@@ -36,10 +39,15 @@ export function tokenBucket(window: number, before = { missing: 0n, at: Number.N
     call(call, adds) {
       const { now, hits, limit, burst } = call
       if (adds && now < at) at = now
-      if (limit === 0) return false
       const since = now > at && missing > 0n ? BigInt(now - at) : 0n
       const drained = missing - since * BigInt(limit)
       const left = drained > 0n ? drained : 0n
+      if (hits < 0) {
+        const owed = left + BigInt(hits) * BigInt(window)
+        if (left > 0n) [missing, at] = [owed > 0n ? owed : 0n, now]
+        return true
+      }
+      if (limit === 0) return false
       const admitted = left + BigInt(hits) * BigInt(window) <= BigInt(burst) * BigInt(window)
       const more = added(call, admitted, (mostMissing - left) / BigInt(window))
       if (adds && more > 0n) [missing, at] = [left + more * BigInt(window), now]
@@ -57,15 +65,18 @@ export function slidingWindow(
   return {
     clone: () => slidingWindow(window, { counts: new Map(counts), last }),
     call(call, adds) {
-      const { now, hits, limit } = call
+      const { now, limit } = call
       const place = Math.floor(now / window)
       const shift = Math.max(0, last - place)
       const count = (number: number) => counts.get(number + shift) ?? 0n
       const weight = BigInt((place + 1) * window - now)
+      const given = BigInt(Math.min(-call.hits, Number(count(place))))
+      const hits = call.hits < 0 ? 0 : call.hits
       const used = count(place - 1) * weight + (count(place) + BigInt(hits)) * BigInt(window)
-      const admitted = hits <= limit && used <= BigInt(limit) * BigInt(window)
-      const more = added(call, admitted, mostHits - count(place))
-      if (adds && (more > 0n || shift > 0)) {
+      const fits = hits <= limit && used <= BigInt(limit) * BigInt(window)
+      const admitted = call.hits < 0 || fits
+      const more = call.hits < 0 ? -given : added(call, admitted, mostHits - count(place))
+      if (adds && (more !== 0n || shift > 0)) {
         const current = count(place) + more
         counts = new Map([
           [place - 1, count(place - 1)],

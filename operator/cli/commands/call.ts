@@ -41,6 +41,7 @@ const options = {
     max: maxHits,
     help: 'the hits of the call for each descriptor; 0 reads the counters without a hit',
   }),
+  'give-back': toggle({ help: 'give the hits back instead of counting them' }),
   health: toggle({ help: 'only check whether the service accepts calls' }),
   http: textOr(defaultAddress, { placeholder: 'URL', help: 'the HTTP port of the service' }),
   grpc: optionalText({
@@ -88,7 +89,7 @@ tollway try explains a decision and counts nothing.`,
     }
     if (values.service !== undefined) throw new UsageError('--service requires --grpc')
     if (!URL.canParse(http)) throw new UsageError(`--http ${http}: must be a URL, such as ${defaultAddress}`)
-    const wanted = health || requestBody(domain, entries, values.hits)
+    const wanted = health || requestBody(domain, entries, values.hits, values['give-back'])
     const [path, body] = wanted === true ? ['/healthcheck', undefined] : ['/json', wanted]
     const answer = await retryUntilAnswered(() => requestAnswer(new URL(path, http), body), waitMs)
     if ('problem' in answer) throw new Error(`${http}: ${answer.problem}`)
@@ -103,11 +104,19 @@ tollway try explains a decision and counts nothing.`,
 }
 
 /** Returns the JSON of a RateLimitRequest. */
-function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
+function requestBody(
+  domain: string | undefined,
+  entries: readonly string[],
+  hits: number,
+  isNegativeHits: boolean,
+): string {
   requireOption('--domain', domain)
   // The hits are sent in each descriptor: the service counts a hitsAddend of 0 there as 0, but one in the
   // request as 1.
-  const descriptors = requireEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
+  const descriptors = requireEntries(entries).map(each => ({
+    ...{ entries: each, hitsAddend: `${hits}` },
+    ...(isNegativeHits && { isNegativeHits }),
+  }))
   return JSON.stringify({ domain, descriptors })
 }
 

@@ -7,7 +7,8 @@ import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
  */
 export interface Counters {
   /**
-   * Adds each hit to its counter and returns the counters' values right after, in the order of the batch.
+   * Adds each hit to its counter and returns the counters' values right after, in the order of the batch. Hits
+   * that are given back are taken from the counter also in a batch that is over a limit.
    *
    * Each addition is atomic among all processes that share the backend. A key that occurs twice in a batch is
    * counted twice, in order. Adding 0 only reads: it neither creates a counter nor prolongs one. No hit is
@@ -35,6 +36,11 @@ export interface Counters {
    */
   findObstacle?(keyPrefix: string): Promise<string>
   /**
+   * Opens a channel between all processes that share the backend. Left out, or undefined, if the backend has
+   * no channels.
+   */
+  openChannel?(name: string, listener: ChannelListener): Channel | undefined
+  /**
    * Whether the backend answers. False until its first answer; always true for a backend within the process.
    */
   readonly healthy: boolean
@@ -46,16 +52,33 @@ export interface Counters {
   close(): Promise<void>
 }
 
+/** Sends texts to all processes that have opened the channel, including this one. */
+export interface Channel {
+  /** Each text arrives at most once. It is lost where the channel is interrupted. */
+  publish(messages: readonly string[]): void
+}
+
+export interface ChannelListener {
+  onMessage(message: string): void
+  /** Called when the channel is open, at first and after each interruption: earlier messages may be lost. */
+  onGap(): void
+}
+
 type Admit = (checks: readonly LimitCheck[]) => readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>
 
 export interface Hit {
   /** The whole key, including the start of the window. */
   readonly key: string
   /**
-   * An integer from -(2^53-1) to 2^53-1. Only an operator's change of a counter is negative. A counter in
-   * memcached does not fall below 0; in any other backend it may become negative.
+   * An integer from -(2^53-1) to 2^53-1. A negative number gives hits back: the counter does not fall below
+   * 0.
    */
   readonly hits: number
+  /**
+   * Whether negative hits may make the counter negative, which grants hits beyond the limit. Only an
+   * operator's change of a counter does; a counter in memcached does not fall below 0 even then.
+   */
+  readonly grants?: boolean
   /**
    * The seconds of the limit's unit: an integer, at least 1. The counter is kept for at least that long after
    * its first hit. The windows of two units may begin in the same second and then share a key: a hit with the

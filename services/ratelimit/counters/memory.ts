@@ -54,11 +54,12 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     const { key, hits, expirySeconds } = hit
     const counter = counters.get(key, nowSeconds)
     if (counter !== undefined) {
-      counter.count = Math.min(maxCount, counter.count + hits)
+      const least = hits < 0 && !hit.grants ? Math.min(0, counter.count) : Number.NEGATIVE_INFINITY
+      counter.count = Math.min(maxCount, Math.max(least, counter.count + hits))
       if (hits > 0 && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
       return counter.count
     }
-    if (hits === 0) return 0
+    if (hits === 0 || (hits < 0 && !hit.grants)) return 0
     counters.set(key, { count: hits, expiresAt: findExpiry(hit, nowSeconds), expirySeconds }, nowSeconds)
     return hits
   }
@@ -70,7 +71,8 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const admit = createMemoryAdmission({
     clock,
     maxKeys,
-    count: (check, hits) => addOne({ ...check, hits }, clock.monotonicMs() / 1000),
+    // The admission never takes more than there is, unless it grants hits.
+    count: (check, hits) => addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000),
   })
 
   // The size is a field, because V8 would keep an object with an accessor as a slow hash table.

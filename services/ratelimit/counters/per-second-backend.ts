@@ -1,6 +1,6 @@
 import type { LimitCheck } from './admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from './batching/split-batch.ts'
-import type { Counters, Hit } from './counters.ts'
+import type { Channel, ChannelListener, Counters, Hit } from './counters.ts'
 
 type AdmittingCounters = Counters & Pick<Required<Counters>, 'admit'>
 
@@ -58,6 +58,10 @@ export class PerSecondCounters implements AdmittingCounters {
 
   async findObstacle(keyPrefix: string): Promise<string> {
     return (await this.#main.findObstacle?.(keyPrefix)) ?? ''
+  }
+
+  openChannel(name: string, listener: ChannelListener): Channel | undefined {
+    return this.#main.openChannel?.(name, listener)
   }
 
   async close(): Promise<void> {

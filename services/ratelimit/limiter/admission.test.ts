@@ -74,7 +74,8 @@ function open(
     const descriptors = text.split(' ').map(part => {
       const [pair = '', hits] = part.split('#')
       const [key = '', value = ''] = pair.split('=')
-      return { entries: [{ key, value }], ...(hits !== undefined && { hitsAddend: Number(hits) }) }
+      const hitsAddend = hits === undefined ? undefined : Math.abs(Number(hits))
+      return { entries: [{ key, value }], hitsAddend, givesBack: hits?.startsWith('-') === true }
     })
     return await limiter.decide({ domain: 'd', descriptors, hitsAddend: 0 })
   }
@@ -103,6 +104,47 @@ test('a token bucket admits a burst, and then as fast as it drains', async () =>
   assert.deepEqual(statuses, [{ over: false, remaining: 1, limit: currentLimit }])
   assert.equal(calls[0]?.[0]?.key, 'd_user_a_TokenBucket:60')
   assert.equal((await decide('user=a#5')).statuses[0]?.limit?.resetSeconds, undefined)
+})
+
+for (const algorithm of ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const) {
+  test(`hits are given back to a ${algorithm}: never rejected, never below 0, in no statistics`, async () => {
+    const rateLimit = limit({ algorithm, requestsPerUnit: 3 })
+    const { decide, codes, statOf } = open([makeRule('user', { rateLimit })])
+    assert.equal(await codes('user=a', 3), 'OK OK OK')
+    assert.deepEqual((await decide('user=a#-2')).statuses[0]?.remaining, 2)
+    assert.equal(await codes('user=a', 3), 'OK OK OVER')
+    // A FixedWindow has counted the rejected hit.
+    assert.equal(await codes('user=a#-1', 2), 'OK OK')
+    assert.equal((await decide('user=a#-9')).statuses[0]?.remaining, 3)
+    assert.equal(await codes('user=a#4', 1), 'OVER')
+    assert.deepEqual(
+      [statOf('user.total_hits'), statOf('user.over_limit')],
+      [10, algorithm === 'FixedWindow' ? 2 : 5],
+    )
+  })
+}
+
+test('a descriptor that gives hits back does not vote, and keeps what it gave if another is over', async () => {
+  const rules = [
+    makeRule('quota', { quotaMode: true, rateLimit: limit({ requestsPerUnit: 1 }) }),
+    makeRule('other', { rateLimit: limit({ requestsPerUnit: 1 }) }),
+  ]
+  const { codes, decide } = open(rules, {}, { allOrNothing: true })
+  assert.equal(await codes('quota=a other=a', 2), 'OK OVER')
+  assert.equal(await codes('quota=a#-1 other=a', 1), 'OVER')
+  assert.equal((await decide('quota=a#0')).statuses[0]?.remaining, 1)
+  const alone = open(rules)
+  assert.equal(await alone.codes('quota=a', 2), 'OK OVER')
+  assert.equal(await alone.codes('quota=a quota=b#-1', 1), 'OVER', 'the only quota that votes is over')
+})
+
+test('a failure rejects no call that gives hits back, except in the mode error', async () => {
+  for (const mode of ['allow', 'deny', 'local'] as const) {
+    for (const rateLimit of [limit(), bucket]) {
+      const { codes } = open([makeRule('user', { rateLimit })], { mode, failure: 'away' })
+      assert.equal(await codes('user=a#-1', 1), 'OK', mode)
+    }
+  }
 })
 
 test('a sliding window remembers the window before', async () => {

@@ -7,7 +7,7 @@ import { expirySeconds, maxResetSeconds, secondsUntilReset, windowStart } from '
 import type { LimitStats } from '../stats/limit-stats.ts'
 import { appendItem } from './append-item.ts'
 import { decide, nearLimitThreshold } from './decide.ts'
-import type { DecisionRequest, DescriptorDecision } from './decision.ts'
+import { countHits, type DecisionRequest, type DescriptorDecision } from './decision.ts'
 import type { DescriptorMatch, Matches } from './match-request.ts'
 
 /**
@@ -58,7 +58,7 @@ export function prepareChecks(request: DecisionRequest, matches: Matches, option
   for (let descriptorIndex = 0; descriptorIndex < matches.length; descriptorIndex++) {
     const match = matches[descriptorIndex]
     if (match === undefined || match.limit.unlimited) continue
-    const addend = request.descriptors[descriptorIndex]?.hitsAddend ?? Math.max(1, request.hitsAddend)
+    const addend = countHits(request, descriptorIndex)
     if (needsAdmission(match, options.allOrNothing)) {
       admissions = appendItem(admissions, prepareAdmission(match, descriptorIndex, addend, options))
     } else hits = appendItem(hits, toHit(match, addend, options))
@@ -166,7 +166,8 @@ export function recordAdmission(
     const [check, outcome] = [checks[index] as LimitCheck, outcomes[index] as LimitOutcome]
     record(limit, check, outcome, options.nearLimitRatio)
     const resetSeconds = findResetSeconds(limit, check, outcome, options.nowSeconds)
-    return { limit, outcome, resetSeconds, delays: delaysNext(check, outcome, checks, outcomes) }
+    const delays = delaysNext(check, outcome, checks, outcomes)
+    return { limit, outcome, resetSeconds, delays, givesBack: check.hits < 0 }
   })
   const [first] = descriptorIndexes
   if (first !== undefined && descriptorIndexes.every(descriptorIndex => descriptorIndex === first)) {
@@ -190,6 +191,8 @@ interface Verdict {
   readonly resetSeconds: number | undefined
   /** Whether the limit would reject the same call if the caller sent it again at once after a rejection. */
   readonly delays: boolean
+  /** Whether the call gives hits back to the limit, which then does not vote on the call. */
+  readonly givesBack: boolean
 }
 
 /**
@@ -208,7 +211,7 @@ function delaysNext(
 }
 
 /**
- * Updates the statistics of one limit. If the limit admits a call that another limit rejects, its statistics
+ * Updates the statistics of one limit, except for hits that are given back. If the limit admits a call that another limit rejects, its statistics
  * include the hits, even if its counter does not.
  */
 function record(
@@ -218,6 +221,7 @@ function record(
   ratio: number,
 ) {
   const { hits, burst: capacity } = check
+  if (hits < 0) return
   stats.totalHits += hits
   stats.calls += 1
   if (!outcome.admitted) {
@@ -270,7 +274,7 @@ function decideDescriptor(verdicts: readonly Verdict[], quotaMode: boolean): Adm
       remaining: Math.max(0, outcome.remaining),
       limit: { name, requestsPerUnit, unit, resetSeconds },
     },
-    quota: verdicts.some(isQuota),
+    quota: verdicts.some(verdict => isQuota(verdict) && !verdict.givesBack),
     overByQuota: over && rejecting.every(isQuota),
     verdicts,
     hidden: limit.headers === false,

@@ -1,5 +1,5 @@
 import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
-import { toReadOnly } from '../counters/batching/split-batch.ts'
+import { withoutCounting } from '../counters/batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/request.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
@@ -52,6 +52,8 @@ export interface CountingOptions {
   readonly onSuccess: () => void
   /** Called once for each call whose hits could not be counted. */
   readonly onFailure: (error: Error) => void
+  /** Called with the keys of counters to which hits were given back, if there is a cache. */
+  readonly onGivenBack?: (keys: readonly string[]) => void
 }
 
 export function createCounting(options: CountingOptions): Counting {
@@ -75,7 +77,7 @@ export function createCounting(options: CountingOptions): Counting {
     ask: checks => counters.admit?.(checks) ?? Promise.reject(new CountersError(cannotAdmit)),
     cacheOver: cacheRejection,
     allowed: ({ burst }) => ({ admitted: true, remaining: burst, waitSeconds: 0 }),
-    denied: () => ({ admitted: false, remaining: 0, waitSeconds: undefined }),
+    denied: ({ hits }) => ({ admitted: hits < 0, remaining: 0, waitSeconds: undefined }),
     locally: checks => local.admit?.(checks.map(check => takeShare(check, localShare))) ?? [],
   })
 
@@ -85,14 +87,14 @@ export function createCounting(options: CountingOptions): Counting {
       let next = 0
       return isCached.map(cached => (cached ? overLimitCached : (values[next++] ?? maxCount)))
     }
-    const values = addHits(stopWhenOver ? others.map(toReadOnly) : others, nowSeconds)
+    const values = addHits(stopWhenOver ? others.map(withoutCounting) : others, nowSeconds)
     return values instanceof Promise ? values.then(join) : join(values)
   }
 
   return {
     add(batch, nowSeconds) {
       if (cache === undefined) return addHits(batch, nowSeconds)
-      const isCached = batch.map(({ key }) => cache.has(key, nowSeconds))
+      const isCached = batch.map(({ key, hits }) => hits >= 0 && cache.has(key, nowSeconds))
       if (!isCached.includes(true)) return addHits(batch, nowSeconds)
       return isCached.includes(false)
         ? addUncached(batch, isCached, nowSeconds)
@@ -123,14 +125,32 @@ interface CountingOperation<Item, Value> {
   locally(items: readonly Item[]): Answers<Value>
 }
 
+/** What adding hits and admitting a call have in common. */
+type Keyed = Pick<Hit, 'key' | 'hits'>
+
+function isGivenBack({ hits }: Keyed): boolean {
+  return hits < 0
+}
+
 /** Returns a function that asks the backend, caches its answer, and applies the failure mode. */
-function createOperation<Item, Value>(
-  { cache, mode, onSuccess, onFailure }: CountingOptions,
+function createOperation<Item extends Keyed, Value>(
+  { cache, mode, onSuccess, onFailure, onGivenBack = () => {} }: CountingOptions,
   asking: CountingOperation<Item, Value>,
 ): (items: readonly Item[], nowSeconds: number) => Answers<Value> {
   function cached(items: readonly Item[], values: readonly Value[], nowSeconds: number): readonly Value[] {
-    if (cache !== undefined) asking.cacheOver(cache, items, values, nowSeconds)
+    if (cache !== undefined && !dropGivenBack(items)) asking.cacheOver(cache, items, values, nowSeconds)
     return values
+  }
+
+  /**
+   * Drops the keys from the cache to whose counters a call gives hits back; returns whether there are any.
+   */
+  function dropGivenBack(items: readonly Item[]): boolean {
+    if (cache === undefined || !items.some(isGivenBack)) return false
+    const keys = items.filter(isGivenBack).map(({ key }) => key)
+    for (const key of keys) cache.delete(key)
+    onGivenBack(keys)
+    return true
   }
 
   function withoutBackend(error: Error, items: readonly Item[]): Answers<Value> {
@@ -147,14 +167,17 @@ function createOperation<Item, Value>(
     return answers.then(
       values => {
         onSuccess()
-        // If an operator changed a counter during the call, the values may be older than the change and are
-        // not cached.
-        return cache?.deletions === deletions ? cached(items, values, nowSeconds) : values
+        // If a counter was changed during the call, the values may be older than the change and are not cached.
+        if (cache?.deletions === deletions) return cached(items, values, nowSeconds)
+        dropGivenBack(items)
+        return values
       },
       (error: Error) => {
         // A malformed key comes from the call and is no failure of the backend, so the failure mode does not
         // apply.
         if (error instanceof MalformedKeyError) throw error
+        // The backend may have counted the call.
+        dropGivenBack(items)
         return withoutBackend(error, items)
       },
     )
@@ -220,12 +243,12 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
  * number of deletions, so that no rejection from before an operator changed a counter is found.
  *
  * Undefined if there is nothing to cache: for a fixed window, for several limits, whose answer needs the
- * state of each, for a limit in shadow mode or with `countRejected`, and for a call of 0 hits.
+ * state of each, for a limit in shadow mode or with `countRejected`, and for a call that adds no hits.
  */
 function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
   if (check === undefined || others.length > 0 || check.algorithm === 'FixedWindow') return undefined
   const { key, limit, burst, hits, shadow, countRejected } = check
-  return hits === 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
+  return hits <= 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
 /**

@@ -22,11 +22,21 @@ export interface DescriptorRequest {
   readonly entries: readonly DescriptorEntry[]
   /** An integer from 0 to 2^53-1; 0 only reads. */
   readonly hitsAddend?: number | undefined
+  /** Whether the hits are given back instead of counted. */
+  readonly givesBack?: boolean | undefined
   /**
    * The limit that the caller sent, instead of the configured one. `unit` is undefined if the caller sent no
    * known unit.
    */
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
+}
+
+/** Returns the hits of a descriptor, as a negative number if it gives them back. */
+export function countHits({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
+  const descriptor = descriptors[index]
+  const hits = descriptor?.hitsAddend ?? Math.max(1, hitsAddend)
+  // Subtracts from 0, because a negated 0 would be -0.
+  return descriptor?.givesBack ? 0 - hits : hits
 }
 
 export interface RateLimitDecision {

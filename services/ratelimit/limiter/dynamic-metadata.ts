@@ -19,11 +19,12 @@ export function buildDynamicMetadata(request: DecisionRequest, ofPassed: readonl
   }
 }
 
-function describe({ entries, limit, hitsAddend }: DescriptorRequest): JsonObject {
+function describe({ entries, limit, hitsAddend, givesBack }: DescriptorRequest): JsonObject {
   return {
     entries: entries.map(({ key, value }) => `${key}=${value}`),
     ...(limit && { limit: protobufText(limit) }),
     ...(hitsAddend !== undefined && { hitsAddend }),
+    ...(givesBack && { isNegativeHits: true }),
   }
 }
 

@@ -188,13 +188,11 @@ export class RuleLimiter implements Limiter {
       }
       let status = noLimit
       if (found !== undefined) {
-        status = this.#record(
-          found.limit,
-          checks.hits[hitIndex]?.hits ?? 0,
-          values[hitIndex] ?? maxCount,
-          nowSeconds,
-        )
+        const hits = checks.hits[hitIndex]?.hits ?? 0
+        const after = values[hitIndex] ?? maxCount
         hitIndex += 1
+        if (hits < 0) return statusAfterReturn(found.limit, after, nowSeconds)
+        status = this.#record(found.limit, hits, after, nowSeconds)
       }
       // In the global quota mode, a descriptor without a limit is a quota too.
       const quota = quotaMode || found?.limit.quotaMode === true
@@ -233,17 +231,30 @@ export class RuleLimiter implements Limiter {
 }
 
 /**
- * Records the hits of a call in the statistics before they are counted. As in envoyproxy/ratelimit, hits of a
- * call that fails are included.
+ * Returns the decision for a descriptor that gives hits back: it rejects no call, does not vote on it, and
+ * changes no statistics of the limit.
+ */
+function statusAfterReturn(limit: Limit<LimitStats>, after: number, nowSeconds: number): DescriptorDecision {
+  const { requestsPerUnit, unit, name } = limit
+  const resetSeconds = secondsUntilReset(nowSeconds, limit)
+  const remaining = Math.max(0, requestsPerUnit - after)
+  return { over: false, remaining, limit: { name, requestsPerUnit, unit, resetSeconds } }
+}
+
+/**
+ * Records the hits of a call in the statistics before they are counted, except those that are given back. As
+ * in envoyproxy/ratelimit, hits of a call that fails are included.
  */
 function recordHits(matches: Matches, hits: readonly Hit[], allOrNothing: boolean): void {
   if (hits.length === 0) return
   let hitIndex = 0
   for (const match of matches) {
     if (match === undefined || match.limit.unlimited || needsAdmission(match, allOrNothing)) continue
-    match.limit.stats.totalHits += hits[hitIndex]?.hits ?? 0
-    match.limit.stats.calls += 1
+    const counted = hits[hitIndex]?.hits ?? 0
     hitIndex += 1
+    if (counted < 0) continue
+    match.limit.stats.totalHits += counted
+    match.limit.stats.calls += 1
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Counters, CountersError } from '../counters/counters.ts'
+import { type ChannelListener, type Counters, CountersError, type Hit } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
 import { parseYaml } from '../rules/yaml/parse-yaml.ts'
@@ -43,6 +43,36 @@ function open(settings: Partial<LimiterSettings>, more: Partial<Counters> = {}) 
   const parts = { rules: () => rules, counters, stats, limitStats, clock, random: () => 0, errors }
   return { limiter: openLimiter({ ...plain, ...settings }, parts), stats, failures }
 }
+
+test('hits that are given back drop the key from the local cache of every process', async () => {
+  const counters = createMemoryCounters({ clock })
+  const published: string[] = []
+  const listeners: ChannelListener[] = []
+  const openChannel: Counters['openChannel'] = (name, listener) => {
+    assert.equal(name, 'p_tollway-changed-counters')
+    listeners.push(listener)
+    return { publish: keys => void published.push(...keys) }
+  }
+  const settings = { localCacheBytes: 1, cacheKeyPrefix: 'p_' }
+  const add = (batch: readonly Hit[]) => Promise.resolve(counters.add(batch))
+  const [first, second] = [open(settings, { add, openChannel }), open(settings, { add, openChannel })]
+  const [descriptor] = request.descriptors
+  assert.ok(descriptor)
+  const back = { ...request, descriptors: [{ ...descriptor, hitsAddend: 2, givesBack: true }] }
+  const isOver = async ({ limiter }: typeof first) => (await limiter.decide(request)).over
+  assert.deepEqual([await isOver(first), await isOver(first), await isOver(second)], [false, true, true])
+  await first.limiter.decide({ ...back, descriptors: [{ ...descriptor, hitsAddend: 3, givesBack: true }] })
+  assert.equal(await isOver(second), true, 'the message has not arrived')
+  assert.equal(await isOver(first), false, 'its own cache no longer has the key')
+  assert.deepEqual(published, ['p_d_user_x_60'])
+  await first.limiter.decide(back)
+  listeners[1]?.onMessage('p_d_user_x_60')
+  assert.equal(await isOver(second), false)
+  assert.equal(await isOver(second), true)
+  await first.limiter.decide(back)
+  listeners[1]?.onGap()
+  assert.equal(await isOver(second), false)
+})
 
 const away: Partial<Counters> = { add: () => Promise.reject(new CountersError('CLUSTERDOWN')) }
 const failuresName = 'ratelimit.service.call.should_rate_limit.redis_error'

@@ -36,7 +36,7 @@ interface LimiterParts
     LimiterOptions,
     'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting' | 'observation'
   > {
-  readonly counters: Pick<Counters, 'add' | 'admit'>
+  readonly counters: Pick<Counters, 'add' | 'admit' | 'openChannel'>
   /** Is told of each call that the backend answered asynchronously or could not count. */
   readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
 }
@@ -45,7 +45,12 @@ interface LimiterParts
 export interface OpenedLimiter extends Limiter {
   /** Drops keys from the local cache, because their counters were changed. */
   forget(keys: readonly string[]): void
+  /** Drops keys from the local cache of every process that shares the backend. */
+  announce(keys: readonly string[]): void
 }
+
+/** The end of the name of the channel for keys whose counters were changed; `CACHE_KEY_PREFIX` begins it. */
+const changesChannel = 'tollway-changed-counters'
 
 /** Opens the limiter that the settings ask for, with these counters. */
 export function openLimiter(
@@ -55,9 +60,20 @@ export function openLimiter(
   const { clock, stats } = parts
   const failures = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
   const cache = settings.localCacheBytes > 0 ? openCache(settings.localCacheBytes, stats) : undefined
+  const forget = (keys: readonly string[]) => {
+    for (const key of keys) cache?.delete(key)
+  }
+  const channel =
+    cache &&
+    counters.openChannel?.(`${settings.cacheKeyPrefix}${changesChannel}`, {
+      onMessage: key => cache.delete(key),
+      onGap: () => cache.clear(),
+    })
+  const publish = (keys: readonly string[]) => channel?.publish(keys)
   const counting = createCounting({
     counters,
     cache,
+    onGivenBack: publish,
     stopWhenOver: settings.stopIncrementWhenOverLimit,
     mode: settings.backendFailureMode,
     local: localCounters(settings.backendFailureMode, clock),
@@ -73,8 +89,10 @@ export function openLimiter(
   const headerNames = settings.responseHeaders && !ietfHeaders ? { limit, remaining, reset } : undefined
   const limiter = new RuleLimiter({ ...settings, ...parts, counting, headerNames, ietfHeaders })
   return Object.assign(limiter, {
-    forget(keys: readonly string[]) {
-      for (const key of keys) cache?.delete(key)
+    forget,
+    announce(keys: readonly string[]) {
+      forget(keys)
+      publish(keys)
     },
   })
 }

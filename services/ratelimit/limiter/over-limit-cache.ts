@@ -38,7 +38,7 @@ export class OverLimitCache {
   #older = new Map<string, number>()
   #newerBytes = 0
   /**
-   * How often `delete` was called. A cached key that contains more than the key of its counter cannot be
+   * How often `delete` or `clear` was called. A cached key that contains more than the key of its counter cannot be
    * deleted by that key. Such a key includes this number, so that it is no longer found after the next
    * deletion.
    */
@@ -96,6 +96,15 @@ export class OverLimitCache {
     this.deletions += 1
     // `#until` moves the key that it finds to the newer generation.
     if (this.#until(key, 0) !== undefined) this.#deleteNewer(key)
+  }
+
+  clear(): void {
+    this.deletions += 1
+    this.#newer = new Map()
+    this.#older = new Map()
+    this.#newerBytes = 0
+    this.#newerSeconds = 0
+    this.#olderSeconds = 0
   }
 
   get counts(): OverLimitCacheCounts {

@@ -51,7 +51,18 @@ const values = String.raw`
   .split(/ \| |\n\s+/)
 
 const fields = [
-  ...['domain', 'descriptors', 'hitsAddend', 'hits_addend', 'entries', 'limit', 'key', 'value', 'unit'],
+  ...[
+    'domain',
+    'descriptors',
+    'hitsAddend',
+    'hits_addend',
+    'isNegativeHits',
+    'entries',
+    'limit',
+    'key',
+    'value',
+    'unit',
+  ],
   ...[
     'requestsPerUnit',
     'requests_per_unit',
@@ -77,6 +88,7 @@ const places = [
   '{"descriptors":[{"entries":[{"key":·}]}]}',
   '{"descriptors":[{"entries":[{"value":·}]}]}',
   '{"descriptors":[{"hitsAddend":·}]}',
+  '{"descriptors":[{"isNegativeHits":·}]}',
   '{"descriptors":[{"limit":·}]}',
   '{"descriptors":[{"limit":{"requestsPerUnit":·}}]}',
   '{"descriptors":[{"limit":{"unit":·}}]}',
@@ -117,6 +129,9 @@ const texts = [
   '{"descriptors":[{"limit":{"unit":null,"unit":1}}]}',
   '{"descriptors":[{"limit":{"unit":99,"unit":1}}]}',
   '{"descriptors":[{"hitsAddend":null,"hits_addend":null}]}',
+  '{"descriptors":[{"hitsAddend":"3","is_negative_hits":true}]}',
+  '{"descriptors":[{"isNegativeHits":true,"is_negative_hits":true}]}',
+  '{"descriptors":[{"isNegativeHits":truefalse}]}',
   '{"descriptors":[{"entries":null},{"entries":null}]}',
   '{"domain":"d"',
   '{"domain":"d",}',
@@ -227,6 +242,7 @@ const descriptor = object(
   member(['entries'], orAny(list(entry))),
   member(['limit'], orAny(limit)),
   member(['hitsAddend', 'hits_addend'], count),
+  member(['isNegativeHits', 'is_negative_hits'], orAny(fc.constantFrom('true', 'false', 'null'))),
 )
 const request = object(
   member(['domain'], string),

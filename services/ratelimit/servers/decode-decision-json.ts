@@ -6,7 +6,7 @@ import { defineFields, JsonReader, printableText } from './json-reader.ts'
 import { overrideUnitNumbers, overrideUnits } from './wire-enums.ts'
 
 const requestFields = defineFields('domain', 'descriptors', 'hitsAddend')
-const descriptorFields = defineFields('entries', 'limit', 'hitsAddend')
+const descriptorFields = defineFields('entries', 'limit', 'hitsAddend', 'isNegativeHits')
 const entryFields = defineFields('key', 'value')
 const limitFields = defineFields('requestsPerUnit', 'unit')
 const maxUint32 = 0xffff_ffff
@@ -70,6 +70,7 @@ function readDescriptor(reader: JsonReader, entriesAllowed: number): DescriptorR
   let entries: readonly DescriptorEntry[] = []
   let limit: DescriptorRequest['limit']
   let hitsAddend: number | undefined
+  let givesBack = false
   reader.beginObject()
   for (;;) {
     const name = reader.nextField(descriptorFields)
@@ -84,9 +85,12 @@ function readDescriptor(reader: JsonReader, entriesAllowed: number): DescriptorR
       case 'hitsAddend':
         hitsAddend = reader.skipNull() ? undefined : readCount(reader)
         break
+      case 'isNegativeHits':
+        givesBack = !reader.skipNull() && reader.boolean()
+        break
     }
   }
-  return { entries, hitsAddend, limit }
+  return { entries, hitsAddend, givesBack, limit }
 }
 
 function readEntries(reader: JsonReader, allowed: number): DescriptorEntry[] {

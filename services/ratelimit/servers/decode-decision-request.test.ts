@@ -160,7 +160,7 @@ test('edge cases of the encoding are decoded like by the generated decoder', () 
 })
 
 test('groups may be nested as deep as with the generated decoder', () => {
-  const groups = (depth: number) => Buffer.from([...Array(depth).fill(0x23), ...Array(depth).fill(0x24)])
+  const groups = (depth: number) => Buffer.from([...Array(depth).fill(0x2b), ...Array(depth).fill(0x2c)])
   const delimited = (no: number, bytes: Uint8Array) =>
     new BinaryWriter().tag(no, WireType.LengthDelimited).bytes(bytes).finish()
   const inDescriptor = (bytes: Uint8Array) => delimited(2, bytes)

@@ -52,6 +52,7 @@ function readDescriptor(reader: ProtobufReader, entriesAllowed: number): Descrip
   let entries: DescriptorEntry[] | undefined
   let limit: DescriptorRequest['limit']
   let hitsAddend: number | undefined
+  let givesBack = false
   const end = reader.messageEnd()
   while (reader.at < end) {
     const tag = reader.tag()
@@ -66,11 +67,14 @@ function readDescriptor(reader: ProtobufReader, entriesAllowed: number): Descrip
       case 3:
         hitsAddend = readWrappedCount(reader, hitsAddend)
         break
+      case 4:
+        givesBack = reader.uint64() !== 0
+        break
       default:
         reader.skip(tag, 2)
     }
   }
-  return { entries: entries ?? [], hitsAddend, limit }
+  return { entries: entries ?? [], hitsAddend, givesBack, limit }
 }
 
 function readEntry(reader: ProtobufReader): DescriptorEntry {

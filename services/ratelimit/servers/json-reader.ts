@@ -13,6 +13,8 @@ const numberText = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 const byteOrderMark = Buffer.from('\ufeff')
 const nullOctets = Buffer.from('null')
+const trueOctets = Buffer.from('true')
+const falseOctets = Buffer.from('false')
 
 /** The kind of a value, by its first character. */
 const kinds: Readonly<Record<string, string>> = {
@@ -122,10 +124,13 @@ export class JsonReader {
 
   /** Skips a null; returns whether there was one. */
   skipNull(): boolean {
-    this.#next()
-    if (!this.#isAt(this.#at, nullOctets)) return false
-    this.#at += nullOctets.length
-    return true
+    return this.#skipWord(nullOctets)
+  }
+
+  boolean(): boolean {
+    if (this.#skipWord(trueOctets)) return true
+    if (this.#skipWord(falseOctets)) return false
+    throw this.wrongValue('true or false')
   }
 
   /** Reads a string. Throws for unpaired surrogates, which have no form in UTF-8. */
@@ -166,6 +171,13 @@ export class JsonReader {
   wrong(found: string, allowed: string): RequestError {
     const path = this.#pathText() || 'the request'
     return new RequestError(`${path}: ${found} was found, ${allowed} is allowed`, true)
+  }
+
+  #skipWord(octets: Buffer): boolean {
+    this.#next()
+    if (!this.#isAt(this.#at, octets)) return false
+    this.#at += octets.length
+    return true
   }
 
   #begin(): void {

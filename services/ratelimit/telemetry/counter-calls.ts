@@ -94,7 +94,7 @@ async function callWindows(
 /** The limit is `maxCount`, so that a backend that stops counting over the limit counts all the hits. */
 function toHit({ check, perSecond }: LocatedCounter, hits: number): Hit {
   const { key, expirySeconds } = check
-  return { key, hits, expirySeconds, limit: maxCount, perSecond }
+  return { key, hits, grants: true, expirySeconds, limit: maxCount, perSecond }
 }
 
 /**
@@ -108,7 +108,7 @@ async function callAdmitted(
   const hits = toHits(action)
   const outcomes = await Promise.all(
     // Admits each check by itself: the checks of one call would have to be in one slot of a Redis Cluster.
-    located.map(async ({ check }) => (await counters.admit?.([{ ...check, hits }]))?.[0]),
+    located.map(async ({ check }) => (await counters.admit?.([{ ...check, hits, grants: true }]))?.[0]),
   )
   return located.map((counter, index) => {
     const outcome = outcomes[index]

@@ -54,7 +54,11 @@ export function createRequestHandler(
     }
     counterCalls += 1
     try {
-      send(toCounterMessage(id, await callCounter(parts, domain, entries, action)), false)
+      const result = await callCounter(parts, domain, entries, action)
+      if (result.outcome === 'ok' && action.do !== 'read') {
+        limiter.announce(result.counters.map(({ key }) => key))
+      }
+      send(toCounterMessage(id, result), false)
     } catch (error) {
       const problem = (error as Error).message
       send(toCounterMessage(id, { outcome: 'backend-failed', problem }), false)

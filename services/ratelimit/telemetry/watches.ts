@@ -1,5 +1,10 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { DecisionObserver, DecisionRequest, DescriptorDecision } from '../limiter/decision.ts'
+import {
+  countHits,
+  type DecisionObserver,
+  type DecisionRequest,
+  type DescriptorDecision,
+} from '../limiter/decision.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { DescriptorEntry, Match } from '../rules/match.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
@@ -108,7 +113,7 @@ function openTop({ id, domain, rule, byRefused }: SubscriptionRequest, { clock, 
           if (byRefused && statuses[index]?.over !== true) continue
           const hits = countHits(request, index)
           const entries = request.descriptors[index]?.entries ?? []
-          if (hits === 0) continue
+          if (hits <= 0) continue
           startHash()
           hashEntries(entries)
           sketch.add(hits, entries)
@@ -159,13 +164,14 @@ function toTappedDecision(
   status: DescriptorDecision,
   atMs: number,
 ): TappedDecision {
+  const hits = countHits(request, index)
   return {
     atMs,
     entries: request.descriptors[index]?.entries ?? [],
     rule: found?.limit.configuredKey ?? '',
     over: status.over,
-    reason: describeReason(found, status),
-    hits: countHits(request, index),
+    reason: describeReason(found, status, hits),
+    hits,
     limit: findCapacity(found, status),
     remaining: status.remaining,
   }
@@ -181,10 +187,12 @@ function isOfRule(found: Match<LimitStats> | undefined, rule: string): boolean {
 function describeReason(
   found: Match<LimitStats> | undefined,
   { over, remaining, limit }: DescriptorDecision,
+  hits: number,
 ): string {
   if (found === undefined) return 'no limit'
   if (limit === undefined) return 'unlimited'
   const name = `${limit.requestsPerUnit} per ${limit.unit}`
+  if (hits < 0) return `${-hits} hits given back to the limit of ${name}`
   if (over) return `over the limit of ${name}`
   const isShadowed = found.limit.shadowMode && remaining === 0
   return isShadowed ? `shadow mode of the limit of ${name}` : `within the limit of ${name}`
@@ -197,10 +205,6 @@ function findCapacity(found: Match<LimitStats> | undefined, { limit }: Descripto
     return name === limit.name && requestsPerUnit === limit.requestsPerUnit
   })
   return (member ?? found?.limit)?.admission?.capacity ?? limit.requestsPerUnit
-}
-
-function countHits({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
-  return descriptors[index]?.hitsAddend ?? Math.max(1, hitsAddend)
 }
 
 /** The index of a worker of the pod, from 0, and the number of its workers. */

@@ -7,11 +7,16 @@ export interface LimitCheck {
   readonly key: string
   readonly algorithm: 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
   /**
-   * The hits of the call, an integer from 0 to 2^53-1; 0 only checks whether one more hit would be admitted.
-   * An operator grants hits by a negative number, and empties the state by `emptyingHits`; both are always
-   * admitted.
+   * The hits of the call, an integer from -(2^53-1) to 2^53-1; 0 only checks whether one more hit would be
+   * admitted. A negative number gives hits back, which is always admitted: those of the current window, or
+   * what the bucket owes, but not more.
    */
   readonly hits: number
+  /**
+   * Whether negative hits also grant hits that were never counted, and `emptyingHits` empties the state. Only
+   * an operator's change of a counter does.
+   */
+  readonly grants?: boolean
   /** The hits that one window admits; with `TokenBucket`, the hits that are refilled in a window. */
   readonly limit: number
   /** The hits that a full token bucket admits; only `TokenBucket` uses it. */
@@ -28,7 +33,7 @@ export interface LimitCheck {
   readonly countRejected: boolean
 }
 
-/** As the hits of a check: sets the counted hits of the limit to 0, which fills a token bucket. */
+/** As the hits of a check that grants: sets the counted hits of the limit to 0, which fills a token bucket. */
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface LimitOutcome {
@@ -54,8 +59,10 @@ export interface LimitOutcome {
 export interface LimitState {
   /** Returns whether the limit admits this many hits, which are at least 1. */
   admits(hits: number): boolean
-  /** Counts the hits. A negative number takes counted hits back, or grants hits. */
+  /** Counts the hits. A negative number takes back hits that this call has counted, or grants hits. */
   add(hits: number): void
+  /** Takes back at most this many hits of earlier calls. */
+  giveBack(hits: number): void
   /** Returns how many hits can be added at most while all numbers remain exact. */
   room(): number
   /** Sets the counted hits to 0. */
@@ -70,7 +77,8 @@ export interface LimitState {
 }
 
 /**
- * Decides a call and counts its hits in the states. A call of 0 hits changes nothing. Checks with the same
+ * Decides a call and counts its hits in the states. A call of 0 hits changes nothing. Hits that are given back
+ * stay so if another limit rejects the call. Checks with the same
  * key, such as those of equal descriptors of one request, are counted one after the other.
  *
  * @param states the state of each check; one object for checks with the same key and limit
@@ -79,10 +87,11 @@ export function admitAll(
   checks: readonly LimitCheck[],
   states: readonly LimitState[],
 ): readonly LimitOutcome[] {
-  const admitted = checks.map(({ hits, countRejected }, index) => {
+  const admitted = checks.map(({ hits, countRejected, grants }, index) => {
     const state = states[index] as LimitState
     const isAdmitted = hits < 0 || state.admits(hits === 0 ? 1 : hits)
-    if (hits === emptyingHits) state.empty()
+    if (hits < 0 && !grants) state.giveBack(-hits)
+    else if (hits === emptyingHits) state.empty()
     else if (isAdmitted) state.add(hits)
     else if (countRejected) state.add(Math.min(hits, state.room()))
     return isAdmitted
@@ -90,7 +99,7 @@ export function admitAll(
   const rejected = checks.some(({ shadow }, index) => !(shadow || admitted[index]))
   if (rejected) {
     for (const [index, { hits, countRejected }] of checks.entries()) {
-      if (admitted[index] && !countRejected) states[index]?.add(-hits)
+      if (admitted[index] && hits > 0 && !countRejected) states[index]?.add(-hits)
     }
   }
   return checks.map(({ hits, ticksPerSecond }, index) => {

@@ -106,6 +106,10 @@ class FixedWindow implements LimitState {
     this.added += hits
   }
 
+  giveBack(hits: number): void {
+    this.add(-Math.min(hits, Math.max(0, this.#count)))
+  }
+
   room(): number {
     return maxCount - this.#count
   }

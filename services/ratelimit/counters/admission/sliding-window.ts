@@ -26,7 +26,7 @@ export class SlidingWindow implements LimitState {
   #previous: number
   #current: number
   #added = 0
-  #isEmptied = false
+  #isReduced = false
   readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
@@ -55,12 +55,18 @@ export class SlidingWindow implements LimitState {
     this.#added += hits
   }
 
+  giveBack(hits: number): void {
+    if (this.#current <= 0) return
+    this.#isReduced = true
+    this.#current -= Math.min(hits, this.#current)
+  }
+
   room(): number {
     return maxCount - this.#current
   }
 
   empty(): void {
-    this.#isEmptied = true
+    this.#isReduced = true
     this.#previous = 0
     this.#current = 0
   }
@@ -85,7 +91,7 @@ export class SlidingWindow implements LimitState {
 
   /** Returns whether the state must be stored: it was changed, or the clock has stepped back. */
   isChanged(): boolean {
-    return this.#isEmptied || this.#added !== 0 || this.#hasSteppedBack
+    return this.#isReduced || this.#added !== 0 || this.#hasSteppedBack
   }
 
   /** Returns the ticks after which neither count has any weight. */

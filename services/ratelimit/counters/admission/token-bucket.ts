@@ -26,7 +26,7 @@ export class TokenBucket implements LimitState {
   readonly #now: number
   #debt: number
   #added = 0
-  #isEmptied = false
+  #isReduced = false
   readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
@@ -49,6 +49,12 @@ export class TokenBucket implements LimitState {
     this.#added += hits
   }
 
+  giveBack(hits: number): void {
+    if (this.#debt === 0) return
+    this.#isReduced = true
+    this.#debt = Math.max(0, this.#debt - hits * this.#limit.windowTicks)
+  }
+
   /** Returns 0 for a limit of 0, since such a debt would never be repaid. */
   room(): number {
     const { limit, windowTicks } = this.#limit
@@ -56,7 +62,7 @@ export class TokenBucket implements LimitState {
   }
 
   empty(): void {
-    this.#isEmptied = true
+    this.#isReduced = true
     this.#debt = 0
   }
 
@@ -73,7 +79,7 @@ export class TokenBucket implements LimitState {
 
   /** Returns whether the state must be stored: it was changed, or the clock has stepped back. */
   isChanged(): boolean {
-    return this.#isEmptied || this.#added !== 0 || this.#hasSteppedBack
+    return this.#isReduced || this.#added !== 0 || this.#hasSteppedBack
   }
 
   /** Returns the ticks until the debt is 0. */

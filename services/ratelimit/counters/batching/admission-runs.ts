@@ -83,7 +83,8 @@ function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
     a.algorithm === b.algorithm &&
     a.expirySeconds === b.expirySeconds &&
     a.shadow === b.shadow &&
-    a.countRejected === b.countRejected
+    a.countRejected === b.countRejected &&
+    a.grants === b.grants
   )
 }
 

@@ -42,12 +42,18 @@ export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<re
 
 /**
  * Returns the batch to add, given the counters' values before it: if any key would exceed its limit, the hits
- * of all other keys are replaced by reads.
+ * of all other keys are replaced by reads, except those that are given back.
  */
 export function stopOverLimit(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
-  const exceeds = ({ hits, limit }: Hit, position: number) => (befores[position] ?? 0) + hits > limit
+  const exceeds = ({ hits, limit }: Hit, position: number) =>
+    hits >= 0 && (befores[position] ?? 0) + hits > limit
   if (!batch.some(exceeds)) return batch
-  return batch.map((hit, position) => (exceeds(hit, position) ? hit : toReadOnly(hit)))
+  return batch.map((hit, position) => (exceeds(hit, position) ? hit : withoutCounting(hit)))
+}
+
+/** Replaces the hits by a read, unless they are given back. */
+export function withoutCounting(hit: Hit): Hit {
+  return hit.hits < 0 ? hit : toReadOnly(hit)
 }
 
 export function toReadOnly(hit: Hit): Hit {

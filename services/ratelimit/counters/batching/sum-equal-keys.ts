@@ -60,8 +60,9 @@ function sumEqualKeys(calls: readonly PipelineCall[], touchedKeys: TouchedKeys):
       const touched = touchedKeys.of(key)
       let incrementIndex = touched.incrementIndex
       let increment = increments[incrementIndex]
-      // The remembered index may be from an earlier write, or from another key with the same hash.
-      if (increment?.key !== key || increment.by > maxCount - hits) {
+      // The remembered index may be from an earlier write, or from another key with the same hash. Hits that
+      // are given back are not summed, because the counter stops at 0.
+      if (increment?.key !== key || increment.by > maxCount - hits || hits < 0 || increment.by < 0) {
         incrementIndex = increments.length
         touched.incrementIndex = incrementIndex
         increment = { key, by: 0, expirySeconds, jitterSeconds, touched }

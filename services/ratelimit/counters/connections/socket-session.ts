@@ -91,6 +91,11 @@ export abstract class SocketSession<Reply> implements ServerSession {
     this.#owed.failAll(problem)
   }
 
+  /** Takes a reply that answers no request. Returns false if there must be none. */
+  protected takePush(_reply: Reply): boolean {
+    return false
+  }
+
   /** Sends the requests whose replies prove that the server serves. A reply leads to `serve` or `end`. */
   protected abstract greet(): void
 
@@ -155,7 +160,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
   #onReply(reply: Reply): void {
     if (this.#ended) return
     const { server, isOutOfStep, errorOf } = this.#protocol
-    if (!isOutOfStep(reply) && this.#owed.take(reply)) return
+    if (!isOutOfStep(reply) && (this.#owed.take(reply) || this.takePush(reply))) return
     this.end(errorOf(reply) ?? `${server} sent an unexpected reply`)
   }
 

@@ -46,6 +46,6 @@ export function createAfterAnswerSender(
 }
 
 function sum(before: Count, by: number): Count {
-  if (typeof before === 'number' && before <= maxCount - by) return before + by
+  if (typeof before === 'number' && before <= maxCount - by) return Math.max(0, before + by)
   return BigInt(before) + BigInt(by)
 }

@@ -270,7 +270,8 @@ async function runTrace(
   const inMemory = openMemory()
   for (const call of calls) {
     timesMicros.set(key, call.now * (1_000_000 / ticksPerSecond))
-    const check = { ...checkOf(algorithm, key, windowTicks, call), ticksPerSecond }
+    const grants = { grants: !withOracle }
+    const check = { ...checkOf(algorithm, key, windowTicks, call), ticksPerSecond, ...grants }
     const [outcome] = await counters.admit([check])
     assert.ok(outcome)
     const { atMicros: _, ...decided } = outcome
@@ -288,7 +289,7 @@ async function runTrace(
 /** Makes every third call grant hits, and every seventh empty the state. */
 function changedHits(hits: number, index: number): number {
   if (index % 7 === 6) return emptyingHits
-  return index % 3 === 2 ? -Math.min(hits, 0xffffffff) : hits
+  return index % 3 === 2 ? -Math.min(Math.abs(hits), 0xffffffff) : Math.max(0, hits)
 }
 
 function openMemory(): (nowMs: number, check: LimitCheck) => LimitOutcome | undefined {

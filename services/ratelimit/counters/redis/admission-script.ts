@@ -22,7 +22,7 @@ const maxExpiryMs = (2 ** 31 - 1) * 1000
  *
  * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
  * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and flags
- * (1 for a shadow limit, plus 2 if rejected hits count); then for each call the number of checks, and for
+ * (1 for a shadow limit, plus 2 if rejected hits count, plus 4 if negative hits grant); then for each call the number of checks, and for
  * each check the index of its key and of its limit, from 0, and its hits.
  *
  * The reply has three items for each check: 1 if its limit admits the call, else 0; the remaining hits; and
@@ -44,9 +44,9 @@ for i = 1, tonumber(ARGV[2]) do
   local l = {
     algorithm = tonumber(ARGV[at + 1]), limit = tonumber(ARGV[at + 2]), burst = tonumber(ARGV[at + 3]),
     window = tonumber(ARGV[at + 4]), rate = tonumber(ARGV[at + 5]), expiry = ARGV[at + 6],
-    shadow = ARGV[at + 7] == '1' or ARGV[at + 7] == '3',
-    count_rejected = ARGV[at + 7] == '2' or ARGV[at + 7] == '3',
   }
+  local flags = tonumber(ARGV[at + 7])
+  l.shadow, l.count_rejected, l.grants = flags % 2 == 1, flags % 4 > 1, flags > 3
   l.now = floor(now / (1000000 / l.rate))
   l.most = l.limit
   if l.algorithm ~= FIXED and l.algorithm ~= SLIDING and l.limit > 0 then l.most = l.burst end
@@ -107,6 +107,15 @@ local function add(s, l, hits)
   s.added = s.added + hits
 end
 
+local function give_back(s, l, hits)
+  if l.algorithm == FIXED then add(s, l, -min(hits, max(0, s.count)))
+  elseif l.algorithm == SLIDING and s.current > 0 then
+    s.current, s.reduced = s.current - min(hits, s.current), true
+  elseif l.algorithm ~= SLIDING and s.debt > 0 then
+    s.debt, s.reduced = max(0, s.debt - hits * l.window), true
+  end
+end
+
 local function room(s, l)
   if l.algorithm == FIXED then return max(0, ${maxCount} - s.count) end
   if l.algorithm == SLIDING then return ${maxCount} - s.current end
@@ -160,10 +169,11 @@ while ARGV[at + 1] do
     problem = problem or s.problem
     if not problem then
       local l = limits[ARGV[first + 2] + 1]
-      if hits > 0 then s.asked = true end
-      if hits < 0 then s.granted = true end
+      if hits ~= 0 then s.asked = true end
+      if hits < 0 and l.grants then s.reduced = true end
       admitted[i] = hits < 0 or admits(s, l, max(1, hits))
-      if hits == ${emptyingHits} then empty(s, l)
+      if hits < 0 and not l.grants then give_back(s, l, -hits)
+      elseif hits == ${emptyingHits} then empty(s, l)
       elseif admitted[i] then add(s, l, hits)
       elseif l.count_rejected then add(s, l, min(hits, room(s, l))) end
       rejected = rejected or not (admitted[i] or l.shadow)
@@ -174,7 +184,8 @@ while ARGV[at + 1] do
     for i = 1, count do
       local place = at + 1 + 3 * (i - 1)
       local s, l = states[ARGV[place + 1] + 1], limits[ARGV[place + 2] + 1]
-      if admitted[i] and not l.count_rejected then add(s, l, -ARGV[place + 3]) end
+      local hits = tonumber(ARGV[place + 3])
+      if admitted[i] and hits > 0 and not l.count_rejected then add(s, l, -hits) end
     end
   end
   first = at + 1
@@ -197,7 +208,7 @@ for _, s in ipairs(order) do
   local l, ticks = s.limit, 0
   if l.algorithm == FIXED then
     if s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
-  elseif s.added > 0 or s.granted or (s.changed and s.asked) then
+  elseif s.added ~= 0 or s.reduced or (s.changed and s.asked) then
     if l.algorithm == SLIDING then
       call('HSET', s.key, 'start', s.start / l.rate, 'previous', s.previous, 'current', s.current)
       ticks = s.rest + l.window
@@ -205,7 +216,7 @@ for _, s in ipairs(order) do
       call('HSET', s.key, 'debt', s.debt, 'time', l.now, 'rate', l.rate)
       if l.limit > 0 then ticks = ceil(s.debt / l.limit) end
     end
-    if (s.added > 0 or s.granted) and ARGV[1] == '-1' then
+    if (s.added ~= 0 or s.reduced) and ARGV[1] == '-1' then
       call('PEXPIRE', s.key, min(${maxExpiryMs}, ceil(ticks * (1000 / l.rate))))
     end
   end
@@ -248,7 +259,7 @@ function writeLimit(requests: RespWriter, check: LimitCheck): void {
   requests.integer(check.windowTicks)
   requests.integer(check.ticksPerSecond)
   requests.integer(check.expirySeconds)
-  requests.integer((check.shadow ? 1 : 0) + (check.countRejected ? 2 : 0))
+  requests.integer((check.shadow ? 1 : 0) + (check.countRejected ? 2 : 0) + (check.grants ? 4 : 0))
 }
 
 function readOutcomes(reply: RedisReply, { checks }: AdmissionRun): RunOutcomes | CountersError {

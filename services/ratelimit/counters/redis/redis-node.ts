@@ -3,6 +3,7 @@ import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type AdmissionRun, type RunOutcomes, sendRuns } from '../batching/admission-runs.ts'
 import { Pipeline, type PipelineCall, type SendCalls } from '../batching/pipeline.ts'
 import { createMissingAnswer, type Send } from '../batching/send.ts'
+import { addSplit } from '../batching/split-batch.ts'
 import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
 import { TouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, type Hit } from '../counters.ts'
@@ -87,12 +88,12 @@ export class RedisNode {
 
   /** Has the contract of `Counters.add`. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]> {
-    return this.#addTo(this.#sums, batch)
+    return this.#addAll(this.#sums, batch)
   }
 
   /** Like `add`, but if any key would exceed its limit, only the keys that would are incremented. Atomic. */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]> {
-    return this.#addTo(this.#scripts, batch)
+    return this.#addAll(this.#scripts, batch)
   }
 
   /** Has the contract of `Counters.admit`. In a cluster, the keys of all checks must be in one slot. */
@@ -108,10 +109,38 @@ export class RedisNode {
     return this.connection.close()
   }
 
+  /** Hits that are given back need a script, because an INCRBY does not stop at 0. */
+  #addAll(pipeline: Pipeline, batch: readonly Hit[]): Promise<readonly number[]> {
+    if (!batch.some(isGivenBack)) return this.#addTo(pipeline, batch)
+    return addSplit(batch, isGivenBack, (given, part) =>
+      given ? this.#giveBack(part) : this.#addTo(pipeline, part),
+    )
+  }
+
+  /** Gives back each hit in a call of its own, because in a cluster the keys of a call must be in one slot. */
+  #giveBack(batch: readonly Hit[]): Promise<readonly number[]> {
+    return Promise.all(
+      batch.map(async hit => {
+        const [outcome] = await this.admit([toReturnCheck(hit)])
+        return hit.limit - (outcome?.remaining ?? 0)
+      }),
+    )
+  }
+
   #addTo<Item, Value>(pipeline: Pipeline<Item, Value>, batch: readonly Item[]): Promise<readonly Value[]> {
     if (this.#closed || this.connection.usable) return pipeline.add(batch)
     return Promise.reject(new CountersError(this.problem()))
   }
+}
+
+function isGivenBack({ hits, grants }: Hit): boolean {
+  return hits < 0 && !grants
+}
+
+/** The check of a fixed window with this counter. */
+function toReturnCheck({ key, hits, limit, expirySeconds }: Hit): LimitCheck {
+  const window = { burst: limit, windowTicks: 1, ticksPerSecond: 1, expirySeconds }
+  return { ...window, key, algorithm: 'FixedWindow', hits, limit, shadow: false, countRejected: false }
 }
 
 function eachForItself(send: Send<PipelineCall, readonly number[]>): SendCalls {

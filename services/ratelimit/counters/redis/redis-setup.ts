@@ -7,7 +7,7 @@ import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { breakerSilenceMs, createBreakers } from '../connections/circuit-breaker.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'
-import type { Counters, CountersError, Hit } from '../counters.ts'
+import type { Channel, ChannelListener, Counters, CountersError, Hit } from '../counters.ts'
 import type { TimeMicros } from './admission-script.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { RespConnection, type RespConnectionOptions } from './resp/connection.ts'
@@ -70,6 +70,7 @@ export interface RedisCounters extends Counters {
   add(batch: readonly Hit[]): Promise<readonly number[]>
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   findObstacle(keyPrefix: string): Promise<string>
+  openChannel(name: string, listener: ChannelListener): Channel
 }
 
 export type RedisSetup = ReturnType<typeof createRedisSetup>
@@ -119,6 +120,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
     transport,
     newBackoff,
     openConnection,
+    onWarning,
     limits: {
       deadlineMs,
       windowMs: options.pipelineWindowMs ?? 0,

@@ -1,6 +1,7 @@
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { formatEndpoint } from '../connections/connect-socket.ts'
-import type { Hit } from '../counters.ts'
+import type { Channel, ChannelListener, Hit } from '../counters.ts'
+import { Channels } from './channels.ts'
 import { RedisClusterCounters } from './cluster/redis-cluster.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress, type RedisLogin } from './redis-address.ts'
 import { RedisNode } from './redis-node.ts'
@@ -31,7 +32,7 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
   if (address.type === 'cluster') return new RedisClusterCounters(setup, address.seeds)
   if (address.type === 'sentinel') return createSentinelCounters(setup, address, parseLogin(sentinelAuth))
   const connection = setup.openConnection(formatEndpoint(address.endpoint), { endpoint: address.endpoint })
-  return new SingleRedisCounters(new RedisNode(connection, setup.limits), setup.stopWhenOver)
+  return new SingleRedisCounters(setup, new RedisNode(connection, setup.limits))
 }
 
 /**
@@ -64,7 +65,7 @@ function createSentinelCounters(
       if (text.startsWith('READONLY')) connection.renew(text)
     },
   })
-  return new SingleRedisCounters(node, setup.stopWhenOver, watch)
+  return new SingleRedisCounters(setup, node, watch)
 }
 
 /** Counters in one Redis. */
@@ -72,11 +73,13 @@ class SingleRedisCounters implements RedisCounters {
   readonly #node: RedisNode
   readonly #stopWhenOver: boolean
   readonly #watch: SentinelWatch | undefined
+  readonly #channels: Channels
 
-  constructor(node: RedisNode, stopWhenOver: boolean, watch?: SentinelWatch) {
+  constructor(setup: RedisSetup, node: RedisNode, watch?: SentinelWatch) {
     this.#node = node
-    this.#stopWhenOver = stopWhenOver
+    this.#stopWhenOver = setup.stopWhenOver
     this.#watch = watch
+    this.#channels = new Channels(setup, () => node.connection)
   }
 
   get healthy(): boolean {
@@ -103,7 +106,11 @@ class SingleRedisCounters implements RedisCounters {
     return findScriptObstacle(this, keyPrefix)
   }
 
+  openChannel(name: string, listener: ChannelListener): Channel {
+    return this.#channels.open(name, listener)
+  }
+
   async close(): Promise<void> {
-    await Promise.all([this.#node.close(), this.#watch?.close()])
+    await Promise.all([this.#node.close(), this.#watch?.close(), this.#channels.close()])
   }
 }

@@ -24,7 +24,7 @@ export function countersContract(
   skip: string | false = false,
 ): void {
   describe(`${name} as counters`, { skip }, () => {
-    const tests = { ...additionTests, ...concurrencyTests, ...lifeTests }
+    const tests = { ...additionTests, ...concurrencyTests, ...channelTests, ...lifeTests }
     for (const [rule, run] of Object.entries(tests)) {
       test(rule, async t => run(await openFor(t, open), t))
     }
@@ -84,6 +84,22 @@ const additionTests: Record<string, ContractTest> = {
     assert.deepEqual(await counters.add(hitsOf('a=10 b=3')), [10, 3])
     assert.deepEqual(await counters.add(hitsOf('a=-4 b=-3')), [6, 0])
     assert.deepEqual(await counters.add(hitsOf('a=1 b=1')), [7, 1])
+  },
+
+  'hits that are given back leave a counter at 0': async ({ counters }) => {
+    const table: readonly [string, readonly number[]][] = [
+      ['a=-1 b=2', [0, 2]],
+      ['a=3 b=-5 a=-1', [3, 0, 2]],
+      [`a=-${maxCount} b=1`, [0, 1]],
+      ['b=0 a=0', [1, 0]],
+    ]
+    for (const [batch, values] of table) {
+      const counted: number[] = []
+      for (const hit of hitsOf(batch)) counted.push(...(await counters.add([hit])))
+      assert.deepEqual(counted, values, batch)
+    }
+    assert.deepEqual(await counters.add(hitsOf('c=4')), [4])
+    assert.deepEqual(await counters.add(hitsOf('d=1 c=-3 e=2')), [1, 1, 2])
   },
 
   'keys with any characters are distinct': async ({ counters }) => {
@@ -153,6 +169,28 @@ const concurrencyTests: Record<string, ContractTest> = {
     assert.deepEqual(await counters.add(hitsOf('a=3')), [3])
     assert.deepEqual(await peer.add(hitsOf('a=0 a=1')), [3, 4])
     assert.deepEqual(await counters.add(hitsOf('a=1')), [5])
+  },
+}
+
+const channelTests: Record<string, ContractTest> = {
+  'a message on a channel reaches every process': async ({ counters, peer }, t) => {
+    if (counters.openChannel === undefined || peer?.openChannel === undefined) {
+      t.skip('the backend has no channels')
+      return
+    }
+    const received: string[] = []
+    const channels = [counters, peer].map((each, index) => {
+      const listener = {
+        onMessage: (message: string) => void received.push(`${index} ${message}`),
+        onGap: () => void received.push(`${index} open`),
+      }
+      return each.openChannel?.('changes', listener)
+    })
+    await waitFor('both subscriptions', () => received.length === 2)
+    channels[0]?.publish(['a', 'b_{c}'])
+    await waitFor('all messages', () => received.length >= 6)
+    assert.deepEqual(received.slice(2).sort(), ['0 a', '0 b_{c}', '1 a', '1 b_{c}'])
+    assert.deepEqual(await counters.add(hitsOf('a=1')), [1])
   },
 }
 

@@ -32,7 +32,7 @@ export function stopWhenOverContract(
  */
 function hitsOf(text: string): Hit[] {
   return text.split(' ').map(item => {
-    const [, key = '', hits, limit] = /^(\w+)=(\d+)\/(\d+)$/.exec(item) ?? []
+    const [, key = '', hits, limit] = /^(\w+)=(-?\d+)\/(\d+)$/.exec(item) ?? []
     return { key: `{tag}${key}`, hits: Number(hits), limit: Number(limit), expirySeconds: 60 }
   })
 }
@@ -60,6 +60,13 @@ const tests: Record<string, (counters: Counters, peer: Counters) => Promise<void
       ['h=1/9 h=0/9', [maxCount, maxCount]],
     ]
     for (const [batch, values] of table) assert.deepEqual(await counters.add(hitsOf(batch)), values, batch)
+  },
+
+  'hits are given back also if another key is over its limit': async counters => {
+    assert.deepEqual(await counters.add(hitsOf('a=2/2 b=3/5')), [2, 3])
+    assert.deepEqual(await counters.add(hitsOf('a=1/2 b=-1/5')), [3, 2])
+    // What a counter has too much is given back too.
+    assert.deepEqual(await counters.add(hitsOf('a=-2/1')), [1])
   },
 
   'calls of one turn are counted in their order': async counters => {

@@ -62,9 +62,10 @@ function failingCounters(text: string): Counting {
 export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
   return {
     domain: message.domain,
-    descriptors: message.descriptors.map(({ entries, hitsAddend, limit }) => ({
+    descriptors: message.descriptors.map(({ entries, hitsAddend, isNegativeHits, limit }) => ({
       entries: entries.map(({ key, value }) => ({ key, value })),
       hitsAddend: hitsAddend === undefined ? undefined : countOf(hitsAddend),
+      givesBack: isNegativeHits,
       limit: limit && { requestsPerUnit: limit.requestsPerUnit, unit: overrideUnits[limit.unit] },
     })),
     hitsAddend: message.hitsAddend,

@@ -77,8 +77,9 @@ function encode(calls: readonly RecordedCall[]): Uint8Array {
     aheadMicros,
     count,
     hitsAddend: BigInt(request.hitsAddend),
-    descriptors: request.descriptors.map(({ entries, hitsAddend }) => ({
+    descriptors: request.descriptors.map(({ entries, hitsAddend, givesBack }) => ({
       entries: [...entries],
+      isNegativeHits: givesBack === true,
       ...(hitsAddend !== undefined && { hitsAddend: BigInt(hitsAddend) }),
     })),
   }))
@@ -96,8 +97,9 @@ export function readPart(bytes: Uint8Array, domain: string): readonly RecordedCa
       const request: DecisionRequest = {
         domain,
         hitsAddend: toSafeHits(hitsAddend),
-        descriptors: descriptors.map(({ entries, hitsAddend }) => ({
+        descriptors: descriptors.map(({ entries, hitsAddend, isNegativeHits }) => ({
           entries: entries.map(({ key, value }) => ({ key, value })),
+          ...(isNegativeHits && { givesBack: true }),
           ...(hitsAddend !== undefined && { hitsAddend: toSafeHits(hitsAddend) }),
         })),
       }

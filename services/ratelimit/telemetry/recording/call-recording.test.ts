@@ -11,6 +11,7 @@ const hits = fc.constantFrom(0, 1, 7, 2 ** 32 + 5, 2 ** 53 - 1)
 const descriptor = fc.record({
   entries: fc.array(fc.record({ key: text, value: text }), { minLength: 1, maxLength: 3 }),
   hitsAddend: fc.option(hits, { nil: undefined }),
+  givesBack: fc.constantFrom(undefined, true),
 })
 const call: fc.Arbitrary<DecisionRequest> = fc.record({
   domain: fc.constantFrom('shop', 'other', ''),
@@ -27,7 +28,7 @@ function openRecording(bytes: number, limits?: ConstructorParameters<typeof Call
 }
 
 function plain({ domain, descriptors, hitsAddend }: DecisionRequest): string {
-  const parts = descriptors.map(each => [each.entries, each.hitsAddend ?? null])
+  const parts = descriptors.map(each => [each.entries, each.hitsAddend ?? null, each.givesBack ?? false])
   return JSON.stringify([domain, hitsAddend, parts])
 }
 

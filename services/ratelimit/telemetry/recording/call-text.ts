@@ -19,7 +19,8 @@ export function hashCall(request: DecisionRequest, halvings: number): number {
     if (!isRecorded(descriptor, halvings)) continue
     descriptors += 1
     hashNumber(descriptor.hitsAddend ?? -1)
-    const { entries } = descriptor
+    const { entries, givesBack } = descriptor
+    if (givesBack) hashNumber(-2)
     units += descriptorUnits + entryUnits * entries.length + hashEntries(entries)
   }
   return descriptors === 0 || units > maxCallUnits ? 0 : units
@@ -36,10 +37,12 @@ function isRecorded({ limit, entries }: DescriptorRequest, halvings: number): bo
  */
 const headUnits = 6
 /**
- * The units of a descriptor without its entries: whether it has hits, the hits in four units, and the number
- * of entries.
+ * The units of a descriptor without its entries: flags, the hits in four units, and the number of entries.
  */
 const descriptorUnits = 6
+/** The flags of a descriptor, which are added. */
+const hasHits = 1
+const givesHitsBack = 2
 /** The units of an entry without its texts: the lengths of key and value. */
 const entryUnits = 2
 const unitBits = 0x10000
@@ -55,8 +58,8 @@ export function writeCall(
   at = writeNumber(into, at, request.hitsAddend)
   const recorded = request.descriptors.filter(descriptor => isRecorded(descriptor, halvings))
   into[at++] = recorded.length
-  for (const { hitsAddend, entries } of recorded) {
-    into[at++] = Number(hitsAddend !== undefined)
+  for (const { hitsAddend, givesBack, entries } of recorded) {
+    into[at++] = (hitsAddend === undefined ? 0 : hasHits) + (givesBack ? givesHitsBack : 0)
     at = writeNumber(into, at, hitsAddend ?? 0)
     into[at++] = entries.length
     for (const { key, value } of entries) at = writeText(into, writeText(into, at, key), value)
@@ -96,11 +99,15 @@ export function readCall(from: Uint16Array, start: number): DecisionRequest {
   const hitsAddend = number()
   const descriptors: DescriptorRequest[] = []
   for (let left = word(); left > 0; left--) {
-    const hasHits = word() === 1
+    const flags = word()
     const hits = number()
     const entries: DescriptorEntry[] = []
     for (let more = word(); more > 0; more--) entries.push({ key: text(), value: text() })
-    descriptors.push(hasHits ? { entries, hitsAddend: hits } : { entries })
+    descriptors.push({
+      entries,
+      ...(flags & hasHits && { hitsAddend: hits }),
+      ...(flags & givesHitsBack && { givesBack: true }),
+    })
   }
   return { domain, descriptors, hitsAddend }
 }

@@ -258,8 +258,9 @@ function multiplyCall(call: DecisionRequest, by: number): DecisionRequest {
   const multiplyHits = (hits: number | undefined) => (hits ?? Math.max(1, call.hitsAddend)) * by
   return {
     ...call,
-    descriptors: call.descriptors.map(({ entries, hitsAddend }) => ({
+    descriptors: call.descriptors.map(({ entries, hitsAddend, givesBack }) => ({
       entries,
+      givesBack,
       hitsAddend: multiplyHits(hitsAddend),
     })),
   }

@@ -1165,6 +1165,13 @@ export declare type RecordedDescriptor = Message<"tollway.operator.v1.RecordedDe
    * @generated from field: optional uint64 hits_addend = 2;
    */
   hitsAddend?: bigint | undefined;
+
+  /**
+   * The hits were given back instead of counted.
+   *
+   * @generated from field: bool is_negative_hits = 3;
+   */
+  isNegativeHits: boolean;
 };
 
 /**

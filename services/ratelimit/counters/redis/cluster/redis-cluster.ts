@@ -1,6 +1,7 @@
 import type { LimitCheck, LimitOutcome } from '../../admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from '../../batching/split-batch.ts'
-import { CountersError, closedText, type Hit } from '../../counters.ts'
+import { type Channel, type ChannelListener, CountersError, closedText, type Hit } from '../../counters.ts'
+import { Channels } from '../channels.ts'
 import type { NodeAddress } from '../redis-address.ts'
 import { findScriptObstacle, type RedisCounters, type RedisSetup } from '../redis-setup.ts'
 import type { RedisClusterNode } from './cluster-node.ts'
@@ -17,9 +18,12 @@ import { Topology } from './topology.ts'
 export class RedisClusterCounters implements RedisCounters {
   readonly #topology: Topology
   readonly #stopWhenOver: boolean
+  readonly #channels: Channels
 
   constructor(setup: RedisSetup, seeds: readonly NodeAddress[]) {
     this.#topology = new Topology(setup, seeds)
+    // The nodes of a cluster pass messages on to each other, so any of them will do.
+    this.#channels = new Channels(setup, () => this.#topology.findOwner(0)?.connection)
     this.#stopWhenOver = setup.stopWhenOver
   }
 
@@ -57,8 +61,12 @@ export class RedisClusterCounters implements RedisCounters {
     return findScriptObstacle(this, keyPrefix)
   }
 
-  close(): Promise<void> {
-    return this.#topology.close()
+  openChannel(name: string, listener: ChannelListener): Channel {
+    return this.#channels.open(name, listener)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#topology.close(), this.#channels.close()])
   }
 
   /** Rejects the whole batch and adds nothing when the owner of any of its keys is away. */

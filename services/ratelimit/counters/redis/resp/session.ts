@@ -30,6 +30,8 @@ export interface RedisSessionOptions extends SocketOptions {
   readonly silenceMs?: number
   /** The clock of the timeouts. Defaults to the system's clock. */
   readonly clock?: Clock
+  /** Receives replies that answer no request: messages of a subscription. Without it they end the session. */
+  readonly onPush?: (reply: RedisReply) => void
 }
 
 export type OnRedisReplies = OnRepliesOf<RedisReply>
@@ -70,6 +72,11 @@ export class RedisSession extends SocketSession<RedisReply> {
       requests.clear(true)
       onReplies(replies, this.ending)
     } else requests.clear(this.write(requests.bytes(), count, onReplies, replies))
+  }
+
+  protected override takePush(reply: RedisReply): boolean {
+    this.#options.onPush?.(reply)
+    return this.#options.onPush !== undefined
   }
 
   protected greet(): void {

@@ -33,6 +33,13 @@ export declare type RateLimitDescriptor = Message<"envoy.extensions.common.ratel
    * @generated from field: google.protobuf.UInt64Value hits_addend = 3;
    */
   hitsAddend?: bigint | undefined;
+
+  /**
+   * The hits are given back instead of counted.
+   *
+   * @generated from field: bool is_negative_hits = 4;
+   */
+  isNegativeHits: boolean;
 };
 
 /**
