@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { writeTree } from '@tollway/chassis/archive/file-tree.ts'
+import { writeTree } from '@tollway/chassis/file-tree.ts'
 import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 import { listTags, type SourceState } from './source-state.ts'

@@ -1,13 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
-import {
-  buildTree,
-  type FileTree,
-  fileCopy,
-  type TreeEntries,
-  textFile,
-} from '@tollway/chassis/archive/file-tree.ts'
+import { buildTree, type FileTree, fileCopy, type TreeEntries, textFile } from '@tollway/chassis/file-tree.ts'
 import { type Component, licenseEntries } from './components/component.ts'
 import { debianComponents } from './components/debian-components.ts'
 import { npmComponent } from './components/npm-components.ts'

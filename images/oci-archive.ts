@@ -11,8 +11,8 @@ import {
   fileCopy,
   type TreeEntry,
   textFile,
-} from '@tollway/chassis/archive/file-tree.ts'
-import { packTar } from '@tollway/chassis/archive/tar.ts'
+} from '@tollway/chassis/file-tree.ts'
+import { packTar } from '@tollway/chassis/tar.ts'
 
 /** A layer of an image, in a compressed file. */
 export interface Layer {

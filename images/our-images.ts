@@ -6,7 +6,7 @@ import {
   type TreeEntries,
   type TreeEntry,
   textFile,
-} from '@tollway/chassis/archive/file-tree.ts'
+} from '@tollway/chassis/file-tree.ts'
 import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { nodeOptions as operatorOptions } from '@tollway/operator/node-options.ts'
 import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options.ts'

@@ -1,4 +1,4 @@
-import type { FileTree } from '@tollway/chassis/archive/file-tree.ts'
+import type { FileTree } from '@tollway/chassis/file-tree.ts'
 import type { RunConfig } from './oci-archive.ts'
 
 export interface Recipe {

@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, delimiter, dirname, join } from 'node:path'
-import { buildTree, fileCopy, type TreeEntries, textFile } from '@tollway/chassis/archive/file-tree.ts'
+import { buildTree, fileCopy, type TreeEntries, textFile } from '@tollway/chassis/file-tree.ts'
 import { sharedLibraries } from './components/shared-libraries.ts'
 import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'

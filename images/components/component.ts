@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { fileCopy, type TreeEntries, type TreeEntry, textFile } from '@tollway/chassis/archive/file-tree.ts'
+import { fileCopy, type TreeEntries, type TreeEntry, textFile } from '@tollway/chassis/file-tree.ts'
 
 /** A third-party package in an image. */
 export interface Component {

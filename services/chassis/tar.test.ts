@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { buildTree, type FileTree, fileCopy, type TreeEntry, textFile, writeTree } from './file-tree.ts'
 import { packTar } from './tar.ts'
 
