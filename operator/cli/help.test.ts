@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import type { Command } from '@tollway/chassis/command-line/command.ts'
-import { collectOptions, describeCommand } from '../../services/chassis/command-line/run-command.ts'
+import { collectOptions, executeCommand } from '../../services/chassis/command-line/run-command.ts'
 import { programs } from '../../test/support/programs.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { root } from '../../test/support/tollway.ts'
@@ -23,7 +23,7 @@ describe('the help of', () => {
   for (const program of [tollway, kubectlTollway])
     for (const [name, load] of Object.entries(program.commands))
       it(`${program.name} ${name} describes exactly the options that the command takes`, async () => {
-        checkHelp(program, await load())
+        await checkHelp(program, await load())
       })
 })
 
@@ -61,8 +61,11 @@ describe('TOLLWAY_STATE_DIR names the state folder of', () => {
   })
 })
 
-function checkHelp(program: Program, command: Command): void {
-  const help = describeCommand(command, `${program.name} ${command.name}`)
+async function checkHelp(program: Program, command: Command): Promise<void> {
+  const printed: string[] = []
+  const output = { print: (text: string) => void printed.push(text), printError: assert.fail }
+  await executeCommand(command, `${program.name} ${command.name}`, ['--help'], output)
+  const help = printed.join('')
   for (const line of help.split('\n')) {
     assert.doesNotMatch(line, /[ \\]$/, `a line ends with a blank or a backslash: ${line}`)
     assert.ok(line.length <= maxColumns, `${line.length} columns: ${line}`)

@@ -10,7 +10,7 @@ import { type RuleName, ruleNames } from './stream-rules.ts'
 import type { DataMessage } from './wire/message.ts'
 
 /** Each route has these counters, which only increase. */
-export const counterNames = [
+const counterNames = [
   'pushes',
   'requests_served',
   'messages_in',
@@ -33,7 +33,7 @@ export const counterNames = [
 type CounterName = (typeof counterNames)[number]
 
 /** Each route has these histograms, in milliseconds. */
-export const histogramNames = ['time_to_first_message_ms', 'lag_ms', 'audio_animation_skew_ms'] as const
+const histogramNames = ['time_to_first_message_ms', 'lag_ms', 'audio_animation_skew_ms'] as const
 
 /** The bounds range from an imperceptible delay to a broken stream. */
 const boundsMs: readonly number[] = [

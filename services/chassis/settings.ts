@@ -66,7 +66,7 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
   return problems.length > 0 ? { problems } : { value: values as SettingValues<Table> }
 }
 
-export interface IneffectiveSetting {
+interface IneffectiveSetting {
   /** The name of the setting or one of its aliases. */
   readonly name: string
   readonly reason: string

@@ -60,7 +60,7 @@ export interface ServerTls {
   onRejected?(error: Error, peer: string): void
 }
 
-export interface TlsCredentials {
+interface TlsCredentials {
   /** The certificate in PEM, followed by the intermediate ones. */
   readonly cert: string
   readonly key: string

@@ -3,7 +3,7 @@ import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.t
 import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 
-export interface FeedConnectionOptions {
+interface FeedConnectionOptions {
   /** The address of the management server: `host:port`. */
   readonly server: string
   /** `close` closes it. Undefined for an unencrypted connection. */

@@ -16,7 +16,7 @@ import { reservedNames } from '@tollway/grpc/reserved-names.ts'
  * Headers such as authorization, as `k1:v1,k2:v2`. Values are secrets: an error of the transport would quote
  * an invalid one, so they are validated here.
  */
-export const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string]>> = {
+const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string]>> = {
   allowed:
     'a list such as name:value,other:value; names of letters, digits, _, - and ., without those that ' +
     'belong to gRPC, each once; values of printable ASCII',

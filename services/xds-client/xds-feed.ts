@@ -20,7 +20,7 @@ const discoveryCodec = {
   decode: (bytes: Uint8Array) => fromBinary(DiscoveryResponseSchema, bytes),
 }
 
-export interface XdsFeedOptions extends DiscoverySessionOptions {
+interface XdsFeedOptions extends DiscoverySessionOptions {
   /** `stop` closes it. */
   readonly connection: FeedConnection
   /** Stores every good configuration, for a start without the management server. */

@@ -9,7 +9,7 @@ import { type TestContext, test } from 'node:test'
 import { connect, createServer, type TLSSocket } from 'node:tls'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import type { TlsCredentials } from '@tollway/grpc/server.ts'
+import type { ServerTls } from '@tollway/grpc/server.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type StoreInMemory, storeInMemory } from '../../operator/certificates/testing/store-in-memory.ts'
 import * as names from '../../operator/workloads/cluster-names.ts'
@@ -96,7 +96,7 @@ function startOperator(t: TestContext, store: StoreInMemory) {
 }
 
 /** Connects a pod with the files of its Secret to an operator, and returns what both saw. */
-async function connectPod(credentials: TlsCredentials, pod: StoreInMemory) {
+async function connectPod(credentials: ReturnType<ServerTls['credentials']>, pod: StoreInMemory) {
   const server = createServer({ ...credentials, requestCert: true, rejectUnauthorized: true })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
-import { createGrpcClient, type GrpcClientOptions, type UnaryOptions } from '@tollway/grpc/client/client.ts'
+import { createGrpcClient, type UnaryOptions } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
   RateLimitRequestSchema,
@@ -89,7 +89,11 @@ const codec: Codec<RateLimitResponse, Request> = {
 }
 
 /** Creates a caller over gRPC, with one connection. */
-export function callRateLimit(t: Cleanup, port: number, clientOptions: GrpcClientOptions = {}) {
+export function callRateLimit(
+  t: Cleanup,
+  port: number,
+  clientOptions: Parameters<typeof createGrpcClient>[1] = {},
+) {
   const client = createGrpcClient(`127.0.0.1:${port}`, clientOptions)
   t.after(async () => client.close())
   return {

@@ -36,7 +36,7 @@ export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: L
 }
 
 /** The limits of this process for all routes, named as in the settings. */
-export interface BrokerLimits {
+interface BrokerLimits {
   readonly maxPushes: number
   readonly maxPulls: number
   /** The most requests in the queue of one pull. */

@@ -3,7 +3,7 @@ import type { RouteRules } from '../routes/route.ts'
 import { StreamRules, type Violation } from '../stream-rules.ts'
 import type { Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
-import { type AnimationStatusCode, animationStatusCodes, encodeStatusMessage } from '../wire/status.ts'
+import { animationStatusCodes, encodeStatusMessage, type Status } from '../wire/status.ts'
 import { encodeData, encodeHeader } from '../wire/testing/encode-messages.ts'
 
 /**
@@ -37,7 +37,7 @@ function encodeStep(verb: string, words: readonly string[], names: Names): Uint8
   return encodeStatusMessage({ code: verb, message: '' })
 }
 
-const isStatusCode = (verb: string): verb is AnimationStatusCode =>
+const isStatusCode = (verb: string): verb is Status['code'] =>
   animationStatusCodes.some(code => code === verb)
 
 function encodeHeaderStep(words: readonly string[], names: Names): Uint8Array {

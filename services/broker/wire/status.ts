@@ -11,7 +11,7 @@ export interface Status {
 
 /** The index of a code is its number on the wire. */
 export const animationStatusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
-export type AnimationStatusCode = (typeof animationStatusCodes)[number]
+type AnimationStatusCode = (typeof animationStatusCodes)[number]
 
 export interface StatusBuilder extends StatusMessage {
   readonly status: Mutable<Status>

@@ -64,7 +64,7 @@ function either(names: readonly string[]): string {
 }
 
 /** @param called how the user calls the command: `tollway NAME` */
-export function describeCommand(command: Command, called: string): string {
+function describeCommand(command: Command, called: string): string {
   const { usage, description, remarks, exitCodes, examples } = command.help
   const calls = usage.map((line, index) => `${index === 0 ? 'Usage:' : '      '} ${called} ${line}`)
   const options = collectOptions(command)

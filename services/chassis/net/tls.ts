@@ -13,7 +13,7 @@ export interface TlsFile {
   readonly path: string
 }
 
-export interface TlsFilesOptions {
+interface TlsFilesOptions {
   /** The certificate, followed by the intermediate ones. Set together with `key` or not at all. */
   readonly cert?: TlsFile | undefined
   readonly key?: TlsFile | undefined
@@ -36,7 +36,7 @@ interface TlsFileContents {
 }
 
 /** A certificate chain and a bundle of authorities have a few kilobytes each. */
-export const maxTlsFileBytes = 1024 * 1024
+const maxTlsFileBytes = 1024 * 1024
 const defaultPollMs = 5_000
 /**
  * The delay from the first event to the reading: a certificate and its key are written one after the other.

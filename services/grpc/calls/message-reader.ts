@@ -1,8 +1,7 @@
+import { messagePrefixBytes } from '../http2/streams/stream.ts'
 import { GrpcError } from '../status.ts'
 import { decompress, isSupported } from './compression.ts'
 
-/** A flag, and the length in four bytes. */
-export const prefixBytes = 5
 /** Larger buffers for an incomplete message are at most twice as large as the received bytes. */
 const minBufferBytes = 1024
 /**
@@ -21,10 +20,10 @@ export function onlyMessage(
   end: number,
   maxBytes: number,
 ): Uint8Array | undefined {
-  const length = end - start - prefixBytes
+  const length = end - start - messagePrefixBytes
   if (length < 0 || length > maxBytes) return undefined
   if (buffer[start] !== 0 || buffer.readUInt32BE(start + 1) !== length) return undefined
-  return buffer.subarray(start + prefixBytes, end)
+  return buffer.subarray(start + messagePrefixBytes, end)
 }
 
 /**
@@ -97,10 +96,10 @@ export class MessageReader {
   }
 
   #takeFromCurrent(): Uint8Array | undefined {
-    if (this.#end - this.#start < prefixBytes) return undefined
+    if (this.#end - this.#start < messagePrefixBytes) return undefined
     const flag = this.#buffer.readUInt8(this.#start)
     const length = this.#checkedLength(flag, this.#buffer.readUInt32BE(this.#start + 1))
-    const end = this.#start + prefixBytes + length
+    const end = this.#start + messagePrefixBytes + length
     if (end > this.#end) return undefined
     this.#start = end
     const message = this.#buffer.subarray(end - length, end)
@@ -159,8 +158,8 @@ export class MessageReader {
 
   /** The size of the next message with its prefix; infinity if the prefix is not complete. */
   #nextBytes(): number {
-    if (this.#end - this.#start < prefixBytes) return Number.POSITIVE_INFINITY
-    return prefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
+    if (this.#end - this.#start < messagePrefixBytes) return Number.POSITIVE_INFINITY
+    return messagePrefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
   }
 
   /** The old memory is not reused, since taken messages are views of it. */

@@ -6,7 +6,9 @@ import { textCodec, texts, waitFor } from '../server/testing/contract/support.ts
 import type { ServerTls } from '../server.ts'
 import { GrpcError, statusCodes } from '../status.ts'
 import { createGrpcClient } from './client.ts'
-import type { ClientTls, ClientTlsCredentials } from './client-tls.ts'
+import type { ClientTls } from './client-tls.ts'
+
+type ClientTlsCredentials = ReturnType<ClientTls['credentials']>
 
 const path = '/test.Test/Echo'
 const echo = texts.unary(path, text => text)

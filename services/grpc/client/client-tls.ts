@@ -21,7 +21,7 @@ export interface ClientTls {
   onChange(listener: () => void): () => void
 }
 
-export interface ClientTlsCredentials {
+interface ClientTlsCredentials {
   /** The authorities of the server in PEM: one certificate or several. */
   readonly ca: string
   /** The identity for servers that request a certificate, set at all times or never. */

@@ -8,7 +8,7 @@ import { createGrpcClient } from '../client/client.ts'
 import { createGrpcServer } from '../server/create-server.ts'
 import type { Method } from '../server.ts'
 import { GrpcError, statusName } from '../status.ts'
-import { CallTap, type Direction, TapMemory, type TapOptions, type TappedCall } from './call-tap.ts'
+import { CallTap, type Direction, TapMemory, type TappedCall } from './call-tap.ts'
 
 const path = '/test.Echo/Echo'
 const codec = {
@@ -43,7 +43,7 @@ async function startTapped(t: TestContext, pieceBytes: number, memory = new TapM
   assert.ok('port' in address)
   const calls: TappedCall[] = []
   let skipped = 0
-  const options: TapOptions = {
+  const options: ConstructorParameters<typeof CallTap>[0] = {
     path,
     memory,
     onCall: call => calls.push(call),

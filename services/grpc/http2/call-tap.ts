@@ -47,7 +47,7 @@ interface OpenCall {
   bytes: number
 }
 
-export interface TapOptions {
+interface TapOptions {
   /** `/package.Service/Method`, whose calls are read. */
   readonly path: string
   readonly memory: TapMemory

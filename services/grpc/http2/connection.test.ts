@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { createGrpcServer, type SocketServerSettings } from '../server/create-server.ts'
+import { createGrpcServer } from '../server/create-server.ts'
 import { frame, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
 import { frameFlags, frameTypes, settingIds, wordBytes } from './frames/frames.ts'
 import { HpackDecoder } from './hpack/hpack-decoder.ts'
@@ -9,7 +9,7 @@ import { errorOf, openRawClient, requestFields, settingsPayload } from './testin
 const echo = texts.unary('/test.Test/Echo', text => text)
 const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
 
-function start(t: TestContext, settings: Partial<SocketServerSettings> = {}, limits = {}) {
+function start(t: TestContext, settings: Parameters<typeof createGrpcServer>[1] = {}, limits = {}) {
   const createServer = (options: Parameters<typeof createGrpcServer>[0]) =>
     createGrpcServer(options, settings)
   return startRig(t, createServer, [echo, echoEach], limits)

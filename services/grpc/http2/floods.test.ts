@@ -4,7 +4,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { CallTotals } from '../calls/call-context.ts'
-import { createGrpcServer, indexMethods } from '../server/create-server.ts'
+import { createGrpcServer } from '../server/create-server.ts'
 import { serveConnection } from '../server/serve-connection.ts'
 import { frame, openStream, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
 import { defaultLimits } from '../server.ts'
@@ -48,7 +48,7 @@ const initialWindow = (bytes: number) => settingsPayload([settingIds.INITIAL_WIN
 async function openBlocked(answers: number) {
   const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
   const context = {
-    methods: indexMethods([echo]),
+    methods: new Map([[echo.path, echo]]),
     limits: defaultLimits,
     onDefect: (path: string, error: unknown) => assert.fail(`${path}: ${error}`),
     totals: new CallTotals(),

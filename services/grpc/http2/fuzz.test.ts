@@ -8,7 +8,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import fc from 'fast-check'
 import { CallTotals } from '../calls/call-context.ts'
-import { createGrpcServer, indexMethods } from '../server/create-server.ts'
+import { createGrpcServer } from '../server/create-server.ts'
 import { type ConnectionContext, serveConnection } from '../server/serve-connection.ts'
 import { request, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
 import { defaultLimits } from '../server.ts'
@@ -116,7 +116,7 @@ test('mutated frames: each connection ends with GOAWAY, and leaves no memory beh
   const totals = new CallTotals()
   const memory = new MemoryBudget()
   const context: ConnectionContext = {
-    methods: indexMethods([echo, echoEach]),
+    methods: new Map([echo, echoEach].map(method => [method.path, method])),
     limits: defaultLimits,
     onDefect: (path, error) => assert.fail(`${path}: ${error}`),
     totals,

@@ -17,7 +17,7 @@ import { peerName } from './peer-name.ts'
 import { type ConnectionContext, type ServedConnection, serveConnection } from './serve-connection.ts'
 
 /** Tests replace these settings. */
-export type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 'keepaliveMs'>
+type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 'keepaliveMs'>
 
 const defaultSettings: SocketServerSettings = {
   clock: systemClock,
@@ -113,7 +113,7 @@ function createConnections(context: ConnectionContext) {
 }
 
 /** @throws Error when a path occurs twice, a programming error */
-export function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
+function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
   const index = new Map<string, AnyMethod>()
   for (const method of methods) {
     if (index.has(method.path)) throw new Error(`methods: ${method.path} occurs twice`)

@@ -3,8 +3,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import type { DiscoveryResponse } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { checkType } from '../discovery-session.ts'
-import { FeedConnection, type FeedConnectionOptions } from '../feed-connection.ts'
-import { XdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
+import { FeedConnection } from '../feed-connection.ts'
+import { XdsFeed } from '../xds-feed.ts'
 import type { Response } from './management-server.ts'
 
 /** The resource type of these tests. A resource is a name and a number as text: `a:1`. */
@@ -35,7 +35,9 @@ function createTexts() {
   }
 }
 
-type Options = Partial<XdsFeedOptions & Omit<FeedConnectionOptions, 'server'>>
+type Options = Partial<
+  ConstructorParameters<typeof XdsFeed>[0] & Omit<ConstructorParameters<typeof FeedConnection>[0], 'server'>
+>
 
 /** Starts a feed of texts; returns the active texts and the log. */
 export function startFeed(t: TestContext, server: string, options: Options = {}) {

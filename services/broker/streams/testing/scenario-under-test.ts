@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { Route } from '../../routes/route.ts'
-import type { BrokerLimits } from '../stream-context.ts'
+import type { BrokerOptions } from '../stream-context.ts'
 import { type Consumer, createSimulation, type Producer } from './simulation-under-test.ts'
 
 export interface Scenario {
   readonly rule: string
   readonly route?: Partial<Route>
-  readonly limits?: Partial<BrokerLimits>
+  readonly limits?: Partial<BrokerOptions['limits']>
   readonly story: string
 }
 

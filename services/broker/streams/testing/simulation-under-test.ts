@@ -7,13 +7,13 @@ import { defaultRoute, type Route } from '../../routes/route.ts'
 import { MemoryLog } from '../../stream-log/memory.ts'
 import type { StreamLog } from '../../stream-log/stream-log.ts'
 import { readMessage } from '../../wire/read-message.ts'
-import { type AnimationStatusCode, animationStatusCodes, encodeStatusMessage } from '../../wire/status.ts'
+import { animationStatusCodes, encodeStatusMessage, type Status } from '../../wire/status.ts'
 import { encodeData, encodeHeader } from '../../wire/testing/encode-messages.ts'
 import { Broker } from '../broker.ts'
-import type { BrokerLimits } from '../stream-context.ts'
+import type { BrokerOptions } from '../stream-context.ts'
 
 /** The limits of a broker in tests. */
-export const defaultBrokerLimits: BrokerLimits = {
+export const defaultBrokerLimits: BrokerOptions['limits'] = {
   maxPushes: 10_000,
   maxPulls: 20_000,
   pullIdleMs: 3_600_000,
@@ -69,7 +69,7 @@ const sinkMessages = 2
 
 export function createSimulation(
   changes: Partial<Route> = {},
-  limits: Partial<BrokerLimits> = {},
+  limits: Partial<BrokerOptions['limits']> = {},
   tracing?: Tracing,
 ): Simulation {
   const time = { ms: 1_700_000_000_000 }
@@ -285,5 +285,4 @@ export function decodeText(bytes: Uint8Array): string {
   return 'nothing'
 }
 
-const statusText = ({ code, message }: { code: AnimationStatusCode; message: string }) =>
-  `${code} ${message}`.trimEnd()
+const statusText = ({ code, message }: Status) => `${code} ${message}`.trimEnd()

@@ -2,7 +2,7 @@ import type { TestContext } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { FeedConnection, type FeedConnectionOptions } from '@tollway/xds-client/feed-connection.ts'
+import { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import type { Response } from '../../../xds-client/testing/management-server.ts'
 import { XdsFeed } from '../../../xds-client/xds-feed.ts'
 import { rateLimitTypeUrl } from '../../rules/model.ts'
@@ -10,7 +10,11 @@ import { subscribe } from '../open-feed.ts'
 import { openConfiguration } from './open-configuration.ts'
 
 /** Starts a feed that loads a configuration from a management server. */
-export function startFeed(t: TestContext, server: string, options: Partial<FeedConnectionOptions> = {}) {
+export function startFeed(
+  t: TestContext,
+  server: string,
+  options: Partial<ConstructorParameters<typeof FeedConnection>[0]> = {},
+) {
   const under = openConfiguration('camel')
   const { configuration, log } = under
   const feed = new XdsFeed({

@@ -1,12 +1,12 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
-import type { TlsCredentials } from '../../../server.ts'
+import type { ServerTls } from '../../../server.ts'
 
 /** A certificate authority for tests. */
 export interface Authority {
   /** The certificate of the authority in PEM. */
   readonly ca: string
   /** Issues a certificate for these DNS names. In the result, `ca` is the authority's certificate. */
-  issue(...dnsNames: readonly string[]): Required<TlsCredentials>
+  issue(...dnsNames: readonly string[]): Required<ReturnType<ServerTls['credentials']>>
 }
 
 const hourMs = 3_600_000

@@ -8,9 +8,9 @@ import {
   type ServerInterceptor,
 } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { prefixBytes } from '../../../calls/message-reader.ts'
 import { type CallWire, StreamCall } from '../../../calls/stream-call.ts'
-import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from '../../../client/client.ts'
+import { fromGrpcJsMetadata, toGrpcJsMetadata } from '../../../client/client.ts'
+import { messagePrefixBytes } from '../../../http2/streams/stream.ts'
 import {
   type AnyMethod,
   type BoundAddress,
@@ -22,7 +22,7 @@ import {
   type Metadata,
 } from '../../../server.ts'
 import { type GrpcError, statusCodes } from '../../../status.ts'
-import { createDrain, indexMethods } from '../../create-server.ts'
+import { createDrain } from '../../create-server.ts'
 import { healthMethods, healthWatchPath } from '../../health.ts'
 import { type Listener, openListener } from '../../listener.ts'
 import { peerName } from '../../peer-name.ts'
@@ -43,7 +43,8 @@ const cutFlushMs = 500
 export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   const limits = { ...defaultLimits, ...options.limits }
   const { health } = options
-  const methods = indexMethods(health ? [...options.methods, ...healthMethods(health)] : options.methods)
+  const all = health ? [...options.methods, ...healthMethods(health)] : options.methods
+  const methods = new Map(all.map(method => [method.path, method]))
   const calls = createCallRegister()
   const server = createServer(methods, limits, options.onDefect, calls)
   const connections = createConnections(server, limits)
@@ -166,7 +167,7 @@ function createQueue(
   call: ServerInterceptingCallInterface,
   onTaken: () => void,
 ): Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'> {
-  let queue: { readonly bytes: Uint8Array }[] = []
+  let queue: { readonly bytes: Buffer }[] = []
   let queuedBytes = 0
   let sending = false
 
@@ -174,11 +175,11 @@ function createQueue(
     const [next] = queue
     if (sending || next === undefined) return
     sending = true
-    call.sendMessage(asBuffer(next.bytes), () => {
+    call.sendMessage(next.bytes, () => {
       sending = false
       if (queue[0] === next) {
         queue.shift()
-        queuedBytes -= prefixBytes + next.bytes.length
+        queuedBytes -= messagePrefixBytes + next.bytes.length
       }
       sendNext()
       onTaken()
@@ -187,7 +188,7 @@ function createQueue(
 
   function sendMessage(bytes: Uint8Array): void {
     queue.push({ bytes: Buffer.from(bytes) })
-    queuedBytes += prefixBytes + bytes.length
+    queuedBytes += messagePrefixBytes + bytes.length
     sendNext()
   }
 

@@ -5,10 +5,12 @@ import { type TestContext, test } from 'node:test'
 import { type ConnectionOptions, connect } from 'node:tls'
 import { Client, credentials } from '@grpc/grpc-js'
 import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts'
-import type { GrpcLimits, ServerTls, TlsCredentials } from '../../../server.ts'
+import type { GrpcLimits, ServerTls } from '../../../server.ts'
 import { statusCodes } from '../../../status.ts'
 import { createAuthority } from './certificates.ts'
 import { type CreateServer, openStream, request, texts, waitFor } from './support.ts'
+
+type TlsCredentials = ReturnType<ServerTls['credentials']>
 
 const serverName = 'server.test'
 const fleet = createAuthority('fleet')
