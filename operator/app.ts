@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { brokerSessions } from './broker-queries/broker-session.ts'
-import { type Brokers, createBrokers, type ExpectedBroker, shareLists } from './broker-queries/brokers.ts'
+import { createBrokers, type ExpectedBroker, shareLists } from './broker-queries/brokers.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
 import { admitReplicas, watchRemovedReplicas } from './infrastructure/replicas.ts'
@@ -11,15 +11,14 @@ import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import type { DomainGrants } from './kinds/rate-limit-config/rate-limit-config.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './leader/ask-leader.ts'
-import { createFeedStates, type FeedStates } from './leader/feed-states.ts'
+import { createFeedStates } from './leader/feed-states.ts'
 import type { LeaderConnection } from './leader/leader-connection.ts'
 import { leaderMethods } from './leader/leader-service.ts'
 import type { Peers } from './leader/peers.ts'
 import { type ServiceName, serviceNames } from './model.ts'
-import { createSessionTable, type SessionTable } from './pods/session-table.ts'
+import { createSessionTable } from './pods/session-table.ts'
 import { StreamLoads } from './pods/stream-loads.ts'
 import { createPodSessions } from './ratelimit-queries/create-pod-sessions.ts'
-import type { PodSessions } from './ratelimit-queries/pod-sessions.ts'
 import { processSessions } from './ratelimit-queries/process-session.ts'
 import { Feed } from './xds/feed.ts'
 
@@ -77,29 +76,10 @@ type PublishedControllers<Kind> = {
 }
 
 /** An operator without its servers: the feed and the controllers that fill it. */
-export interface OperatorApp<Kind extends Controller> extends OperatorParts, PublishedControllers<Kind> {
-  /** The type URLs of the feed, one for each kind of resource that it carries. */
-  readonly typeUrls: readonly string[]
-  /** The sessions of the rate limit processes and brokers that are connected to this operator. */
-  readonly sessions: Sessions
-  /** The reports of the rate limit processes, and the queries to them. */
-  readonly podSessions: PodSessions
-  readonly brokers: Brokers
-  /** Which versions of the feed the pods of all operators enforce, and what they reject. */
-  readonly feedStates: FeedStates
-  readonly domainGrants: DomainGrants
-  /** All controllers, in the order in which they start. */
-  readonly kinds: readonly Kind[]
-  start(): Promise<void>
-  /** Stops the controllers. A second call does nothing. */
-  stop(): Promise<void>
-}
+export type OperatorApp<Kind extends Controller> = ReturnType<typeof openApp<Kind>>
 
 /** The controllers run only after `start`. */
-export function openApp<Kind extends Controller>(
-  environment: Environment<Kind>,
-  log: Log,
-): OperatorApp<Kind> {
+export function openApp<Kind extends Controller>(environment: Environment<Kind>, log: Log) {
   const {
     infrastructure,
     services,
@@ -122,12 +102,12 @@ export function openApp<Kind extends Controller>(
   })
   const isRemoved = watchRemovedReplicas(infrastructure, 'ratelimit')
   const opened = openSessions({ ...environment, feed, loads, isRemoved }, log)
-  const { sessions, podSessions, brokers, feedStates, closeSessions } = opened
+  const { sessions, podSessions: pods, brokers, feedStates, closeSessions } = opened
   const parts = { feed, loads, backends }
-  const fed = Object.fromEntries(
+  const published = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
   ) as PublishedControllers<Kind>
-  const kinds = [...Object.values<Kind>(fed), environment.openMerchants(parts)]
+  const kinds = [...Object.values<Kind>(published), environment.openMerchants(parts)]
   let stopping: Promise<void> | undefined
 
   async function stopAll(): Promise<void> {
@@ -139,36 +119,43 @@ export function openApp<Kind extends Controller>(
 
   return {
     ...parts,
-    ...fed,
+    ...published,
+    /** The type URLs of the feed, one for each kind of resource that it carries. */
     typeUrls,
+    /** The sessions of the rate limit processes and brokers that are connected to this operator. */
     sessions,
-    podSessions,
-    brokers,
-    feedStates,
-    domainGrants,
+    /** What the API answers from, whatever the environment is. */
+    sources: {
+      clock: systemClock,
+      pods,
+      brokers,
+      feedStates,
+      domainGrants,
+      domains: () => published.limits.inForce(),
+    },
+    /** All controllers, in the order in which they start. */
     kinds,
-    async start() {
+    async start(): Promise<void> {
       for (const part of [feed, infrastructure, backends]) {
         part.onChange(() => {
           for (const { trigger } of kinds) trigger()
         })
       }
       for (const [name, { dependencies = [] }] of listed) {
-        const { trigger } = fed[name as keyof KindAdapters]
+        const { trigger } = published[name as keyof KindAdapters]
         for (const part of dependencies) part.onChange(trigger)
       }
       await environment.start(kinds)
     },
-    stop() {
+    /** Stops the controllers. A second call does nothing. */
+    stop(): Promise<void> {
       stopping ??= stopAll()
       return stopping
     },
   }
 }
 
-type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
-
-export interface SessionsEnvironment {
+interface SessionsEnvironment {
   readonly feed: Feed
   readonly loads: StreamLoads
   readonly peers?: Peers

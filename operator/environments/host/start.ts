@@ -15,7 +15,6 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { openAccess } from '../../api/access.ts'
 import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
 import { OperatorApi } from '../../api/operator-api.ts'
-import type { ApiSources } from '../../api/sources.ts'
 import { type Controller, type OperatorApp, openApp } from '../../app.ts'
 import { createConsole } from '../../console/create-console.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
@@ -111,9 +110,17 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     provisionTokenFile: provisionTokenFile(stateDir),
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
-  const manifests = { apply: applyToFolder(folder, files), manifest: readFromFolder(folder, files) }
-  const books = cacheBalances(payments.provisioner, systemClock)
-  const api = openApi(app, { ...manifests, books, report: report.current }, log)
+  const api = new OperatorApi({
+    sources: {
+      ...app.sources,
+      report: report.current,
+      books: cacheBalances(payments.provisioner, systemClock),
+      apply: applyToFolder(folder, files),
+      manifest: readFromFolder(folder, files),
+    },
+    access: openAccess,
+    log,
+  })
   const pages = createOperatorServer(report.current, api)
   await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
@@ -227,26 +234,6 @@ async function serve(
 
 /** How long unfinished answers may take when the operator stops. */
 const lastAnswersMs = 200
-
-function openApi(
-  { podSessions: pods, brokers, feedStates, domainGrants, limits }: OperatorApp<Controller>,
-  answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
-  log: Log,
-): OperatorApi {
-  return new OperatorApi({
-    sources: {
-      clock: systemClock,
-      pods,
-      brokers,
-      feedStates,
-      domainGrants,
-      domains: limits.inForce,
-      ...answering,
-    },
-    access: openAccess,
-    log,
-  })
-}
 
 const describeStateStore = (config: OperatorConfig, service: ServiceName) =>
   redisUsers(config).includes(service) ? 'Redis' : 'memory'

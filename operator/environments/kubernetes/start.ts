@@ -17,7 +17,7 @@ import { Certificates } from '../../certificates/certificates.ts'
 import { createConsole } from '../../console/create-console.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
-import { cacheBalances, type ReadMerchantBooks } from '../../kinds/merchant/merchant-books.ts'
+import { cacheBalances } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { LeaderConnection } from '../../leader/leader-connection.ts'
 import { maxMessageBytes } from '../../leader/leader-service.ts'
@@ -123,11 +123,22 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(reportLoads(leader, app.loads))
 
   let notReady = 'the resources have not been read yet'
-  const operators = openOperators(started, client, installation, log)
+  const operators = followOperators({ client, installation, log, random: Math.random })
+  started.defer(() => operators.stop())
   const report = () => makeReport(options, kinds, infrastructure, operators, certificates.problem())
   const { access } = options
-  const books = cacheBalances(config.payments.enabled ? provisioner : undefined, systemClock)
-  const api = openApi(app, { access, client, events, report, books, log })
+  const api = new OperatorApi({
+    sources: {
+      ...app.sources,
+      report,
+      books: cacheBalances(config.payments.enabled ? provisioner : undefined, systemClock),
+      apply: applyAsCaller(access, { random: Math.random }),
+      manifest: readAsCaller(access, { random: Math.random }),
+    },
+    access: reviewedAccess({ client, clock: systemClock }),
+    onCounterChange: change => recordCounterChange(events, app.limits, systemClock, change),
+    log,
+  })
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
     onStarted() {
@@ -336,17 +347,6 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   })
 }
 
-function openOperators(
-  started: AsyncDisposableStack,
-  client: KubeClient,
-  installation: Installation,
-  log: Log,
-): Operators {
-  const operators = followOperators({ client, installation, log, random: Math.random })
-  started.defer(() => operators.stop())
-  return operators
-}
-
 function makeReport(
   { config, pod }: ClusterOptions,
   kinds: readonly ClusterController[],
@@ -382,61 +382,15 @@ function countReady(resources: readonly StoredResource[]) {
   return { ready, notReady: resources.length - ready }
 }
 
-interface ApiParts {
-  readonly access: ClusterOptions['access']
-  readonly client: KubeClient
-  readonly events: EventRecorder
-  readonly report: () => StatusReport
-  readonly books: ReadMerchantBooks
-  readonly log: Log
-}
-
-function openApi(
-  app: OperatorApp<ClusterController>,
-  { access, client, events, report, books, log }: ApiParts,
-): OperatorApi {
-  const { podSessions: pods, brokers, feedStates, domainGrants, limits } = app
-  const apply = applyAsCaller(access, { random: Math.random })
-  const manifest = readAsCaller(access, { random: Math.random })
-  return new OperatorApi({
-    sources: {
-      clock: systemClock,
-      pods,
-      brokers,
-      feedStates,
-      domainGrants,
-      domains: limits.inForce,
-      report,
-      books,
-      apply,
-      manifest,
-    },
-    access: reviewedAccess({ client, clock: systemClock }),
-    onCounterChange: change => recordCounterChange(events, limits, systemClock, change),
-    log,
-  })
-}
-
 async function servePages(
   started: AsyncDisposableStack,
   { config, pod }: ClusterOptions,
-  {
-    notReady,
-    metrics,
-    report,
-    api,
-  }: Pick<OperatorPages, 'notReady' | 'report' | 'api'> & { readonly metrics: OperatorMetrics },
+  pages: OperatorPages,
 ): Promise<void> {
-  const pages = createOperatorPages({
-    notReady,
-    metrics: metrics.render,
-    metricsType: metrics.contentType,
-    report,
-    api,
-  })
-  pages.listen(config.operatorPort, pod.host)
-  await once(pages, 'listening')
-  started.defer(() => closeHttp(pages, lastAnswersMs))
+  const server = createOperatorPages(pages)
+  server.listen(config.operatorPort, pod.host)
+  await once(server, 'listening')
+  started.defer(() => closeHttp(server, lastAnswersMs))
 }
 
 /** How long unfinished answers may take when the operator stops. */
@@ -474,8 +428,7 @@ async function serveFeed(
 interface OperatorPages {
   /** Returns why this operator does not serve the feed yet; empty if it does. */
   notReady(): string
-  metrics(): Promise<string>
-  readonly metricsType: string
+  readonly metrics: Pick<OperatorMetrics, 'render' | 'contentType'>
   report(): StatusReport
   readonly api: Pick<OperatorApi, 'handle'>
 }
@@ -499,8 +452,8 @@ function createOperatorPages(pages: OperatorPages): Server {
         return reason === '' ? send(200, 'OK\n') : send(503, `${reason}\n`)
       }
       case '/metrics':
-        pages.metrics().then(
-          text => send(200, text, pages.metricsType),
+        pages.metrics.render().then(
+          text => send(200, text, pages.metrics.contentType),
           (error: unknown) => send(500, `${error}\n`),
         )
         return
