@@ -27,7 +27,7 @@ export const nodePath = '/usr/local/bin/node'
 export function nodeLayer(root: string): NodeLayer {
   const folder = `node_modules/node-${process.platform}-${process.arch}`
   const node = join(root, folder, 'bin/node')
-  if (!existsSync(node)) throw new Error(`${folder} is not there: run npm ci, on Linux`)
+  if (!existsSync(node)) throw new Error(`${folder} does not exist: run npm ci, on Linux`)
   const libraries = sharedLibraries([node])
   const components = [npmComponent(root, folder), ...debianComponents(libraries)]
   const files: TreeEntries = [

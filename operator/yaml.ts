@@ -80,8 +80,7 @@ export function checkExpanded(document: unknown, limits: Pick<YamlLimits, 'maxDe
     if (depth + found.depth > limits.maxDepth) throw tooDeep(limits)
     if (found.size > limits.maxExpandedSize) {
       throw new YAMLException(
-        `with its aliases written out the document has over ${limits.maxExpandedSize} characters, ` +
-          'which is what is allowed',
+        `with its aliases written out the document has over ${limits.maxExpandedSize} characters, the maximum`,
       )
     }
     return found

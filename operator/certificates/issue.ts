@@ -181,8 +181,10 @@ function readIssuer({ cert, key }: CertificateIdentity): Issuer {
   const certificate = new X509Certificate(cert)
   const name = ownName(certificate)
   const privateKey = createPrivateKey(key)
-  if (!certificate.ca || name === undefined) throw new Error('the authority is not one of our own')
-  if (!certificate.checkPrivateKey(privateKey)) throw new Error('the key is not that of the authority')
+  if (!certificate.ca || name === undefined)
+    throw new Error('authority: is not a certificate that this operator made for an authority')
+  if (!certificate.checkPrivateKey(privateKey))
+    throw new Error('authority: the key does not belong to the certificate')
   return { subject: commonName(name), publicKey: createPublicKey(privateKey), privateKey }
 }
 

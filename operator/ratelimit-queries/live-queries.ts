@@ -195,7 +195,7 @@ export async function* watchTap(
   signal: AbortSignal,
 ): AsyncGenerator<TapBatch> {
   if (!requireSessions(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
-    throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
+    throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes is off')
   }
   // Processes of earlier versions send more than the share for which the subscription asks.
   let share = tapShare(sessions(), domain)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Replica } from '../../infrastructure/provider.ts'
-import { type FirstReadyOptions, firstReady } from './first-ready.ts'
+import { firstReady } from './first-ready.ts'
 
 const deadlineMs = 20
 
@@ -19,7 +19,7 @@ function oneProcess(t: TestContext) {
     ready: state.ready,
     reason: state.ready ? '' : 'waits for its configuration',
   })
-  const options: FirstReadyOptions = {
+  const options: Parameters<typeof firstReady>[0] = {
     host: { observe: () => [replica()], onChange: listener => void listeners.push(listener) },
     workloads: [{ name: 'ratelimit' }],
     signal: stopping.signal,
@@ -48,7 +48,8 @@ test('the wait ends when all processes are ready', async t => {
 test('processes that are not ready by the deadline are reported with their reasons', async t => {
   await assert.rejects(oneProcess(t).ready, {
     name: 'InfrastructureError',
-    message: 'no call can be taken after 0.02 s: ratelimit-0: waits for its configuration; read the log',
+    message:
+      'the services do not accept calls after 0.02 s: ratelimit-0: waits for its configuration; read the log',
   })
 })
 

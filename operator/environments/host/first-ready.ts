@@ -1,7 +1,7 @@
 import { type Infrastructure, InfrastructureError } from '../../infrastructure/provider.ts'
 import type { Workload } from '../../model.ts'
 
-export interface FirstReadyOptions {
+interface FirstReadyOptions {
   readonly host: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly workloads: readonly Pick<Workload, 'name'>[]
   readonly signal: AbortSignal
@@ -31,7 +31,7 @@ export function firstReady(options: FirstReadyOptions): Promise<void> {
     const reasons = workloads
       .flatMap(({ name }) => host.observe(name))
       .map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
-    const late = `no call can be taken after ${deadlineMs / 1000} s: ${reasons.join(', ')}`
+    const late = `the services do not accept calls after ${deadlineMs / 1000} s: ${reasons.join(', ')}`
     reject(new InfrastructureError(`${late}; ${advice}`))
   }
   const timer = setTimeout(expire, deadlineMs)

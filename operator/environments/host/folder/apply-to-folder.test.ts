@@ -127,9 +127,9 @@ test('a name in use, a list and another manifest are rejected, and nothing chang
   await assert.rejects(apply(request('b', 2)), /b\.yaml exists and does not declare the resource/)
   await assert.rejects(apply(request('a', 2)), /list\.yaml declares the resource in a list; edit the file/)
   const other = request('c', 2, { manifest: yaml('c', 3) })
-  await assert.rejects(apply(other), /manifest: is not the YAML of the field resource/)
+  await assert.rejects(apply(other), /manifest: differs from the field resource/)
   const renamed = request('c', 2, { manifest: yaml('c', 2).replace('name: c', 'name: d') })
-  await assert.rejects(apply(renamed), /manifest: is not the YAML of the field resource/)
+  await assert.rejects(apply(renamed), /manifest: differs from the field resource/)
   assert.deepEqual([read('b.yaml'), read('list.yaml')], ['# notes\n', list])
 })
 

@@ -50,7 +50,10 @@ function toDocument({ resource, manifest, namespace, name }: ApplyRequest): stri
   const expected = { kind, namespace, name, spec: resource['spec'] }
   const found = only && { kind: only.kind, namespace: only.namespace, name: only.name, spec: only.spec }
   if (others.length === 0 && isDeepStrictEqual(found, expected)) return `${text.trim()}\n`
-  throw new ApiError('invalid', 'manifest: is not the YAML of the field resource')
+  throw new ApiError(
+    'invalid',
+    'manifest: differs from the field resource; expected the same resource as YAML',
+  )
 }
 
 async function createFile(

@@ -11,23 +11,26 @@ test('a vanished resource stays while a file cannot be read, since that file may
   f.write('a.yaml', broken)
   await f.complains(/^a\.yaml: /)
 
-  await t.test('it stays also when the broken file is renamed', async () => {
+  await t.test('a vanished resource stays also when the broken file is renamed', async () => {
     renameSync(f.at('a.yaml'), f.at('c.yaml'))
     await f.complains(/^a\.yaml: .*one is not here any more and stays in force: c\.yaml may declare it/)
     assert.equal(f.names(), 'one')
   })
 
-  await t.test('it stays also when it was moved from a valid file into a broken one', async () => {
-    f.write('a.yaml', `${limits('one', 'second')}---\n${limits('two')}`)
-    await f.has('one two')
-    f.write('c.yaml', `${limits('two')}---\n- [broken`)
-    f.write('a.yaml', limits('one', 'third'))
-    await f.serves('one', 'third')
-    await f.complains(/two is not here any more and stays in force: c\.yaml may declare it/)
-    assert.equal(f.names(), 'one two')
-  })
+  await t.test(
+    'a vanished resource stays also when it was moved from a valid file into a broken one',
+    async () => {
+      f.write('a.yaml', `${limits('one', 'second')}---\n${limits('two')}`)
+      await f.has('one two')
+      f.write('c.yaml', `${limits('two')}---\n- [broken`)
+      f.write('a.yaml', limits('one', 'third'))
+      await f.serves('one', 'third')
+      await f.complains(/two is not here any more and stays in force: c\.yaml may declare it/)
+      assert.equal(f.names(), 'one two')
+    },
+  )
 
-  await t.test('it is deleted once all files can be read and none contains it', async () => {
+  await t.test('a vanished resource is deleted once all files can be read and none contains it', async () => {
     rmSync(f.at('c.yaml'))
     await f.has('one')
     await f.isClean()

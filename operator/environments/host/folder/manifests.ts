@@ -32,7 +32,7 @@ interface ManifestLimits extends YamlLimits {
   readonly maxProblems: number
 }
 
-export const manifestLimits: ManifestLimits = {
+const manifestLimits: ManifestLimits = {
   ...yamlLimits,
   maxDocuments: 10_000,
   maxProblems: 100,
@@ -69,7 +69,7 @@ export function parseManifests(
       )
     }
     if (found.manifests.length > limits.maxDocuments) {
-      return rejected(`more than ${limits.maxDocuments} resources, which is what is allowed in a file`)
+      return rejected(`a file has more than the ${limits.maxDocuments} resources that are allowed`)
     }
   }
   return { ...found, ignored: [...found.ignored] }

@@ -9,7 +9,7 @@ import type { ReplicaOptions } from './replica.ts'
 import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
-export interface HostInfrastructureOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
+interface HostInfrastructureOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   readonly stateDir: string
   readonly clock: Clock
   readonly random: () => number
@@ -150,8 +150,7 @@ function newPorts(
 function assertReplicas({ name, replicas }: Workload): void {
   if (Number.isInteger(replicas) && replicas >= 0 && replicas <= hostLimits.maxReplicas) return
   throw new InfrastructureError(
-    `${name}: replicas: ${replicas} is not a whole number from 0 to ${hostLimits.maxReplicas}, ` +
-      'which is what is allowed on one machine',
+    `${name}: replicas: ${replicas} is not a whole number from 0 to ${hostLimits.maxReplicas}`,
   )
 }
 

@@ -20,11 +20,11 @@ const cases: readonly (readonly [text: string, lines: readonly string[]])[] = [
   [`${'x'.repeat(1_000)}`, ['xxxxxxxx … (992 more characters)']],
 ]
 
-test('lines of at most 8 characters', () => {
+test('a line of more than 8 characters is cut, and ends with the number of the others', () => {
   for (const [text, lines] of cases) assert.deepEqual(split(8, [Buffer.from(text)]), lines)
 })
 
-test('it does not matter where the pieces end', () => {
+test('the lines are the same wherever the chunks of the output end', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.array(fc.nat(20)), (text, lengths) => {
       const bytes = Buffer.from(`${text}\n${text}`)

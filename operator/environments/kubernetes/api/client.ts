@@ -252,7 +252,7 @@ export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: 
 /** Returns the path to which an object with this key is posted. */
 export function creationPath(resource: ApiResource, { namespace, name }: ObjectKey): string {
   if (resource.namespaced && (namespace ?? '') === '') {
-    throw new Error(`${resource.plural} "${name}": a namespace is needed, and none is given`)
+    throw new Error(`${resource.plural} "${name}": missing namespace`)
   }
   return collectionPath(resource, namespace)
 }

@@ -24,6 +24,6 @@ export const podResource: ApiResource = coreResource('pods')
 /** @throws Error if the object's kind is not one of `kinds` */
 export function requireKind({ kind, metadata }: KubeObject): WorkloadObjectKind {
   const found = kindNames.find(name => name === kind)
-  if (found === undefined) throw new Error(`${metadata.name}: no workload is made of the kind ${kind}`)
+  if (found === undefined) throw new Error(`${metadata.name}: no workload has objects of the kind ${kind}`)
   return found
 }

@@ -146,7 +146,7 @@ export class ObjectWriter {
 /** Returns a client that writes only while this operator leads. Its calls are aborted when that ends. */
 function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): ObjectWriterOptions['client'] {
   const assertLeading = () => {
-    if (!mayWrite()) throw new InfrastructureError('write nothing: another operator has the Lease')
+    if (!mayWrite()) throw new InfrastructureError('no object is written: another operator has the Lease')
   }
   return {
     get: (resource, key) => client.get(resource, key, { signal: signal() }),

@@ -113,7 +113,8 @@ export class LastGoodStore {
 
   async #flush(layout: LastGoodLayout): Promise<void> {
     for (let name = layout.nextUnwritten(); name !== undefined; name = layout.nextUnwritten()) {
-      if (!this.#options.mayWrite()) throw new Error('another operator writes by now')
+      if (!this.#options.mayWrite())
+        throw new Error('no ConfigMap is written: another operator has the Lease')
       await this.#objects.write(name, layout.take(name))
     }
   }

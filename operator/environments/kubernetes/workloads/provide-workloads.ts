@@ -71,7 +71,7 @@ function whileLeading(store: OwnSecretStore, mayWrite: () => boolean): OwnSecret
   return {
     ...store,
     async put(...args) {
-      if (!mayWrite()) throw new Error('write a Secret: another operator leads')
+      if (!mayWrite()) throw new Error('no Secret is written: another operator has the Lease')
       return store.put(...args)
     },
   }
