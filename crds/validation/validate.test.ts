@@ -6,7 +6,7 @@ import { maxShownCharacters } from '../describe.ts'
 import { merchantKind } from '../merchant.ts'
 import type { Schema } from '../schema.ts'
 import { readCases } from '../testing/read-cases.ts'
-import { maxFreeDepth, validateResource, validateValue } from './validate.ts'
+import { validateResource, validateValue } from './validate.ts'
 
 function problemsOf(schema: Schema, value: unknown): string[] {
   const judged = validateValue(schema, value, 'spec')
@@ -31,7 +31,7 @@ describe('validation of any schema', () => {
     let deep: unknown = 1
     for (let level = 0; level < 100_000; level++) deep = { a: deep }
     const [problem = '', ...more] = problemsOf(free, deep)
-    assert.match(problem, new RegExp(`is nested more than ${maxFreeDepth} levels deep`))
+    assert.match(problem, /is nested more than 64 levels deep/)
     assert.deepEqual(more, [])
   })
 

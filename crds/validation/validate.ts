@@ -6,7 +6,7 @@ import { type Fields, isFields, type Schema, type SchemaProblem } from '../schem
 const maxProblems = 100
 
 /** The largest number of levels of maps and lists in a field that allows any value. */
-export const maxFreeDepth = 64
+const maxFreeDepth = 64
 
 export type Validated<Value> = { readonly value: Value } | { readonly problems: readonly SchemaProblem[] }
 

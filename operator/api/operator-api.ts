@@ -43,7 +43,7 @@ const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   merchants: merchantsHandler,
 }
 
-export interface ApiLimits {
+interface ApiLimits {
   readonly maxStreams: number
   /** The maximum number of calls that run at the same time, without streams and what-ifs. */
   readonly maxCalls: number

@@ -86,7 +86,7 @@ export interface CounterChangeEvent {
   readonly owner: NamedResource | undefined
 }
 
-export interface NamedResource {
+interface NamedResource {
   readonly namespace: string
   readonly name: string
 }

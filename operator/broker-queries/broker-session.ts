@@ -9,8 +9,6 @@ import {
 import { type AskedProcess, Followers } from '../pods/ask-processes.ts'
 import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session-table.ts'
 
-export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
-
 /** A report of a broker. `case` is undefined for a kind of report that this version does not know. */
 export type BrokerSessionReport = BrokerReport['report']
 export type BrokerSessionRequest = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request']>
@@ -30,7 +28,7 @@ export const brokerSessions: SessionKind<
   BrokerSessionRequest,
   OpenBrokerSession
 > = {
-  path: brokerSessionPath,
+  path: '/tollway.operator.v1.StreamReports/Session',
   name: 'broker',
   decode(bytes) {
     try {

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { Certificates, type CertificatesOptions } from './certificates.ts'
+import { Certificates } from './certificates.ts'
 import { type StoreInMemory, storeInMemory } from './testing/store-in-memory.ts'
 
 const secretNames = { authority: 'tollway-ca', server: 'feed-server', client: 'feed-client' }
@@ -19,7 +19,11 @@ const timing = {
   firstCheckEveryMs: 20,
 }
 
-function start(t: TestContext, store: StoreInMemory, options: Partial<CertificatesOptions> = {}) {
+function start(
+  t: TestContext,
+  store: StoreInMemory,
+  options: Partial<ConstructorParameters<typeof Certificates>[0]> = {},
+) {
   const said: string[] = []
   const note = (message: string, fields?: object) => {
     said.push(`${message} ${JSON.stringify(fields)}`)
@@ -120,12 +124,12 @@ test('the authority of a deleted Secret stays trusted until its successor is dis
   const first = store.data('feed-client')
   store.delete('tollway-ca')
   await waitFor('the next authority', () => store.data('tollway-ca')['next.crt'])
-  const told = await waitFor('the Secret of the client to change', () => {
+  const published = await waitFor('the Secret of the client to change', () => {
     const client = store.data('feed-client')
     return client['ca.crt'] !== first['ca.crt'] && client
   })
-  assert.equal(told['tls.crt'], first['tls.crt'])
-  assert.ok(told['ca.crt']?.startsWith(first['ca.crt'] ?? '-'))
+  assert.equal(published['tls.crt'], first['tls.crt'])
+  assert.ok(published['ca.crt']?.startsWith(first['ca.crt'] ?? '-'))
   await waitFor(
     'leaves of the next authority',
     () => store.data('feed-client')['tls.crt'] !== first['tls.crt'],

@@ -28,7 +28,7 @@ import {
   toIssuer,
 } from './secret-content.ts'
 
-export interface CertificatesOptions {
+interface CertificatesOptions {
   readonly store: SecretStore
   readonly secretNames: Readonly<Record<keyof StoredSecrets, string>>
   /** The DNS names of each leaf certificate; the first one is also the common name. */
@@ -229,7 +229,7 @@ export class Certificates {
       secrets = { ...secrets, [secret]: written }
       if (secret === 'server') this.#adopt(written)
     }
-    throw new Error(`the Secrets are not as they should be after ${maxWritesPerCheck} writes`)
+    throw new Error(`${maxWritesPerCheck} writes did not complete the Secrets of certificates`)
   }
 
   #get(secret: keyof StoredSecrets): Promise<StoredSecret | undefined> {

@@ -207,8 +207,8 @@ function planLeaf(
   const secret = leaves[name]
   const { issuing } = authority
   const expiresAtMs = Math.min(nowMs + timing.leafLifeMs, issuing.expiresAtMs)
-  const isTold = secret !== undefined && publishesAuthorities(secret, authority)
-  const trustedSinceMs = isTold && secret.trustedSinceMs !== undefined ? secret.trustedSinceMs : nowMs
+  const isPublished = secret !== undefined && publishesAuthorities(secret, authority)
+  const trustedSinceMs = isPublished && secret.trustedSinceMs !== undefined ? secret.trustedSinceMs : nowMs
   const write = (certificate: 'new' | 'keep', why: string): CertificateAction => ({
     kind: 'write-leaf',
     name,
@@ -221,8 +221,9 @@ function planLeaf(
   const reason = reasonToIssue(secret, issuing, expiresAtMs, nowMs, timing)
   if (reason !== undefined) return write('new', reason)
   if (secret?.leaf === undefined) return undefined
-  if (!isTold) return write('keep', 'the trusted authorities have changed')
-  if (secret.trustedSinceMs === undefined) return write('keep', 'since when cannot be believed')
+  if (!isPublished) return write('keep', 'the trusted authorities have changed')
+  if (secret.trustedSinceMs === undefined)
+    return write('keep', 'the entry trusted-since is missing or invalid')
   return undefined
 }
 

@@ -1,13 +1,13 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { ReflectorSource, ReflectorTiming, WatchedEvent } from './reflector.ts'
-import { type FilledStore, isOlderVersion, type ReflectedObject } from './reflector-store.ts'
+import { isOlderVersion, type ObjectStore, type ReflectedObject } from './reflector-store.ts'
 
 /** What `followScope` needs to follow one namespace, or all namespaces together. */
 interface Scope<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespace: string | undefined
-  readonly store: FilledStore<T>
+  readonly store: ObjectStore<T>
   readonly keep: (object: T) => T
   readonly timing: ReflectorTiming
   readonly clock: Clock

@@ -8,25 +8,9 @@ export interface ReflectedObject {
   }
 }
 
-export interface ObjectStore<T extends ReflectedObject> {
-  get(namespace: string, name: string): T | undefined
-  list(): readonly T[]
-  /**
-   * Calls the listener with the namespace and name of each object that changes. The listener must not throw.
-   */
-  onChange(listener: (namespace: string, name: string) => void): void
-}
+export type ObjectStore<T extends ReflectedObject> = ReturnType<typeof createObjectStore<T>>
 
-/** The methods of a store that only its reflector calls. */
-export interface FilledStore<T extends ReflectedObject> extends ObjectStore<T> {
-  /** Stores the object, unless a newer state of it is known. */
-  put(object: T): void
-  remove(object: ReflectedObject): void
-  /** Replaces the objects of the namespace, or of all namespaces if it is undefined, by these objects. */
-  replace(namespace: string | undefined, objects: readonly T[]): void
-}
-
-export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
+export function createObjectStore<T extends ReflectedObject>() {
   const objects = new Map<string, T>()
   const listeners: ((namespace: string, name: string) => void)[] = []
 
@@ -34,6 +18,7 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
     for (const listener of listeners) listener(namespace, name)
   }
 
+  /** Stores the object, unless a newer state of it is known. */
   function put(object: T): void {
     const key = toKey(object)
     const known = objects.get(key)
@@ -50,14 +35,18 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
   }
 
   return {
-    get: (namespace, name) => objects.get(`${namespace}/${name}`),
-    list: () => [...objects.values()],
-    onChange: listener => {
+    get: (namespace: string, name: string): T | undefined => objects.get(`${namespace}/${name}`),
+    list: (): readonly T[] => [...objects.values()],
+    /**
+     * Calls the listener with the namespace and name of each object that changes. The listener must not throw.
+     */
+    onChange(listener: (namespace: string, name: string) => void): void {
       listeners.push(listener)
     },
     put,
     remove,
-    replace(namespace, fresh) {
+    /** Replaces the objects of the namespace, or of all namespaces if it is undefined, by these objects. */
+    replace(namespace: string | undefined, fresh: readonly T[]): void {
       const kept = new Set(fresh.map(toKey))
       for (const object of fresh) put(object)
       for (const [key, object] of objects) {

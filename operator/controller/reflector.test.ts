@@ -3,11 +3,9 @@ import { afterEach, describe, it } from 'node:test'
 import { waitFor } from '../../test/support/wait-for.ts'
 import {
   createReflector,
-  type ListedPage,
   type Reflector,
-  type ReflectorListRequest,
+  type ReflectorSource,
   type ReflectorTiming,
-  type ReflectorWatchRequest,
   type WatchedEvent,
 } from './reflector.ts'
 import type { ReflectedObject } from './reflector-store.ts'
@@ -28,7 +26,7 @@ function object(text: string): ReflectedObject {
   return { metadata: { namespace, name, resourceVersion } }
 }
 
-function told({ metadata }: ReflectedObject): string {
+function format({ metadata }: ReflectedObject): string {
   return `${metadata.namespace}/${metadata.name}@${metadata.resourceVersion}`
 }
 
@@ -40,8 +38,10 @@ function event(text: string): WatchedEvent<ReflectedObject> {
   return { type, object: object(text.slice(1)) }
 }
 
+type Source = ReflectorSource<ReflectedObject>
+
 /** Returns a page of a list: `7: shop/a@3 shop/b@5` has the version 7 and two objects. */
-function page(text: string): ListedPage<ReflectedObject> {
+function page(text: string): Awaited<ReturnType<Source['list']>> {
   const [resourceVersion = '', rest = ''] = text.split(': ')
   return { resourceVersion, items: rest.split(' ').filter(Boolean).map(object) }
 }
@@ -71,8 +71,8 @@ describe('a reflector', () => {
   ) {
     const scriptsOf = typeof scripts === 'function' ? scripts : () => scripts
     const calls: ('list' | 'watch')[] = []
-    const lists: ReflectorListRequest[] = []
-    const watches: ReflectorWatchRequest[] = []
+    const lists: Parameters<Source['list']>[0][] = []
+    const watches: Parameters<Source['watch']>[0][] = []
     const errors: string[] = []
     const states: string[] = []
     const changes: string[] = []
@@ -114,10 +114,10 @@ describe('a reflector', () => {
     })
     reflector.onChange((namespace, name) => {
       const found = reflector.get(namespace, name)
-      changes.push(found === undefined ? `${namespace}/${name} is gone` : told(found))
+      changes.push(found === undefined ? `${namespace}/${name} is gone` : format(found))
     })
     running.push(reflector)
-    const content = () => reflector.list().map(told).sort().join(' ')
+    const content = () => reflector.list().map(format).sort().join(' ')
     return { reflector, calls, lists, watches, errors, states, changes, content }
   }
 

@@ -18,7 +18,7 @@ export interface ReflectorSource<T extends ReflectedObject> {
   watch(request: ReflectorWatchRequest): AsyncIterable<WatchedEvent<T>>
 }
 
-export interface ReflectorListRequest {
+interface ReflectorListRequest {
   /** The namespace to list; undefined for all namespaces. */
   readonly namespace?: string | undefined
   readonly limit: number
@@ -26,13 +26,13 @@ export interface ReflectorListRequest {
   readonly signal: AbortSignal
 }
 
-export interface ListedPage<T extends ReflectedObject> {
+interface ListedPage<T extends ReflectedObject> {
   readonly items: readonly T[]
   readonly resourceVersion: string
   readonly continue?: string
 }
 
-export interface ReflectorWatchRequest {
+interface ReflectorWatchRequest {
   readonly namespace?: string | undefined
   readonly resourceVersion: string
   readonly timeoutSeconds: number
@@ -45,7 +45,7 @@ export interface WatchedEvent<T extends ReflectedObject> {
 }
 
 /** Keeps a copy of the objects of one kind, and reconnects after each failure of the API server. */
-export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T>, 'onChange'> {
+export interface Reflector<T extends ReflectedObject> extends Pick<ObjectStore<T>, 'get' | 'list'> {
   /** Whether every namespace has been listed once. Until then, a missing object may exist. */
   hasSynced(): boolean
   /**

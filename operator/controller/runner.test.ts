@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createRunner, type Runner, type RunnerCooldown } from './runner.ts'
+import { createRunner, type Runner } from './runner.ts'
+
+type RunnerCooldown = NonNullable<Parameters<typeof createRunner>[0]['rest']>
 
 const noRest: RunnerCooldown = { factor: 0, shortestMs: 0, longestMs: 0, owedMs: 0 }
 

@@ -19,7 +19,7 @@ interface RunnerOptions {
  * loop busy, so a stream of changes takes a bounded share of the event loop. A single change after a quiet
  * time does not wait.
  */
-export interface RunnerCooldown {
+interface RunnerCooldown {
   /** The length of the rest, as a multiple of the time in which the event loop was busy during the run. */
   readonly factor: number
   readonly shortestMs: number

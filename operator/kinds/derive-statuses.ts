@@ -20,7 +20,7 @@ export interface SharedFacts {
   /** The uids of all running processes of the kind. */
   readonly uids: readonly string[]
   /** The uids of the processes that accept calls. */
-  readonly taking: readonly string[]
+  readonly accepting: readonly string[]
   readonly switchedOff: string | undefined
   /** Why the feed cannot carry the contents of this run; undefined if it does. */
   readonly unpublished: string | undefined
@@ -28,7 +28,7 @@ export interface SharedFacts {
   readonly backendFailure: string | undefined
   readonly obstacle: string | undefined
   /** The advisories by the names of the resources; see `KindAdapter.findAdvisories`. */
-  readonly doubts: ReadonlyMap<string, Advisory>
+  readonly advisories: ReadonlyMap<string, Advisory>
 }
 
 interface StatusOptions {
@@ -106,13 +106,13 @@ const none: readonly never[] = []
 
 function gatherFacts<Content>(item: EncodedResource<Content>, shared: SharedFacts): StatusFacts {
   const { name, translation, denial, content, encoded, unmet, resource } = item
-  const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = shared
+  const { accepting, switchedOff, unpublished, backendFailure, obstacle, enforcement, advisories } = shared
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, rejections, lacking } =
     encoded === undefined || unpublished !== undefined ? byNone : enforcement(encoded)
   let enforcing = 0
-  for (const uid of taking) if (acknowledged.has(uid)) enforcing += 1
-  const withoutFeatures = lacking.filter(({ uid }) => taking.includes(uid))
+  for (const uid of accepting) if (acknowledged.has(uid)) enforcing += 1
+  const withoutFeatures = lacking.filter(({ uid }) => accepting.includes(uid))
   return {
     problems: 'problems' in translation ? translation.problems : none,
     denial: present ? denial : undefined,
@@ -121,10 +121,10 @@ function gatherFacts<Content>(item: EncodedResource<Content>, shared: SharedFact
     unpublished,
     unmet: unmet,
     switchedOff,
-    advisory: doubts.get(name),
+    advisory: advisories.get(name),
     backendFailure,
     obstacle,
-    running: taking.length,
+    running: accepting.length,
     enforcing,
     lackingFeatures: withoutFeatures.length,
     missingFeatures: [...new Set(withoutFeatures.flatMap(({ features }) => features))].join(', '),

@@ -67,7 +67,7 @@ export interface KindAdapter<Content extends Named = Named, Published = unknown>
    * @param createdMs the creation time of the resource, in milliseconds since the epoch
    */
   complete(content: Content, createdMs: number): CompletedContent<Published>
-  encode(fed: Published): Resource
+  encode(published: Published): Resource
   /** Decodes a resource of the feed for people, as JSON without secrets. */
   show(bytes: Uint8Array): unknown
   /**

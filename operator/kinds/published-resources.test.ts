@@ -362,14 +362,14 @@ test('the content of a file that cannot be read stays in force after a restart',
   assert.equal(reasonsOf(status), 'Invalid LastGoodInForce LastGoodInForce Invalid')
   assert.equal(status.problems[0]?.message, 'the resource cannot be read: a.yaml: line 1: not YAML')
 
-  await t.test('and changes once the file can be read again', async () => {
+  await t.test('the content changes once the file can be read again', async () => {
     world.repairFiles()
     world.write('a', 'checkout', 4)
     assert.equal(await world.reconcile(), 'shop/a checkout: 4')
     assert.equal(world.statuses().length, 1)
   })
 
-  await t.test('and all content stays if a folder cannot be read', async () => {
+  await t.test('all content stays if a folder cannot be read', async () => {
     world.breakFile('/limits')
     world.remove('a')
     world.restart()

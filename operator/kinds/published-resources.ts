@@ -64,16 +64,6 @@ interface PublishedResourcesOptions<Content> {
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
-interface PublishedResources<Content> {
-  /**
-   * Rejects if the feed cannot carry the contents. Then the feed keeps its previous contents, and the
-   * statuses say why.
-   */
-  reconcile(): Promise<void>
-  /** Returns the contents in the feed, in the order of their names. */
-  inForce(): readonly Content[]
-}
-
 /**
  * Publishes every resource of a kind, and writes its status. The steps are: gather, translate, choose,
  * complete, encode, publish, write status, remember. Each step handles all resources, because they share the
@@ -84,7 +74,7 @@ interface PublishedResources<Content> {
 export function createPublishedResources<Content extends Named, Published extends object>(
   kind: KindAdapter<Content, Published>,
   options: PublishedResourcesOptions<Content>,
-): PublishedResources<Content> {
+) {
   const { source, remembered, feed, infrastructure, clock } = options
   const translate = oncePerObject((resource: SourcedResource) => translateResource(kind, resource))
   const encode = oncePerObject((content: Published) => kind.encode(content))
@@ -95,13 +85,13 @@ export function createPublishedResources<Content extends Named, Published extend
 
   async function gatherAll(slices: Slices) {
     const resources = source.list()
-    const sighting = {
+    const found = {
       resources,
       unread: source.unread(),
       memories: remembered.all(),
       nowMs: clock.nowMs(),
     }
-    return gather(kind, sighting, translate, slices)
+    return gather(kind, found, translate, slices)
   }
 
   async function completeAndEncode(
@@ -136,8 +126,13 @@ export function createPublishedResources<Content extends Named, Published extend
   }
 
   return {
+    /** Returns the contents in the feed, in the order of their names. */
     inForce: () => inForce,
-    async reconcile() {
+    /**
+     * Rejects if the feed cannot carry the contents. Then the feed keeps its previous contents, and the
+     * statuses say why.
+     */
+    async reconcile(): Promise<void> {
       const slices = createSlices()
       const { gathered: found, departed } = await gatherAll(slices)
       await slices.yieldIfDue()
@@ -151,13 +146,13 @@ export function createPublishedResources<Content extends Named, Published extend
       const uids = replicas.map(({ uid }) => uid)
       const shared: SharedFacts = {
         uids,
-        taking: replicas.flatMap(({ ready, uid }) => (ready ? [uid] : [])),
+        accepting: replicas.flatMap(({ ready, uid }) => (ready ? [uid] : [])),
         switchedOff: options.switchedOff,
         unpublished: failure?.message,
         backendFailure: options.backendFailure?.(kind.workload),
         obstacle: options.obstacle?.(kind.workload),
         enforcement: feed.enforcement(kind.typeUrl, uids),
-        doubts: kind.findAdvisories?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
+        advisories: kind.findAdvisories?.(all.flatMap(({ content }) => content ?? [])) ?? noAdvisories,
       }
       const derived = await statuses.derive(all, shared, slices)
       try {
@@ -178,7 +173,7 @@ export function createPublishedResources<Content extends Named, Published extend
   }
 }
 
-const noDoubts = new Map<string, Advisory>()
+const noAdvisories = new Map<string, Advisory>()
 
 interface MemoryOptions<Content> {
   readonly claims: Pick<Claims<Content>, 'toKey'>

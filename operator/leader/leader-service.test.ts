@@ -14,7 +14,7 @@ import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { createAuthority } from '../../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { playPods } from '../api/testing/played-pods.ts'
-import { brokerSessionPath } from '../broker-queries/broker-session.ts'
+import { brokerSessions } from '../broker-queries/broker-session.ts'
 import type { Brokers, PreviewResult } from '../broker-queries/brokers.ts'
 import type { PreviewPage, RequestOnPage } from '../broker-queries/read-pages.ts'
 import { QueryError } from '../pods/query-error.ts'
@@ -25,7 +25,7 @@ import { processSessionPath } from '../ratelimit-queries/process-session.ts'
 import { startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
 import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './ask-leader.ts'
 import type { FeedStates } from './feed-states.ts'
-import { type LeaderMethod, leaderMethods, leaderPath } from './leader-service.ts'
+import { leaderMethods, leaderPath } from './leader-service.ts'
 import { decodeAnswer, decodeQuery, encodeQuery, readAnswer } from './query-messages.ts'
 
 const replica = (uid: string) => ({ uid, name: uid, reason: '' })
@@ -80,7 +80,7 @@ function openCall(t: TestContext, who: Caller, address: string, path: string, ..
   return { call, end, received }
 }
 
-const methods: readonly LeaderMethod[] = [
+const methods: readonly Parameters<typeof leaderPath>[0][] = [
   'Acknowledge',
   'ReportLoads',
   'PassRateLimitSession',
@@ -295,7 +295,7 @@ test('a leader without LeaderService is reported once, and its processes connect
   for (let attempt = 0; attempt < 3; attempt++) {
     for (const [path, hello] of [
       [processSessionPath, processHello],
-      [brokerSessionPath, brokerHello],
+      [brokerSessions.path, brokerHello],
     ] as const)
       assert.match(
         await openCall(t, 'pod', follower.address, path, hello).end,

@@ -9,12 +9,7 @@ import { answerQuery, type QueriedParts } from './answer-query.ts'
 import type { Peers } from './peers.ts'
 import { decodeEach } from './report-codec.ts'
 
-export type LeaderMethod =
-  | 'Acknowledge'
-  | 'ReportLoads'
-  | 'PassRateLimitSession'
-  | 'PassBrokerSession'
-  | 'Query'
+type LeaderMethod = 'Acknowledge' | 'ReportLoads' | 'PassRateLimitSession' | 'PassBrokerSession' | 'Query'
 
 export const leaderPath = (method: LeaderMethod) => `/tollway.operator.v1.LeaderService/${method}`
 

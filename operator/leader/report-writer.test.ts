@@ -6,7 +6,7 @@ import { type ClientState, clientId } from '../xds/client-state.ts'
 import { createResource, createSnapshot } from '../xds/snapshot.ts'
 import { PeerTable } from './peer-table.ts'
 import { type AgedReport, decodeReport, reporterCodec } from './report-codec.ts'
-import { defaultReportLimits, type ReportLimits, ReportWriter } from './report-writer.ts'
+import { ReportWriter } from './report-writer.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const typeUrl = 'test'
@@ -20,17 +20,17 @@ function snapshot(count: number, content: string) {
   )
 }
 
-function start(limits: Partial<ReportLimits> = {}) {
+function start(limits: ConstructorParameters<typeof ReportWriter>[1] = {}) {
   let nowMs = 5
   const own = new Acknowledgements({ nowMs: () => nowMs, monotonicMs: () => nowMs })
   const known = () => new Map([[typeUrl, own.clientStates()]])
   const table = new PeerTable()
   let streams = 0
-  let writer = new ReportWriter('me', { ...defaultReportLimits, ...limits })
+  let writer = new ReportWriter('me', limits)
   const begin = () => {
     table.ended(`${streams}`, nowMs)
     streams += 1
-    writer = new ReportWriter('me', { ...defaultReportLimits, ...limits })
+    writer = new ReportWriter('me', limits)
   }
   begin()
   /** Sends one report over the wire, and returns it; undefined when there is none. */

@@ -3,7 +3,7 @@ import { clientId, type HeldContents } from '../xds/client-state.ts'
 import type { ClientKey } from './peer-table.ts'
 import type { AgedClientState, AgedReport } from './report-codec.ts'
 
-export interface ReportLimits {
+interface ReportLimits {
   /** The bytes at which a report is full. The entry that reaches them is the last one in the report. */
   readonly maxReportBytes: number
   /**
@@ -13,7 +13,7 @@ export interface ReportLimits {
   readonly maxRejections: number
 }
 
-export const defaultReportLimits: ReportLimits = { maxReportBytes: 256 * 1024, maxRejections: 200 }
+const defaultReportLimits: ReportLimits = { maxReportBytes: 256 * 1024, maxRejections: 200 }
 
 /** The approximate bytes of an entry beside its texts. */
 const entryBytes = 32
@@ -34,9 +34,9 @@ export class ReportWriter {
   #isFirst = true
   #isComplete = false
 
-  constructor(reporter: string, limits: ReportLimits = defaultReportLimits) {
+  constructor(reporter: string, limits: Partial<ReportLimits> = {}) {
     this.#reporter = reporter
-    this.#limits = limits
+    this.#limits = { ...defaultReportLimits, ...limits }
   }
 
   /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */

@@ -14,7 +14,6 @@ import {
   type Hello,
   type ReceivingSession,
   type SessionKind,
-  type SessionTableOptions,
 } from './session-table.ts'
 
 interface Report extends Hello {
@@ -48,7 +47,7 @@ const kind: SessionKind<Report, Report, string, PlayedSession> = {
 
 const codec = { encode: (report: object) => Buffer.from(JSON.stringify(report)), decode: String }
 
-async function start(t: TestContext, options: Partial<SessionTableOptions> = {}) {
+async function start(t: TestContext, options: Partial<Parameters<typeof createSessionTable>[1]> = {}) {
   const table = createSessionTable(kind, { clock: systemClock, log: silentLog, ...options })
   const server = createGrpcServer({
     methods: table.methods,

@@ -65,7 +65,7 @@ export interface SessionRelay {
   onChange(listener: () => void): void
 }
 
-export interface SessionTableOptions {
+interface SessionTableOptions {
   /** Passes sessions on to the operator with the Lease. Undefined if there is only one operator. */
   readonly relay?: SessionRelay | undefined
   /** Admits processes. If left out, each is admitted under the name in its Hello. */

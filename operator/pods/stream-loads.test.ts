@@ -4,9 +4,12 @@ import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { type GrpcError, statusName } from '@tollway/grpc/status.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
-import { encodeLoad, loadReportPath, type RouteLoad, type StreamLoadsLimits } from './stream-loads.ts'
+import { encodeLoad, loadReportPath, type RouteLoad } from './stream-loads.ts'
 
-async function startOperator(t: TestContext, limits: Partial<StreamLoadsLimits> = {}) {
+async function startOperator(
+  t: TestContext,
+  limits: NonNullable<Parameters<typeof startOperatorOf>[1]>['limits'] = {},
+) {
   const operator = await startOperatorOf(t, { limits })
   /** Returns the load of a route at these processes as `streams/consumers`. */
   const describe = (route: string, ...uids: readonly string[]) => {

@@ -55,7 +55,7 @@ interface StreamLoadsOptions {
   readonly clock?: Pick<Clock, 'monotonicMs'>
 }
 
-export interface StreamLoadsLimits {
+interface StreamLoadsLimits {
   /** The maximum number of streams. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
   /**

@@ -12,7 +12,7 @@ import type { ProcessSession } from './process-session.ts'
 import { TopKeyCounts, type TopKeyTiming } from './top-keys.ts'
 import { askWhatIf, type WhatIfTiming } from './what-if.ts'
 
-export interface PodSessionsOptions {
+interface PodSessionsOptions {
   readonly table: Pick<SessionTable<ProcessSession>, 'sessions' | 'lost' | 'onOpen'>
   /**
    * Returns the pods that exist, with or without sessions. If left out, pods without a session are not known.

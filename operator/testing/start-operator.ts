@@ -7,14 +7,16 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { createAuthority } from '../../services/grpc/server/testing/contract/certificates.ts'
 import type { Cleanup } from '../../test/support/tollway.ts'
-import { openSessions, type SessionsEnvironment } from '../app.ts'
+import { openSessions } from '../app.ts'
 import { LeaderConnection } from '../leader/leader-connection.ts'
 import { maxMessageBytes } from '../leader/leader-service.ts'
 import type { PeerTableLimits } from '../leader/peer-table.ts'
 import { Peers } from '../leader/peers.ts'
 import { reportAcknowledgements, reportLoads } from '../leader/report-to-leader.ts'
-import { StreamLoads, type StreamLoadsLimits } from '../pods/stream-loads.ts'
+import { StreamLoads } from '../pods/stream-loads.ts'
 import { Feed } from '../xds/feed.ts'
+
+type StreamLoadsOptions = NonNullable<ConstructorParameters<typeof StreamLoads>[0]>
 
 const operatorName = 'operator.system.svc'
 const fleet = createAuthority('fleet')
@@ -31,9 +33,9 @@ export function tlsOf(who: keyof typeof leaves | { readonly cert: string; readon
 }
 
 export interface StartedOptions {
-  readonly infrastructure?: SessionsEnvironment['infrastructure']
+  readonly infrastructure?: Parameters<typeof openSessions>[0]['infrastructure']
   readonly typeUrls?: readonly string[]
-  readonly limits?: Partial<PeerTableLimits & StreamLoadsLimits>
+  readonly limits?: Partial<PeerTableLimits> & NonNullable<StreamLoadsOptions['limits']>
   /** The credentials for calls to the leader; those of an operator when left out. */
   readonly leaderTls?: ClientTls
   /** Returns the methods of the operator, given those of this version. */

@@ -109,7 +109,7 @@ export const brokerOnHost = {
   firstReadyMs: 30_000,
 } as const satisfies HostService<Config>
 
-export interface BrokerWorkloadOptions extends WorkloadOptions {
+interface BrokerWorkloadOptions extends WorkloadOptions {
   /** Where streams are kept. Streams in memory are visible only to callers of the process that has them. */
   readonly streamLog: SharedState
 }

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { goldenTests } from '../../test/support/golden.ts'
-import { type PaymentsWorkloadOptions, paymentsWorkload } from './payments.ts'
+import { paymentsWorkload } from './payments.ts'
 
 goldenTests(join(import.meta.dirname, 'testdata/payments-workload'), text =>
-  paymentsWorkload(load(text, { schema: CORE_SCHEMA }) as PaymentsWorkloadOptions),
+  paymentsWorkload(load(text, { schema: CORE_SCHEMA }) as Parameters<typeof paymentsWorkload>[0]),
 )

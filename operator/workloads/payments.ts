@@ -100,7 +100,7 @@ export const paymentsOnHost = {
   firstReadyMs: 60_000,
 } as const satisfies HostService<Config>
 
-export interface PaymentsWorkloadOptions {
+interface PaymentsWorkloadOptions {
   readonly replicas: number
   readonly storage: PaymentsStorage
   readonly port: number

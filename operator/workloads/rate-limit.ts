@@ -150,7 +150,7 @@ function settingsWithoutMetricsPort(env: Readonly<Record<string, string>>): read
   )
 }
 
-export interface RateLimitWorkloadOptions extends WorkloadOptions {
+interface RateLimitWorkloadOptions extends WorkloadOptions {
   readonly backend: SharedState
   readonly httpPort: number
   /** How long Envoy waits for a decision: the `timeout` of its rate limit filter. */

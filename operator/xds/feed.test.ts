@@ -12,7 +12,7 @@ import {
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { discoveryPath } from './discovery.ts'
-import { Feed, type FeedLimits } from './feed.ts'
+import { Feed } from './feed.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 
 const typeUrl = 'type.googleapis.com/test.Thing'
@@ -43,7 +43,7 @@ function show(response: DiscoveryResponse): string {
 }
 
 interface FeedTestOptions {
-  readonly limits?: Partial<FeedLimits>
+  readonly limits?: ConstructorParameters<typeof Feed>[0]['limits']
   readonly admit?: (client: { readonly uid: string }) => boolean
   readonly log?: Log
 }

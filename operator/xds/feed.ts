@@ -32,7 +32,7 @@ interface FeedOptions {
   readonly limits?: Partial<FeedLimits>
 }
 
-export interface FeedLimits extends AcknowledgementLimits {
+interface FeedLimits extends AcknowledgementLimits {
   /** The maximum number of streams. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
   /** The maximum bytes of one snapshot. The pods of the services receive at most 64 MiB. */

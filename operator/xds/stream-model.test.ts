@@ -3,15 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { Acknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import {
-  createStreamState,
-  offer,
-  type RequestOutcome,
-  receive,
-  renew,
-  type StreamRequest,
-  type StreamState,
-} from './stream.ts'
+import { createStreamState, offer, type RequestOutcome, receive, renew, type StreamState } from './stream.ts'
 
 /**
  * Compares the state machine with a model that has no versions, hashes or sets of rejections. The model keeps
@@ -204,7 +196,7 @@ function createComparison() {
     name: string,
     of: ModelClient,
     before: StreamState,
-    request: StreamRequest,
+    request: Parameters<typeof receive>[1],
   ): RequestOutcome['kind'] {
     const { state, outcome } = receive(before, request)
     if (outcome.kind === 'opened') {

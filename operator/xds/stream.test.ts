@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Acknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import { createStreamState, offer, receive, renew, type StreamRequest, streamLimits } from './stream.ts'
+import { createStreamState, offer, receive, renew, streamLimits } from './stream.ts'
 
 /**
  * Each case lists the events of one stream, line by line, and the responses. A snapshot is `a=1 b=2`:
@@ -199,7 +199,7 @@ function play() {
     return next('')
   }
 
-  function ask(request: StreamRequest): string {
+  function ask(request: Parameters<typeof receive>[1]): string {
     const received = receive(state, request)
     state = received.state
     switch (received.outcome.kind) {

@@ -32,7 +32,7 @@ export interface Response {
   readonly snapshot: Snapshot
 }
 
-export interface StreamRequest {
+interface StreamRequest {
   readonly versionInfo: string
   readonly responseNonce: string
   /** The text of `error_detail`; undefined if the request has no `error_detail`. */

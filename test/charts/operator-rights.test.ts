@@ -10,7 +10,7 @@ import { createKubeClient } from '../../operator/environments/kubernetes/api/cli
 import { addressOf } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { createGrantedSecrets } from '../../operator/environments/kubernetes/tenant-secrets/granted-secrets.ts'
 import { PolledSecrets } from '../../operator/environments/kubernetes/tenant-secrets/polled-secrets.ts'
-import { createReadRateLimiter } from '../../operator/environments/kubernetes/tenant-secrets/read-pace.ts'
+import { createReadRateLimiter } from '../../operator/environments/kubernetes/tenant-secrets/read-rate-limiter.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { chart, helm, missingHelm, namespace, release, render } from './helm.ts'
@@ -381,7 +381,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     const granted = createGrantedSecrets(client, { name: release, watchNamespaces: [] }, namespace)
     const secrets = new PolledSecrets({
       read: granted.read,
-      pace: createReadRateLimiter({ readsPerSecond: 20, clock: systemClock, random: Math.random }),
+      rateLimiter: createReadRateLimiter({ readsPerSecond: 20, clock: systemClock, random: Math.random }),
       random: Math.random,
       onError: () => {},
       timing: { pollMs: 50 },

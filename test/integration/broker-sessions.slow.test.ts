@@ -6,7 +6,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { SessionReportSchema } from '@tollway/proto/tollway/operator/v1/counters'
 import { BrokerReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { brokerSessionPath } from '../../operator/broker-queries/broker-session.ts'
+import { brokerSessions } from '../../operator/broker-queries/broker-session.ts'
 import type { ExpectedBroker } from '../../operator/broker-queries/brokers.ts'
 import { streamRouteType } from '../../operator/kinds/animation-stream-route/stream-route.ts'
 import { leaderPath } from '../../operator/leader/leader-service.ts'
@@ -189,7 +189,7 @@ test('a pod has the sessions of its own service only, under its own name', async
   two.leader.setLeader(one.address)
   for (const { address } of [one, two]) {
     for (const uid of ['limiter', 'made-up']) {
-      const { end } = openSession(t, address, brokerSessionPath, brokerHello(uid))
+      const { end } = openSession(t, address, brokerSessions.path, brokerHello(uid))
       assert.match(await end, /uid: no broker with this uid runs here/)
     }
     for (const uid of ['a', 'made-up']) {
@@ -197,7 +197,7 @@ test('a pod has the sessions of its own service only, under its own name', async
       assert.match(await end, /uid: no rate limit process with this uid runs here/)
     }
   }
-  openSession(t, two.address, brokerSessionPath, brokerHello('a', 'pod-b'))
+  openSession(t, two.address, brokerSessions.path, brokerHello('a', 'pod-b'))
   const late = `pod-a does not answer within 3 s; pod-b ${noSession}`
   await waitFor('the broker under its own name', async () => (await brokersAt(one)) === late)
 })
@@ -206,7 +206,7 @@ test('a broker that sends answers without requests loses its session, and the ot
   const operator = await startOperator(t, ['a', 'b'].map(running))
   await startReportingBroker(t, operator.address, 'b')
   const answers = Array.from({ length: 100 }, (_, index) => brokerAnswer(BigInt(index), '{"streams":[]}'))
-  const { end } = openSession(t, operator.address, brokerSessionPath, brokerHello('a'), ...answers)
+  const { end } = openSession(t, operator.address, brokerSessions.path, brokerHello('a'), ...answers)
   assert.match(await end, /answer: no request waits for one/)
   const others = `pod-a ${noSession}; pod-b 1`
   await waitFor('the other broker', async () => (await brokersAt(operator)) === others)

@@ -6,11 +6,8 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
-import { createSessionTable, type SessionTableOptions } from '../../operator/pods/session-table.ts'
-import {
-  createPodSessions,
-  type PodSessionsOptions,
-} from '../../operator/ratelimit-queries/create-pod-sessions.ts'
+import { createSessionTable } from '../../operator/pods/session-table.ts'
+import { createPodSessions } from '../../operator/ratelimit-queries/create-pod-sessions.ts'
 import { processSessions } from '../../operator/ratelimit-queries/process-session.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
@@ -36,8 +33,8 @@ let streams = 0
 export async function startReportingOperator(
   t: Cleanup,
   config: string | RateLimitDomain,
-  options: Partial<PodSessionsOptions> &
-    Pick<SessionTableOptions, 'isRemoved'> & {
+  options: Partial<Parameters<typeof createPodSessions>[0]> &
+    Pick<Parameters<typeof createSessionTable>[1], 'isRemoved'> & {
       readonly port?: number
       /** The methods that replace the sessions of processes. */
       readonly methods?: readonly AnyMethod[]

@@ -12,10 +12,12 @@ import { Feed } from '../../xds/feed.ts'
 import { type CallerAuthentication, openAccess } from '../access.ts'
 import { streamPreviewExample } from '../examples.ts'
 import { apiPath } from '../openapi-document.ts'
-import { type ApiLimits, OperatorApi } from '../operator-api.ts'
+import { OperatorApi } from '../operator-api.ts'
 import type { CounterChangeAnswer, ErrorAnswer } from '../shapes.ts'
-import type { ApiSources, CounterChangeEvent, NamedResource } from '../sources.ts'
+import type { ApiSources, CounterChangeEvent } from '../sources.ts'
 import { playPods } from './played-pods.ts'
+
+type ApiOptions = ConstructorParameters<typeof OperatorApi>[0]
 
 const rule = (key: string, unlimited = false) => ({
   key,
@@ -61,13 +63,18 @@ export const playedResource = (kind: string, namespace: string, name: string) =>
 
 export type AnswerBody = Omit<CounterChangeAnswer, 'counters'> &
   ErrorAnswer & {
-    readonly items: readonly { domain: string; owner: NamedResource; name: string; callsPerSecond: number }[]
+    readonly items: readonly {
+      domain: string
+      owner: CounterChangeEvent['owner']
+      name: string
+      callsPerSecond: number
+    }[]
     readonly next?: string
   }
 
 interface ServedApi {
   readonly access?: CallerAuthentication
-  readonly limits?: Partial<ApiLimits>
+  readonly limits?: ApiOptions['limits']
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']

@@ -10,14 +10,7 @@ export function rememberedPath(stateDir: string): string {
   return join(stateDir, 'remembered.json')
 }
 
-export interface RememberedFile {
-  /** Returns the memories of one kind, which must be among those for which the file was opened. */
-  of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
-}
-
-interface FiledMemories<Content> extends MemoryStore<Content> {
-  all(): ReadonlyMap<string, ResourceMemory<Content>>
-}
+export type RememberedFile = ReturnType<typeof openRememberedFile>
 
 /** The part of a kind that decides which contents can be remembered. */
 type RememberedKind<Content extends Named = Named> = Pick<KindAdapter<Content>, 'definition' | 'isContent'>
@@ -34,11 +27,7 @@ const firstKind = 'RateLimitConfig'
  * be read. If neither can be read, there are no memories. Entries of another form are ignored. All this is
  * reported by warnings and never prevents the start.
  */
-export function openRememberedFile(
-  path: string,
-  kinds: readonly RememberedKind[],
-  onWarning: Log['warn'],
-): RememberedFile {
+export function openRememberedFile(path: string, kinds: readonly RememberedKind[], onWarning: Log['warn']) {
   const byKind = new Map(read([path, `${path}.1`], kinds, onWarning))
   let isWritten = true
 
@@ -53,12 +42,13 @@ export function openRememberedFile(
   }
 
   return {
-    of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): FiledMemories<Content> {
+    /** Returns the memories of one kind, which must be among those for which the file was opened. */
+    of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>) {
       return {
         // The kind's `isContent` accepted these entries when they were read, or its own reconciler made them.
         all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, ResourceMemory<Content>>,
-        replace: fresh => replace(kind, fresh),
-      }
+        replace: (fresh: ReadonlyMap<string, ResourceMemory<Content>>) => replace(kind, fresh),
+      } satisfies MemoryStore<Content>
     },
   }
 }

@@ -6,10 +6,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { CredentialReference } from '../../kinds/merchant/credential-store.ts'
 import { merchantsKind as kind, merchantSubject } from '../../kinds/merchant/merchant.ts'
-import {
-  createMerchantController,
-  type MerchantController,
-} from '../../kinds/merchant/merchant-controller.ts'
+import { createMerchantController } from '../../kinds/merchant/merchant-controller.ts'
 import type { PaymentAddresses } from '../../kinds/merchant/merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
 import type { MerchantStatus, MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
@@ -36,14 +33,6 @@ export interface HostMerchantsOptions {
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
 
-interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
-  /**
-   * Resolves when the first statuses are written. Merchants are then reconciled as soon as the payments
-   * service answers.
-   */
-  start(): Promise<void>
-}
-
 /** What a deletion of the resource must do. Stored before the merchant is created. */
 interface Remembered {
   readonly place: CredentialReference
@@ -63,7 +52,7 @@ interface HostMerchant extends MerchantResource {
 /**
  * Reconciles the Merchants of a folder with the payments service, and writes their credentials and statuses.
  */
-export function openHostMerchants(options: HostMerchantsOptions): HostMerchants {
+export function openHostMerchants(options: HostMerchantsOptions) {
   const { source, stateDir, addresses, provisioner, backendFailure, log } = options
   const files = createCredentialFiles(stateDir)
   const resources = createResources(source, files, openMemory(join(stateDir, 'merchants.json')))
@@ -89,7 +78,11 @@ export function openHostMerchants(options: HostMerchantsOptions): HostMerchants 
   })
   return {
     ...controller,
-    async start() {
+    /**
+     * Resolves when the first statuses are written. Merchants are then reconciled as soon as the payments
+     * service answers.
+     */
+    async start(): Promise<void> {
       await controller.begin()
       statuses.publish()
       source.onChange(controller.reconcileAll)

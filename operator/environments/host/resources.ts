@@ -7,7 +7,7 @@ import { type FolderLimits, folderLimits, scanFolder } from './folder/folder-sca
 import { watchFolders } from './folder/folder-watch.ts'
 import { createResourceSet } from './folder/resource-set.ts'
 
-export interface FileSourceOptions {
+interface FileSourceOptions {
   /** A folder of manifests, or a single file. */
   readonly folder: string
   readonly clock: Clock

@@ -68,7 +68,7 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
         addresses: readPaymentAddresses(config, namespace),
         mayWrite: options.mayWrite,
         granted: tenants.granted,
-        pace: tenants.pace,
+        rateLimiter: tenants.rateLimiter,
         backendFailure: () => backends.get('payments'),
         events: options.events,
       }),

@@ -4,10 +4,6 @@ import type { LastGoodEntry } from './last-good/last-good-entry.ts'
 import { decodeLastGood, type LastGoodStore } from './last-good/last-good-store.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-interface RememberedInObjects<Content> extends MemoryStore<Content> {
-  read(): Promise<void>
-}
-
 /**
  * Remembers the last good content of each resource in ConfigMaps of the operator's namespace. An operator
  * reads them at its start, because a resource that is now invalid may have an earlier version in force.
@@ -20,7 +16,7 @@ export function rememberInObjects<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
   store: Pick<LastGoodStore, 'read' | 'set'>,
   resources: () => readonly StoredResource[],
-): RememberedInObjects<Content> {
+): MemoryStore<Content> & { read(): Promise<void> } {
   let own: ReadonlyMap<string, ResourceMemory<Content>> | undefined
   let earlier: ReadonlyMap<string, ResourceMemory<Content>> = new Map()
   return {

@@ -20,11 +20,11 @@ import {
 } from '../../kinds/merchant/testing/start-provisioning.ts'
 import type { StatusCondition } from '../../status/conditions.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
-import type { ObjectEvent } from './api/events.ts'
+import type { EventRecorder } from './api/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
-import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
+import { openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
-import { createReadRateLimiter } from './tenant-secrets/read-pace.ts'
+import { createReadRateLimiter } from './tenant-secrets/read-rate-limiter.ts'
 
 interface StoredMerchant {
   readonly metadata: { readonly uid: string; readonly finalizers?: readonly string[] }
@@ -43,7 +43,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
   timeout: 120_000,
 }, () => {
   const place = temporaryFolder('merchant-deletion')
-  const events: ObjectEvent[] = []
+  const events: Parameters<EventRecorder['record']>[0][] = []
   let api: KubeApiServer
   let service: ProvisioningUnderTest
   let client: KubeClient
@@ -91,7 +91,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
       log: silentLog,
       mayWrite: () => true,
       granted: createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway'),
-      pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+      rateLimiter: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       backendFailure: () => undefined,
       timing: { intervalMs: 100 },
@@ -117,7 +117,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
     await create(name, {}, {}, namespace)
     await become(name, 'Provisioned', namespace)
     const { metadata } = (await find(name, namespace)) ?? assert.fail(name)
-    assert.deepEqual(metadata.finalizers, [merchantFinalizer])
+    assert.deepEqual(metadata.finalizers, ['tollway.dev/merchant'])
     return metadata.uid
   }
   async function isClosed(uid: string): Promise<boolean> {
@@ -157,8 +157,8 @@ describe('the deletion of a Merchant whose policy is Delete', {
     assert.notEqual(await find('after-deletion'), undefined)
     await startOperator(t, undefined)
     await isGone('after-deletion')
-    const told = events.find(({ reason }) => reason === 'NotClosed')
-    assert.match(told?.note ?? '', /stays open/)
+    const event = events.find(({ reason }) => reason === 'NotClosed')
+    assert.match(event?.note ?? '', /stays open/)
     await waitFor('the finalizer to go', async () => {
       return (await find('before-deletion'))?.metadata.finalizers === undefined
     })

@@ -18,11 +18,11 @@ import {
 } from '../../kinds/merchant/testing/start-provisioning.ts'
 import type { StatusCondition } from '../../status/conditions.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
-import type { ObjectEvent } from './api/events.ts'
+import type { EventRecorder } from './api/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
-import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
+import { openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
-import { createReadRateLimiter } from './tenant-secrets/read-pace.ts'
+import { createReadRateLimiter } from './tenant-secrets/read-rate-limiter.ts'
 
 const merchants = '/apis/tollway.dev/v1alpha1/namespaces/default/merchants'
 const secrets = '/api/v1/namespaces/default/secrets'
@@ -41,7 +41,7 @@ interface StoredSecret {
 
 describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   const place = temporaryFolder('cluster-merchants')
-  const events: ObjectEvent[] = []
+  const events: Parameters<EventRecorder['record']>[0][] = []
   let writers = 0
   let backendFailure: string | undefined
   let api: KubeApiServer
@@ -66,7 +66,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       addresses,
       mayWrite: () => true,
       granted: createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway'),
-      pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+      rateLimiter: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       backendFailure: () => backendFailure,
       log: silentLog,
@@ -215,7 +215,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   it('is closed before its resource is deleted, if its policy says so', async () => {
     await create('closing', { deletionPolicy: 'Delete' })
     await become('closing', 'Provisioned')
-    assert.deepEqual((await merchant('closing')).metadata.finalizers, [merchantFinalizer])
+    assert.deepEqual((await merchant('closing')).metadata.finalizers, ['tollway.dev/merchant'])
     const found = await credentials('closing')
     await call('DELETE', `${merchants}/closing`, undefined, 200)
     await waitFor('it to be gone', async () => (await api.call('GET', `${merchants}/closing`)).status === 404)
@@ -249,7 +249,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     await call('PATCH', path, { ...envelope, ...rest }, 200)
   }
 
-  it('is read by a new leader at the pace of reads, not together with all others', async t => {
+  it('is read by a new leader at the rate limit of reads, not together with all others', async t => {
     const names = Array.from({ length: 12 }, (_, index) => `many-${index}`)
     for (const name of names) await create(name)
     for (const name of names) await become(name, 'Provisioned')
@@ -274,7 +274,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
       granted: createGrantedSecrets(client, { name: 'tollway', watchNamespaces: [] }, 'tollway'),
-      pace: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
+      rateLimiter: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
     })
     t.after(async () => {
       await leader.stop()
@@ -314,7 +314,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
           return granted.read(namespace, name, signal)
         },
       },
-      pace: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+      rateLimiter: createReadRateLimiter({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
     })
     t.after(() => reader.stop())
     await reader.start()

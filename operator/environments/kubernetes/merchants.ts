@@ -20,14 +20,14 @@ import { createCredentialSecrets } from './credentials.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import { isSameStatus, readyCondition, type StoredResource } from './status/stored-resource.ts'
 import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
-import type { ReadRateLimiter } from './tenant-secrets/read-pace.ts'
+import type { ReadRateLimiter } from './tenant-secrets/read-rate-limiter.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 
 /**
  * Delays the deletion of a resource until its merchant is closed. Only resources with the deletion policy
  * Delete have it.
  */
-export const merchantFinalizer = `${apiGroup}/merchant`
+const merchantFinalizer = `${apiGroup}/merchant`
 
 interface ClusterMerchantsOptions {
   readonly client: KubeClient
@@ -39,7 +39,7 @@ interface ClusterMerchantsOptions {
   /** Returns whether this operator leads. An operator that does not lead reconciles nothing. */
   readonly mayWrite: () => boolean
   readonly granted: GrantedSecrets
-  readonly pace: ReadRateLimiter
+  readonly rateLimiter: ReadRateLimiter
   /** Returns why the payments service's database fails; undefined while it answers. */
   readonly backendFailure: () => string | undefined
   readonly events: Pick<EventRecorder, 'record'>
@@ -63,7 +63,7 @@ interface ClusterMerchant extends MerchantResource {
 }
 
 export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterController {
-  const { client, provisioner, addresses, mayWrite, granted, pace, backendFailure, log } = options
+  const { client, provisioner, addresses, mayWrite, granted, rateLimiter, backendFailure, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
   const shared = createSharedReads(granted.read, systemClock)
   const writes = rememberWrites(followed)
@@ -78,7 +78,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
     randomBytes,
     ...(options.timing && { timing: options.timing }),
     mayWrite,
-    pace,
+    rateLimiter,
     backendFailure,
     concurrency,
     retries,

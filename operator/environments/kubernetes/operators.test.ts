@@ -46,9 +46,9 @@ describe('the rollout of the operators', { skip: missingKubeAssets(), timeout: 6
       await operators.stop()
       client.close()
     })
-    const told = () => operators.problems().map(({ origin, message }) => `${origin}: ${message}`)
-    assert.match(told().join(), /has not answered yet/)
-    await waitFor('no Deployment, no problem', () => told().length === 0)
+    const describeAll = () => operators.problems().map(({ origin, message }) => `${origin}: ${message}`)
+    assert.match(describeAll().join(), /has not answered yet/)
+    await waitFor('no Deployment, no problem', () => describeAll().length === 0)
 
     const template = { metadata: { labels }, spec: { containers } }
     const spec = { replicas: 2, selector: { matchLabels: labels }, template }
@@ -70,10 +70,10 @@ describe('the rollout of the operators', { skip: missingKubeAssets(), timeout: 6
     const expected =
       'operator: 0 of 2 pods of the newest version are ready, 2 earlier ones take calls: ' +
       'the image tollway/operator:none cannot be pulled: not found; set operator.image or image.pullSecrets'
-    await waitFor('the cause', () => told().join() === expected)
+    await waitFor('the cause', () => describeAll().join() === expected)
 
     const whole = { observedGeneration: 1, replicas: 2, updatedReplicas: 2, readyReplicas: 2 }
     await call('PUT', path, { ...updated, status: whole })
-    await waitFor('the end of the rollout', () => told().length === 0)
+    await waitFor('the end of the rollout', () => describeAll().length === 0)
   })
 })

@@ -4,12 +4,16 @@ import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { KubeClient } from './api/client.ts'
 import { createGrantedSecrets, type GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import { PolledSecrets } from './tenant-secrets/polled-secrets.ts'
-import { createReadRateLimiter, type ReadRateLimiter, readsPerSecond } from './tenant-secrets/read-pace.ts'
+import {
+  createReadRateLimiter,
+  type ReadRateLimiter,
+  readsPerSecond,
+} from './tenant-secrets/read-rate-limiter.ts'
 
 /** Accesses the Secrets that tenants' namespaces have granted, at a rate limit that all operators share. */
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
-  readonly pace: ReadRateLimiter
+  readonly rateLimiter: ReadRateLimiter
   /** Polls the Secrets that routes name. */
   readonly routes: PolledSecrets
 }
@@ -21,16 +25,16 @@ export function openTenantSecrets(
   log: Log,
 ): TenantSecrets {
   const granted = createGrantedSecrets(client, config, ownNamespace)
-  const pace = createReadRateLimiter({
+  const rateLimiter = createReadRateLimiter({
     readsPerSecond: readsPerSecond / config.operators,
     clock: systemClock,
     random: Math.random,
   })
   const routes = new PolledSecrets({
     read: granted.read,
-    pace,
+    rateLimiter,
     random: Math.random,
     onError: (secret, error) => log.warn('read Secret failed', { secret, error: error.message }),
   })
-  return { granted, pace, routes }
+  return { granted, rateLimiter, routes }
 }

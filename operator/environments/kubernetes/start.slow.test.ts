@@ -348,8 +348,9 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       const answer = await fetch(`http://127.0.0.1:${operatorPort}/status`)
       return ((await answer.json()) as { problems: { origin: string; message: string }[] }).problems
     }
-    const isTold = ({ message }: { message: string }) => message.includes('the manager "gitops" changes it')
-    await waitFor('the status', async () => (await problems()).some(isTold))
+    const namesManager = ({ message }: { message: string }) =>
+      message.includes('the manager "gitops" changes it')
+    await waitFor('the status', async () => (await problems()).some(namesManager))
     const metrics = await (await fetch(`http://127.0.0.1:${operatorPort}/metrics`)).text()
     assert.match(metrics, /^tollway_contested_objects 1$/m)
     await waitFor('the Event', async () => {
@@ -357,7 +358,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       const { items } = body as { items: { reason: string; note: string; regarding: { kind: string } }[] }
       return items.some(
         ({ reason, note, regarding }) =>
-          reason === 'Contested' && regarding.kind === 'Deployment' && isTold({ message: note }),
+          reason === 'Contested' && regarding.kind === 'Deployment' && namesManager({ message: note }),
       )
     })
   })

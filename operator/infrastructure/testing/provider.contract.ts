@@ -166,10 +166,10 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     ready,
     observe,
   }) => {
-    const told: string[] = []
+    const notified: string[] = []
     let last: readonly Replica[] = []
     infrastructure.onChange(changed => {
-      told.push(changed)
+      notified.push(changed)
       last = observe()
     })
     await infrastructure.apply(workload(2, 'a'))
@@ -177,6 +177,6 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     assert.deepEqual(last, observe())
     await infrastructure.remove(workload(0, '').name)
     assert.deepEqual(last, [])
-    assert.deepEqual(new Set(told), new Set([workload(0, '').name]))
+    assert.deepEqual(new Set(notified), new Set([workload(0, '').name]))
   },
 }

@@ -189,19 +189,19 @@ test('tokens to push and tokens to pull come from separate Secrets', async () =>
 
 test('a route that overlaps another one with different tokens is ready with a warning', async () => {
   const world = openWorld()
-  const doubtOf = (name: string) => world.status(name).conditions.find(({ type }) => type === 'Doubtful')
+  const advisoryOf = (name: string) => world.status(name).conditions.find(({ type }) => type === 'Doubtful')
   world.secret('shop/tokens', { token: 'first' })
   world.route('shop/kiosk', withToken)
   world.route('shop/open', { match: { streamIdPrefix: 'kiosk-', sourceServiceId: 'other' } })
   await world.reconcile()
   assert.equal(reasonsOf(world.status('shop/open')), 'Valid InFeed Enforced Enforced')
   for (const name of ['shop/kiosk', 'shop/open']) {
-    assert.equal(doubtOf(name)?.reason, 'OpenOverlap')
-    assert.match(doubtOf(name)?.message ?? '', /shop\/kiosk.*shop\/open|shop\/open.*shop\/kiosk/)
+    assert.equal(advisoryOf(name)?.reason, 'OpenOverlap')
+    assert.match(advisoryOf(name)?.message ?? '', /shop\/kiosk.*shop\/open|shop\/open.*shop\/kiosk/)
   }
   world.route('shop/open', { match: { streamIdPrefix: 'stage-' } })
   await world.reconcile()
-  assert.deepEqual([doubtOf('shop/kiosk'), doubtOf('shop/open')], [undefined, undefined])
+  assert.deepEqual([advisoryOf('shop/kiosk'), advisoryOf('shop/open')], [undefined, undefined])
 })
 
 test('a route whose Secret may not be read reports the missing grant, and keeps the known tokens', () => {

@@ -161,11 +161,11 @@ export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<st
     overlaps[right].add(other.name)
   }
 
-  const doubts = routes.flatMap(route => {
+  const advisories = routes.flatMap(route => {
     const overlaps = found.get(route.name)
     return overlaps === undefined ? [] : [[route.name, describeOverlaps(route, overlaps)] as const]
   })
-  return new Map(doubts)
+  return new Map(advisories)
 }
 
 interface Sample {

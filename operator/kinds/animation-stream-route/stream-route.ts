@@ -143,7 +143,7 @@ function hasNumbers(value: unknown, names: readonly string[], minimum: number): 
 export function translateAnimationStreamRoute(name: string, resource: unknown): Translation<StreamRoute> {
   const checked = validateResource<AnimationStreamRouteSpec>(animationStreamRouteKind, resource)
   if ('problems' in checked) return { problems: checked.problems }
-  return { value: toRoute(name, checked.value), warnings: doubtful(checked.value) }
+  return { value: toRoute(name, checked.value), warnings: findWarnings(checked.value) }
 }
 
 const slowConsumers = { wait: 'wait', dropOldest: 'drop-oldest', cutOff: 'cut-off' } as const
@@ -169,7 +169,7 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
 }
 
 /** Returns warnings about settings that are valid but have no effect. */
-function doubtful({ rules }: AnimationStreamRouteSpec): readonly ResourceProblem[] {
+function findWarnings({ rules }: AnimationStreamRouteSpec): readonly ResourceProblem[] {
   if (rules.audio !== 'off' || rules.audioFormats.length === 0) return []
   const message = 'the formats have no effect, since the rule audio is off'
   return [{ path: 'spec.rules.audioFormats', message }]

@@ -45,8 +45,8 @@ for (const [name, facts, expected] of table) {
       steps.map(({ type }) => type),
       ['Accepted', 'Synced', 'CredentialsReady', 'Ready'],
     )
-    const told = [...steps.map(({ reason }) => reason), ...others.map(({ type }) => type)]
-    assert.equal(told.join(' '), expected)
+    const found = [...steps.map(({ reason }) => reason), ...others.map(({ type }) => type)]
+    assert.equal(found.join(' '), expected)
     const isReady = steps.every(({ status }) => status === 'True')
     assert.equal(isReady, name === 'all is done')
   })

@@ -28,7 +28,7 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
   readonly statuses: MerchantStatusStore<Resource>
   readonly mayWrite: () => boolean
   /** Left out if reads of Secrets need no limit. */
-  readonly pace?: MerchantReadLimiter
+  readonly rateLimiter?: MerchantReadLimiter
   readonly concurrency: number
   readonly retries: RetryWaits
   readonly onError: (key: string, error: Error, retryMs: number) => void
@@ -48,7 +48,7 @@ const idleMs = 30_000
 export function createMerchantController<Resource extends MerchantResource>(
   options: MerchantControllerOptions<Resource>,
 ) {
-  const { resources, statuses: store, mayWrite, pace, concurrency, retries, random } = options
+  const { resources, statuses: store, mayWrite, rateLimiter, concurrency, retries, random } = options
   const statuses = new MerchantStatuses(store, options)
   const merchants = new MerchantReconciler(options)
   const stopping = new AbortController()
@@ -68,14 +68,15 @@ export function createMerchantController<Resource extends MerchantResource>(
     if (resource.deletion !== undefined) return finalize(resource, resource.deletion)
     // Spreads the first reconciles over time, so that a new leader does not read the Secrets of all Merchants
     // at once.
-    if (isFirst && store.isSettled(resource)) return { afterMs: pace?.reserve(key, { atLeastMs: 0 }) ?? 0 }
+    if (isFirst && store.isSettled(resource))
+      return { afterMs: rateLimiter?.reserve(key, { atLeastMs: 0 }) ?? 0 }
     return provision(resource)
   }
 
   function forget(key: string): ReconcileOutcome {
     merchants.forget(seen.get(key)?.uid ?? '')
     seen.delete(key)
-    pace?.release(key)
+    rateLimiter?.release(key)
     store.forget(key)
     return 'done'
   }
@@ -112,7 +113,7 @@ export function createMerchantController<Resource extends MerchantResource>(
 
   /** Throws for a transient obstacle, so that the queue repeats the reconcile with growing waits. */
   function toOutcome(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): ReconcileOutcome {
-    const waitMs = pace?.reserve(key, { atLeastMs: afterMs ?? 0, reads })
+    const waitMs = rateLimiter?.reserve(key, { atLeastMs: afterMs ?? 0, reads })
     if (afterMs !== undefined) return { afterMs: waitMs ?? afterMs }
     const error = new Error(`${obstacle?.reason}: ${obstacle?.message}`)
     throw waitMs === undefined ? error : Object.assign(error, { retryAfterMs: waitMs })

@@ -61,7 +61,7 @@ interface Answer {
   readonly body: unknown
 }
 
-export interface ProvisionClient extends Provisioner, BookReader {
+interface ProvisionClient extends Provisioner, BookReader {
   end(): void
 }
 

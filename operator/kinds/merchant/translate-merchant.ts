@@ -19,7 +19,10 @@ export function translateMerchant(name: string, resource: unknown): Translation<
   const profile = parseMerchant(input, 'json', currencyCodes)
   const problems = [...(profile.ok ? [] : toProblems(profile.rejection.fields)), ...validateUsers(spec)]
   if (!profile.ok || problems.length > 0) return { problems }
-  return { value: { name, profile: profile.value, ...toAccountFields(name, spec) }, warnings: doubtful(spec) }
+  return {
+    value: { name, profile: profile.value, ...toAccountFields(name, spec) },
+    warnings: findWarnings(spec),
+  }
 }
 
 function toAccountFields(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' | 'profile'> {
@@ -59,7 +62,7 @@ function toMs(duration: string): number {
   return Number(duration.slice(0, -1)) * (unitMs[duration.slice(-1)] ?? 0)
 }
 
-function doubtful({ app }: MerchantSpec): readonly ResourceProblem[] {
+function findWarnings({ app }: MerchantSpec): readonly ResourceProblem[] {
   if (app.rotateAfter === undefined || toMs(app.rotateAfter) > toMs(app.keyGrace)) return []
   const message = `the key before is still valid when the next one comes, after ${app.rotateAfter}`
   return [{ path: 'spec.app.keyGrace', message }]

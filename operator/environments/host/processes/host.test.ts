@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { infrastructureContract, until } from '../../../infrastructure/testing/provider.contract.ts'
 import type { Workload } from '../../../model.ts'
-import { createHostInfrastructure, type HostInfrastructureOptions } from './host.ts'
+import { createHostInfrastructure } from './host.ts'
 
 const childProgram = fileURLToPath(new URL('testing/child.ts', import.meta.url))
 const childCommand = { command: process.execPath, args: [childProgram] }
@@ -45,7 +45,7 @@ async function freePorts(count: number): Promise<number> {
 const { NODE_COMPILE_CACHE } = process.env
 const fromCache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
-async function open(t: TestContext, more: Partial<HostInfrastructureOptions> = {}) {
+async function open(t: TestContext, more: Partial<Parameters<typeof createHostInfrastructure>[0]> = {}) {
   const firstPort = await freePorts(6)
   const lines: string[] = []
   let uids = 0

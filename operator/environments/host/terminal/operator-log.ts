@@ -1,20 +1,17 @@
 import { appendFileSync, mkdirSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { createLog, type Log, type LogLevel } from '@tollway/chassis/log/log.ts'
+import { createLog, type LogLevel } from '@tollway/chassis/log/log.ts'
 import type { LogLine } from '../processes/lines.ts'
 
 /** The log of the operator and of the processes that it runs. */
-export interface OperatorLog extends Log {
-  /** Logs a line that one of these processes wrote. */
-  fromProcess(line: LogLine): void
-}
+export type OperatorLog = ReturnType<typeof createOperatorLog>
 
 /** Creates a log that writes all lines to the file, and also prints those that need attention. */
 export function createOperatorLog(options: {
   readonly level: LogLevel
   readonly file: LogFile
   readonly print: (text: string) => void
-}): OperatorLog {
+}) {
   const { level, file, print } = options
   const write = ({ source, text }: LogLine) => {
     const line = `${source.padEnd(sourceColumns)} ${text}\n`
@@ -26,7 +23,11 @@ export function createOperatorLog(options: {
     format: 'text',
     write: line => write({ source: 'operator', text: line.trimEnd() }),
   })
-  return { ...own, fromProcess: write }
+  return {
+    ...own,
+    /** Logs a line that one of the processes wrote. */
+    fromProcess: write,
+  }
 }
 
 const sourceColumns = 'ratelimit-0'.length

@@ -138,7 +138,7 @@ describe('# a client of a server with unusual answers', () => {
     const client = newClient()
     answer = () => assert.fail('something was sent')
     await assert.rejects(client.get(configMaps, { namespace: 'shop', name: '..' }), /"\.\." cannot be a part/)
-    await assert.rejects(client.get(configMaps, { namespace: '', name: 'one' }), /a namespace is needed/)
+    await assert.rejects(client.get(configMaps, { namespace: '', name: 'one' }), /missing namespace/)
     client.close()
   })
 
@@ -150,19 +150,19 @@ describe('# a client of a server with unusual answers', () => {
       else response.end()
     }
     const { signal } = new AbortController()
-    const told: string[] = []
+    const reported: string[] = []
     try {
       const events = client.watch(configMaps, { resourceVersion: '1', timeoutSeconds: 1, signal })
       for await (const { type, object } of events as AsyncIterable<WatchEvent>) {
-        told.push(`${type} ${object.metadata.name ?? ''}@${object.metadata.resourceVersion}`)
+        reported.push(`${type} ${object.metadata.name ?? ''}@${object.metadata.resourceVersion}`)
       }
     } catch (error) {
       assert.ok(error instanceof KubeApiError, `${error}`)
       assert.doesNotMatch(error.message, new RegExp(token))
-      told.push(`${error.code} ${error.reason}`)
+      reported.push(`${error.code} ${error.reason}`)
     }
     client.close()
-    return told
+    return reported
   }
 
   const added = event('ADDED', object('one', '2'))

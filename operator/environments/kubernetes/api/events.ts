@@ -5,7 +5,7 @@ import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
 /** An Event about an object, which `kubectl describe` and `kubectl events` show. */
-export interface ObjectEvent {
+interface ObjectEvent {
   /** The object as it was read, with `apiVersion` and `kind`. */
   readonly regarding: KubeObject
   readonly type: 'Normal' | 'Warning'

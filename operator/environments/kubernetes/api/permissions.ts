@@ -190,7 +190,7 @@ export const permissions: readonly Permission[] = [
   },
 ]
 
-export interface RbacRule {
+interface RbacRule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
   readonly resourceNames?: readonly string[]

@@ -35,7 +35,7 @@ interface Applied {
  * The rate of repairs of an object that another program changes. Without a limit, two programs with different
  * desired states would overload the API server.
  */
-export const repairRate = { perSecond: 1 / 60, burst: 2 } as const
+const repairRate = { perSecond: 1 / 60, burst: 2 } as const
 
 export function countRepair(repairs: Map<string, RateLimiter>, key: string, clock: Clock): void {
   getOrAdd(repairs, key, () => new RateLimiter(repairRate, clock)).reserve()

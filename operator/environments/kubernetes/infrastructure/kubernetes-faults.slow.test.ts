@@ -98,7 +98,7 @@ describe('# workloads over a faulty connection to an API server', {
       cluster.proxy.setFaults(fault)
       const made = opened.infrastructure()
       for (const [index, step] of steps.entries()) {
-        await takeInTheEnd(made, step)
+        await takeUntilDone(made, step)
         assert.deepEqual(await stateOf(opened), wanted[index], `step ${index}`)
       }
     })
@@ -166,7 +166,7 @@ function take(infrastructure: KubernetesInfrastructure, step: Workload | undefin
 }
 
 /** Repeats the step until it resolves, as a reconciler does. */
-async function takeInTheEnd(made: KubernetesInfrastructure, step: Workload | undefined): Promise<void> {
+async function takeUntilDone(made: KubernetesInfrastructure, step: Workload | undefined): Promise<void> {
   await waitFor(
     'the workload',
     async () => {

@@ -136,7 +136,9 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     await infrastructure().apply(rateLimit())
     await edit('Service', { metadata: { finalizers: ['example.com/hold'] } })
     await remove('Service')
-    await waitFor('a report', () => problems.some(told => /being deleted.*example.com\/hold/.test(told)))
+    await waitFor('a report', () =>
+      problems.some(problem => /being deleted.*example.com\/hold/.test(problem)),
+    )
     await edit('Service', { metadata: { finalizers: [] } })
     await waitFor('a new one', async () => {
       const found = await get('Service')
@@ -157,7 +159,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     }
     await edit('Deployment', { spec: { replicas: 7 } })
     await waitFor('a report', () =>
-      problems.some(told => /Deployment "tollway-ratelimit" was changed 3 times/.test(told)),
+      problems.some(problem => /Deployment "tollway-ratelimit" was changed 3 times/.test(problem)),
     )
     await edit('Deployment', { spec: { replicas: 7 }, metadata: { labels: { more: 'x' } } })
     await idle(300)
@@ -271,10 +273,10 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     const made = infrastructure()
     await waitFor('both rejections', async () => {
       const error = await made.apply(rateLimit()).catch((failure: Error) => failure)
-      const told = error instanceof Error ? error.message : ''
+      const message = error instanceof Error ? error.message : ''
       return (
-        /ServiceAccount .* lacks the permission to patch serviceaccounts of the API group ""/.test(told) &&
-        /Service .* exceeded quota: few.*; raise the quota of the namespace/.test(told)
+        /ServiceAccount .* lacks the permission to patch serviceaccounts of the API group ""/.test(message) &&
+        /Service .* exceeded quota: few.*; raise the quota of the namespace/.test(message)
       )
     })
   })

@@ -21,7 +21,7 @@ import { followOwnObjects, type OwnObjects } from './own-objects.ts'
 import { type RolloutProgress, readProgress } from './progress.ts'
 import { reconcileObjects } from './reconcile-objects.ts'
 
-export interface KubernetesOptions {
+interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
   readonly installation: Installation
   readonly shapeFor: (service: Workload['service']) => PodShape
@@ -335,5 +335,5 @@ function readSecretsDigest({ spec }: KubeObject): string | undefined {
 }
 
 function notLeading(name: string): InfrastructureError {
-  return new InfrastructureError(`${name}: write nothing: another operator has the Lease`)
+  return new InfrastructureError(`${name}: no object is written: another operator has the Lease`)
 }

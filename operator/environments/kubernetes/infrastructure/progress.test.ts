@@ -26,11 +26,11 @@ const deployment = (wanted: number, status: object) => ({
 
 test('only replicas of the newest template count as ready', () => {
   for (const line of table.trim().split('\n')) {
-    const [wanted = '', numbers = '', told] = line.split('|').map(part => part.trim())
+    const [wanted = '', numbers = '', expected] = line.split('|').map(part => part.trim())
     const [observedGeneration, replicas, updatedReplicas, readyReplicas] = numbers.split(' ').map(Number)
     const status = { observedGeneration, replicas, updatedReplicas, readyReplicas }
     const { updated, ready, message } = readProgress(deployment(Number(wanted), status), [])
-    assert.equal(`${updated} updated, ${ready} ready`, told, line)
+    assert.equal(`${updated} updated, ${ready} ready`, expected, line)
     assert.equal(message === '', ready === Number(wanted), line)
   }
 })
@@ -71,22 +71,25 @@ test('the message is the cause of the delay', () => {
 
 test('the progress has the number of earlier replicas that take calls', () => {
   const waiting = { name: 'p', uid: 'u', ready: false, reason: 'no image', restarts: 0, addresses: {} }
-  const told = (status: object) => describeProgress(readProgress(deployment(3, status), [waiting]))
+  const describeStatus = (status: object) => describeProgress(readProgress(deployment(3, status), [waiting]))
   const observed = { observedGeneration: 2, updatedReplicas: 1 }
   const late = '0 of 3 pods of the newest version are ready'
   assert.equal(
-    told({ ...observed, replicas: 4, readyReplicas: 3 }),
+    describeStatus({ ...observed, replicas: 4, readyReplicas: 3 }),
     `${late}, 3 earlier ones take calls: p: no image`,
   )
   assert.equal(
-    told({ ...observed, replicas: 2, readyReplicas: 1 }),
+    describeStatus({ ...observed, replicas: 2, readyReplicas: 1 }),
     `${late}, 1 earlier one takes calls: p: no image`,
   )
-  assert.equal(told({ ...observed, replicas: 1, readyReplicas: 0 }), `${late}: p: no image`)
+  assert.equal(describeStatus({ ...observed, replicas: 1, readyReplicas: 0 }), `${late}: p: no image`)
   const notObserved = { observedGeneration: 1, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }
   const unseen = 'its controller has not observed it yet'
-  assert.equal(told(notObserved), `${late}, 3 earlier ones take calls: ${unseen}`)
-  assert.equal(told({ observedGeneration: 2, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }), '')
+  assert.equal(describeStatus(notObserved), `${late}, 3 earlier ones take calls: ${unseen}`)
+  assert.equal(
+    describeStatus({ observedGeneration: 2, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }),
+    '',
+  )
 })
 
 test('the obstacle is that of the newest pod, or a rejection of pods that no end of a pod resolves', () => {

@@ -4,13 +4,17 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { SecretForbiddenError } from '../../../kinds/source.ts'
-import { PolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
-import { createReadRateLimiter } from './read-pace.ts'
+import { PolledSecrets } from './polled-secrets.ts'
+import { createReadRateLimiter } from './read-rate-limiter.ts'
 
 const reference = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
 
 /** Starts `PolledSecrets` on an API server whose Secrets the test writes. */
-function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsPerSecond = 1000) {
+function start(
+  t: TestContext,
+  timing: ConstructorParameters<typeof PolledSecrets>[0]['timing'] = {},
+  readsPerSecond = 1000,
+) {
   const stored = new Map<string, Readonly<Record<string, string>>>()
   const failing = new Map<string, Error>()
   const reads: string[] = []
@@ -23,7 +27,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
       if (error !== undefined) throw error
       return stored.get(name)
     },
-    pace: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
+    rateLimiter: createReadRateLimiter({ readsPerSecond, clock: systemClock, random: Math.random }),
     random: Math.random,
     onError: (secret, { message }) => errors.push(`${secret}: ${message}`),
     timing: { pollMs: 20, retryMs: 5, ...timing },
@@ -94,7 +98,7 @@ test('while a Secret cannot be read its tokens stay in force, and each reason is
   await waitFor('the right to be there again', async () => tells('a') === '1 tokens')
 })
 
-test('Secrets of many routes are read once each at first, and then at the pace of reads', async t => {
+test('Secrets of many routes are read once each at first, and then at the rate limit of reads', async t => {
   const { secrets, reads } = start(t, { pollMs: 1 }, 50)
   const references = Array.from({ length: 400 }, (_, index) => reference(`s${index % 100}`, `k${index}`))
   // A process that was stopped for a moment catches up on reads, so the rate is measured from the first

@@ -7,7 +7,7 @@ import type {
 } from '../../../kinds/animation-stream-route/route-secrets.ts'
 import { SecretForbiddenError } from '../../../kinds/source.ts'
 import { FollowedSecret, type SecretEntries, type SecretUse } from './followed-secret.ts'
-import type { ReadRateLimiter } from './read-pace.ts'
+import type { ReadRateLimiter } from './read-rate-limiter.ts'
 
 interface PolledSecretsOptions {
   /**
@@ -15,14 +15,14 @@ interface PolledSecretsOptions {
    * `SecretForbiddenError` if the operator may not read it.
    */
   readonly read: (namespace: string, name: string, signal: AbortSignal) => Promise<SecretEntries>
-  readonly pace: ReadRateLimiter
+  readonly rateLimiter: ReadRateLimiter
   /** Called when a Secret cannot be read, once for each new reason. */
   readonly onError: (secret: string, error: Error) => void
   readonly random: () => number
   readonly timing?: Partial<PolledSecretsTiming>
 }
 
-export interface PolledSecretsTiming {
+interface PolledSecretsTiming {
   /** The shortest time between two reads of a Secret. */
   readonly pollMs: number
   /** The first wait after a failed read. Later waits grow up to `pollMs`. */
@@ -110,7 +110,7 @@ export class PolledSecrets implements RouteSecrets {
     for (const id of this.#followed.keys()) {
       if (ids.has(id)) continue
       this.#followed.delete(id)
-      this.#options.pace.release(id)
+      this.#options.rateLimiter.release(id)
     }
   }
 
@@ -142,11 +142,11 @@ export class PolledSecrets implements RouteSecrets {
     }
     // No reads are reserved for a Secret that is no longer followed.
     if (this.#followed.get(id) !== secret) return 'done'
-    return { afterMs: this.#options.pace.reserve(id, { atLeastMs: this.#timing.pollMs }) }
+    return { afterMs: this.#options.rateLimiter.reserve(id, { atLeastMs: this.#timing.pollMs }) }
   }
 
   async #read(id: string, secret: FollowedSecret): Promise<void> {
-    const { read, pace, onError } = this.#options
+    const { read, rateLimiter, onError } = this.#options
     const [namespace = '', name = ''] = id.split('/')
     secret.isReading = true
     try {
@@ -160,7 +160,7 @@ export class PolledSecrets implements RouteSecrets {
       if (message !== secret.problem) onError(id, error as Error)
       secret.problem = message
       if (!(error instanceof SecretForbiddenError)) {
-        throw Object.assign(new Error(message), { retryAfterMs: pace.reserve(id, { atLeastMs: 0 }) })
+        throw Object.assign(new Error(message), { retryAfterMs: rateLimiter.reserve(id, { atLeastMs: 0 }) })
       }
       this.#notifyIf(secret.setForbidden(error.advice))
     } finally {

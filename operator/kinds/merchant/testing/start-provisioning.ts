@@ -9,11 +9,11 @@ import {
 } from '../../../../services/payments/http/testing/api-under-test.ts'
 import { findAppByKeyHash } from '../../../../services/payments/storage/tables/apps.ts'
 import type { MerchantAccount } from '../../../model.ts'
-import { createProvisionClient, type ProvisionClient } from '../provision-client.ts'
+import { createProvisionClient } from '../provision-client.ts'
 
 export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly url: URL
-  readonly provisioner: ProvisionClient
+  readonly provisioner: ReturnType<typeof createProvisionClient>
   readonly logged: () => string
   /** Resolves with the number of merchants of a uid, including closed ones. */
   merchantsOf(uid: string): Promise<number>

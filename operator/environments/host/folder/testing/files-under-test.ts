@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts'
-import { createFileSource, type FileSourceOptions } from '../../resources.ts'
+import { createFileSource } from '../../resources.ts'
 
 const deadlineMs = 10_000
 
@@ -30,7 +30,7 @@ function standingClock() {
 export async function open(
   t: TestContext,
   before: (folder: string) => void = () => {},
-  more: Partial<FileSourceOptions> = {},
+  more: Partial<Parameters<typeof createFileSource>[0]> = {},
 ) {
   const folder = temporaryFolder('tollway-files')
   const warnings: string[] = []

@@ -1,10 +1,10 @@
-import { makeRules, type Permission, permissions, type RbacRule } from '../permissions.ts'
+import { makeRules, type Permission, permissions } from '../permissions.ts'
 
 export interface Role {
   readonly apiVersion: 'rbac.authorization.k8s.io/v1'
   readonly kind: 'ClusterRole' | 'Role'
   readonly metadata: { readonly name: string; readonly namespace?: string }
-  readonly rules: readonly RbacRule[]
+  readonly rules: ReturnType<typeof makeRules>
 }
 
 export interface RolePlaces {

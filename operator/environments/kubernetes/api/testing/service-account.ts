@@ -16,10 +16,10 @@ export interface ServerAddress {
 
 export async function addressOf(api: KubeApiServer): Promise<ServerAddress> {
   const { body } = await api.call('GET', '/api')
-  const { serverAddressByClientCIDRs: told } = body as {
+  const { serverAddressByClientCIDRs: addresses } = body as {
     serverAddressByClientCIDRs: { serverAddress: string }[]
   }
-  const [host = '', port = ''] = told[0]?.serverAddress.split(':') ?? []
+  const [host = '', port = ''] = addresses[0]?.serverAddress.split(':') ?? []
   const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
   await once(socket, 'secureConnect')
   const { issuerCertificate } = socket.getPeerCertificate(true)
@@ -30,7 +30,7 @@ export async function addressOf(api: KubeApiServer): Promise<ServerAddress> {
 }
 
 /** The right to use ConfigMaps as objects of tests. */
-const playthings: Permission = {
+const configMapRight: Permission = {
   group: '',
   resource: 'configmaps',
   verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'],
@@ -51,7 +51,7 @@ export async function makeOperatorAccount(api: KubeApiServer, namespace: string)
   const own = { name: namespace, ownNamespace: namespace }
   const all = { watchedNamespaces: 'all', grantedNamespaces: 'all' } as const
   const places = { ...own, ...all, payments: true }
-  for (const role of makeRoles(places, [...permissions, playthings])) {
+  for (const role of makeRoles(places, [...permissions, configMapRight])) {
     const { kind, metadata } = role
     const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`
     const rbac = `/apis/rbac.authorization.k8s.io/v1${place}`

@@ -21,14 +21,14 @@ export function workloadObjects(
   shape: PodShape,
   installation: Installation,
 ): readonly KubeObject[] {
-  const ingredients = { workload, installation }
+  const context = { workload, installation }
   return [
-    makeServiceAccount(ingredients),
-    makeNetworkPolicy(ingredients),
-    ...makeServices(ingredients),
-    makePodDisruptionBudget(ingredients, shape),
-    makeDeployment(ingredients, shape),
-    makeHorizontalPodAutoscaler(ingredients),
+    makeServiceAccount(context),
+    makeNetworkPolicy(context),
+    ...makeServices(context),
+    makePodDisruptionBudget(context, shape),
+    makeDeployment(context, shape),
+    makeHorizontalPodAutoscaler(context),
   ]
     .filter(object => object !== undefined)
     .map(object => withMetadata(object, shape))
@@ -61,12 +61,12 @@ function withMetadata(
   }
 }
 
-function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject | undefined {
-  const { installation, workload } = ingredients
+function makeHorizontalPodAutoscaler(context: WorkloadContext): KubeObject | undefined {
+  const { installation, workload } = context
   if (workload.autoscaling === undefined) return undefined
   const { minReplicas, maxReplicas, targetCpuPercent, metrics, behavior } = workload.autoscaling
   const cpu = { type: 'Utilization', averageUtilization: targetCpuPercent }
-  return ownedObject(ingredients, {
+  return ownedObject(context, {
     apiVersion: 'autoscaling/v2',
     kind: 'HorizontalPodAutoscaler',
     spec: {
@@ -91,13 +91,13 @@ function makeHorizontalPodAutoscaler(ingredients: WorkloadContext): KubeObject |
  * namespaces of callers and of metrics scrapers. Only the operator is admitted to the ports for the operator.
  * Egress is not restricted: the address of the Redis is in a Secret and may be anywhere.
  */
-function makeNetworkPolicy(ingredients: WorkloadContext): KubeObject {
-  const { installation, workload } = ingredients
+function makeNetworkPolicy(context: WorkloadContext): KubeObject {
+  const { installation, workload } = context
   const portsFor = (wanted: ServicePort['callers']) =>
     workload.ports.filter(({ callers }) => callers === wanted).map(({ port }) => ({ port, protocol: 'TCP' }))
   const [forAll, forOperator] = [portsFor(undefined), portsFor('operator')]
   const operator = { podSelector: { matchLabels: operatorSelector(installation) } }
-  return ownedObject(ingredients, {
+  return ownedObject(context, {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
     spec: {
@@ -116,12 +116,12 @@ function makeNetworkPolicy(ingredients: WorkloadContext): KubeObject {
  * because one would either block every drain or have no effect.
  */
 function makePodDisruptionBudget(
-  ingredients: WorkloadContext,
+  context: WorkloadContext,
   shape: Pick<PodShape, 'maxUnavailable'>,
 ): KubeObject | undefined {
-  const { installation, workload } = ingredients
+  const { installation, workload } = context
   if (workload.replicas <= 1 && workload.autoscaling === undefined) return undefined
-  return ownedObject(ingredients, {
+  return ownedObject(context, {
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
     spec: {
@@ -142,8 +142,8 @@ function numberOrShare(text: string): number | string {
  * Returns the account of the replicas, which has no rights. It has no token either, because replicas do not
  * call the API server.
  */
-function makeServiceAccount(ingredients: WorkloadContext): KubeObject {
-  return ownedObject(ingredients, {
+function makeServiceAccount(context: WorkloadContext): KubeObject {
+  return ownedObject(context, {
     apiVersion: 'v1',
     kind: 'ServiceAccount',
     automountServiceAccountToken: false,
@@ -155,29 +155,29 @@ function makeServiceAccount(ingredients: WorkloadContext): KubeObject {
  * replica, and one with a single address for the others, named after the first of these. They are two
  * objects, because a Service can never gain or lose its address.
  */
-export function makeServices(ingredients: WorkloadContext): readonly KubeObject[] {
-  const { ports } = ingredients.workload
+export function makeServices(context: WorkloadContext): readonly KubeObject[] {
+  const { ports } = context.workload
   const each = ports.filter(({ reach }) => reach === 'each')
   const any = ports.filter(({ reach = 'any' }) => reach === 'any')
   return [
-    ...(each.length > 0 ? [makeService(ingredients, each, { clusterIP: 'None' })] : []),
-    ...(any.length > 0 ? [makeService(ingredients, any, { type: 'ClusterIP' }, any[0]?.name)] : []),
+    ...(each.length > 0 ? [makeService(context, each, { clusterIP: 'None' })] : []),
+    ...(any.length > 0 ? [makeService(context, any, { type: 'ClusterIP' }, any[0]?.name)] : []),
   ]
 }
 
 function makeService(
-  ingredients: WorkloadContext,
+  context: WorkloadContext,
   ports: readonly ServicePort[],
   kindOfAddress: Readonly<Record<string, string>>,
   suffix?: string,
 ): KubeObject {
-  const { installation, workload } = ingredients
+  const { installation, workload } = context
   const spec = {
     ...kindOfAddress,
     selector: podSelector(installation, workload.name),
     ports: ports.map(({ name, port }) => ({ name, port, targetPort: name, protocol: 'TCP' })),
   }
-  return ownedObject(ingredients, { apiVersion: 'v1', kind: 'Service', spec }, suffix)
+  return ownedObject(context, { apiVersion: 'v1', kind: 'Service', spec }, suffix)
 }
 
 /**
@@ -200,9 +200,9 @@ const revisionHistoryLimit = 3
  * Returns the Deployment. With autoscaling it has no `replicas`, which the autoscaler owns. A change starts
  * new replicas before it ends old ones, a quarter of them at a time and at least one.
  */
-function makeDeployment(ingredients: WorkloadContext, shape: PodShape): KubeObject {
-  const { installation, workload } = ingredients
-  const deployment = ownedObject(ingredients, {
+function makeDeployment(context: WorkloadContext, shape: PodShape): KubeObject {
+  const { installation, workload } = context
+  const deployment = ownedObject(context, {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     spec: {
@@ -211,7 +211,7 @@ function makeDeployment(ingredients: WorkloadContext, shape: PodShape): KubeObje
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: '25%' } },
       minReadySeconds,
       revisionHistoryLimit,
-      template: makePodTemplate(ingredients, shape),
+      template: makePodTemplate(context, shape),
     },
   })
   const annotations = {

@@ -11,7 +11,7 @@ import { collectionPath, createKubeClient, type KubeClient, objectPath } from '.
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { accessThrough, addressOf, makeOperatorAccount } from '../../api/testing/service-account.ts'
 import { kindNames, kinds, podResource, type WorkloadObjectKind } from '../kinds.ts'
-import { KubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
+import { KubernetesInfrastructure } from '../kubernetes.ts'
 import { type DeploymentController, startDeploymentController } from './deployment-controller.ts'
 
 /** An API server behind a proxy that can inject faults, for the tests of one file. */
@@ -29,7 +29,9 @@ export interface NamespaceUnderTest {
   readonly client: KubeClient
   /** All problems that the infrastructures of this namespace reported. */
   readonly problems: string[]
-  infrastructure(options?: Partial<KubernetesOptions>): KubernetesInfrastructure
+  infrastructure(
+    options?: Partial<ConstructorParameters<typeof KubernetesInfrastructure>[0]>,
+  ): KubernetesInfrastructure
   /** Starts a replacement for the controllers of the cluster. */
   startController(): DeploymentController
   /** Reads an object as an administrator. */

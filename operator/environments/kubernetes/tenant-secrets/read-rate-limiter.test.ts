@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createReadRateLimiter } from './read-pace.ts'
+import { createReadRateLimiter } from './read-rate-limiter.ts'
 
 /**
  * Simulates keys that read when their wait is over and then reserve again. Returns the times of all reads.
@@ -15,19 +15,19 @@ function simulate(
     seed = (seed * 48_271) % 2_147_483_647
     return seed / 2_147_483_647
   }
-  const pace = createReadRateLimiter({ readsPerSecond: 5, clock: { monotonicMs: () => nowMs }, random })
+  const limiter = createReadRateLimiter({ readsPerSecond: 5, clock: { monotonicMs: () => nowMs }, random })
   const due = Array.from({ length: keys }, (_, key) => ({
     key: `${key}`,
-    atMs: pace.reserve(`${key}`, { atLeastMs, reads }),
+    atMs: limiter.reserve(`${key}`, { atLeastMs, reads }),
   }))
   const times = new Map<string, number[]>()
   for (;;) {
     const next = due.reduce((a, b) => (b.atMs < a.atMs ? b : a))
     if (next.atMs > seconds * 1000)
-      return { pace, times, all: [...times.values()].flat().sort((a, b) => a - b) }
+      return { limiter, times, all: [...times.values()].flat().sort((a, b) => a - b) }
     nowMs = next.atMs
     times.set(next.key, [...(times.get(next.key) ?? []), nowMs])
-    next.atMs = nowMs + pace.reserve(next.key, { atLeastMs, reads })
+    next.atMs = nowMs + limiter.reserve(next.key, { atLeastMs, reads })
   }
 }
 
@@ -67,15 +67,23 @@ for (const [keys, reads] of [
 }
 
 test('a key that is reserved repeatedly does not delay other keys', () => {
-  const pace = createReadRateLimiter({ readsPerSecond: 5, clock: { monotonicMs: () => 0 }, random: () => 0 })
-  for (let edit = 0; edit < 10_000; edit++) pace.reserve('busy', { atLeastMs: 30_000 })
-  assert.ok(pace.reserve('other', { atLeastMs: 30_000 }) <= 30_200)
+  const limiter = createReadRateLimiter({
+    readsPerSecond: 5,
+    clock: { monotonicMs: () => 0 },
+    random: () => 0,
+  })
+  for (let edit = 0; edit < 10_000; edit++) limiter.reserve('busy', { atLeastMs: 30_000 })
+  assert.ok(limiter.reserve('other', { atLeastMs: 30_000 }) <= 30_200)
 })
 
 test('a released key leaves its slot to others', () => {
-  const pace = createReadRateLimiter({ readsPerSecond: 1, clock: { monotonicMs: () => 0 }, random: () => 0 })
-  const first = pace.reserve('a', { atLeastMs: 1_000 })
-  assert.ok(pace.reserve('b', { atLeastMs: 1_000 }) > first)
-  pace.release('a')
-  assert.equal(pace.reserve('c', { atLeastMs: 1_000 }), first)
+  const limiter = createReadRateLimiter({
+    readsPerSecond: 1,
+    clock: { monotonicMs: () => 0 },
+    random: () => 0,
+  })
+  const first = limiter.reserve('a', { atLeastMs: 1_000 })
+  assert.ok(limiter.reserve('b', { atLeastMs: 1_000 }) > first)
+  limiter.release('a')
+  assert.equal(limiter.reserve('c', { atLeastMs: 1_000 }), first)
 })
